@@ -1,0 +1,54 @@
+"""Every exception a user can meet.
+
+    ElectraError               status 1: something failed; the message is one sentence
+    ├── UsageError             status 2: the command or a setting is wrong; nothing was started
+    ├── InputError             a file or folder the user gave cannot be used
+    ├── DamagedArtifact        a file of ours does not match its manifest
+    ├── FolderInUse            another process holds the folder
+    ├── StorageError           the disk is full, read-only or failing
+    ├── IdentityMismatch       a run would be resumed with other data or settings
+    └── TrainingDiverged       too many non-finite steps in a row
+    Stopped                    not an error: SIGINT or SIGTERM arrived; carries the exit status
+
+A message says where, what, got and what to do. Anything else that escapes is our bug and keeps its traceback.
+"""
+
+
+class ElectraError(Exception):
+    status = 1
+
+
+class UsageError(ElectraError):
+    status = 2
+
+
+class InputError(ElectraError):
+    pass
+
+
+class DamagedArtifact(ElectraError):
+    pass
+
+
+class FolderInUse(ElectraError):
+    pass
+
+
+class StorageError(ElectraError):
+    pass
+
+
+class IdentityMismatch(ElectraError):
+    pass
+
+
+class TrainingDiverged(ElectraError):
+    pass
+
+
+class Stopped(BaseException):
+    """Raised where work was abandoned on a signal; a BaseException so that no handler of failures swallows it."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by signal {signal_number}")
+        self.status = 128 + signal_number
