@@ -1,0 +1,68 @@
+# Everything runs inside .venv, which the first target that needs it creates from requirements.lock.
+# Another interpreter: make setup PYTHON=python3.12
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# Workers of the fast tests share the cores: one thread each, or they would wait for one another.
+FAST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 -m "not flow and not slow"
+
+.PHONY: help setup quickstart check test slow bench lock clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make setup       create $(VENV) with the locked versions of everything"
+	@echo "make quickstart  pre-train a tiny ELECTRA and look at its verdicts (about ten minutes)"
+	@echo "make check       ruff, mypy --strict, fast tests"
+	@echo "make test        check, then the flow tests: whole stories through the shell"
+	@echo "make slow        full-size tests (they say what data they need)"
+	@echo "make bench       measure ours beside its peers"
+	@echo "make lock        write requirements.lock again from pyproject.toml"
+	@echo "make clean       remove $(VENV) and caches; runs and data stay"
+
+setup: $(STAMP)
+
+# The stamp is written last, so an interrupted install is taken up again and a finished one is not repeated.
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON): not found; install Python 3.11 or newer, or give PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"$(PYTHON) is Python {sys.version.split()[0]}, but electralab needs 3.11 or newer; give another with PYTHON=/path/to/python")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+quickstart: setup
+	$(BIN)/electra quickstart
+
+check: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(FAST)
+
+test: check
+	$(BIN)/pytest -m "flow and not slow"
+
+slow: setup
+	$(BIN)/pytest -m slow
+
+bench: setup
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+# Resolves pyproject.toml afresh in a throwaway environment. torch keeps its version, since exact losses depend on it; raise
+# it by hand. Its CPU and CUDA builds share one lock: the local suffix and the CUDA libraries are left to pip.
+lock:
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	grep '^torch==' requirements.lock > build/lock/torch.txt
+	build/lock/bin/pip install --quiet --disable-pip-version-check -c build/lock/torch.txt ".[all,dev]"
+	{ echo '# Exact versions of everything `make setup` installs. Written by `make lock`; do not edit by hand.'; \
+	  build/lock/bin/pip freeze --all --exclude electralab --exclude pip \
+	  | sed -E 's/\+(cpu|cu[0-9]+)$$//' | grep -v -E '^(nvidia-|cuda-|triton)'; } > build/requirements.lock
+	mv build/requirements.lock requirements.lock
+	rm -rf build/lock
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis
