@@ -9,12 +9,16 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from electralab.errors import DamagedArtifact, FolderInUse, InputError, StorageError
 
@@ -23,28 +27,60 @@ MANIFEST = "manifest.json"
 _CAUSES = {
     errno.ENOSPC: "the disk is full; free some space and run the same command again",
     errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",
+    errno.EFBIG: "the file system does not take a file this large; choose another --out",
     errno.EROFS: "the file system is read-only; choose another --out",
     errno.EACCES: "permission denied; choose another folder or change its permissions",
     errno.EPERM: "operation not permitted; choose another folder or change its permissions",
-    errno.EIO: "the disk reports an input/output error; check it, or choose another --out",
+    errno.EIO: "the disk reports an input/output error; check the disk and run the same command again",
     errno.ENOTDIR: "a part of this path is a file, not a folder; choose another path",
-    errno.EISDIR: "is a folder where a file was expected; choose another path",
+    errno.EEXIST: "is a file where a folder is needed; choose another path",
+    errno.EISDIR: "is a folder where a file is needed; choose another path",
     errno.ENAMETOOLONG: "the name is too long for the file system; choose a shorter one",
     errno.EMFILE: "too many open files; raise the limit with 'ulimit -n'",
-    errno.EFBIG: "the file system does not take a file this large; choose another --out",
+    errno.ENOLCK: "the file system offers no locks; choose a folder on another one",
+    errno.EOPNOTSUPP: "the file system offers no locks; choose a folder on another one",
 }
 
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn the operating system's refusal to write into one sentence that names the file."""
+    """Turn the operating system's refusal to write `path` into one sentence that names it.
+
+    An error about another file, say one that the body reads, passes unchanged: its reader knows better what to say.
+    """
     try:
         yield
     except OSError as error:
         cause = _CAUSES.get(error.errno or 0)
+        if cause is None or not _is_about(error.filename, path):
+            raise
+        raise StorageError(f"{path}: {cause}") from None
+    except SafetensorError as error:
+        # safetensors hides the operating system's number in its text.
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        cause = _CAUSES.get(int(number[1])) if number else None
         if cause is None:
             raise
-        raise StorageError(f"{error.filename or path}: {cause}") from None
+        raise StorageError(f"{path}: {cause}") from None
+
+
+def _is_about(name: object, path: Path) -> bool:
+    """Whether the file an error names, if it names one, is `path`, one of its temporaries, inside or above them."""
+    if not isinstance(name, str):
+        return True
+    named = Path(name).absolute()
+    return any(
+        named.is_relative_to(place) or place.is_relative_to(named)
+        for place in (path.absolute(), _temporary(path).absolute(), _retired(path).absolute())
+    )
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+def _retired(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
 
 
 def sha256_file(path: Path) -> str:
@@ -68,14 +104,18 @@ def _sync(path: Path) -> None:
 def write_file(path: Path, content: str | bytes) -> None:
     """Replace a file as a whole: a reader, or a crash, sees the old content or the new, never a part."""
     data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = _temporary(path)
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
         _sync(path.parent)
 
 
@@ -83,17 +123,24 @@ def write_json(path: Path, value: Any) -> None:
     write_file(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, remedy: str = "mend or replace the file") -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DamagedArtifact(f"{path}: not valid JSON ({error}); the file is damaged") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedArtifact(f"{path}: not valid JSON ({error}); {remedy}") from None
 
 
 def _files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
+    """The files of an artifact: not its manifest, and not locks and temporaries, whose names begin with a dot."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path != folder / MANIFEST and not path.name.startswith(".")
+    )
 
 
 def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
@@ -104,24 +151,38 @@ def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
+def write_manifest(folder: Path, **facts: Any) -> None:
+    """Sync and hash what the folder holds and write the manifest, which from then on says that it is complete."""
+    for file in _files_below(folder):
+        _sync(file)
+    # Through JSON and back, so that the seal is taken of what a reader will see (keys become strings, tuples lists).
+    manifest = json.loads(json.dumps({**facts, "files": describe_files(folder)}))
+    for inner in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
+        _sync(inner)
+    write_json(folder / MANIFEST, {**manifest, "sha256": _seal(manifest)})
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    """What a manifest says about itself, so that damage to its own facts shows as well."""
+    return sha256_json({key: value for key, value in manifest.items() if key != "sha256"})
+
+
 @contextmanager
 def new_folder(path: Path, **facts: Any) -> Iterator[Path]:
     """Fill the yielded temporary folder; on success it is synced, hashed and becomes `path`, replacing an old one.
 
     `facts` are stored in the manifest beside the files. On failure the temporary is removed and `path` is untouched.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = _temporary(path)
     with storage_errors(path):
+        _restore_folder(path)
+        if path.exists() and not path.is_dir():
+            raise FileExistsError(errno.EEXIST, "is a file", str(path))
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         try:
             yield temporary
-            manifest = {**facts, "files": describe_files(temporary)}
-            for file in _files_below(temporary):
-                _sync(file)
-            write_json(temporary / MANIFEST, manifest)
-            for folder in [temporary, *(p for p in temporary.rglob("*") if p.is_dir())]:
-                _sync(folder)
+            write_manifest(temporary, **facts)
             _replace_folder(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -130,13 +191,24 @@ def new_folder(path: Path, **facts: Any) -> Iterator[Path]:
 
 def _replace_folder(temporary: Path, path: Path) -> None:
     """A folder cannot be renamed over a full one: the old goes aside first and is deleted after."""
-    retired = path.with_name(f".{path.name}.old")
+    retired = _retired(path)
     shutil.rmtree(retired, ignore_errors=True)
-    if path.exists():
-        path.rename(retired)
-    temporary.rename(path)
+    try:
+        if path.exists():
+            path.rename(retired)
+        temporary.rename(path)
+    except BaseException:
+        _restore_folder(path)
+        raise
     _sync(path.parent)
     shutil.rmtree(retired, ignore_errors=True)
+
+
+def _restore_folder(path: Path) -> None:
+    """A crash between the two renames of a replacement leaves only the old folder, set aside: put it back."""
+    retired = _retired(path)
+    if retired.is_dir() and not path.exists():
+        retired.rename(path)
 
 
 def verify_folder(folder: Path, remedy: str) -> dict[str, Any]:
@@ -144,12 +216,18 @@ def verify_folder(folder: Path, remedy: str) -> dict[str, Any]:
 
     `remedy` ends the sentence: what the user can do about this kind of folder.
     """
+    with storage_errors(folder):
+        _restore_folder(folder)
     path = folder / MANIFEST
+    if not folder.is_dir():
+        raise DamagedArtifact(f"{folder}: no such folder; {remedy}")
     if not path.is_file():
         raise DamagedArtifact(f"{folder}: has no {MANIFEST}, so it was never finished; {remedy}")
-    manifest = read_json(path)
+    manifest = read_json(path, remedy)
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise DamagedArtifact(f"{path}: not a manifest; {remedy}")
+    if "sha256" in manifest and manifest["sha256"] != _seal(manifest):
+        raise DamagedArtifact(f"{path}: was changed after it was written (its own sha256 differs); {remedy}")
     for name, expected in manifest["files"].items():
         _verify_file(folder, name, expected, remedy)
     return manifest
@@ -157,7 +235,9 @@ def verify_folder(folder: Path, remedy: str) -> dict[str, Any]:
 
 def _verify_file(folder: Path, name: str, expected: Any, remedy: str) -> None:
     file = folder / name
-    if not file.resolve().is_relative_to(folder.resolve()) or not isinstance(expected, dict):
+    if not isinstance(expected, dict):
+        raise DamagedArtifact(f"{folder / MANIFEST}: says nothing about the size and hash of {name!r}; {remedy}")
+    if "\0" in name or not file.resolve().is_relative_to(folder.resolve()):
         raise DamagedArtifact(f"{folder / MANIFEST}: names a file outside its folder ({name!r}); {remedy}")
     if not file.is_file():
         raise DamagedArtifact(f"{folder}: manifest names {name} but it is missing; {remedy}")
@@ -172,21 +252,44 @@ def _verify_file(folder: Path, name: str, expected: Any, remedy: str) -> None:
         )
 
 
+# Descriptors of the locks this process holds.
+_held: set[int] = set()
+
+
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the folder for this process; the lock dies with the process, so a killed run leaves none behind."""
+    _release_in_forked_children()
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    _held.add(descriptor)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-            raise FolderInUse(f"{folder}: in use by {holder}; wait for it, or choose another --out") from None
         with storage_errors(folder):
+            _take_lock(descriptor, folder)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
-        os.close(descriptor)
+        if descriptor in _held:
+            _held.remove(descriptor)
+            os.close(descriptor)
+
+
+def _take_lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+        raise FolderInUse(f"{folder}: in use by {holder}; wait for it, or choose another --out") from None
+
+
+@cache
+def _release_in_forked_children() -> None:
+    """A lock lasts until its last descriptor closes: a worker that outlives its killed parent must not keep one."""
+    os.register_at_fork(after_in_child=_close_held)
+
+
+def _close_held() -> None:
+    while _held:
+        os.close(_held.pop())

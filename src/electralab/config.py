@@ -36,11 +36,13 @@ class Layer:
 
 def read_toml(path: Path) -> Layer:
     try:
-        return Layer(str(path), tomllib.loads(path.read_text(encoding="utf-8")))
+        return Layer(str(path), tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except FileNotFoundError:
         raise InputError(f"{path}: no such settings file; give a TOML file or the name of a preset") from None
     except IsADirectoryError:
         raise InputError(f"{path}: is a folder; --config takes a TOML file or the name of a preset") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give another file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid TOML ({error}); mend the file") from None
 
@@ -62,7 +64,7 @@ def parse_overrides(words: Sequence[str]) -> Layer:
             raise UsageError(f"unexpected argument {word!r}; settings are given as --section.name VALUE")
         flag, equals, text = word[2:].partition("=")
         if not equals:
-            if not rest:
+            if not rest or rest[0].startswith("--"):
                 raise UsageError(f"--{flag}: has no value; give --{flag} VALUE")
             text = rest.pop(0)
         branch = values
@@ -71,15 +73,20 @@ def parse_overrides(words: Sequence[str]) -> Layer:
             branch = branch.setdefault(section, {})
             if not isinstance(branch, dict):
                 raise UsageError(f"--{flag}: {section!r} is given both as a value and as a section; keep one")
+        if isinstance(branch.get(name), dict):
+            raise UsageError(f"--{flag}: {name!r} is given both as a value and as a section; keep one")
         branch[name] = _parse_value(text)
     return Layer("command line", values)
 
 
 def _parse_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    value = parsed.pop("value")
+    # A line break could smuggle in more keys, and a date is only ever meant as text.
+    return value if not parsed and isinstance(value, bool | int | float | str | list) else text
 
 
 def resolve(kind: type[S], layers: Iterable[Layer]) -> S:
@@ -91,7 +98,9 @@ def resolve(kind: type[S], layers: Iterable[Layer]) -> S:
     try:
         return kind.model_validate(merged)
     except ValidationError as error:
-        raise UsageError(_explain(kind, error.errors()[0], stack)) from None
+        # A misspelt name first: it may be why a required one is missing.
+        first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")
+        raise UsageError(_explain(kind, first, stack)) from None
 
 
 def _merge(into: Tree, values: Tree) -> None:
@@ -108,34 +117,68 @@ def _merged_copy(value: Any) -> Any:
 
 def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[Layer]) -> str:
     path = [str(part) for part in error["loc"]]
-    source = next((layer.source for layer in reversed(layers) if _reaches(layer.values, path)), "settings")
     *sections, name = path or [""]
-    where = ": ".join([source, *([".".join(sections)] if sections else [])])
+    where = ": ".join([_sources(layers, path), *([".".join(sections)] if sections else [])])
     if error["type"] == "extra_forbidden":
-        known = list(_section(kind, sections).model_fields)
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-        return f"{where}: no setting named {name!r}; {hint}"
+        return f"{where}: no setting named {name!r}; {_suggest(kind, sections, name)}"
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     if not path:
         return f"{where}: {message}"
-    got = "" if error["type"] == "missing" else f" (got {error['input']!r})"
+    if error["type"] == "missing":
+        return f"{where}: {name}: has no value and no default; give one"
+    if error["type"] == "model_type":
+        return f"{where}: {name}: is a section with settings of its own (got {error['input']!r}); name one of them"
+    got = "" if isinstance(error["input"], dict) else f" (got {error['input']!r})"
     return f"{where}: {name}: {message}{got}; mend this setting"
 
 
-def _reaches(values: Tree, path: Sequence[str]) -> bool:
+def _sources(layers: Sequence[Layer], path: Sequence[str]) -> str:
+    """Where to mend: the layer whose value won; for a section, or something missing in it, all that speak of it."""
+    for length in range(len(path), -1, -1):
+        found = [(layer.source, value) for layer in layers if (value := _value_at(layer.values, path[:length])) != {}]
+        if found:
+            is_section = isinstance(found[-1][1], dict)
+            return ", ".join(dict.fromkeys(source for source, _ in found)) if is_section else found[-1][0]
+    return "settings"
+
+
+def _value_at(values: Tree, path: Sequence[str]) -> Any:
+    """What a layer says at a path; {} where it says nothing."""
     branch: Any = values
     for part in path:
         if not isinstance(branch, dict) or part not in branch:
-            return False
+            return {}
         branch = branch[part]
-    return True
+    return branch
+
+
+def _suggest(kind: type[Settings], sections: Sequence[str], name: str) -> str:
+    section = _section(kind, sections)
+    known = list(section.model_fields)
+    close = difflib.get_close_matches(name, known, n=1)
+    # A name may be right but lack its section: mask_share for masking.mask_share.
+    inside = [f"{field}.{name}" for field in known if name in _fields_inside(section, field)]
+    if hint := close or inside:
+        return f"did you mean {hint[0]!r}?"
+    return f"known are {', '.join(known)}"
+
+
+def _fields_inside(section: type[Settings], field: str) -> list[str]:
+    inner = _settings_of(section, field)
+    return list(inner.model_fields) if inner else []
 
 
 def _section(kind: type[Settings], sections: Sequence[str]) -> type[Settings]:
     for name in sections:
-        annotation = kind.model_fields[name].annotation
-        candidates = [annotation, *get_args(annotation)]
-        kind = next(c for c in candidates if isinstance(c, type) and issubclass(c, Settings))
+        kind = _settings_of(kind, name) or kind
     return kind
+
+
+def _settings_of(kind: type[Settings], field: str) -> type[Settings] | None:
+    """The settings class of a field that is a section, `Section` or `Section | None`; None for any other."""
+    if field not in kind.model_fields:
+        return None
+    annotation = kind.model_fields[field].annotation
+    candidates = [annotation, *get_args(annotation)]
+    return next((c for c in candidates if isinstance(c, type) and issubclass(c, Settings)), None)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_ALL_BITS = 2**64 - 1
 Words = NDArray[np.uint64]
 
 
@@ -25,7 +26,7 @@ def mix(*keys: int | NDArray[np.integer]) -> Words:
     state = np.zeros((), dtype=np.uint64)
     with np.errstate(over="ignore"):
         for key in keys:
-            words = np.asarray(key).astype(np.int64).astype(np.uint64)
+            words = np.asarray(key & _ALL_BITS if isinstance(key, int) else key).astype(np.uint64)
             state = _scramble((state ^ _scramble(words + _GOLDEN)) * np.uint64(3) + _GOLDEN)
     return state
 
@@ -58,6 +59,7 @@ def permute(indices: NDArray[np.int64], size: int, *, seed: int, epoch: int) -> 
 
     A four-round Feistel network on the next power of four, walked until the result falls below size.
     """
+    assert indices.size == 0 or 0 <= indices.min() <= indices.max() < size, "an index outside 0..size-1 would collide"
     half_bits = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
     half_mask = np.uint64((1 << half_bits) - 1)
     words = indices.astype(np.uint64)

@@ -1,16 +1,20 @@
-"""The machine: device, precision, threads, environment. The only reader of the environment."""
+"""The machine: device, precision, threads, environment. The only reader of the environment.
+
+torch is imported where it is used: preparing a corpus asks for the number of cores, and its workers must not load it.
+"""
 
 import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal
 
 from electralab.config import Settings
 from electralab.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -21,25 +25,37 @@ class RuntimeConfig(Settings):
     compile: bool = False
 
 
-def choose_device(name: str) -> torch.device:
+def choose_device(name: str) -> "torch.device":
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.empty(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].split(". ")[0]
         raise UsageError(f"runtime.device: {name!r} cannot be used here ({reason}); try 'cpu'") from None
     return device
 
 
-def default_threads() -> int:
+def default_threads(cpu_quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """The cores this process may use, not those the machine has: a container is often smaller than its host."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cpu_quota.is_file():
+        # "200000 100000": two cores' worth of time in each period; "max 100000": no limit.
+        quota, period = cpu_quota.read_text().split()
+        if quota != "max":
+            cores = min(cores, -(-int(quota) // int(period)))
+    return cores
 
 
 def use_exact_arithmetic(threads: int) -> None:
     """Same inputs, same bits: deterministic kernels, and a fixed number of threads because it changes sums."""
+    import torch
+
+    # cuBLAS is deterministic only with a fixed workspace, and reads this once, before its first product.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
     # Uninitialised memory is never read by our code; filling it would only cost time.
@@ -48,6 +64,8 @@ def use_exact_arithmetic(threads: int) -> None:
 
 def describe_environment(threads: int) -> dict[str, Any]:
     """What decides the bits and the speed of a run, for environment.json."""
+    import torch
+
     packages = ("electralab", "torch", "numpy", "tokenizers", "safetensors", "pydantic")
     return {
         "python": platform.python_version(),

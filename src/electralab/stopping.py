@@ -1,6 +1,7 @@
 """SIGINT and SIGTERM -> a note that work looks at where it can be abandoned without loss."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -22,8 +23,14 @@ class StopSignal:
 
 @contextmanager
 def listen_for_stop() -> Iterator[StopSignal]:
-    """While open, SIGINT and SIGTERM are noted, the first for good: a second must not tear the save it asked for."""
+    """While open, SIGINT and SIGTERM are noted, the first for good: a second must not tear the save it asked for.
+
+    Only the main thread of a program may listen; in another (a notebook's, a server's) signals stay with their owner.
+    """
     stop = StopSignal()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
 
     def note(number: int, _frame: FrameType | None) -> None:
         stop.number = stop.number or number
@@ -33,4 +40,5 @@ def listen_for_stop() -> Iterator[StopSignal]:
         yield stop
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # None stands for a handler that was not set from Python and cannot be put back from here.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
