@@ -1,0 +1,79 @@
+"""One attention for every network: (B, T, D) -> (B, T, D), rotary or not, local or not, with biases or without."""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from electralab.model.weights import Drawn, dense
+
+
+class Rotation(NamedTuple):
+    """How far each position turns each pair of a head's coordinates."""
+
+    cos: Tensor  # (T, 1, 1, K/2)
+    sin: Tensor  # (T, 1, 1, K/2)
+
+
+class RotaryTable(nn.Module):
+    """The angles of every position up to the longest row, computed once and never saved."""
+
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(self, num_positions: int, head_size: int, theta: float) -> None:
+        super().__init__()
+        frequencies = 1.0 / theta ** (torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
+        angles = torch.arange(num_positions, dtype=torch.float32)[:, None] * frequencies
+        self.register_buffer("cos", angles.cos()[:, None, None], persistent=False)
+        self.register_buffer("sin", angles.sin()[:, None, None], persistent=False)
+
+    def forward(self, length: int) -> Rotation:
+        return Rotation(self.cos[:length], self.sin[:length])
+
+
+def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
+    """Turn (B, T, 2, H, K): coordinate i and i + K/2 are a pair, as in the released rotary models."""
+    first, second = vectors.chunk(2, dim=-1)
+    cos, sin = rotation
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+
+
+def find_visible(length: int, window: int, is_pad: Tensor | None) -> Tensor | None:
+    """Which keys each query sees, True where it does; None where all see all, which is the fast path.
+
+    A window of 0 is no window; else a query sees window // 2 positions to each side.
+    """
+    if window == 0 or length <= window // 2 + 1:
+        return None if is_pad is None else ~is_pad[:, None, None, :]  # (B, 1, 1, T)
+    positions = torch.arange(length, device=None if is_pad is None else is_pad.device)
+    is_near = (positions[:, None] - positions).abs() <= window // 2  # (T, T)
+    return is_near if is_pad is None else is_near & ~is_pad[:, None, None, :]  # (B, 1, T, T)
+
+
+class Attention(Drawn):
+    def __init__(
+        self, hidden_size: int, num_heads: int, *, bias: bool, dropout: float, std: float, output_std: float
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.std, self.output_std = std, output_std
+        self.qkv = dense(hidden_size, 3 * hidden_size, bias=bias)
+        self.output = dense(hidden_size, hidden_size, bias=bias)
+
+    def weight_stds(self) -> dict[str, float]:
+        return {"qkv.weight": self.std, "output.weight": self.output_std}
+
+    def forward(self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None) -> Tensor:
+        qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))  # (B, T, 3, H, K)
+        if rotation is None:
+            queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, K) each
+        else:
+            queries, keys = rotate(qkv[:, :, :2], rotation).permute(2, 0, 3, 1, 4)
+            values = qkv[:, :, 2].transpose(1, 2)
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=is_visible, dropout_p=dropout)
+        attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))  # (B, T, D)
+        return attended

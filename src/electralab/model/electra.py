@@ -1,0 +1,277 @@
+"""The pair: a generator that guesses masked tokens, a discriminator that judges every token, and what they share.
+
+[model] + [generator] -> two encoder configs -> Electra
+"""
+
+from fractions import Fraction
+from typing import Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+from torch import Tensor, nn
+
+from electralab.config import Settings, Tree
+from electralab.errors import UsageError
+from electralab.model.encoder import Backbone, Encoder, EncoderConfig, Trace
+from electralab.model.heads import GuessHead, VerdictHead, VerdictKind
+from electralab.model.weights import initialise
+
+Sharing = Literal["none", "token", "embeddings", "everything"]
+
+# Sizes by name, as layers of settings; small, base and large are the released ones.
+SIZES: dict[str, Tree] = {
+    "tiny": {
+        "model": {
+            "backbone": "modern",
+            "embedding_size": 128,
+            "hidden_size": 128,
+            "num_layers": 4,
+            "num_heads": 2,
+            "feedforward_size": 384,
+            "dropout": 0.0,
+            "attention_dropout": 0.0,
+        },
+        "generator": {"width_share": 1 / 2},
+    },
+    "small": {
+        "model": {
+            "backbone": "electra",
+            "embedding_size": 128,
+            "hidden_size": 256,
+            "num_layers": 12,
+            "num_heads": 4,
+            "feedforward_size": 1024,
+        },
+        "generator": {"width_share": 1 / 4},
+    },
+    "base": {
+        "model": {
+            "backbone": "electra",
+            "embedding_size": 768,
+            "hidden_size": 768,
+            "num_layers": 12,
+            "num_heads": 12,
+            "feedforward_size": 3072,
+        },
+        "generator": {"width_share": 1 / 3},
+    },
+    "large": {
+        "model": {
+            "backbone": "electra",
+            "embedding_size": 1024,
+            "hidden_size": 1024,
+            "num_layers": 24,
+            "num_heads": 16,
+            "feedforward_size": 4096,
+        },
+        "generator": {"width_share": 1 / 4},
+    },
+}
+
+
+class ModelConfig(Settings):
+    """The discriminator, and what both networks have in common."""
+
+    backbone: Backbone = "electra"
+    embedding_size: int = Field(128, gt=0)
+    hidden_size: int = Field(256, gt=0)
+    num_layers: int = Field(12, gt=0)
+    num_heads: int = Field(4, gt=0)
+    feedforward_size: int = Field(1024, gt=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    attention_dropout: float = Field(0.1, ge=0, lt=1)
+    local_attention: int = Field(0, ge=0)
+    global_every: int = Field(3, gt=0)
+    global_rope_theta: float = Field(160_000.0, gt=0)
+    local_rope_theta: float = Field(10_000.0, gt=0)
+    zero_init_outputs: bool = False
+    verdict_head: VerdictKind = "dense"
+    sharing: Sharing = "embeddings"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} does not divide into {self.num_heads} heads; change one of them"
+            )
+        if self.backbone == "electra" and (self.local_attention or self.zero_init_outputs):
+            wrong = "local_attention" if self.local_attention else "zero_init_outputs"
+            raise ValueError(f"{wrong} belongs to the modern backbone; set model.backbone to 'modern' or leave it out")
+        if self.backbone == "modern" and self.verdict_head == "linear":
+            raise ValueError(
+                "the modern backbone has no plain linear verdict head that other libraries could load; "
+                "leave verdict_head at 'dense'"
+            )
+        return self
+
+
+class GeneratorConfig(Settings):
+    """The generator, relative to the discriminator."""
+
+    kind: Literal["transformer"] = "transformer"
+    width_share: float = Field(0.25, gt=0)
+    depth_share: float = Field(1.0, gt=0)
+    num_heads: int = Field(0, ge=0, description="0: one for every 64 coordinates of the hidden size")
+    feedforward_share: float = Field(0.0, ge=0, description="0: as width_share")
+    dropout: float | None = Field(None, ge=0, lt=1, description="absent: as the discriminator's")
+    attention_dropout: float | None = Field(None, ge=0, lt=1, description="absent: as the discriminator's")
+
+
+def derive_encoders(
+    model: ModelConfig, generator: GeneratorConfig, *, vocab_size: int, sequence_length: int
+) -> tuple[EncoderConfig, EncoderConfig]:
+    """The generator's config and the discriminator's."""
+    common: Tree = {
+        "backbone": model.backbone,
+        "vocab_size": vocab_size,
+        "sequence_length": sequence_length,
+        "embedding_size": model.embedding_size,
+        "norm_eps": 1e-5 if model.backbone == "modern" else 1e-12,
+        "local_attention": model.local_attention,
+        "global_every": model.global_every,
+        "global_rope_theta": model.global_rope_theta,
+        "local_rope_theta": model.local_rope_theta,
+        "zero_init_outputs": model.zero_init_outputs,
+    }
+    judged: Tree = {name: getattr(model, name) for name in _OWN}
+    guessing = judged | _shrink(model, generator)
+    if model.sharing == "everything" and guessing != judged:
+        raise UsageError(
+            "model.sharing: 'everything' needs a generator of the discriminator's size; set generator.width_share and "
+            f"generator.depth_share to 1 and generator.num_heads to {model.num_heads}, or share 'embeddings'"
+        )
+    try:
+        return EncoderConfig(**common, **guessing), EncoderConfig(**common, **judged)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"model, generator: {message}") from None
+
+
+_OWN = ("hidden_size", "num_layers", "num_heads", "feedforward_size", "dropout", "attention_dropout")
+
+
+def _shrink(model: ModelConfig, generator: GeneratorConfig) -> Tree:
+    width = _scale(model.hidden_size, generator.width_share, multiple=2)
+    return {
+        "hidden_size": width,
+        "num_layers": _scale(model.num_layers, generator.depth_share),
+        "num_heads": generator.num_heads or _count_heads(width),
+        "feedforward_size": _scale(model.feedforward_size, generator.feedforward_share or generator.width_share),
+        "dropout": model.dropout if generator.dropout is None else generator.dropout,
+        "attention_dropout": (
+            model.attention_dropout if generator.attention_dropout is None else generator.attention_dropout
+        ),
+    }
+
+
+def _scale(size: int, share: float, multiple: int = 1) -> int:
+    """The multiple nearest to the share of the size, at least one; a third written as 0.3333 counts as a third."""
+    exact = Fraction(share).limit_denominator(1000)
+    return max(1, round(size * exact / multiple)) * multiple
+
+
+def _count_heads(hidden_size: int) -> int:
+    """One for every 64 coordinates, or the next smaller number that leaves each head an even, whole share."""
+    wanted = max(1, hidden_size // 64)
+    return next(heads for heads in range(wanted, 0, -1) if hidden_size % (2 * heads) == 0 or heads == 1)
+
+
+class Generator(nn.Module):
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.head = GuessHead(config)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only."""
+        states = self.encoder(input_ids, segment_ids, is_pad, trace)  # (B, T, D)
+        gathered = states.flatten(0, 1).index_select(0, positions)  # (M, D)
+        guesses: Tensor = self.head(gathered, self.encoder.embeddings)  # (M, V)
+        return guesses
+
+
+class Discriminator(nn.Module):
+    def __init__(self, config: EncoderConfig, verdict_head: VerdictKind = "dense") -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.head = VerdictHead(config, verdict_head)
+
+    def forward(
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: Trace | None = None
+    ) -> Tensor:
+        """(B, T) ids -> (B, T) logits; above 0 means replaced."""
+        verdicts: Tensor = self.head(self.encoder(input_ids, segment_ids, is_pad, trace))
+        return verdicts
+
+
+class Electra(nn.Module):
+    """Both networks. What they share has two names in `state_dict`, but one, the discriminator's, as a parameter."""
+
+    def __init__(self, generator: Generator, discriminator: Discriminator, sharing: Sharing) -> None:
+        super().__init__()
+        self.sharing = sharing
+        # First, so that a shared parameter goes by the discriminator's name and is drawn as if it were its own.
+        self.discriminator = discriminator
+        self.generator = generator
+        _share(generator, discriminator, sharing)
+
+
+def _share(generator: Generator, discriminator: Discriminator, sharing: Sharing) -> None:
+    if sharing == "everything":
+        generator.encoder = discriminator.encoder
+        return
+    ours, theirs = generator.encoder.embeddings, discriminator.encoder.embeddings
+    if sharing in ("token", "embeddings"):
+        ours.tokens = theirs.tokens
+    if sharing == "embeddings":
+        ours.positions, ours.segments = theirs.positions, theirs.segments
+        # On `modern` the norm has the hidden size, which the two networks seldom have in common.
+        if ours.norm.normalized_shape == theirs.norm.normalized_shape:
+            ours.norm = theirs.norm
+
+
+def build_electra(
+    model: ModelConfig, generator: GeneratorConfig, *, vocab_size: int, sequence_length: int, seed: int
+) -> Electra:
+    guessing, judging = derive_encoders(model, generator, vocab_size=vocab_size, sequence_length=sequence_length)
+    pair = Electra(Generator(guessing), Discriminator(judging, model.verdict_head), model.sharing)
+    initialise(pair, seed)
+    return pair
+
+
+def parameter_depths(network: Electra | Generator | Discriminator) -> dict[str, int]:
+    """Parameter -> how high it stands: embeddings 0, layer i at i + 1, heads above the last layer.
+
+    Of a pair with different depths the heads stand level, so that decay ** (top - depth) is right for both.
+    """
+    if not isinstance(network, Electra):
+        return {name: _depth(name, network.config.num_layers) for name, _ in network.named_parameters()}
+    layers = {
+        "discriminator": network.discriminator.config.num_layers,
+        "generator": network.generator.config.num_layers,
+    }
+    depths: dict[str, int] = {}
+    for name, _ in network.named_parameters():
+        part, _, inner = name.partition(".")
+        depths[name] = _depth(inner, layers[part]) + max(layers.values()) - layers[part]
+    return depths
+
+
+def _depth(name: str, num_layers: int) -> int:
+    match name.split("."):
+        case ["encoder", "embeddings", *_]:
+            return 0
+        case ["encoder", "layers", index, *_]:
+            return int(index) + 1
+        case ["encoder", "final_norm", *_]:
+            return num_layers
+        case _:
+            return num_layers + 1

@@ -1,0 +1,192 @@
+"""One encoder, two backbones: (B, T) ids -> (B, T, D) states.
+
+`electra` is the released architecture: norm after each addition, learned positions, biases, erf-gelu.
+`modern` is ModernBERT: norm before each block (the first norm is the embeddings'), rotary positions, gated
+feed-forward, no biases, optionally all but every n-th layer local, one norm at the end.
+
+Shapes everywhere: B rows, T positions, M masked, V vocabulary, E embedding, D hidden, F feed-forward,
+H heads, K per head.
+"""
+
+from typing import Literal, Self
+
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from electralab.config import Settings
+from electralab.model.attention import Attention, RotaryTable, Rotation, find_visible
+from electralab.model.embeddings import Embeddings
+from electralab.model.weights import Drawn, dense
+
+Backbone = Literal["electra", "modern"]
+Trace = dict[str, Tensor]
+
+
+class EncoderConfig(Settings):
+    """Everything one network needs to be built. The rotary and local settings matter to `modern` only."""
+
+    backbone: Backbone
+    vocab_size: int = Field(gt=0)
+    sequence_length: int = Field(gt=0)
+    embedding_size: int = Field(gt=0)
+    hidden_size: int = Field(gt=0)
+    num_layers: int = Field(gt=0)
+    num_heads: int = Field(gt=0)
+    feedforward_size: int = Field(gt=0)
+    dropout: float = Field(ge=0, lt=1)
+    attention_dropout: float = Field(ge=0, lt=1)
+    norm_eps: float = Field(gt=0)
+    init_std: float = Field(0.02, gt=0)
+    num_segments: int = Field(2, gt=0)
+    local_attention: int = Field(0, ge=0)
+    global_every: int = Field(3, gt=0)
+    global_rope_theta: float = Field(160_000.0, gt=0)
+    local_rope_theta: float = Field(10_000.0, gt=0)
+    zero_init_outputs: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"a hidden size of {self.hidden_size} does not divide into {self.num_heads} heads; change one of them"
+            )
+        if self.is_modern and self.head_size % 2:
+            raise ValueError(
+                f"rotary positions need an even number of coordinates per head, not {self.head_size} "
+                f"({self.hidden_size} / {self.num_heads}); change hidden_size or num_heads"
+            )
+        return self
+
+    @property
+    def is_modern(self) -> bool:
+        return self.backbone == "modern"
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden_size // self.num_heads
+
+    @property
+    def output_std(self) -> float:
+        """How widely the matrices that write into the residual stream are drawn."""
+        if self.zero_init_outputs:
+            return 0.0
+        return self.init_std / (2 * self.num_layers) ** 0.5 if self.is_modern else self.init_std
+
+    def is_local(self, layer: int) -> bool:
+        return self.local_attention > 0 and layer % self.global_every > 0
+
+
+class FeedForward(Drawn):
+    """up -> gelu -> down; gated, half of up multiplies the activated other half."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.is_gated = config.is_modern
+        self.dropout = config.dropout if config.is_modern else 0.0
+        self.std, self.output_std = config.init_std, config.output_std
+        width = config.feedforward_size
+        self.up = dense(config.hidden_size, 2 * width if self.is_gated else width, bias=not config.is_modern)
+        self.down = dense(width, config.hidden_size, bias=not config.is_modern)
+
+    def weight_stds(self) -> dict[str, float]:
+        return {"up.weight": self.std, "down.weight": self.output_std}
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        risen = self.up(hidden)  # (B, T, F) or, gated, (B, T, 2F)
+        if self.is_gated:
+            activated, gate = risen.chunk(2, dim=-1)
+            risen = F.gelu(activated) * gate
+        else:
+            risen = F.gelu(risen)
+        lowered: Tensor = self.down(F.dropout(risen, self.dropout, self.training))  # (B, T, D)
+        return lowered
+
+
+class Layer(nn.Module):
+    def __init__(self, config: EncoderConfig, index: int) -> None:
+        super().__init__()
+        self.is_pre_norm = config.is_modern
+        self.is_local = config.is_local(index)
+        # ModernBERT drops attention's output with the attention's own share, and nothing after the feed-forward.
+        self.attention_dropout = config.attention_dropout if config.is_modern else config.dropout
+        self.feedforward_dropout = 0.0 if config.is_modern else config.dropout
+        self.attention = Attention(
+            config.hidden_size,
+            config.num_heads,
+            bias=not config.is_modern,
+            dropout=config.attention_dropout,
+            std=config.init_std,
+            output_std=config.output_std,
+        )
+        self.attention_norm: nn.Module = nn.Identity() if config.is_modern and index == 0 else make_norm(config)
+        self.feedforward = FeedForward(config)
+        self.feedforward_norm = make_norm(config)
+
+    def forward(self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None) -> Tensor:
+        if self.is_pre_norm:
+            attended = self.attention(self.attention_norm(hidden), rotation, is_visible)
+            hidden = hidden + F.dropout(attended, self.attention_dropout, self.training)
+            risen = self.feedforward(self.feedforward_norm(hidden))
+            return hidden + F.dropout(risen, self.feedforward_dropout, self.training)
+        attended = self.attention(hidden, rotation, is_visible)
+        hidden = self.attention_norm(hidden + F.dropout(attended, self.attention_dropout, self.training))
+        risen = self.feedforward(hidden)
+        output: Tensor = self.feedforward_norm(hidden + F.dropout(risen, self.feedforward_dropout, self.training))
+        return output
+
+
+class Encoder(nn.Module):
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(
+            config.vocab_size,
+            config.embedding_size,
+            config.hidden_size,
+            num_positions=0 if config.is_modern else config.sequence_length,
+            num_segments=0 if config.is_modern else config.num_segments,
+            norm_after_projection=config.is_modern,
+            bias=not config.is_modern,
+            norm_eps=config.norm_eps,
+            dropout=config.dropout,
+            std=config.init_std,
+        )
+        self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_layers))
+        self.final_norm: nn.Module = make_norm(config) if config.is_modern else nn.Identity()
+        self.global_rotary = self._make_rotary(config.global_rope_theta)
+        self.local_rotary = self._make_rotary(config.local_rope_theta) if config.local_attention else None
+
+    def _make_rotary(self, theta: float) -> RotaryTable | None:
+        config = self.config
+        return RotaryTable(config.sequence_length, config.head_size, theta) if config.is_modern else None
+
+    def forward(
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: Trace | None = None
+    ) -> Tensor:
+        """(B, T) ids -> (B, T, D); `is_pad` of None says that no row is padded.
+
+        A `trace` receives every named intermediate: "embeddings", "layers.0", ..., "states".
+        """
+        length = input_ids.shape[1]
+        assert length <= self.config.sequence_length, f"{length} positions in a network built for fewer"
+        everywhere = find_visible(length, 0, is_pad)
+        nearby = find_visible(length, self.config.local_attention, is_pad) if self.config.local_attention else None
+        far = self.global_rotary(length) if self.global_rotary is not None else None
+        near = self.local_rotary(length) if self.local_rotary is not None else None
+
+        hidden: Tensor = self.embeddings(input_ids, segment_ids)
+        if trace is not None:
+            trace["embeddings"] = hidden
+        for index, layer in enumerate(self.layers):
+            hidden = layer(hidden, near, nearby) if layer.is_local else layer(hidden, far, everywhere)
+            if trace is not None:
+                trace[f"layers.{index}"] = hidden
+        hidden = self.final_norm(hidden)
+        if trace is not None:
+            trace["states"] = hidden
+        return hidden
+
+
+def make_norm(config: EncoderConfig, size: int | None = None) -> nn.LayerNorm:
+    return nn.LayerNorm(size or config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)

@@ -1,0 +1,65 @@
+"""What a state says: (M, D) states -> (M, V) guesses, (B, T, D) states -> (B, T) verdicts."""
+
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from electralab.model.embeddings import Embeddings
+from electralab.model.encoder import EncoderConfig, make_norm
+from electralab.model.weights import Drawn, dense
+
+VerdictKind = Literal["dense", "linear"]
+
+
+class GuessHead(Drawn):
+    """dense -> gelu -> norm -> the token table, plus a bias for each token.
+
+    The table is an argument, not a part: a head without a table of its own cannot be left with an orphaned one.
+    """
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        # On `modern` the way back to the embedding size is the embeddings' own projection.
+        size = config.hidden_size if config.is_modern else config.embedding_size
+        self.dense = dense(config.hidden_size, size, bias=not config.is_modern)
+        self.norm = make_norm(config, size)
+        self.bias = nn.Parameter(self.dense.weight.new_empty(config.vocab_size))
+
+    def weight_stds(self) -> dict[str, float]:
+        return {"dense.weight": _dense_std(self.config)}
+
+    def forward(self, states: Tensor, embeddings: Embeddings) -> Tensor:
+        states = self.norm(F.gelu(self.dense(states)))
+        if self.config.is_modern and embeddings.projection is not None:
+            states = states @ embeddings.projection.weight  # (M, D) -> (M, E)
+        return F.linear(states, embeddings.tokens.weight, self.bias)  # (M, V)
+
+
+class VerdictHead(Drawn):
+    """dense -> gelu (-> norm on `modern`) -> one number a token; or, plain, that number straight from the state."""
+
+    def __init__(self, config: EncoderConfig, kind: VerdictKind) -> None:
+        super().__init__()
+        self.config = config
+        size, is_plain = config.hidden_size, kind == "linear"
+        self.dense = None if is_plain else dense(size, size, bias=not config.is_modern)
+        self.norm = None if is_plain or not config.is_modern else make_norm(config)
+        self.verdict = dense(size, 1, bias=True)
+
+    def weight_stds(self) -> dict[str, float]:
+        stds = {"verdict.weight": self.config.init_std}
+        return stds if self.dense is None else stds | {"dense.weight": _dense_std(self.config)}
+
+    def forward(self, states: Tensor) -> Tensor:
+        if self.dense is not None:
+            states = F.gelu(self.dense(states))
+        if self.norm is not None:
+            states = self.norm(states)
+        verdicts: Tensor = self.verdict(states).squeeze(-1)  # (B, T)
+        return verdicts
+
+
+def _dense_std(config: EncoderConfig) -> float:
+    return config.init_std / (2 * config.num_layers) ** 0.5 if config.is_modern else config.init_std

@@ -1,0 +1,57 @@
+"""A weight's first value is a pure function of (seed, its name): seed -> weights.
+
+So another sharing mode, another depth or another order of construction changes no weight that keeps its name.
+Modules are allocated without a value and say in `weight_stds` how widely each of their matrices is drawn.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from electralab.randomness import Rng
+
+# Both backbones draw from a normal truncated at two standard deviations, as their originals do.
+_CUTOFF = 2.0
+
+
+class Drawn(nn.Module):
+    """A module that owns matrices."""
+
+    def weight_stds(self) -> dict[str, float]:
+        """The standard deviation of each own matrix by its name below the module; 0 means zeros."""
+        raise NotImplementedError
+
+
+def dense(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
+    linear: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=bias)  # type: ignore[no-untyped-call]
+    return linear
+
+
+def table(rows: int, size: int) -> nn.Embedding:
+    embedding: nn.Embedding = nn.utils.skip_init(nn.Embedding, rows, size)  # type: ignore[no-untyped-call]
+    return embedding
+
+
+def initialise(network: nn.Module, seed: int) -> None:
+    """Give every parameter its first value: matrices are drawn, biases 0, the scales of norms 1."""
+    drawn: set[int] = set()
+    for prefix, module in network.named_modules():
+        if isinstance(module, nn.LayerNorm):
+            module.reset_parameters()
+            drawn.update(id(parameter) for parameter in module.parameters())
+        elif isinstance(module, Drawn):
+            for name, std in module.weight_stds().items():
+                matrix = module.get_parameter(name)
+                _draw(matrix, std, seed, f"{prefix}.{name}")
+                drawn.add(id(matrix))
+    for name, parameter in network.named_parameters():
+        if id(parameter) not in drawn:
+            assert parameter.dim() == 1, f"{name}: no module says how to draw it"
+            nn.init.zeros_(parameter)
+
+
+def _draw(matrix: Tensor, std: float, seed: int, name: str) -> None:
+    if std == 0:
+        nn.init.zeros_(matrix)
+        return
+    generator = torch.Generator().manual_seed(Rng(seed, 0).torch_seed(f"weights {name}", 0))
+    nn.init.trunc_normal_(matrix, std=std, a=-_CUTOFF * std, b=_CUTOFF * std, generator=generator)
