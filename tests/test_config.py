@@ -1,0 +1,227 @@
+"""Layers of settings become one object; whatever is wrong is one sentence that says where to mend it."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, model_validator
+
+from electralab.config import Layer, Settings, Tree, parse_overrides, read_toml, resolve, to_toml
+from electralab.errors import InputError, UsageError
+
+
+class Masking(Settings):
+    mask_share: float = Field(default=0.15, gt=0, lt=1)
+    selection: Literal["fixed", "bernoulli"] = "fixed"
+
+
+class Schedule(Settings):
+    warmup_steps: int = 10
+    total_steps: int = 100
+
+    @model_validator(mode="after")
+    def _warmup_fits(self) -> "Schedule":
+        if self.warmup_steps > self.total_steps:
+            raise ValueError("warmup_steps must not exceed total_steps")
+        return self
+
+
+class Recipe(Settings):
+    seed: int = 0
+    name: str = "plain"
+    sizes: tuple[int, ...] = (1, 2)
+    masking: Masking = Masking()
+    schedule: Schedule = Schedule()
+    teacher: Masking | None = None
+
+
+class Strict(Settings):
+    mask_share: float
+
+
+def complaint(*layers: Layer, kind: type[Settings] = Recipe) -> str:
+    with pytest.raises(UsageError) as caught:
+        resolve(kind, layers)
+    return str(caught.value)
+
+
+def test_later_layer_wins_key_by_key() -> None:
+    preset = Layer("small", {"masking": {"mask_share": 0.25, "selection": "bernoulli"}, "seed": 1})
+    flags = Layer("command line", {"masking": {"mask_share": 0.5}})
+    assert resolve(Recipe, [preset, flags]) == Recipe(seed=1, masking=Masking(mask_share=0.5, selection="bernoulli"))
+
+
+def test_resolving_changes_no_layer() -> None:
+    preset = Layer("small", {"masking": {"mask_share": 0.25}})
+    resolve(Recipe, [preset, Layer("command line", {"masking": {"mask_share": 0.5}})])
+    assert preset.values == {"masking": {"mask_share": 0.25}}
+
+
+def test_settings_cannot_be_changed_afterwards() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Recipe().seed = 3
+
+
+def test_misspelt_setting_gets_a_suggestion() -> None:
+    assert complaint(Layer("small.toml", {"masking": {"mask_shares": 0.2}})) == (
+        "small.toml: masking: no setting named 'mask_shares'; did you mean 'mask_share'?"
+    )
+
+
+def test_misspelt_section_gets_a_suggestion() -> None:
+    assert complaint(Layer("small.toml", {"maskin": {"mask_share": 0.2}})) == (
+        "small.toml: no setting named 'maskin'; did you mean 'masking'?"
+    )
+
+
+def test_misspelt_setting_of_an_optional_section_gets_a_suggestion() -> None:
+    assert complaint(Layer("small.toml", {"teacher": {"selections": "fixed"}})) == (
+        "small.toml: teacher: no setting named 'selections'; did you mean 'selection'?"
+    )
+
+
+def test_setting_without_its_section_is_shown_where_it_belongs() -> None:
+    assert complaint(parse_overrides(["--mask-share", "0.2"])) == (
+        "command line: no setting named 'mask_share'; did you mean 'masking.mask_share'?"
+    )
+
+
+def test_name_like_no_other_gets_the_list_of_names() -> None:
+    assert complaint(Layer("small.toml", {"masking": {"zzz": 1}})) == (
+        "small.toml: masking: no setting named 'zzz'; known are mask_share, selection"
+    )
+
+
+def test_misspelling_is_reported_before_the_gap_it_causes() -> None:
+    assert complaint(Layer("small.toml", {"mask_shares": 0.2}), kind=Strict) == (
+        "small.toml: no setting named 'mask_shares'; did you mean 'mask_share'?"
+    )
+
+
+def test_missing_setting_is_named() -> None:
+    assert complaint(kind=Strict) == "settings: mask_share: has no value and no default; give one"
+
+
+def test_wrong_value_names_its_source_and_itself() -> None:
+    assert complaint(Layer("small.toml", {"masking": {"mask_share": 1.5}})) == (
+        "small.toml: masking: mask_share: input should be less than 1 (got 1.5); mend this setting"
+    )
+    assert complaint(parse_overrides(["--masking.selection", "all"])) == (
+        "command line: masking: selection: input should be 'fixed' or 'bernoulli' (got 'all'); mend this setting"
+    )
+
+
+def test_wrong_value_is_blamed_on_the_layer_that_won() -> None:
+    preset = Layer("small", {"seed": 1})
+    file = Layer("mine.toml", {"seed": "x"})
+    flags = Layer("command line", {"name": "y"})
+    assert complaint(preset, file, flags).startswith("mine.toml: seed: ")
+
+
+def test_values_that_clash_name_every_layer_that_gave_one() -> None:
+    preset = Layer("small", {"schedule": {"warmup_steps": 50}})
+    file = Layer("mine.toml", {"seed": 2})
+    flags = Layer("command line", {"schedule": {"total_steps": 20}})
+    assert complaint(preset, file, flags) == (
+        "small, command line: schedule: warmup_steps must not exceed total_steps; mend this setting"
+    )
+
+
+def test_value_in_place_of_a_section_is_explained() -> None:
+    assert complaint(Layer("small.toml", {"masking": 0.2})) == (
+        "small.toml: masking: is a section with settings of its own (got 0.2); name one of them"
+    )
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_numbers_must_be_finite(value: str) -> None:
+    assert "finite number" in complaint(parse_overrides(["--masking.mask-share", value]))
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ([], {}),
+        (["--seed", "3"], {"seed": 3}),
+        (["--seed=3"], {"seed": 3}),
+        (["--seed", "-3"], {"seed": -3}),
+        (["--masking.mask-share", "0.25"], {"masking": {"mask_share": 0.25}}),
+        (["--a.b.c=1e-3", "--a.b.d-e", "true"], {"a": {"b": {"c": 0.001, "d_e": True}}}),
+        (["--sizes", "[3, 4]"], {"sizes": [3, 4]}),
+        (["--name", "cosine"], {"name": "cosine"}),
+        (["--name", "two words"], {"name": "two words"}),
+        (["--name", '"3"'], {"name": "3"}),
+        (["--name="], {"name": ""}),
+        (["--name=a=b"], {"name": "a=b"}),
+        (["--name=--dashes"], {"name": "--dashes"}),
+        (["--name", "2024-05-01"], {"name": "2024-05-01"}),
+        (["--name", "1\nseed = 2"], {"name": "1\nseed = 2"}),
+        (["--seed", "3", "--seed", "4"], {"seed": 4}),
+    ],
+)
+def test_overrides_become_a_tree(words: list[str], values: Tree) -> None:
+    assert parse_overrides(words) == Layer("command line", values)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["seed", "3"], "unexpected argument 'seed'; settings are given as --section.name VALUE"),
+        (["--seed"], "--seed: has no value; give --seed VALUE"),
+        (["--seed", "--name", "x"], "--seed: has no value; give --seed VALUE"),
+        (["--a", "1", "--a.b", "2"], "--a.b: 'a' is given both as a value and as a section; keep one"),
+        (["--a.b", "2", "--a", "1"], "--a: 'a' is given both as a value and as a section; keep one"),
+    ],
+)
+def test_wrong_overrides_are_one_sentence(words: list[str], sentence: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_overrides(words)
+    assert str(caught.value) == sentence
+
+
+def test_file_with_settings_is_read_even_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xef\xbb\xbf[masking]\nmask_share = 0.2\n")
+    assert read_toml(path) == Layer(str(path), {"masking": {"mask_share": 0.2}})
+
+
+@pytest.mark.parametrize("content", [b"seed = ", b"seed = 1\nseed = 2", b"\xff\xfe"])
+def test_invalid_toml_names_the_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=rf"^{path}: not valid TOML \(.+\); mend the file$"):
+        read_toml(path)
+
+
+def test_missing_settings_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"mine\.toml: no such settings file; give a TOML file or "):
+        read_toml(tmp_path / "mine.toml")
+
+
+def test_folder_in_place_of_a_settings_file_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder; --config takes a TOML file"):
+        read_toml(tmp_path)
+
+
+def test_unreadable_settings_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot be read \(Not a directory\)"):
+        read_toml(tmp_path / "file" / "mine.toml")
+
+
+@given(
+    st.builds(
+        Recipe,
+        seed=st.integers(-(2**63), 2**63 - 1),
+        name=st.text(st.characters(exclude_categories=["Cs"])),
+        sizes=st.lists(st.integers(0, 9)).map(tuple),
+        masking=st.builds(Masking, mask_share=st.floats(0.001, 0.999)),
+        teacher=st.none() | st.builds(Masking),
+    )
+)
+def test_settings_survive_the_way_through_toml(tmp_path_factory: pytest.TempPathFactory, recipe: Recipe) -> None:
+    path = tmp_path_factory.mktemp("toml") / "recipe.toml"
+    path.write_text(to_toml(recipe), encoding="utf-8", newline="")
+    assert resolve(Recipe, [read_toml(path)]) == recipe
