@@ -1,0 +1,213 @@
+"""Who may import whom, and what no module may do: the rules that keep the flow one-way and the start fast."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "electralab"
+TESTS = Path(__file__).parent
+
+FOUNDATION = {"errors", "config", "artifacts", "randomness", "stopping", "runtime"}
+ANALYSED = {
+    *("corpus", "tokens", "model", "objective", "training"),
+    *("pretrain", "finetune", "evaluate", "study"),
+}
+OFFERED = ANALYSED | {"analysis", "export", "compress", "serving", "report"}
+
+# A part sees only parts above it. A part that is not written yet may have its row already.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "config": {"errors"},
+    "artifacts": {"errors"},
+    "randomness": set(),
+    "stopping": {"errors"},
+    "runtime": {"errors", "config"},
+    "corpus": FOUNDATION,
+    "tokens": FOUNDATION | {"corpus"},
+    "model": FOUNDATION,
+    "objective": FOUNDATION | {"tokens", "model"},
+    "training": FOUNDATION,
+    "pretrain": FOUNDATION | {"tokens", "model", "objective", "training", "export"},
+    "finetune": FOUNDATION | {"corpus", "tokens", "model", "training"},
+    "evaluate": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetune"},
+    "study": FOUNDATION | {"model", "pretrain", "finetune", "evaluate"},
+    "analysis": FOUNDATION | ANALYSED,
+    "export": FOUNDATION | {"tokens", "model"},
+    "compress": FOUNDATION | {"tokens", "model", "objective", "training", "finetune", "evaluate", "export"},
+    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetune", "export"},
+    "report": FOUNDATION,
+    "verbs": FOUNDATION | OFFERED,
+    "cli": FOUNDATION | {"verbs"},
+    # The package offers the verbs as functions, imported when first asked for.
+    "__init__": {"verbs"},
+}
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+NAMES_THAT_OWN_NOTHING = {"utils", "util", "helpers", "common", "misc", "core", "base", "manager"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").as_posix()
+
+
+each_module = pytest.mark.parametrize("path", MODULES, ids=name_of)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def imports_in(path: Path, tree: ast.Module) -> Iterator[str]:
+    """Dotted names of all a module imports, wherever in it, relative ones made absolute."""
+    package = ["electralab", *path.relative_to(SOURCE).parent.parts]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def parts_imported(path: Path, tree: ast.Module) -> set[str]:
+    dotted = (name.split(".") for name in imports_in(path, tree))
+    return {name[1] for name in dotted if name[0] == "electralab" and len(name) > 1 and name[1] != "__version__"}
+
+
+def uses_of(tree: ast.Module, owner: str, names: set[str]) -> list[int]:
+    """Lines that reach for owner.name or import it from its owner."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr in names
+            and isinstance(node.value, ast.Name)
+            and node.value.id == owner
+        )
+        or (isinstance(node, ast.ImportFrom) and node.module == owner and {a.name for a in node.names} & names)
+    ]
+
+
+def run_python(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+
+
+def test_imports_are_found_in_every_form_they_take() -> None:
+    text = """
+import torch
+import electralab.model.encoder
+from electralab import artifacts
+from . import sibling
+from ..tokens.batches import Batch
+def later():
+    from electralab.verbs import prepare
+"""
+    assert list(imports_in(SOURCE / "objective" / "masking.py", ast.parse(text))) == [
+        "torch",
+        "electralab.model.encoder",
+        "electralab.artifacts",
+        "electralab.objective.sibling",
+        "electralab.tokens.batches.Batch",
+        "electralab.verbs.prepare",
+    ]
+
+
+def test_import_table_has_no_circle() -> None:
+    above: set[str] = set()
+    rows = dict(MAY_IMPORT)
+    while rows:
+        ready = {part for part, allowed in rows.items() if allowed <= above}
+        assert ready, f"these parts import each other in a circle: {', '.join(sorted(rows))}"
+        above |= ready
+        rows = {part: allowed for part, allowed in rows.items() if part not in ready}
+
+
+@each_module
+def test_part_imports_only_parts_above_it(path: Path) -> None:
+    part, imported = part_of(path), parts_imported(path, tree_of(path))
+    assert part in MAY_IMPORT, f"{part}: a new part needs a row in the import table"
+    forbidden = imported - MAY_IMPORT[part] - {part}
+    assert not forbidden, f"{name_of(path)} imports {', '.join(sorted(forbidden))}, which {part} may not see"
+
+
+@pytest.mark.parametrize("folder", [SOURCE, TESTS], ids=["src", "tests"])
+def test_files_are_named_for_what_they_own(folder: Path) -> None:
+    assert [path for path in folder.rglob("*") if path.stem in NAMES_THAT_OWN_NOTHING] == []
+
+
+@each_module
+def test_transformers_is_a_peer_and_not_a_dependency(path: Path) -> None:
+    assert [name for name in imports_in(path, tree_of(path)) if name.split(".")[0] == "transformers"] == []
+
+
+@each_module
+def test_nothing_is_unpickled_but_by_the_legacy_importer(path: Path) -> None:
+    tree = tree_of(path) if name_of(path) != "model/legacy" else ast.Module([], [])
+    assert not {name.split(".")[0] for name in imports_in(path, tree)} & {
+        "pickle",
+        "dill",
+        "shelve",
+        "joblib",
+        "marshal",
+    }
+    assert uses_of(tree, "torch", {"load", "save"}) == []
+    assert [
+        node.value.lineno for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
+    ] == []
+
+
+@each_module
+def test_only_runtime_reads_the_environment(path: Path) -> None:
+    lines = uses_of(tree_of(path), "os", {"environ", "environb", "getenv", "putenv"})
+    assert part_of(path) == "runtime" or lines == []
+
+
+def test_preparing_text_does_not_load_torch() -> None:
+    preparing = [
+        "electralab." + name_of(path).replace("/", ".").removesuffix(".__init__")
+        for path in MODULES
+        if part_of(path) in {"corpus", "tokens"} and name_of(path) != "tokens/batches"
+    ]
+    if not preparing:
+        pytest.skip("neither corpus nor tokens is written yet")
+    program = f"""
+import importlib, sys
+for name in {preparing!r}:
+    importlib.import_module(name)
+    if "torch" in sys.modules:
+        print(name)
+        break
+"""
+    assert run_python(program) == "", "this module loads torch, which every worker would pay for"
+
+
+@pytest.mark.parametrize("module", ["electralab", *(f"electralab.{part}" for part in sorted(FOUNDATION))])
+def test_foundation_does_not_load_torch(module: str) -> None:
+    assert run_python(f"import sys, {module}; print('torch' in sys.modules)") == "False\n"
+
+
+def test_help_does_not_load_torch() -> None:
+    if not (SOURCE / "cli.py").exists():
+        pytest.skip("electralab.cli is not written yet")
+    program = """
+import sys
+from electralab.cli import main
+sys.argv = ["electra", "--help"]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print("\\n" + str("torch" in sys.modules))
+"""
+    assert run_python(program).endswith("\nFalse\n")
