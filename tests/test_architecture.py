@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": FOUNDATION,
     "objective": FOUNDATION | {"tokens", "model"},
     "training": FOUNDATION,
-    "pretrain": FOUNDATION | {"tokens", "model", "objective", "training", "export"},
+    "pretrain": FOUNDATION | {"tokens", "model", "objective", "training"},
     "finetune": FOUNDATION | {"corpus", "tokens", "model", "training"},
     "evaluate": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetune"},
     "study": FOUNDATION | {"model", "pretrain", "finetune", "evaluate"},
@@ -41,10 +41,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compress": FOUNDATION | {"tokens", "model", "objective", "training", "finetune", "evaluate", "export"},
     "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetune", "export"},
     "report": FOUNDATION,
-    "verbs": FOUNDATION | OFFERED,
-    "cli": FOUNDATION | {"verbs"},
+    # What a person sees of the parts above: progress as it comes, and artifacts in human form.
+    "display": FOUNDATION | OFFERED,
+    "artifact_views": FOUNDATION | OFFERED,
+    "verbs": FOUNDATION | OFFERED | {"display", "artifact_views"},
+    "quickstart": FOUNDATION | OFFERED | {"display", "verbs"},
+    "shell": FOUNDATION | {"display", "verbs", "quickstart"},
+    "cli": FOUNDATION | {"verbs", "shell"},
     # The package offers the verbs as functions, imported when first asked for.
-    "__init__": {"verbs"},
+    "__init__": {"verbs", "quickstart"},
 }
 
 MODULES = sorted(SOURCE.rglob("*.py"))
