@@ -43,8 +43,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
-    "artifact_views": FOUNDATION | OFFERED,
-    "verbs": FOUNDATION | OFFERED | {"display", "artifact_views"},
+    "inspection": FOUNDATION | OFFERED,
+    "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
     "quickstart": FOUNDATION | OFFERED | {"display", "verbs"},
     "shell": FOUNDATION | {"display", "verbs", "quickstart"},
     "cli": FOUNDATION | {"verbs", "shell"},
