@@ -1,0 +1,96 @@
+"""A model folder is Hugging Face's: config.json + model.safetensors <-> network.
+
+The caller owns the folder (its temporary name, its manifest) and adds the tokenizer's files.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from electralab.artifacts import read_json, write_file, write_json
+from electralab.errors import DamagedArtifact, InputError
+from electralab.model.electra import Discriminator, Generator
+from electralab.model.encoder import Encoder
+from electralab.model.hf_config import export_config
+from electralab.model.hf_weights import export_weights, import_encoder, import_network
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+
+
+def save_network(
+    folder: Path,
+    network: Generator | Discriminator,
+    *,
+    pad_id: int,
+    cls_id: int | None = None,
+    sep_id: int | None = None,
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / WEIGHTS, safetensors.torch.save(export_weights(network), metadata={"format": "pt"}))
+    write_json(folder / CONFIG, export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id))
+
+
+def load_network(folder: Path) -> Generator | Discriminator:
+    """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
+    network = import_network(read_config(folder), read_tensors(folder), str(folder))
+    return network.eval()
+
+
+def load_encoder(folder: Path) -> Encoder:
+    """The encoder alone, from a folder with any head or none."""
+    return import_encoder(read_config(folder), read_tensors(folder), str(folder)).eval()
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give a model folder")
+    if not (folder / CONFIG).is_file():
+        raise InputError(f"{folder}: has no {CONFIG}, so it is not a model folder; give one that has")
+    config = read_json(folder / CONFIG)
+    if not isinstance(config, dict):
+        raise DamagedArtifact(f"{folder / CONFIG}: not a JSON object; the file is damaged")
+    return config
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Their name -> tensor, from one file or from the shards that an index names."""
+    if (folder / WEIGHTS).is_file():
+        return _read_file(folder / WEIGHTS)
+    if (folder / INDEX).is_file():
+        return _read_shards(folder)
+    for name in PICKLES:
+        if (folder / name).is_file():
+            raise InputError(
+                f"{folder}: holds {name}, a pickle, which can run code when read; "
+                f"convert it with 'electra import {folder} --out NEW' and use NEW"
+            )
+    raise InputError(f"{folder}: has no {WEIGHTS}; give a folder with the weights")
+
+
+def _read_shards(folder: Path) -> dict[str, Tensor]:
+    index = read_json(folder / INDEX)
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
+        raise DamagedArtifact(f"{folder / INDEX}: has no weight_map; the file is damaged")
+    tensors: dict[str, Tensor] = {}
+    for place in sorted(set(places.values())):
+        if Path(place).name != place or place in ("", ".", ".."):
+            raise InputError(f"{folder / INDEX}: names {place!r}, which is not a file of this folder; do not trust it")
+        if not (folder / place).is_file():
+            raise InputError(f"{folder / INDEX}: names {place}, which is missing; copy the whole folder again")
+        tensors.update(_read_file(folder / place))
+    return tensors
+
+
+def _read_file(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, json.JSONDecodeError, UnicodeDecodeError, ValueError) as error:
+        raise DamagedArtifact(f"{path}: cannot be read ({error}); the file is damaged, copy it again") from None

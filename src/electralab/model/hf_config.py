@@ -1,0 +1,213 @@
+"""Our settings of a network in Hugging Face's words, and back: EncoderConfig <-> config.json."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from electralab.config import Tree
+from electralab.errors import InputError
+from electralab.model.electra import Discriminator, Generator
+from electralab.model.encoder import EncoderConfig
+
+HeadKind = Literal["guesses", "verdicts", "plain verdicts"]
+LABELS = {"0": "original", "1": "replaced"}
+
+_MODEL_TYPE = {"electra": "electra", "modern": "modernbert"}
+_CLASS_NAME: dict[tuple[str, HeadKind], str] = {
+    ("electra", "guesses"): "ElectraForMaskedLM",
+    ("electra", "verdicts"): "ElectraForPreTraining",
+    ("electra", "plain verdicts"): "ElectraForTokenClassification",
+    ("modern", "guesses"): "ModernBertForMaskedLM",
+    ("modern", "verdicts"): "ModernBertForTokenClassification",
+}
+
+
+def head_kind(network: Generator | Discriminator) -> HeadKind:
+    if isinstance(network, Generator):
+        return "guesses"
+    return "verdicts" if network.head.dense is not None else "plain verdicts"
+
+
+def class_name(network: Generator | Discriminator) -> str:
+    """The class of `transformers` that loads the network with its head."""
+    return _CLASS_NAME[network.config.backbone, head_kind(network)]
+
+
+def is_two_classes(config: EncoderConfig, kind: HeadKind) -> bool:
+    return kind == "plain verdicts" or (kind == "verdicts" and config.is_modern)
+
+
+def export_config(
+    network: Generator | Discriminator, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
+) -> Tree:
+    config = network.config
+    tree: Tree = {
+        "architectures": [class_name(network)],
+        "model_type": _MODEL_TYPE[config.backbone],
+        "dtype": "float32",
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.hidden_size,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "intermediate_size": config.feedforward_size,
+        "max_position_embeddings": config.sequence_length,
+        "initializer_range": config.init_std,
+        "pad_token_id": pad_id,
+        "tie_word_embeddings": True,
+    }
+    if is_two_classes(config, head_kind(network)):
+        tree["id2label"] = LABELS
+        tree["label2id"] = {label: int(index) for index, label in LABELS.items()}
+    if config.is_modern:
+        return tree | _modern_tree(config, cls_id, sep_id)
+    return tree | {
+        "embedding_size": config.embedding_size,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "classifier_dropout": config.dropout,
+        "type_vocab_size": config.num_segments,
+        "layer_norm_eps": config.norm_eps,
+    }
+
+
+def _modern_tree(config: EncoderConfig, cls_id: int | None, sep_id: int | None) -> Tree:
+    kinds = ("full_attention", "sliding_attention")
+    return {
+        "hidden_activation": "gelu",
+        "classifier_activation": "gelu",
+        "norm_eps": config.norm_eps,
+        "norm_bias": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "classifier_bias": False,
+        "decoder_bias": True,
+        "embedding_dropout": config.dropout,
+        "mlp_dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "classifier_dropout": 0.0,
+        "layer_types": [kinds[config.is_local(index)] for index in range(config.num_layers)],
+        # Theirs needs some window even where no layer is local.
+        "local_attention": config.local_attention or 128,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": config.global_rope_theta},
+            "sliding_attention": {"rope_type": "default", "rope_theta": config.local_rope_theta},
+        },
+        "cls_token_id": cls_id,
+        "sep_token_id": sep_id,
+        "bos_token_id": cls_id,
+        "eos_token_id": sep_id,
+    }
+
+
+def import_config(tree: Mapping[str, Any], where: str) -> EncoderConfig:
+    """Their config.json -> ours; a variant that we do not build is refused by the name of the setting."""
+    match tree.get("model_type"):
+        case "electra":
+            fields = _electra_fields(tree, where)
+        case "modernbert":
+            fields = _modern_fields(tree, where)
+        case other:
+            raise InputError(f"{where}: model_type is {other!r}; models of type 'electra' and 'modernbert' can be read")
+    try:
+        return EncoderConfig(**fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{where}: {f'{name}: ' if name else ''}{message}; the file is damaged or not ours") from None
+
+
+def _require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> None:
+    """Each named setting is absent or has one of the values that our architecture is."""
+    for name, values in allowed.items():
+        if name in tree and tree[name] not in values:
+            raise InputError(
+                f"{where}: {name} is {tree[name]!r}, but only {' or '.join(map(repr, values))} is supported; "
+                "this variant of the architecture cannot be read"
+            )
+
+
+def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
+    # "gelu_python" is the same erf-gelu; the tanh approximations differ by 1e-3 and are refused, not approximated.
+    _require(
+        tree,
+        where,
+        hidden_act=("gelu", "gelu_python"),
+        position_embedding_type=("absolute",),
+        is_decoder=(False,),
+        add_cross_attention=(False,),
+        tie_word_embeddings=(True,),
+    )
+    return {
+        "backbone": "electra",
+        "vocab_size": tree.get("vocab_size", 30522),
+        "sequence_length": tree.get("max_position_embeddings", 512),
+        "embedding_size": tree.get("embedding_size", 128),
+        "hidden_size": tree.get("hidden_size", 256),
+        "num_layers": tree.get("num_hidden_layers", 12),
+        "num_heads": tree.get("num_attention_heads", 4),
+        "feedforward_size": tree.get("intermediate_size", 1024),
+        "dropout": tree.get("hidden_dropout_prob", 0.1),
+        "attention_dropout": tree.get("attention_probs_dropout_prob", 0.1),
+        "norm_eps": tree.get("layer_norm_eps", 1e-12),
+        "init_std": tree.get("initializer_range", 0.02),
+        "num_segments": tree.get("type_vocab_size", 2),
+    }
+
+
+def _modern_fields(tree: Mapping[str, Any], where: str) -> Tree:
+    _require(
+        tree,
+        where,
+        hidden_activation=("gelu",),
+        classifier_activation=("gelu",),
+        norm_bias=(False,),
+        attention_bias=(False,),
+        mlp_bias=(False,),
+        classifier_bias=(False,),
+        decoder_bias=(True,),
+        tie_word_embeddings=(True,),
+    )
+    num_layers = tree.get("num_hidden_layers", 22)
+    global_every = _find_global_every(tree, num_layers, where)
+    hidden_size = tree.get("hidden_size", 768)
+    return {
+        "backbone": "modern",
+        "vocab_size": tree.get("vocab_size", 50368),
+        "sequence_length": tree.get("max_position_embeddings", 8192),
+        "embedding_size": hidden_size,
+        "hidden_size": hidden_size,
+        "num_layers": num_layers,
+        "num_heads": tree.get("num_attention_heads", 12),
+        "feedforward_size": tree.get("intermediate_size", 1152),
+        "dropout": tree.get("mlp_dropout", 0.0),
+        "attention_dropout": tree.get("attention_dropout", 0.0),
+        "norm_eps": tree.get("norm_eps", 1e-5),
+        "init_std": tree.get("initializer_range", 0.02),
+        "local_attention": 0 if global_every == 1 else tree.get("local_attention", 128),
+        "global_every": global_every,
+        "global_rope_theta": _find_theta(tree, "full_attention", "global_rope_theta", 160_000.0, where),
+        "local_rope_theta": _find_theta(tree, "sliding_attention", "local_rope_theta", 10_000.0, where),
+    }
+
+
+def _find_global_every(tree: Mapping[str, Any], num_layers: Any, where: str) -> Any:
+    kinds = tree.get("layer_types")
+    if kinds is None:
+        return tree.get("global_attn_every_n_layers", 3)
+    for every in range(1, len(kinds) + 1) if isinstance(kinds, list) else ():
+        if kinds == ["sliding_attention" if index % every else "full_attention" for index in range(num_layers)]:
+            return every
+    raise InputError(f"{where}: layer_types is not 'full_attention' in every n-th layer from the first; cannot be read")
+
+
+def _find_theta(tree: Mapping[str, Any], kind: str, old_name: str, default: float, where: str) -> Any:
+    parameters = tree.get("rope_parameters") or {}
+    parameters = parameters.get(kind) or {} if isinstance(parameters, dict) else {}
+    scaling = tree.get("rope_scaling")
+    rope_type = parameters.get("rope_type", "default")
+    if rope_type != "default" or scaling:
+        raise InputError(f"{where}: rotary positions of type {scaling or rope_type!r} cannot be read, only 'default'")
+    return parameters.get("rope_theta", tree.get(old_name, default))

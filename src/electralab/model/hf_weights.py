@@ -1,0 +1,226 @@
+"""Our weights in Hugging Face's words, and back: network <-> named tensors.
+
+What their classes cannot say is merged on the way out: on `modern` the token table and its projection become one
+table, and a verdict becomes two classes, original with the score 0 and replaced with ours, so that their softmax is
+the sigmoid of our logit.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from electralab.errors import InputError
+from electralab.model.electra import Discriminator, Generator
+from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.hf_config import LABELS, HeadKind, head_kind, import_config, is_two_classes
+
+# Our name -> theirs; several names where our matrix is theirs, stacked.
+Names = dict[str, tuple[str, ...]]
+
+_PREFIX = {"electra": "electra.", "modern": "model."}
+_ELECTRA_LAYER = {
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feedforward.up": "intermediate.dense",
+    "feedforward.down": "output.dense",
+    "feedforward_norm": "output.LayerNorm",
+}
+_ELECTRA_EMBEDDINGS = {
+    "tokens.weight": "embeddings.word_embeddings.weight",
+    "positions.weight": "embeddings.position_embeddings.weight",
+    "segments.weight": "embeddings.token_type_embeddings.weight",
+    "norm.weight": "embeddings.LayerNorm.weight",
+    "norm.bias": "embeddings.LayerNorm.bias",
+}
+_MODERN_LAYER = {
+    "attention.qkv": "attn.Wqkv",
+    "attention.output": "attn.Wo",
+    "attention_norm": "attn_norm",
+    "feedforward.up": "mlp.Wi",
+    "feedforward.down": "mlp.Wo",
+    "feedforward_norm": "mlp_norm",
+}
+_HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
+    ("electra", "guesses"): {
+        "dense.weight": "generator_predictions.dense.weight",
+        "dense.bias": "generator_predictions.dense.bias",
+        "norm.weight": "generator_predictions.LayerNorm.weight",
+        "norm.bias": "generator_predictions.LayerNorm.bias",
+        "bias": "generator_lm_head.bias",
+    },
+    ("electra", "verdicts"): {
+        "dense.weight": "discriminator_predictions.dense.weight",
+        "dense.bias": "discriminator_predictions.dense.bias",
+        "verdict.weight": "discriminator_predictions.dense_prediction.weight",
+        "verdict.bias": "discriminator_predictions.dense_prediction.bias",
+    },
+    ("electra", "plain verdicts"): {"verdict.weight": "classifier.weight", "verdict.bias": "classifier.bias"},
+    ("modern", "guesses"): {
+        "dense.weight": "head.dense.weight",
+        "norm.weight": "head.norm.weight",
+        "bias": "decoder.bias",
+    },
+    ("modern", "verdicts"): {
+        "dense.weight": "head.dense.weight",
+        "norm.weight": "head.norm.weight",
+        "verdict.weight": "classifier.weight",
+        "verdict.bias": "classifier.bias",
+    },
+}
+# Copies of what is already there under another name, or counters that older versions saved.
+_REDUNDANT = ("generator_lm_head.weight", "decoder.weight", "embeddings.position_ids", "embeddings.token_type_ids")
+
+
+def _encoder_names(config: EncoderConfig) -> Names:
+    names: Names = {}
+    if config.is_modern:
+        names["embeddings.tokens.weight"] = ("embeddings.tok_embeddings.weight",)
+        names["embeddings.norm.weight"] = ("embeddings.norm.weight",)
+        names["final_norm.weight"] = ("final_norm.weight",)
+        for index in range(config.num_layers):
+            for ours, theirs in _MODERN_LAYER.items():
+                if index or ours != "attention_norm":
+                    names[f"layers.{index}.{ours}.weight"] = (f"layers.{index}.{theirs}.weight",)
+        return names
+    names.update({f"embeddings.{ours}": (theirs,) for ours, theirs in _ELECTRA_EMBEDDINGS.items()})
+    for part in ("weight", "bias"):
+        if config.embedding_size != config.hidden_size:
+            names[f"embeddings.projection.{part}"] = (f"embeddings_project.{part}",)
+        for index in range(config.num_layers):
+            ours, theirs = f"layers.{index}", f"encoder.layer.{index}"
+            names[f"{ours}.attention.qkv.{part}"] = (
+                f"{theirs}.attention.self.query.{part}",
+                f"{theirs}.attention.self.key.{part}",
+                f"{theirs}.attention.self.value.{part}",
+            )
+            for inner, outer in _ELECTRA_LAYER.items():
+                names[f"{ours}.{inner}.{part}"] = (f"{theirs}.{outer}.{part}",)
+    return names
+
+
+def _network_names(config: EncoderConfig, kind: HeadKind, prefix: str) -> Names:
+    encoder = {
+        f"encoder.{ours}": tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()
+    }
+    head: Names = {f"head.{ours}": (theirs,) for ours, theirs in _HEADS[config.backbone, kind].items()}
+    return encoder | head
+
+
+def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
+    """Their names -> tensors, each in storage of its own."""
+    kind = head_kind(network)
+    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    projection = network.encoder.embeddings.projection
+    if network.config.is_modern and projection is not None:
+        del weights["encoder.embeddings.projection.weight"]
+        weights["encoder.embeddings.tokens.weight"] = projection(network.encoder.embeddings.tokens.weight).detach()
+    if is_two_classes(network.config, kind):
+        for name in ("head.verdict.weight", "head.verdict.bias"):
+            weights[name] = torch.cat([torch.zeros_like(weights[name]), weights[name]])
+    names = _network_names(network.config, kind, _PREFIX[network.config.backbone])
+    assert names.keys() == weights.keys(), f"no name outside for {names.keys() ^ weights.keys()}"
+    tensors: dict[str, Tensor] = {}
+    for ours, theirs in names.items():
+        for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
+            tensors[name] = part.clone(memory_format=torch.contiguous_format)
+    return tensors
+
+
+def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Generator | Discriminator:
+    """A network with the head its tensors have; `where` begins every error."""
+    config = import_config(tree, where)
+    prefix = _find_prefix(config, tensors)
+    kind = _find_head(config, tree, tensors, where)
+    network: Generator | Discriminator
+    if kind == "guesses":
+        network = Generator(config)
+    else:
+        network = Discriminator(config, "dense" if kind == "verdicts" else "linear")
+    _check_tied(tensors, f"{prefix}{_encoder_names(config)['embeddings.tokens.weight'][0]}", where)
+    weights = _gather(_network_names(config, kind, prefix), tensors, where)
+    _refuse_strangers(_network_names(config, kind, prefix), tensors, prefix, where)
+    if is_two_classes(config, kind):
+        for name in ("head.verdict.weight", "head.verdict.bias"):
+            weights[name] = weights[name][1:] - weights[name][:1]
+    _fill(network, weights, where)
+    return network
+
+
+def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Encoder:
+    """The encoder alone, whatever head the tensors have."""
+    config = import_config(tree, where)
+    prefix = _find_prefix(config, tensors)
+    encoder = Encoder(config)
+    names: Names = {ours: tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()}
+    weights = _gather(names, tensors, where)
+    if prefix:
+        _refuse_strangers(names, tensors, prefix, where)
+    _fill(encoder, weights, where)
+    return encoder
+
+
+def _find_prefix(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
+    """Their encoder saved alone has no prefix."""
+    prefix = _PREFIX[config.backbone]
+    return prefix if any(name.startswith(prefix) for name in tensors) else ""
+
+
+def _find_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadKind:
+    """By the tensors, because a config may name another class, or none."""
+    if "generator_predictions.dense.weight" in tensors or "decoder.bias" in tensors:
+        return "guesses"
+    if "discriminator_predictions.dense.weight" in tensors:
+        return "verdicts"
+    if "classifier.weight" in tensors:
+        labels = tree.get("id2label")
+        if labels == LABELS:
+            return "verdicts" if config.is_modern else "plain verdicts"
+        raise InputError(
+            f"{where}: its classes are {_list(labels)}, not original and replaced; give a pre-trained model"
+        )
+    raise InputError(
+        f"{where}: holds an encoder without a head that guesses or judges tokens; give a model with its head"
+    )
+
+
+def _list(labels: Any) -> str:
+    names = [str(name) for name in labels.values()] if isinstance(labels, dict) else ["unnamed"]
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def _check_tied(tensors: Mapping[str, Tensor], table_name: str, where: str) -> None:
+    for name in ("generator_lm_head.weight", "decoder.weight"):
+        if name in tensors and table_name in tensors and not torch.equal(tensors[name], tensors[table_name]):
+            raise InputError(f"{where}: {name} differs from {table_name}, but here they are one table; cannot be read")
+
+
+def _gather(names: Names, tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
+    missing = [name for theirs in names.values() for name in theirs if name not in tensors]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(f"{where}: lacks the tensor {missing[0]}{more}; the weights do not belong to config.json")
+    return {ours: torch.cat([tensors[name] for name in theirs]) for ours, theirs in names.items()}
+
+
+def _refuse_strangers(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str) -> None:
+    """A tensor of the encoder that we would leave out means that it is not the encoder we would build."""
+    known = {name for theirs in names.values() for name in theirs}
+    for name in tensors:
+        if name.startswith(prefix) and name not in known and not name.endswith(_REDUNDANT):
+            raise InputError(f"{where}: holds the tensor {name}, which this architecture lacks; cannot be read")
+
+
+def _fill(module: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
+    """Copy into the module's own storage: a mapped file's alignment can change the bits of a matmul."""
+    parameters = dict(module.named_parameters())
+    assert parameters.keys() == weights.keys(), f"no weights for {parameters.keys() ^ weights.keys()}"
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            if parameter.shape != weights[name].shape:
+                raise InputError(
+                    f"{where}: {name} has the shape {tuple(weights[name].shape)} where config.json says "
+                    f"{tuple(parameter.shape)}; the weights do not belong to it"
+                )
+            parameter.copy_(weights[name])

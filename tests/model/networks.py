@@ -1,0 +1,43 @@
+"""Networks whose weights are far from their small first values, so that a wrong formula shows."""
+
+import torch
+from torch import Tensor, nn
+
+from electralab.config import Tree
+from electralab.model.electra import SIZES, Electra, GeneratorConfig, ModelConfig, build_electra
+
+Rows = tuple[Tensor, Tensor, Tensor]
+
+
+def make_pair(size: str, vocab_size: int = 100, sequence_length: int = 64, **model: object) -> Electra:
+    layers: Tree = SIZES[size]
+    return build_electra(
+        ModelConfig(**(layers["model"] | model)),
+        GeneratorConfig(**layers["generator"]),
+        vocab_size=vocab_size,
+        sequence_length=sequence_length,
+        seed=1,
+    )
+
+
+@torch.no_grad()
+def exaggerate(network: nn.Module) -> None:
+    """Matrices that enlarge what passes through them, biases and norms away from 0 and 1."""
+    rng = torch.Generator().manual_seed(7)
+    for parameter in network.parameters():
+        noise = torch.randn(parameter.shape, generator=rng)
+        if parameter.dim() == 2:
+            parameter.copy_(2 * noise * parameter.shape[1] ** -0.5)
+        else:
+            parameter.copy_(0.3 * noise + parameter.mean().round())
+
+
+def make_rows() -> Rows:
+    """Three rows of pairs, two of them padded: ids, segments, is_pad."""
+    rng = torch.Generator().manual_seed(3)
+    input_ids = torch.randint(1, 100, (3, 24), generator=rng)
+    lengths, firsts = torch.tensor([24, 17, 5]), torch.tensor([10, 9, 2])
+    columns = torch.arange(24)
+    is_pad = columns >= lengths[:, None]
+    segment_ids = ((columns >= firsts[:, None]) & ~is_pad).long()
+    return input_ids.masked_fill(is_pad, 0), segment_ids, is_pad
