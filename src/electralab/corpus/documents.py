@@ -1,0 +1,85 @@
+"""Sources -> batches of kept documents, the same ones in the same order every time.
+
+Sources -> Iterator[list[Document]]
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from electralab.corpus.filters import Document, DocumentFilter, FilterConfig, batches
+from electralab.corpus.readers import Raw, ReadingConfig, WrongColumn, read_documents
+from electralab.corpus.sources import Sources
+from electralab.corpus.streams import Meter
+from electralab.randomness import mix
+from electralab.stopping import StopSignal
+
+
+class DocumentStream:
+    """One pass over the sources; `meter` says how far it is, `dropped` and `passed_over` what was left out."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        reading: ReadingConfig,
+        filters: FilterConfig,
+        *,
+        repair: bool,
+        symbols: bool,
+        stop: StopSignal,
+    ) -> None:
+        self.meter = Meter()
+        self.passed_over = list(sources.passed_over)
+        self._sources = sources
+        self._reading = reading
+        self._symbols = symbols
+        self._filter = DocumentFilter(filters, repair=repair)
+        self._stop = stop
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        return {reason: count for reason, count in sorted(self._filter.dropped.items()) if count}
+
+    def __iter__(self) -> Iterator[list[Document]]:
+        for batch in batches(self._read()):
+            self._stop.check()
+            yield self._filter.keep(batch)
+
+    def _read(self) -> Iterator[Raw]:
+        for source in self._sources.files:
+            try:
+                yield from read_documents(source, self._reading, self.meter, symbols=self._symbols)
+            except WrongColumn:
+                if source.is_named:
+                    raise
+                self.passed_over.append(str(source.path))
+
+
+class DocumentSample:
+    """Documents from all over the corpus, at most `limit` bytes of them, chosen by their keys, not by their place.
+
+    When too many have come, the bar is halved and those above it leave: a pure function of the set of documents.
+    """
+
+    def __init__(self, limit: int, seed: int) -> None:
+        self._limit = limit
+        self._seed = seed
+        self._bar = 1 << 64
+        self._held: list[tuple[int, str, int]] = []
+        self._bytes = 0
+
+    def offer(self, document: Document) -> None:
+        rank = int(mix(self._seed, np.array(document.key, dtype=np.uint64).view(np.int64)))
+        if rank >= self._bar:
+            return
+        assert isinstance(document.content, str)
+        size = len(document.content.encode())
+        self._held.append((rank, document.content, size))
+        self._bytes += size
+        while self._bytes > self._limit and len(self._held) > 1:
+            self._bar >>= 1
+            self._held = [entry for entry in self._held if entry[0] < self._bar]
+            self._bytes = sum(size for _, _, size in self._held)
+
+    def texts(self) -> list[str]:
+        return [text for _, text, _ in sorted(self._held)]

@@ -1,0 +1,291 @@
+"""A source -> the contents of its documents, one at a time, whatever its format.
+
+    Source -> str | Undecodable | tuple[str, ...]
+
+A document beyond MAX_CHARS is cut into several at white space, so that nothing a file holds can fill the memory.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Literal
+
+from pydantic import field_validator
+
+from electralab.config import Settings
+from electralab.corpus.sources import Source
+from electralab.corpus.streams import BLOCK, Meter, open_source, read_utf8
+from electralab.errors import InputError
+
+MAX_CHARS = 1 << 20
+MAX_LINE_BYTES = 1 << 28
+
+_BLANK_LINES = re.compile(rb"\n(?:[ \t\r]*\n)+")
+
+
+class ReadingConfig(Settings):
+    documents: Literal["blank-lines", "lines", "files"] = "blank-lines"
+    """What separates documents in plain text."""
+    field: str = ""
+    """The field or column that holds the text; empty for 'text', or 'symbols' with --symbols."""
+    encoding: str = "utf-8"
+    """Of text without a byte order mark."""
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        try:
+            "".encode(name)
+        except LookupError:
+            raise ValueError("no such encoding; try utf-8, latin-1 or cp1252") from None
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """A document whose bytes are not text in the expected encoding."""
+
+    data: bytes
+
+
+class WrongColumn(InputError):
+    """A table without the wished column: passed over where it only happened to lie in a folder."""
+
+
+Symbols = tuple[str, ...]
+Content = str | Symbols
+Raw = str | Undecodable | Symbols
+
+
+def read_documents(source: Source, config: ReadingConfig, meter: Meter, *, symbols: bool) -> Iterator[Raw]:
+    with open_source(source, meter) as stream:
+        if symbols:
+            yield from _read_symbols(source, read_utf8(stream, config.encoding), config.field or "symbols")
+            return
+        for raw in _READERS[source.format](source, stream, config):
+            yield from _cut_long(raw) if isinstance(raw, str) and len(raw) > MAX_CHARS else (raw,)
+
+
+def _cut_long(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > MAX_CHARS:
+        end = max(text.rfind("\n", start, start + MAX_CHARS), text.rfind(" ", start, start + MAX_CHARS))
+        end = end if end > start else start + MAX_CHARS
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _decode(data: bytes) -> str | Undecodable:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return Undecodable(data)
+
+
+def _read_text(_source: Source, stream: BinaryIO, config: ReadingConfig) -> Iterator[Raw]:
+    blocks = read_utf8(stream, config.encoding)
+    if config.documents == "files":
+        yield from map(_decode, _bounded(blocks, MAX_CHARS))
+    elif config.documents == "lines":
+        for line in _lines(blocks, MAX_CHARS):
+            yield _decode(line)
+    else:
+        yield from map(_decode, _paragraph_groups(blocks))
+
+
+def _paragraph_groups(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for block in blocks:
+        *whole, rest = _BLANK_LINES.split(rest + block)
+        yield from whole
+        # A separator may go on in the next block, so its line break stays with the rest.
+        if len(rest) > MAX_CHARS:
+            *whole, rest = _bounded([rest], MAX_CHARS)
+            yield from whole
+    yield rest
+
+
+def _lines(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """Without their line breaks; a line beyond the limit comes in several pieces."""
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+        if len(rest) > limit:
+            *whole, rest = _bounded([rest], limit)
+            yield from whole
+    yield rest
+
+
+def _bounded(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """Pieces of at most about `limit` bytes, cut at white space, never inside a character."""
+    rest = b""
+    for block in blocks:
+        rest += block
+        while len(rest) > limit:
+            end = max(rest.rfind(b"\n", 0, limit), rest.rfind(b" ", 0, limit))
+            if end <= 0:
+                end = limit
+                while end > limit - 4 and rest[end] & 0xC0 == 0x80:
+                    end -= 1
+            yield rest[:end]
+            rest = rest[end:]
+    yield rest
+
+
+def _json_lines(source: Source, blocks: Iterable[bytes]) -> Iterator[tuple[int, Any]]:
+    """(line number, value), or (line number, Undecodable); blank lines are skipped."""
+    for number, line in enumerate(_whole_lines(source, blocks), start=1):
+        if not line.strip():
+            continue
+        text = _decode(line)
+        if isinstance(text, Undecodable):
+            yield number, text
+            continue
+        try:
+            yield number, json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(f"{source.path}: line {number} is not JSON ({error}); mend or remove the line") from None
+
+
+def _whole_lines(source: Source, blocks: Iterable[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    size = 0
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        held.append(first)
+        size += len(first)
+        if size > MAX_LINE_BYTES:
+            raise InputError(f"{source.path}: a line is longer than {MAX_LINE_BYTES >> 20} MB; break it up")
+        for other in others:
+            yield b"".join(held)
+            held, size = [other], len(other)
+    yield b"".join(held)
+
+
+def _read_json(source: Source, stream: BinaryIO, config: ReadingConfig) -> Iterator[Raw]:
+    field = config.field or "text"
+    for number, value in _json_lines(source, read_utf8(stream, config.encoding)):
+        if isinstance(value, Undecodable):
+            yield value
+            continue
+        text = value.get(field, _MISSING) if isinstance(value, dict) else value
+        if text is _MISSING:
+            known = ", ".join(map(repr, value)) or "none"
+            raise InputError(
+                f"{source.path}: line {number} has no field {field!r} (it has {known}); choose --reading.field"
+            )
+        if text is not None and not isinstance(text, str):
+            got = type(text).__name__
+            raise InputError(
+                f"{source.path}: line {number} holds a {got} where text is expected; choose --reading.field"
+            )
+        yield text or ""
+
+
+_MISSING = object()
+
+
+def _read_symbols(source: Source, blocks: Iterable[bytes], field: str) -> Iterator[Raw]:
+    if source.format not in ("jsonl", "txt"):
+        raise InputError(f"{source.path}: symbols are read from JSON lines only; convert the {source.format} file")
+    for number, value in _json_lines(source, blocks):
+        if isinstance(value, Undecodable):
+            yield value
+            continue
+        symbols = value.get(field) if isinstance(value, dict) else value
+        if not isinstance(symbols, list):
+            raise InputError(
+                f"{source.path}: line {number} is no list of symbols; give a JSON list or a field {field!r}"
+            )
+        wrong = next((s for s in symbols if isinstance(s, bool) or not isinstance(s, str | int) or s == ""), _MISSING)
+        if wrong is not _MISSING:
+            raise InputError(
+                f"{source.path}: line {number} holds {wrong!r}; a symbol is a non-empty string or an integer"
+            )
+        yield tuple(symbol if isinstance(symbol, str) else str(symbol) for symbol in symbols)
+
+
+def _read_table(source: Source, stream: BinaryIO, config: ReadingConfig) -> Iterator[Raw]:
+    """CSV quotes its fields; TSV does not, a quotation mark there is text."""
+    column = config.field or "text"
+    blocks = read_utf8(stream, config.encoding)
+    lines = (_with_marks(line) for line in _whole_lines(source, blocks))
+    if source.format == "csv":
+        csv.field_size_limit(MAX_LINE_BYTES)
+        rows: Iterator[list[str]] = csv.reader((line + "\n" for line in lines), strict=True)
+    else:
+        rows = (line.rstrip("\r").split("\t") for line in lines)
+    try:
+        header = next(rows, [])
+        if column not in header:
+            known = ", ".join(map(repr, header[:10]))
+            raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); choose --reading.field")
+        place = header.index(column)
+        for row in rows:
+            if row and row != [""]:
+                yield _unmark(row[place]) if place < len(row) else ""
+    except csv.Error as error:
+        raise InputError(
+            f"{source.path}: not valid CSV ({error}); mend the file, or name it .tsv if unquoted"
+        ) from None
+
+
+def _with_marks(line: bytes) -> str:
+    """Undecodable bytes go through the table parser as lone surrogates, to be found again in their field."""
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _unmark(text: str) -> str | Undecodable:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return Undecodable(text.encode("utf-8", "surrogateescape"))
+    return text
+
+
+def _read_parquet(source: Source, stream: BinaryIO, config: ReadingConfig) -> Iterator[Raw]:
+    import pyarrow
+    import pyarrow.parquet
+
+    column = config.field or "text"
+    try:
+        # Parquet is read from its end: a compressed one is unpacked into a file first.
+        file = pyarrow.parquet.ParquetFile(_seekable(stream), pre_buffer=False)
+        if column not in file.schema_arrow.names:
+            known = ", ".join(map(repr, file.schema_arrow.names[:10]))
+            raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); choose --reading.field")
+        for batch in file.iter_batches(batch_size=256, columns=[column]):
+            for value in batch.column(0).to_pylist():
+                if value is not None and not isinstance(value, str):
+                    got = type(value).__name__
+                    raise InputError(f"{source.path}: column {column!r} holds {got}, not text; choose --reading.field")
+                yield value or ""
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{source.path}: not a Parquet file ({str(error).splitlines()[0]}); get it again") from None
+
+
+def _seekable(stream: BinaryIO) -> BinaryIO:
+    import shutil
+    import tempfile
+
+    if isinstance(stream, io.BufferedReader) and stream.seekable():
+        return stream
+    spool = tempfile.TemporaryFile()  # noqa: SIM115  closed with its last reference
+    shutil.copyfileobj(stream, spool, BLOCK)
+    spool.seek(0)
+    return spool
+
+
+_Reader = Callable[[Source, BinaryIO, ReadingConfig], Iterator[Raw]]
+_READERS: dict[str, _Reader] = {
+    "txt": _read_text,
+    "jsonl": _read_json,
+    "csv": _read_table,
+    "tsv": _read_table,
+    "parquet": _read_parquet,
+}

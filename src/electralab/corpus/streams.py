@@ -1,0 +1,143 @@
+"""A source file -> its bytes, decompressed block by block: whatever it unpacks to, a block is all that is in memory."""
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, cast
+
+import zstandard
+
+from electralab.corpus.sources import Source
+from electralab.errors import InputError
+
+BLOCK = 1 << 20
+
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_UNDECODABLE = "electralab-undecodable"
+
+
+class Meter:
+    """How many bytes of the source files have been read, compressed as they are."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+
+class _Metered(io.RawIOBase):
+    def __init__(self, file: BinaryIO, meter: Meter) -> None:
+        self._file = file
+        self._meter = meter
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        block = self._file.read(len(view))
+        view[: len(block)] = block
+        self._meter.done += len(block)
+        return len(block)
+
+
+@contextmanager
+def open_source(source: Source, meter: Meter) -> Iterator[BinaryIO]:
+    """The decompressed bytes; whatever the decompressor objects to is one sentence that names the file."""
+    try:
+        with source.path.open("rb") as file:
+            raw = cast(BinaryIO, io.BufferedReader(_Metered(file, meter), BLOCK))
+            yield _decompress(raw, source)
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
+        raise InputError(
+            f"{source.path}: truncated or not {source.compression} data ({error}); get the file again"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{source.path}: cannot be read ({error.strerror or error}); check the file") from None
+
+
+def _decompress(raw: BinaryIO, source: Source) -> BinaryIO:
+    match source.compression:
+        case "gz":
+            return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+        case "bz2":
+            return cast(BinaryIO, bz2.BZ2File(raw))
+        case "xz":
+            return cast(BinaryIO, lzma.LZMAFile(raw))
+        case "zst":
+            return cast(BinaryIO, _WholeFrames(raw))
+        case _:
+            return raw
+
+
+class _WholeFrames(io.RawIOBase):
+    """Zstandard frames one after the other; a frame that breaks off is an error, which zstandard's reader ignores."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._pending = b""
+        self._inside = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, _size: int = -1) -> bytes:
+        """At least one byte until the end; a small input block keeps what it unpacks to small."""
+        out = b""
+        while not out:
+            block = self._pending or self._raw.read(_FRAME_BLOCK)
+            self._pending = b""
+            if not block:
+                if self._inside:
+                    raise EOFError("the last frame breaks off")
+                return b""
+            if self._frame.eof:
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            out = self._frame.decompress(block)
+            self._inside = not self._frame.eof
+            self._pending = self._frame.unused_data if self._frame.eof else b""
+        return out
+
+
+_FRAME_BLOCK = 1 << 13
+
+
+def read_utf8(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+    """Blocks of UTF-8, whatever the encoding; a byte order mark wins over `encoding` and is left out.
+
+    What does not decode becomes bytes that are not valid UTF-8 either, so the document around them can be found out.
+    """
+    first = stream.read(BLOCK)
+    while 0 < len(first) < 4 and (more := stream.read(BLOCK)):
+        first += more
+    for mark, name in _BOMS:
+        if first.startswith(mark):
+            encoding, first = name, first[len(mark) :]
+            break
+    if codecs.lookup(encoding).name in ("utf-8", "ascii"):
+        yield first
+        while block := stream.read(BLOCK):
+            yield block
+        return
+    codecs.register_error(_UNDECODABLE, _mark_undecodable)
+    decoder = codecs.getincrementaldecoder(encoding)(_UNDECODABLE)
+    block = first
+    while block:
+        yield decoder.decode(block).encode("utf-8", "surrogatepass")
+        block = stream.read(BLOCK)
+    yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+
+def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\udcff", error.end

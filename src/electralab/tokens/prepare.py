@@ -1,0 +1,362 @@
+"""Stage: text in any form -> a folder of packed rows with its tokenizer, report and manifest.
+
+    inputs, PrepareConfig -> data_dir
+
+A restart reads the sources again, which is cheap, and encodes only what is missing; the folder counts as written when
+its manifest is there.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import Field
+
+from electralab.artifacts import (
+    MANIFEST,
+    describe_files,
+    lock_folder,
+    read_json,
+    sha256_file,
+    sha256_json,
+    storage_errors,
+    verify_folder,
+    write_json,
+)
+from electralab.config import Settings, Tree
+from electralab.corpus.documents import DocumentSample, DocumentStream
+from electralab.corpus.filters import Document, FilterConfig
+from electralab.corpus.readers import ReadingConfig
+from electralab.corpus.sources import (
+    STANDARD_INPUT,
+    Sources,
+    find_sources,
+    hash_source,
+    is_unchanged,
+    spool_standard_input,
+)
+from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
+from electralab.stopping import StopSignal
+from electralab.tokens.learning import learn_symbols, learn_tokenizer
+from electralab.tokens.packing import PackingConfig
+from electralab.tokens.parts import BUILD, PartRecord, PartWriter, split_ranks
+from electralab.tokens.shards import FORMAT, KIND, REPORT, SHARDS, TOKENIZER
+from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer_report import describe_tokenizer
+
+_REPORT_SAMPLE = 2 << 20
+_MAX_SYMBOLS = 1 << 22
+
+A = TypeVar("A")
+
+
+class PrepareConfig(Settings):
+    reading: ReadingConfig = ReadingConfig()
+    repair: bool = False
+    """Mend broken encodings and the like (ftfy) before anything else looks at the text."""
+    filters: FilterConfig = FilterConfig()
+    heldout_share: float = Field(default=0.01, ge=0.0, lt=1.0)
+    """The share of documents, chosen by a hash of their content, kept for evaluation."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    packing: PackingConfig = PackingConfig()
+    symbols: bool = False
+    """The input is JSON lists of strings or integers, taken as tokens as they are."""
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareProgress:
+    """How far the phase is, in bytes of the source files as they lie on disk; `note` is mostly empty."""
+
+    phase: str
+    done_bytes: int
+    total_bytes: int
+    documents: int
+    tokens: int
+    note: str
+
+
+def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopSignal) -> Iterator[PrepareProgress]:
+    """Build `out`, or finish what an interrupted run began there; done when the iterator ends."""
+    find_sources(inputs, symbols=config.symbols)
+    _refuse_foreign(out)
+    with lock_folder(out), storage_errors(out):
+        spool = None
+        if STANDARD_INPUT in inputs:
+            spool = out / BUILD / "standard-input"
+            spool_standard_input(spool)
+        sources = find_sources(inputs, symbols=config.symbols, spool=spool)
+        yield from _Build(sources, out, config, stop).run()
+
+
+def read_report(out: Path) -> dict[str, Any]:
+    report: dict[str, Any] = read_json(out / REPORT)
+    return report
+
+
+def _refuse_foreign(out: Path) -> None:
+    names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
+    if names and not names & {MANIFEST, BUILD}:
+        raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """All parts of one pass, and what the pass left out."""
+
+    records: list[PartRecord]
+    dropped: dict[str, int]
+    passed_over: list[str]
+    lowest_rank: int
+    highest_rank: int
+    sample: list[str]
+
+    def total(self, name: str) -> int:
+        return sum(getattr(record, name) for record in self.records)
+
+
+_Phase = Generator[PrepareProgress, None, A]
+
+
+class _Build:
+    """One run of the stage over fixed sources."""
+
+    def __init__(self, sources: Sources, out: Path, config: PrepareConfig, stop: StopSignal) -> None:
+        self._sources = sources
+        self._out = out
+        self._config = config
+        self._stop = stop
+        self._hashes: list[str] = []
+        self._documents = 0
+        self._tokens = 0
+
+    def run(self) -> _Phase[None]:
+        yield from self._hash()
+        identity = self._identity()
+        if _is_finished(self._out, identity):
+            yield self._progress("finished", self._sources.bytes, "the data is there already, nothing to do")
+            return
+        yield from self._begin(identity)
+        tokenizer = yield from self._get_tokenizer()
+        bar = int(self._config.heldout_share * 2**64)
+        outcome = yield from self._encode(tokenizer, bar)
+        if (better := _better_bar(outcome, bar)) != bar:
+            outcome = yield from self._encode(tokenizer, better)
+        self._finish(identity, tokenizer, outcome)
+        yield self._progress("finished", self._sources.bytes)
+
+    def _progress(self, phase: str, done: int, note: str = "") -> PrepareProgress:
+        return PrepareProgress(phase, done, self._sources.bytes, self._documents, self._tokens, note)
+
+    def _stream(self) -> DocumentStream:
+        config = self._config
+        return DocumentStream(
+            self._sources,
+            config.reading,
+            config.filters,
+            repair=config.repair,
+            symbols=config.symbols,
+            stop=self._stop,
+        )
+
+    def _hash(self) -> _Phase[None]:
+        done = 0
+        for source in self._sources.files:
+            yield self._progress("hashing", done)
+            self._hashes.append(hash_source(source, self._stop.check))
+            done += source.bytes
+
+    def _identity(self) -> Tree:
+        """What the data is made of and how; the paths of the sources are not part of it."""
+        given = self._config.tokenizer.path
+        sources = [
+            {"sha256": digest, "format": source.format, "compression": source.compression}
+            for source, digest in zip(self._sources.files, self._hashes, strict=True)
+        ]
+        settings = self._config.model_dump(mode="json")
+        settings["tokenizer"]["path"] = ""
+        tokenizer = sha256_json(Tokenizer.load(Path(given), self._config.tokenizer).to_json()) if given else "learned"
+        return {"format": FORMAT, "settings": settings, "tokenizer": tokenizer, "sources": sources}
+
+    def _begin(self, identity: Tree) -> _Phase[None]:
+        """Go on with what lies there if it was begun from the same sources with the same settings; else start over."""
+        path = self._out / BUILD / "build.json"
+        begun = read_json(path) if path.is_file() else None
+        if begun == identity:
+            return
+        if begun is not None or (self._out / MANIFEST).is_file():
+            yield self._progress("hashing", self._sources.bytes, "sources or settings changed: the build starts over")
+        (self._out / MANIFEST).unlink(missing_ok=True)
+        for name in (SHARDS, TOKENIZER):
+            shutil.rmtree(self._out / name, ignore_errors=True)
+        for record in (self._out / BUILD).glob("*.json"):
+            record.unlink()
+        write_json(path, identity)
+
+    def _get_tokenizer(self) -> _Phase[Tokenizer]:
+        folder = self._out / TOKENIZER
+        done = self._out / BUILD / "tokenizer.json"
+        if done.is_file() and read_json(done) == describe_files(folder):
+            return Tokenizer.load(folder)
+        config = self._config.tokenizer
+        if config.path:
+            tokenizer = Tokenizer.load(Path(config.path), config)
+        elif self._config.symbols:
+            tokenizer = yield from self._learn_symbols()
+        else:
+            tokenizer = yield from self._learn_text()
+        if tokenizer.is_symbols != self._config.symbols:
+            raise UsageError(f"{config.path}: is a tokenizer for {'symbols' if tokenizer.is_symbols else 'text'}")
+        tokenizer.save(folder, max_length=self._config.packing.sequence_length)
+        write_json(done, describe_files(folder))
+        return tokenizer
+
+    def _learn_text(self) -> _Phase[Tokenizer]:
+        sample = DocumentSample(int(self._config.tokenizer.sample_mb * 2**20), self._config.seed)
+        bar = int(self._config.heldout_share * 2**64)
+        stream = self._stream()
+        for batch in stream:
+            ranks = split_ranks(batch, self._config.seed)
+            # Held-out text must be new to the tokenizer too; a corpus of a document or two has nothing else.
+            for document, rank in zip(batch, ranks, strict=True):
+                if rank >= bar:
+                    sample.offer(document)
+            yield self._progress("sampling", stream.meter.done)
+        yield self._progress("learning", self._sources.bytes)
+        return learn_tokenizer(sample.texts(), self._config.tokenizer)
+
+    def _learn_symbols(self) -> _Phase[Tokenizer]:
+        counts: Counter[str] = Counter()
+        stream = self._stream()
+        for batch in stream:
+            for document in batch:
+                counts.update(document.content)
+            if len(counts) > _MAX_SYMBOLS:
+                raise InputError(f"more than {_MAX_SYMBOLS} different symbols; make them coarser")
+            yield self._progress("sampling", stream.meter.done)
+        return learn_symbols(counts, self._config.tokenizer)
+
+    def _encode(self, tokenizer: Tokenizer, bar: int) -> _Phase[_Outcome]:
+        stream = self._stream()
+        sample = DocumentSample(_REPORT_SAMPLE, self._config.seed)
+        lowest, highest = 1 << 64, -1
+
+        def watched() -> Iterator[list[Document]]:
+            nonlocal lowest, highest
+            for batch in stream:
+                if not batch:
+                    continue
+                ranks = split_ranks(batch, self._config.seed)
+                lowest, highest = min(lowest, int(ranks.min())), max(highest, int(ranks.max()))
+                if not self._config.symbols:
+                    for document in batch:
+                        sample.offer(document)
+                yield batch
+
+        writer = PartWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, bar=bar)
+        for progress in writer.write(watched()):
+            self._documents, self._tokens = progress.documents, progress.tokens
+            yield self._progress("encoding", stream.meter.done)
+        if not self._documents:
+            dropped = ", ".join(f"{count} {reason}" for reason, count in stream.dropped.items()) or "none found"
+            raise InputError(f"no document left to prepare ({dropped}); give other text or loosen the filters")
+        return _Outcome(writer.records, stream.dropped, stream.passed_over, lowest, highest, sample.texts())
+
+    def _finish(self, identity: Tree, tokenizer: Tokenizer, outcome: _Outcome) -> None:
+        changed = [source.path for source in self._sources.files if not is_unchanged(source)]
+        if changed:
+            raise InputError(f"{changed[0]}: changed while it was read; run the same command again")
+        counts = {name: outcome.total(name) for name in _COUNTS}
+        sources = [
+            {"path": str(source.path), "bytes": source.bytes, "sha256": digest}
+            for source, digest in zip(self._sources.files, self._hashes, strict=True)
+        ]
+        report = {
+            "counts": counts,
+            "dropped": outcome.dropped,
+            "passed_over": outcome.passed_over,
+            "tokenizer": {
+                "vocab_size": tokenizer.vocab_size,
+                "ordinary_pieces": int(tokenizer.is_ordinary.sum()),
+                "unknown_share": counts["unknown_tokens"] / max(1, counts["tokens"]),
+                **describe_tokenizer(tokenizer, outcome.sample),
+            },
+        }
+        write_json(self._out / REPORT, report)
+        files = {f"{TOKENIZER}/{name}": entry for name, entry in describe_files(self._out / TOKENIZER).items()}
+        for record in outcome.records:
+            files |= record.files
+        files[REPORT] = {"bytes": (self._out / REPORT).stat().st_size, "sha256": sha256_file(self._out / REPORT)}
+        _remove_strays(self._out, files)
+        manifest = {
+            "kind": KIND,
+            "format": FORMAT,
+            "sequence_length": self._config.packing.sequence_length,
+            "packing": self._config.packing.kind,
+            "vocab_size": tokenizer.vocab_size,
+            "counts": counts,
+            "settings": self._config.model_dump(mode="json"),
+            "sources": sources,
+            "made_from": identity,
+            "files": files,
+        }
+        write_json(self._out / MANIFEST, manifest)
+        shutil.rmtree(self._out / BUILD)
+
+
+_COUNTS = (
+    "documents",
+    "heldout_documents",
+    "characters",
+    "tokens",
+    "unknown_tokens",
+    "train_rows",
+    "heldout_rows",
+)
+
+
+def _remove_strays(out: Path, files: Tree) -> None:
+    """A pass with another bar may have left a shard that this one does not need."""
+    for path in (out / SHARDS).glob("*"):
+        if path.relative_to(out).as_posix() not in files:
+            path.unlink()
+
+
+def _better_bar(outcome: _Outcome, bar: int) -> int:
+    """Both sides get at least one document where there are two; only a small corpus can need this second pass."""
+    heldout, documents = outcome.total("heldout_documents"), outcome.total("documents")
+    if bar == 0 or documents < 2:
+        return bar
+    if heldout == 0:
+        return outcome.lowest_rank + 1
+    return outcome.highest_rank if heldout == documents else bar
+
+
+def _is_finished(out: Path, identity: Tree) -> bool:
+    """Whether the data is there; made from something else it is refused, damaged it is built again."""
+    if not (out / MANIFEST).is_file():
+        return False
+    try:
+        made_from = verify_folder(out, "").get("made_from", {})
+    except DamagedArtifact:
+        return False
+    if made_from != identity:
+        raise IdentityMismatch(f"{out}: was prepared with {_difference(made_from, identity)}; choose another --out")
+    return True
+
+
+def _difference(before: Any, now: Any, name: str = "") -> str:
+    """The first setting that differs, by its dotted name, with both values."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        for key in sorted(before.keys() | now.keys()):
+            if before.get(key) != now.get(key):
+                inner = key if name in ("", "settings") else f"{name}.{key}"
+                return _difference(before.get(key), now.get(key), inner)
+    if name == "sources":
+        return "other sources"
+    if name == "tokenizer":
+        return "another tokenizer"
+    return f"{name} = {before!r}, not {now!r}"

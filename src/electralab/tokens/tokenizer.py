@@ -1,0 +1,307 @@
+"""Text <-> ids, exactly as `tokenizer.json` says: nothing the model depends on happens outside that file.
+
+    str -> Encoded
+
+The saved folder names Hugging Face's generic fast class, which loads the file as it is; the classes of single
+architectures would rebuild the normaliser and give other ids.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+from pydantic import Field
+from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
+
+from electralab.artifacts import read_json, write_file, write_json
+from electralab.config import Settings
+from electralab.errors import InputError
+
+TokenizerKind = Literal["wordpiece", "bpe", "unigram"]
+
+# One call on a few megabytes without a space takes a gigabyte inside `tokenizers`; pieces also spread over the cores.
+PIECE_CHARS = 16_384
+
+_UNUSED = re.compile(r"\[unused\d+\]|<unused\d+>")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class TokenizerConfig(Settings):
+    path: str = ""
+    """A `vocab.txt`, a `tokenizer.json` or a Hugging Face folder; empty to learn one."""
+    kind: TokenizerKind = "wordpiece"
+    vocab_size: int = Field(default=8192, ge=64, le=1_000_000)
+    lowercase: bool | None = None
+    """Unset: yes for a learned tokenizer; for a vocab.txt, if it holds no capital letter."""
+    strip_accents: bool | None = None
+    """Unset: no for a learned tokenizer; for a vocab.txt as BERT does, together with lower-casing."""
+    character_coverage: float = Field(default=0.9999, gt=0.9, le=1.0)
+    """The share of the text's characters that get pieces of their own; the rarest rest is unknown."""
+    sample_mb: float = Field(default=32.0, gt=0.0, le=512.0)
+    """The most text, spread over the whole corpus, that a vocabulary is learned on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialIds:
+    pad: int
+    unk: int
+    cls: int
+    sep: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokens:
+    """The strings of the five special tokens."""
+
+    pad: str = "[PAD]"
+    unk: str = "[UNK]"
+    cls: str = "[CLS]"
+    sep: str = "[SEP]"
+    mask: str = "[MASK]"
+
+
+_ALTERNATIVES = {
+    "pad": ("[PAD]", "<pad>"),
+    "unk": ("[UNK]", "<unk>"),
+    "cls": ("[CLS]", "<s>", "<cls>"),
+    "sep": ("[SEP]", "</s>", "<sep>"),
+    "mask": ("[MASK]", "<mask>"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """The ids of a text without special tokens, and the span of characters each one stands for."""
+
+    ids: NDArray[np.int64]  # (n,)
+    offsets: list[tuple[int, int]]
+
+
+class Tokenizer:
+    """A `tokenizers` pipeline with the five special tokens of ELECTRA."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, names: SpecialTokens, *, is_symbols: bool = False) -> None:
+        vocab = backend.get_vocab(with_added_tokens=True)
+        self.special = SpecialIds(**{role: vocab[name] for role, name in asdict(names).items()})
+        self.is_symbols = is_symbols
+        self.vocab_size = max(vocab.values()) + 1
+        self._names = names
+        self._vocab = vocab
+        self._backend = _with_template(backend, names, self.special)
+        self._pieces = {index: piece for piece, index in vocab.items()}
+        self.is_ordinary = self._find_ordinary()  # (V,)
+
+    def _find_ordinary(self) -> NDArray[np.bool_]:
+        """Ids without a piece (a padded vocabulary), special ones and [unusedN] are never ordinary."""
+        is_ordinary = np.zeros(self.vocab_size, dtype=np.bool_)
+        is_ordinary[list(self._pieces)] = True
+        is_ordinary[[index for index, piece in self._pieces.items() if _UNUSED.fullmatch(piece)]] = False
+        is_ordinary[self._special_ids] = False
+        return is_ordinary
+
+    @cached_property
+    def _special_ids(self) -> list[int]:
+        added = self._backend.get_added_tokens_decoder()
+        return sorted({index for index, token in added.items() if token.special} | set(asdict(self.special).values()))
+
+    @cached_property
+    def _literal(self) -> tokenizers.Tokenizer:
+        """A second pipeline that reads '[SEP]' in a text as five characters, not as the token."""
+        literal = tokenizers.Tokenizer.from_str(self._backend.to_str())
+        literal.encode_special_tokens = True
+        return literal
+
+    def encode(self, text: str) -> Encoded:
+        """As Hugging Face's tokenizer does without special tokens; a special token written in the text is one."""
+        text = _SURROGATE.sub("\ufffd", text)
+        bounds = cut_text(text)
+        pieces = [text[start:end] for start, end in bounds]
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        for (shift, _), encoding in zip(
+            bounds, self._backend.encode_batch(pieces, add_special_tokens=False), strict=True
+        ):
+            ids += encoding.ids
+            offsets += [(start + shift, end + shift) for start, end in encoding.offsets]
+        return Encoded(np.array(ids, dtype=np.int64), offsets)
+
+    def encode_many(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """The ids of each text, over all cores; text from strangers, so a special token written in it is only text."""
+        bounds = [cut_text(text) for text in texts]
+        pieces = [text[start:end] for text, spans in zip(texts, bounds, strict=True) for start, end in spans]
+        encodings = iter(self._literal.encode_batch_fast(pieces, add_special_tokens=False))
+        many = []
+        for spans in bounds:
+            parts = [np.array(next(encodings).ids, dtype=np.int64) for _ in spans]
+            ids = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+            many.append(self._without_special(ids))
+        return many
+
+    def encode_symbols(self, symbols: Sequence[str | int]) -> NDArray[np.int64]:
+        """One id per symbol, looked up as it is; an integer is its decimal digits."""
+        unknown = self.special.unk
+        ids = (self._vocab.get(symbol if isinstance(symbol, str) else str(symbol), unknown) for symbol in symbols)
+        return self._without_special(np.fromiter(ids, dtype=np.int64, count=len(symbols)))
+
+    def _without_special(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A vocabulary may hold '[MASK]' as a piece a text can spell; in data it must stay unknown."""
+        return np.where(self._is_special[ids], self.special.unk, ids)
+
+    @cached_property
+    def _is_special(self) -> NDArray[np.bool_]:
+        is_special = np.zeros(self.vocab_size, dtype=np.bool_)
+        is_special[self._special_ids] = True
+        return is_special
+
+    def piece(self, index: int) -> str:
+        return self._pieces.get(index, "")
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Readable text; special tokens are left out."""
+        kept = [int(index) for index in ids]
+        if self.is_symbols:
+            return " ".join(self.piece(index) for index in kept if not self._is_special[index])
+        return self._backend.decode(kept, skip_special_tokens=True)
+
+    def to_json(self) -> str:
+        """The whole pipeline as the text of a tokenizer.json: what a tokenizer is."""
+        return self._backend.to_str(pretty=True) + "\n"
+
+    def save(self, folder: Path, *, max_length: int = 512, has_segments: bool = True) -> None:
+        """tokenizer.json and tokenizer_config.json; `has_segments` says whether the model takes token_type_ids."""
+        segments = ["token_type_ids"] if has_segments else []
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{role}_token": name for role, name in asdict(self._names).items()},
+            "model_max_length": max_length,
+            "model_input_names": ["input_ids", *segments, "attention_mask"],
+            "clean_up_tokenization_spaces": False,
+            "is_symbols": self.is_symbols,
+        }
+        write_file(folder / "tokenizer.json", self.to_json())
+        write_json(folder / "tokenizer_config.json", config)
+
+    @classmethod
+    def load(cls, path: Path, config: TokenizerConfig | None = None) -> "Tokenizer":
+        """From a folder (ours or Hugging Face's), a tokenizer.json, or a vocab.txt under any name."""
+        if not path.exists():
+            raise InputError(f"{path}: no such tokenizer; give a vocab.txt, a tokenizer.json or a folder with one")
+        folder = path if path.is_dir() else path.parent
+        file = path if path.is_file() else _tokenizer_file(folder)
+        beside = folder / "tokenizer_config.json"
+        stored = read_json(beside) if beside.is_file() else {}
+        if file.suffix == ".json":
+            backend = _read_backend(file)
+        else:
+            backend = _read_vocab(file, stored, config or TokenizerConfig())
+        names = _find_special(backend, stored, file)
+        return cls(backend, names, is_symbols=stored.get("is_symbols") is True)
+
+
+def cut_text(text: str, limit: int = PIECE_CHARS) -> list[tuple[int, int]]:
+    """Spans of at most `limit` characters, cut before white space, so that the pieces give the ids of the whole.
+
+    Only a run of `limit` characters without a space is cut inside.
+    """
+    bounds = []
+    start = 0
+    while len(text) - start > limit:
+        end = max(text.rfind(" ", start + 1, start + limit), text.rfind("\n", start + 1, start + limit))
+        while end > start + 1 and text[end - 1].isspace():
+            end -= 1
+        end = end if end > start + 1 else start + limit
+        bounds.append((start, end))
+        start = end
+    bounds.append((start, len(text)))
+    return bounds
+
+
+def make_normalizer(kind: TokenizerKind, *, lowercase: bool, strip_accents: bool) -> normalizers.Normalizer:
+    """BERT's cleaning, then NFC: stripping accents works on decomposed text and would leave Hangul in pieces."""
+    cleaning = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=kind == "wordpiece", strip_accents=strip_accents, lowercase=lowercase
+    )
+    return normalizers.Sequence([cleaning, normalizers.NFC()])
+
+
+def make_wordpiece(vocab: dict[str, int], names: SpecialTokens) -> tokenizers.Tokenizer:
+    model = models.WordPiece(vocab, unk_token=names.unk, max_input_chars_per_word=100)
+    backend = tokenizers.Tokenizer(model)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece(prefix="##", cleanup=False)
+    return backend
+
+
+def _with_template(backend: tokenizers.Tokenizer, names: SpecialTokens, special: SpecialIds) -> tokenizers.Tokenizer:
+    """[CLS] A [SEP] B [SEP] with segments 0 and 1, no padding or truncation of its own."""
+    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in asdict(names).values()])
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{names.cls}:0 $A:0 {names.sep}:0",
+        pair=f"{names.cls}:0 $A:0 {names.sep}:0 $B:1 {names.sep}:1",
+        special_tokens=[(names.cls, special.cls), (names.sep, special.sep)],
+    )
+    backend.no_padding()
+    backend.no_truncation()
+    return backend
+
+
+def _tokenizer_file(folder: Path) -> Path:
+    for name in ("tokenizer.json", "vocab.txt"):
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"{folder}: holds neither tokenizer.json nor vocab.txt; give a folder with one of them")
+
+
+def _read_backend(path: Path) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8 text; give a tokenizer.json written by 'tokenizers'") from None
+    except Exception as error:  # noqa: BLE001  `tokenizers` raises nothing more specific
+        raise InputError(f"{path}: not a tokenizer.json ({error}); give one written by 'tokenizers'") from None
+
+
+def _read_vocab(path: Path, stored: dict[str, Any], config: TokenizerConfig) -> tokenizers.Tokenizer:
+    """A vocab.txt has no normaliser: what is not said by settings or stored beside it is read off its pieces."""
+    try:
+        pieces = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8 text; give a vocab.txt with one piece per line") from None
+    pieces = [piece.rstrip("\r") for piece in (pieces[:-1] if pieces[-1] == "" else pieces)]
+    vocab = {piece: index for index, piece in enumerate(pieces)}
+    if len(vocab) != len(pieces):
+        raise InputError(f"{path}: holds a piece twice; give a vocab.txt with one piece per line")
+    has_capitals = any(re.search("[A-Z]", piece) for piece in pieces if not piece.startswith(("[", "<")))
+    lowercase = _first(config.lowercase, stored.get("do_lower_case"), not has_capitals)
+    strip_accents = _first(config.strip_accents, stored.get("strip_accents"), lowercase)
+    names = SpecialTokens(unk=next((name for name in _ALTERNATIVES["unk"] if name in vocab), "[UNK]"))
+    backend = make_wordpiece(vocab, names)
+    backend.normalizer = make_normalizer("wordpiece", lowercase=lowercase, strip_accents=strip_accents)
+    return backend
+
+
+def _first(*choices: object) -> bool:
+    return next(choice for choice in choices if isinstance(choice, bool))
+
+
+def _find_special(backend: tokenizers.Tokenizer, stored: dict[str, Any], path: Path) -> SpecialTokens:
+    found = {}
+    for role, alternatives in _ALTERNATIVES.items():
+        told = stored.get(f"{role}_token")
+        told = told.get("content") if isinstance(told, dict) else told
+        names = [told] if isinstance(told, str) else list(alternatives)
+        name = next((name for name in names if backend.token_to_id(name) is not None), None)
+        if name is None:
+            raise InputError(f"{path}: has no {role} token ({' or '.join(names)}); ELECTRA needs one, add it")
+        found[role] = name
+    if len(set(found.values())) < len(found):
+        raise InputError(f"{path}: two special tokens are the same ({json.dumps(found)}); give each its own")
+    return SpecialTokens(**found)
