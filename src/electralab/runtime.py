@@ -50,14 +50,15 @@ def default_threads(cpu_quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return cores
 
 
-def use_exact_arithmetic(threads: int) -> None:
-    """Same inputs, same bits: deterministic kernels, and a fixed number of threads because it changes sums."""
+def use_exact_arithmetic(threads: int, device: "torch.device") -> None:
+    """Same inputs, same bits: deterministic kernels, and a fixed number of threads because it changes sums.
+
+    Promised on the CPU only: torch has no deterministic cumulative sum on CUDA, which sampling needs.
+    """
     import torch
 
-    # cuBLAS is deterministic only with a fixed workspace, and reads this once, before its first product.
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(device.type == "cpu")
     # Uninitialised memory is never read by our code; filling it would only cost time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 

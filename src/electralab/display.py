@@ -1,0 +1,124 @@
+"""What long work looks like: a live line in a terminal, plain lines in a pipe; always on standard error.
+
+PrepareProgress..., Event... -> the eye
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
+    from electralab.pretrain.stage import Event
+    from electralab.tokens.prepare import PrepareProgress
+
+
+class Display:
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+
+    @property
+    def is_live(self) -> bool:
+        return self.console.is_terminal
+
+    def say(self, text: str, style: str = "") -> None:
+        self.console.print(text, style=style, markup=False, soft_wrap=True)
+
+    def _bar(self) -> Progress:
+        return Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("eta"),
+            TimeRemainingColumn(elapsed_when_finished=False),
+            console=self.console,
+            transient=True,
+            disable=not self.is_live,
+        )
+
+    def follow_prepare(self, steps: "Iterator[PrepareProgress]") -> None:
+        """Draw each phase; in a pipe one line when a phase begins and one for every further tenth of it."""
+        shown = ("", -1)
+        with self._bar() as bar:
+            task = bar.add_task("preparing", total=None)
+            for step in steps:
+                total = max(step.total_bytes, 1)
+                text = f"{step.phase}: {step.documents:,} documents"
+                text += f", {step.tokens:,} tokens" if step.tokens else ""
+                bar.update(task, description=text, completed=step.done_bytes, total=total)
+                now = (step.phase, 10 * step.done_bytes // total)
+                if not self.is_live and now != shown:
+                    self.say(f"{text} ({step.done_bytes / total:.0%})")
+                    shown = now
+
+    def follow_pretrain(self, events: "Iterator[Event]") -> dict[str, Any]:
+        """Draw a run to its end and return its results."""
+        from electralab.pretrain import stage
+
+        results: dict[str, Any] = {}
+        with self._bar() as bar:
+            task: TaskID | None = None
+            total = 0
+            for event in events:
+                match event:
+                    case stage.RunStarted():
+                        total = event.total_steps
+                        self._announce(event)
+                        task = bar.add_task("training", total=total, completed=event.first_step - 1)
+                    case stage.StepLogged(record):
+                        self._draw_step(bar, task, record, total)
+                    case stage.Warned(text):
+                        self.say(f"warning: {text}", style="yellow")
+                    case stage.Saved(path):
+                        if self.is_live:
+                            bar.update(task or TaskID(0), refresh=True)
+                        else:
+                            self.say(f"saved {path}")
+                    case stage.RunFinished():
+                        results = event.results
+        return results
+
+    def _announce(self, event: Any) -> None:
+        if event.first_step > event.total_steps:
+            self.say(f"already finished: {event.total_steps:,} steps")
+            return
+        verb = "resuming at" if event.first_step > 1 else "starting at"
+        self.say(
+            f"{verb} step {event.first_step:,} of {event.total_steps:,}, {event.parameters:,} parameters, "
+            f"{event.threads} threads"
+        )
+
+    def _draw_step(self, bar: Progress, task: TaskID | None, record: dict[str, Any], total: int) -> None:
+        if task is not None:
+            bar.update(task, completed=record["step"], description=escape(describe_step(record)))
+        is_heldout = "heldout_auc" in record
+        if is_heldout or not self.is_live:
+            left = record["seconds"] / record["step"] * (total - record["step"])
+            eta = "" if self.is_live else f"  eta {int(left // 60)}:{int(left % 60):02d}"
+            self.say(f"step {record['step']:>6}/{total}  {describe_step(record)}{eta}")
+        if is_heldout:
+            self.say(f"       held out  {describe_heldout(record)}", style="cyan")
+
+
+def describe_step(record: dict[str, Any]) -> str:
+    return (
+        f"G {_number(record['generator_loss'])}  D {_number(record['discriminator_loss'])}  "
+        f"AUC {record['auc']:.3f}  recall {record['recall']:.3f}  {record['tokens_per_second']:,.0f} tok/s"
+    )
+
+
+def describe_heldout(record: dict[str, Any]) -> str:
+    return (
+        f"G {record['heldout_generator_loss']:.3f} ({record['heldout_generator_accuracy']:.1%} right)  "
+        f"D {record['heldout_discriminator_loss']:.4f}  AUC {record['heldout_auc']:.3f}  "
+        f"recall {record['heldout_recall']:.3f}  precision {record['heldout_precision']:.3f}"
+    )
+
+
+def _number(value: float | None) -> str:
+    """A loss as logged: null where it was not finite."""
+    return "n/a" if value is None else f"{value:.4g}"

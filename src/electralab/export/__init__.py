@@ -1,0 +1,1 @@
+"""A model or run -> what leaves the house: model cards."""

@@ -1,0 +1,123 @@
+"""Any artifact -> a plain dictionary that says what it is: what `electra show` prints, and `--json` gives as it is.
+
+path -> view
+"""
+
+from pathlib import Path
+from typing import Any
+
+from electralab.artifacts import MANIFEST, read_json
+from electralab.errors import InputError
+from electralab.training.checkpoint import list_checkpoints
+from electralab.training.metrics import read_metrics
+
+View = dict[str, Any]
+
+
+def view(path: Path, *, row: int | None, model: Path | None) -> View:
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder; give a data folder, run, checkpoint, model or metrics.jsonl")
+    if row is not None or model is not None:
+        return _view_row(path, row or 0, model)
+    if path.name.endswith(".jsonl"):
+        return {"kind": "metrics", "path": str(path), "records": read_metrics(path)}
+    if (path / "run.json").is_file():
+        return _view_run(path)
+    if (path / "state.json").is_file():
+        return _view_checkpoint(path)
+    if (path / "shards").is_dir() and (path / MANIFEST).is_file():
+        from electralab.tokens.prepare import read_report
+
+        return {"kind": "data", "path": str(path), "report": read_report(path)}
+    if (path / "config.json").is_file():
+        return _view_model(path)
+    raise InputError(
+        f"{path}: not an artifact of electralab; give a data folder, run, checkpoint, model or metrics.jsonl"
+    )
+
+
+def _view_run(path: Path) -> View:
+    results = path / "results.json"
+    return {
+        "kind": "run",
+        "path": str(path),
+        "identity": read_json(path / "run.json"),
+        "checkpoints": [str(checkpoint) for checkpoint in list_checkpoints(path / "checkpoints")],
+        "records": read_metrics(path / "metrics.jsonl"),
+        "results": read_json(results) if results.is_file() else {},
+    }
+
+
+def _view_checkpoint(path: Path) -> View:
+    run = path.parent.parent / "run.json"
+    return {
+        "kind": "checkpoint",
+        "path": str(path),
+        "state": read_json(path / "state.json"),
+        "files": read_json(path / MANIFEST)["files"] if (path / MANIFEST).is_file() else {},
+        "settings": read_json(run)["settings"] if run.is_file() else {},
+    }
+
+
+def _view_model(path: Path) -> View:
+    from electralab.model.electra import Generator
+    from electralab.model.folder import load_network
+
+    network = load_network(path)
+    return {
+        "kind": "model",
+        "path": str(path),
+        "network": "generator" if isinstance(network, Generator) else "discriminator",
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "encoder": network.config.model_dump(mode="json"),
+    }
+
+
+def _view_row(path: Path, row: int, model: Path | None) -> View:
+    import numpy as np
+
+    from electralab.tokens.shards import open_data
+
+    data = open_data(path)
+    if not 0 <= row < len(data.train):
+        raise InputError(f"{path}: has no row {row}; its {len(data.train)} training rows are numbered from 0")
+    ids = data.train.take(np.array([row]))
+    pieces = [data.tokenizer.piece(int(index)) for index in ids[0]]
+    shown: View = {
+        "kind": "row",
+        "path": str(path),
+        "row": row,
+        "pieces": pieces,
+        "text": data.tokenizer.decode(ids[0]),
+    }
+    return shown if model is None else {**shown, **_try_row(data, ids, model)}
+
+
+def _try_row(data: Any, ids: Any, model: Path) -> View:
+    """Mask and corrupt the row as training does, and let the run's discriminator judge it."""
+    import torch
+
+    from electralab.model.electra import Electra
+    from electralab.model.folder import load_network, locate_model
+    from electralab.objective.corruption import SamplingConfig
+    from electralab.objective.electra import hold_trial, mask_vocabulary, sampling_mask
+    from electralab.objective.masking import MaskingConfig, mask_tokens
+    from electralab.randomness import Rng
+    from electralab.tokens.batches import make_batch
+
+    networks = [load_network(locate_model(model, role)) for role in ("generator", "discriminator")]
+    pair = Electra(networks[0], networks[1], "none").eval()
+    if pair.discriminator.config.vocab_size != data.tokenizer.vocab_size:
+        raise InputError(f"{model}: was trained with another vocabulary than that of {data.path}; give its own data")
+    batch = make_batch(ids, data.tokenizer, is_pairs=data.packing == "pairs")
+    config = MaskingConfig()
+    masked = mask_tokens(batch, mask_vocabulary(data.tokenizer), config, config.mask_share, Rng(0, 0))
+    with torch.no_grad():
+        trial = hold_trial(pair, masked, sampling_mask(data.tokenizer, torch.device("cpu")), SamplingConfig())
+    piece = data.tokenizer.piece
+    return {
+        "masked": [piece(int(index)) for index in masked.input_ids[0]],
+        "corrupted": [piece(int(index)) for index in trial.corrupted.input_ids[0]],
+        "is_replaced": trial.corrupted.is_replaced[0].tolist(),
+        "p_replaced": torch.sigmoid(trial.verdicts[0]).tolist(),
+    }

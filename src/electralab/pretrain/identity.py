@@ -1,0 +1,90 @@
+"""What a run is: data, settings, length and threads, written before step 1; resuming as anything else is refused.
+
+RunIdentity <-> run.json
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from electralab.artifacts import read_json, write_json
+from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
+
+BudgetKind = Literal["steps", "tokens", "flops", "minutes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    kind: BudgetKind
+    amount: float
+
+    def __str__(self) -> str:
+        return f"--{self.kind} {self.amount:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    data: str
+    """Hash of the tokenizer and every shard."""
+    init_from: str
+    settings: dict[str, Any]
+    budget: Budget
+    total_steps: int
+    threads: int
+
+
+def write_identity(run_dir: Path, identity: RunIdentity) -> None:
+    write_json(run_dir / "run.json", asdict(identity))
+
+
+def read_identity(run_dir: Path) -> RunIdentity | None:
+    path = run_dir / "run.json"
+    if not path.exists():
+        return None
+    stored = read_json(path)
+    try:
+        return RunIdentity(**{**stored, "budget": Budget(**stored["budget"])})
+    except (TypeError, KeyError):
+        raise DamagedArtifact(f"{path}: not the identity of a run; restore the file or choose another --out") from None
+
+
+def require_same(run_dir: Path, stored: RunIdentity, asked: RunIdentity, *, extend: bool, allow_inexact: bool) -> None:
+    """Refuse to go on with another run's command, naming the first difference and what to do."""
+    again = "choose another --out for a new run"
+    if stored.data != asked.data:
+        raise IdentityMismatch(
+            f"{run_dir}: was trained on other data ({stored.data[:8]}…, now {asked.data[:8]}…); "
+            f"give the same --data or {again}"
+        )
+    if stored.init_from != asked.init_from:
+        raise IdentityMismatch(
+            f"{run_dir}: started from {stored.init_from[:16] or 'nothing'}, now asked to start from "
+            f"{asked.init_from[:16] or 'nothing'}; --init-from begins a new run: {again}"
+        )
+    for name, was, now in _differences(stored.settings, asked.settings):
+        raise IdentityMismatch(f"{run_dir}: {name} was {was!r}, now {now!r}; give the same settings or {again}")
+    if stored.threads != asked.threads and not allow_inexact:
+        raise IdentityMismatch(
+            f"{run_dir}: ran with --threads {stored.threads}, now {asked.threads}, which changes sums; "
+            "give the same number, or --allow-inexact"
+        )
+    if stored.budget != asked.budget and not extend:
+        raise IdentityMismatch(
+            f"{run_dir}: its budget was {stored.budget}, now {asked.budget}; give the same, or --extend it"
+        )
+    if extend and asked.total_steps < stored.total_steps:
+        raise UsageError(
+            f"--extend: {asked.budget} is {asked.total_steps} steps, the run has {stored.total_steps}; give more"
+        )
+
+
+def _differences(
+    stored: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    for key in sorted(stored.keys() | asked.keys()):
+        was, now = stored.get(key), asked.get(key)
+        if isinstance(was, dict) and isinstance(now, dict):
+            yield from _differences(was, now, f"{prefix}{key}.")
+        elif was != now:
+            yield f"{prefix}{key}", was, now

@@ -1,0 +1,92 @@
+"""`--dry-run`: what a run would be, take and need, without starting it.
+
+PretrainRequest -> PretrainPlan
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from electralab.model.electra import build_electra, derive_encoders
+from electralab.pretrain.identity import read_identity
+from electralab.pretrain.settings import PretrainConfig
+from electralab.pretrain.stage import PretrainRequest, count_steps, flops_per_step
+from electralab.runtime import choose_device, default_threads
+from electralab.tokens.shards import open_data
+from electralab.training.checkpoint import list_checkpoints
+
+# Share of the matrix-product peak that training reaches at the shapes we measured; an estimate's precision.
+_TYPICAL_EFFICIENCY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainPlan:
+    settings: dict[str, Any]
+    steps: int
+    resumes_at: int
+    rows: int
+    epochs: float
+    tokens: int
+    parameters: int
+    flops: int
+    estimated_minutes: float
+    estimated_memory_mb: int
+
+
+def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
+    data = open_data(request.data_dir)
+    config = request.config
+    torch.set_num_threads(request.threads or default_threads())
+    seconds_per_step = flops_per_step(config, data) / (_measure_peak() * _TYPICAL_EFFICIENCY)
+    if request.budget.kind == "minutes":
+        steps = max(1, int(request.budget.amount * 60 / seconds_per_step))
+    else:
+        steps = count_steps(request.budget, config, data, choose_device(config.runtime.device))
+    stored = read_identity(request.run_dir)
+    latest = list_checkpoints(request.run_dir / "checkpoints")
+    model = build_electra(
+        config.model,
+        config.generator,
+        vocab_size=data.tokenizer.vocab_size,
+        sequence_length=data.sequence_length,
+        seed=config.seed,
+    )
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    rows = steps * config.batch.size
+    return PretrainPlan(
+        settings=config.model_dump(mode="json"),
+        steps=stored.total_steps if stored and stored.budget == request.budget else steps,
+        resumes_at=int(latest[0].name.removeprefix("step-")) + 1 if latest else 1,
+        rows=len(data.train),
+        epochs=round(rows / len(data.train), 2),
+        tokens=rows * data.sequence_length,
+        parameters=parameters,
+        flops=steps * flops_per_step(config, data),
+        estimated_minutes=round(steps * seconds_per_step / 60, 1),
+        estimated_memory_mb=_estimate_memory(config, parameters, data.tokenizer.vocab_size, data.sequence_length) >> 20,
+    )
+
+
+def _measure_peak() -> float:
+    """FLOP/s of a square float32 matrix product on this machine, now."""
+    matrix = torch.randn(1024, 1024)
+    for _ in range(2):
+        matrix @ matrix
+    started = time.perf_counter()
+    for _ in range(8):
+        matrix @ matrix
+    return 8 * 2 * 1024**3 / (time.perf_counter() - started)
+
+
+def _estimate_memory(config: PretrainConfig, parameters: int, vocab_size: int, sequence_length: int) -> int:
+    """Bytes: the interpreter, weights with gradients and two moments, and what one micro-batch keeps for its way back."""
+    rows = config.batch.micro_size or config.batch.size
+    tokens = rows * sequence_length
+    encoders = derive_encoders(config.model, config.generator, vocab_size=vocab_size, sequence_length=sequence_length)
+    per_token = sum(
+        4 * encoder.num_layers * (12 * encoder.hidden_size + 3 * encoder.feedforward_size) for encoder in encoders
+    )
+    logits = 3 * 4 * int(tokens * config.masking.mask_share) * vocab_size
+    return 400 * 2**20 + 16 * parameters + tokens * per_token + logits

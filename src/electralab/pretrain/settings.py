@@ -1,0 +1,80 @@
+"""The settings of a pre-training run, composed of those of its components, and the presets they start from.
+
+preset, file, flags -> PretrainConfig
+"""
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from electralab.config import Layer, Settings, read_toml, resolve
+from electralab.errors import UsageError
+from electralab.model.electra import SIZES, GeneratorConfig, ModelConfig
+from electralab.objective.corruption import SamplingConfig
+from electralab.objective.losses import LossConfig
+from electralab.objective.masking import MaskingConfig
+from electralab.runtime import RuntimeConfig
+from electralab.training.optimizer import OptimizerConfig
+from electralab.training.schedule import ScheduleConfig
+
+
+class BatchConfig(Settings):
+    size: int = Field(32, ge=1)
+    micro_size: int = Field(0, ge=0)
+    """Rows that go through the networks at once; gradients of a step's micro-batches add up. 0 means all."""
+
+
+class EvaluationConfig(Settings):
+    rows: int = Field(256, ge=1)
+    times: int = Field(10, ge=0)
+    """How often in a run the held-out rows are judged, the end included."""
+
+
+class PretrainConfig(Settings):
+    size: Literal["tiny", "small", "base", "large"] = "tiny"
+    objective: Literal["electra"] = "electra"
+    procedure: Literal["joint"] = "joint"
+    steps: int = Field(10_000, ge=1)
+    """The budget where no other is given."""
+    seed: int = Field(0, ge=0, lt=2**31)
+    model: ModelConfig
+    generator: GeneratorConfig
+    masking: MaskingConfig = MaskingConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    loss: LossConfig = LossConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    schedule: ScheduleConfig = ScheduleConfig()
+    batch: BatchConfig = BatchConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
+    runtime: RuntimeConfig = RuntimeConfig()
+
+    @model_validator(mode="after")
+    def _micro_batch_fits(self) -> "PretrainConfig":
+        if self.batch.micro_size > self.batch.size:
+            raise ValueError(f"batch.micro_size {self.batch.micro_size} is larger than batch.size {self.batch.size}")
+        return self
+
+
+def preset_names() -> list[str]:
+    folder = resources.files("electralab") / "presets"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def read_settings(name: str) -> Layer:
+    """A preset by name, or a TOML file by path."""
+    if name in preset_names():
+        with resources.as_file(resources.files("electralab") / "presets" / f"{name}.toml") as path:
+            return Layer(f"preset {name}", read_toml(path).values)
+    if Path(name).suffix != ".toml" and not Path(name).exists():
+        raise UsageError(f"--config: no preset or file named {name!r}; presets are {', '.join(preset_names())}")
+    return read_toml(Path(name))
+
+
+def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
+    """Later layers win; the last size named by any of them lies below them all."""
+    size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
+    below = [Layer(f"size {size}", SIZES[size])] if size in SIZES else []
+    return resolve(PretrainConfig, [*below, *layers])

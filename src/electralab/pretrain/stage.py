@@ -1,0 +1,362 @@
+"""The stage: prepared data -> run folder. Start, resume, evaluate, save, stop; the caller only draws what is yielded.
+
+PretrainRequest -> Event...
+"""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from electralab.artifacts import lock_folder, read_json, write_file, write_json
+from electralab.config import to_toml
+from electralab.errors import Stopped, TrainingDiverged
+from electralab.model.electra import Electra, build_electra, derive_encoders, parameter_depths
+from electralab.model.flops import step_flops
+from electralab.pretrain.exports import export_networks
+from electralab.pretrain.heldout import (
+    HeldoutScores,
+    diagnose,
+    join_verdicts,
+    judge_heldout,
+    measure_baselines,
+)
+from electralab.pretrain.identity import Budget, RunIdentity, read_identity, require_same, write_identity
+from electralab.pretrain.settings import PretrainConfig
+from electralab.pretrain.start import describe_origin, load_origin
+from electralab.pretrain.task import PretrainTask
+from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
+from electralab.stopping import StopSignal
+from electralab.tokens.shards import PreparedData, open_data
+from electralab.training.checkpoint import (
+    Progress,
+    TrainingState,
+    find_latest,
+    list_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from electralab.training.loop import LossScale, StepReport, train
+from electralab.training.metrics import MetricsLog, Record
+from electralab.training.optimizer import Optimizer, group_parameters
+from electralab.training.schedule import learning_rate_factor
+
+_PROBE_SECONDS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainRequest:
+    data_dir: Path
+    run_dir: Path
+    config: PretrainConfig
+    budget: Budget
+    init_from: Path | None
+    threads: int
+    """0 means: as the run had, or as many as there are cores."""
+    save_every: int
+    log_every: int
+    keep: int
+    extend: bool
+    allow_inexact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    first_step: int
+    total_steps: int
+    parameters: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepLogged:
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    results: Record
+
+
+Event = RunStarted | StepLogged | Warned | Saved | RunFinished
+
+
+def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
+    """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit."""
+    with lock_folder(request.run_dir):
+        data = open_data(request.data_dir)
+        stored = read_identity(request.run_dir)
+        threads = request.threads or (stored.threads if stored else default_threads())
+        device = choose_device(request.config.runtime.device)
+        use_exact_arithmetic(threads, device)
+        identity = _settle_identity(request, data, stored, threads, device)
+        if stored is None:
+            write_file(request.run_dir / "config.toml", to_toml(request.config))
+        write_json(request.run_dir / "environment.json", describe_environment(threads))
+        if stored != identity:
+            write_identity(request.run_dir, identity)
+        if stored is not None and stored.total_steps != identity.total_steps:
+            yield Warned(
+                f"extended from {stored.total_steps} to {identity.total_steps} steps: the schedule "
+                f"({request.config.schedule.kind}) is now that of the longer run, so the learning rate may rise again"
+            )
+        yield from _Run(request, data, identity, device, stop).events()
+
+
+def _settle_identity(
+    request: PretrainRequest, data: PreparedData, stored: RunIdentity | None, threads: int, device: torch.device
+) -> RunIdentity:
+    """What this run is. Minutes are turned into steps once, before step 1; a stored answer is never probed again."""
+    settings = request.config.model_dump(mode="json")
+    origin = describe_origin(request.init_from)
+    if stored is not None and stored.budget == request.budget:
+        total_steps = stored.total_steps
+    else:
+        total_steps = count_steps(request.budget, request.config, data, device)
+    identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads)
+    if stored is not None:
+        require_same(request.run_dir, stored, identity, extend=request.extend, allow_inexact=request.allow_inexact)
+    return identity
+
+
+def count_steps(budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device) -> int:
+    match budget.kind:
+        case "steps":
+            steps = budget.amount
+        case "tokens":
+            steps = budget.amount / (config.batch.size * data.sequence_length)
+        case "flops":
+            steps = budget.amount / flops_per_step(config, data)
+        case "minutes":
+            steps = budget.amount * 60 / _probe(config, data, device)
+    return max(1, int(steps))
+
+
+def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
+    """By our convention: matrix products only, backward twice the forward."""
+    generator, discriminator = derive_encoders(
+        config.model, config.generator, vocab_size=data.tokenizer.vocab_size, sequence_length=data.sequence_length
+    )
+    ordinary = data.sequence_length - 2
+    masked = config.batch.size * max(1, round(config.masking.mask_share * ordinary))
+    return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
+
+
+def _probe(config: PretrainConfig, data: PreparedData, device: torch.device) -> float:
+    """Seconds per step, measured on a model that is thrown away, with the evaluations' share added."""
+    state = build_state(config, data, device)
+    task = PretrainTask(_electra(state), data, config, 1_000_000, device)
+    reports = _steps(state, task, config, 1_000_000, StopSignal())
+    next(reports)  # the first step pays for warming up
+    started, count = time.perf_counter(), 0
+    while count < 3 or time.perf_counter() - started < _PROBE_SECONDS:
+        next(reports)
+        count += 1
+    return (time.perf_counter() - started) / count * 1.05
+
+
+def build_state(config: PretrainConfig, data: PreparedData, device: torch.device) -> TrainingState:
+    """Step 0 of a run: a pure function of its settings."""
+    model = build_electra(
+        config.model,
+        config.generator,
+        vocab_size=data.tokenizer.vocab_size,
+        sequence_length=data.sequence_length,
+        seed=config.seed,
+    ).to(device)
+    if config.runtime.compile:
+        model.generator.compile()
+        model.discriminator.compile()
+    groups = group_parameters(
+        model.named_parameters(), parameter_depths(model), hidden_matrices(model), config.optimizer
+    )
+    scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
+    return TrainingState(model, Optimizer(groups, config.optimizer), scale, Progress(), None)
+
+
+def hidden_matrices(model: Electra) -> frozenset[str]:
+    """What Muon may orthogonalise: the matrices inside the layers, not tables, projections of tables, or heads."""
+    return frozenset(name for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name)
+
+
+def _electra(state: TrainingState) -> Electra:
+    assert isinstance(state.model, Electra)
+    return state.model
+
+
+def _steps(
+    state: TrainingState, task: PretrainTask, config: PretrainConfig, total_steps: int, stop: StopSignal
+) -> Iterator[StepReport]:
+    return train(
+        state.model,
+        state.optimizer,
+        task.parts,
+        lambda step: learning_rate_factor(step, total_steps, config.schedule),
+        first_step=state.progress.step + 1,
+        last_step=total_steps,
+        clip_norm=config.optimizer.clip_norm,
+        scale=state.scale,
+        stop=stop,
+    )
+
+
+class _Run:
+    """One sitting of a run: what its events need at hand."""
+
+    def __init__(
+        self,
+        request: PretrainRequest,
+        data: PreparedData,
+        identity: RunIdentity,
+        device: torch.device,
+        stop: StopSignal,
+    ) -> None:
+        self.request = request
+        self.data = data
+        self.config = request.config
+        self.total_steps = identity.total_steps
+        self.stop = stop
+        self.checkpoints_dir = request.run_dir / "checkpoints"
+        self.state = build_state(request.config, data, device)
+        self.model = _electra(self.state)
+        self.task = PretrainTask(self.model, data, request.config, self.total_steps, device)
+        self.flops = flops_per_step(request.config, data)
+        times = request.config.evaluation.times
+        self.evaluate_every = max(1, math.ceil(self.total_steps / times)) if times else 0
+
+    def events(self) -> Iterator[Event]:
+        yield from self._restore()
+        progress = self.state.progress
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        yield RunStarted(progress.step + 1, self.total_steps, parameters, torch.get_num_threads())
+        log = MetricsLog(self.request.run_dir, progress.step - (1 if self.state.pending else 0))
+        try:
+            yield from self._catch_up(log)
+            yield from self._train(log)
+        except Stopped:
+            yield from self._save(log)
+            raise
+        finally:
+            log.close()
+        yield from self._finish()
+
+    def _restore(self) -> Iterator[Event]:
+        warnings: list[str] = []
+        latest = find_latest(self.checkpoints_dir, warnings.append)
+        for text in warnings:
+            yield Warned(text)
+        if latest is not None:
+            load_checkpoint(latest, self.state)
+        elif list_checkpoints(self.checkpoints_dir):
+            yield Warned(f"{self.checkpoints_dir}: no checkpoint is intact; starting again from step 1")
+        if latest is None and self.request.init_from is not None:
+            load_origin(self.request.init_from, self.model)
+
+    def _train(self, log: MetricsLog) -> Iterator[Event]:
+        progress = self.state.progress
+        tokens_before, seconds_before = progress.tokens, progress.seconds
+        clock = time.perf_counter()
+        for report in _steps(self.state, self.task, self.config, self.total_steps, self.stop):
+            progress.step = report.step
+            progress.tokens += self.task.tally.targets.discriminator
+            progress.flops += self.flops
+            progress.seconds += time.perf_counter() - clock
+            clock = time.perf_counter()
+            yield from self._count_skipped(report)
+            if self._is_due(report.step, self.request.log_every) or self._is_evaluated(report.step):
+                speed = (progress.tokens - tokens_before) / max(progress.seconds - seconds_before, 1e-9)
+                tokens_before, seconds_before = progress.tokens, progress.seconds
+                self.state.pending = self._describe(report, speed)
+                yield from self._catch_up(log)
+            if self._is_due(report.step, self.request.save_every):
+                yield from self._save(log)
+            clock = time.perf_counter()
+
+    def _is_due(self, step: int, every: int) -> bool:
+        return step == self.total_steps or (every > 0 and step % every == 0)
+
+    def _is_evaluated(self, step: int) -> bool:
+        return self.evaluate_every > 0 and self._is_due(step, self.evaluate_every)
+
+    def _describe(self, report: StepReport, speed: float) -> Record:
+        tally, progress = self.task.tally, self.state.progress
+        verdicts = join_verdicts(tally.verdicts)
+        return {
+            "step": report.step,
+            "tokens": progress.tokens,
+            "flops": progress.flops,
+            "loss": report.loss,
+            "generator_loss": tally.generator_loss,
+            "discriminator_loss": tally.discriminator_loss,
+            "auc": verdicts.auc,
+            "recall": verdicts.recall,
+            "replaced_share": verdicts.replaced_share,
+            "learning_rate": self.config.optimizer.learning_rate * report.rate_factor,
+            "gradient_norm": report.gradient_norm,
+            "skipped_steps": progress.skipped_steps,
+            "tokens_per_second": round(speed, 1),
+            "seconds": round(progress.seconds, 3),
+        }
+
+    def _catch_up(self, log: MetricsLog) -> Iterator[Event]:
+        """Write the pending record. It outlives a stop inside its evaluation: the checkpoint carries it along."""
+        record = self.state.pending
+        if record is None:
+            return
+        if self._is_evaluated(record["step"]):
+            scores = self._judge()
+            record = record | {f"heldout_{name}": value for name, value in asdict(scores).items()}
+            for text in diagnose(scores, record["step"] / self.total_steps):
+                yield Warned(text)
+        log.write(record)
+        self.state.pending = None
+        yield StepLogged(record)
+
+    def _judge(self) -> HeldoutScores:
+        return judge_heldout(self.model, self.task.heldout(), self.task.may_sample, self.config.sampling)
+
+    def _count_skipped(self, report: StepReport) -> Iterator[Event]:
+        progress = self.state.progress
+        progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if report.is_skipped else 0
+        if not report.is_skipped:
+            return
+        progress.skipped_steps += 1
+        if progress.skipped_in_a_row > self.config.optimizer.max_skipped_in_a_row:
+            kept = next(iter(list_checkpoints(self.checkpoints_dir)), None)
+            raise TrainingDiverged(
+                f"{self.request.run_dir}: {progress.skipped_in_a_row} steps in a row were not finite; the last good "
+                f"checkpoint is {kept or 'none'}; lower --optimizer.learning-rate and start a new run from it"
+            )
+        what = f"loss {report.loss:g}, gradient norm {report.gradient_norm:g}"
+        yield Warned(f"step {report.step} was not finite ({what}) and changed nothing; {progress.skipped_steps} so far")
+
+    def _save(self, log: MetricsLog) -> Iterator[Event]:
+        log.sync()
+        yield Saved(save_checkpoint(self.checkpoints_dir, self.state, self.request.keep))
+
+    def _finish(self) -> Iterator[Event]:
+        """Export both networks and write down how they do; done again only where it was not finished."""
+        run_dir = self.request.run_dir
+        results_path = run_dir / "results.json"
+        stored = read_json(results_path) if results_path.is_file() else {}
+        if stored.get("step") != self.total_steps:
+            export_networks(run_dir / "export", self.model, self.data.tokenizer)
+            scores = self._judge()
+            baselines = measure_baselines(self.data, self.task.heldout(), scores.replaced_share)
+            progress = asdict(self.state.progress)
+            stored = {**progress, "heldout": asdict(scores), "baselines": asdict(baselines)}
+            write_json(results_path, stored)
+        yield RunFinished(stored)

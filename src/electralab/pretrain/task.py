@@ -1,0 +1,85 @@
+"""What a pre-training step consists of: the step's rows, masked, tried on both networks, weighed.
+
+step -> parts of its loss
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from electralab.model.electra import Electra
+from electralab.objective.electra import count_targets, hold_trial, mask_vocabulary, sampling_mask
+from electralab.objective.losses import Targets
+from electralab.objective.masking import MaskedBatch, mask_tokens
+from electralab.pretrain.heldout import Verdicts, read_verdicts
+from electralab.pretrain.settings import PretrainConfig
+from electralab.randomness import Rng
+from electralab.runtime import Precision
+from electralab.tokens.batches import Batch, batch_at, heldout_batches
+from electralab.tokens.shards import PreparedData
+
+# Held-out rows are masked as if at this step, which training never reaches.
+_HELDOUT_STEP = -1
+
+
+@dataclass(slots=True)
+class StepTally:
+    """What a finished step was about, for the log."""
+
+    targets: Targets
+    generator_loss: float
+    discriminator_loss: float
+    verdicts: list[Verdicts]
+
+
+class PretrainTask:
+    def __init__(
+        self, model: Electra, data: PreparedData, config: PretrainConfig, total_steps: int, device: torch.device
+    ) -> None:
+        self.model = model
+        self.data = data
+        self.config = config
+        self.device = device
+        self.total_steps = total_steps
+        self.may_sample = sampling_mask(data.tokenizer, device)
+        self._vocabulary = mask_vocabulary(data.tokenizer)
+        self._micro_size = config.batch.micro_size or config.batch.size
+        self.tally = StepTally(Targets(0, 0), 0.0, 0.0, [])
+
+    def parts(self, step: int) -> Iterator[Tensor]:
+        """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
+        rng = Rng(self.config.seed, step)
+        batch = batch_at(self.data, step, batch_size=self.config.batch.size, seed=self.config.seed)
+        share = self.config.masking.share_at((step - 1) / self.total_steps)
+        masked_parts = [self._mask(micro, share, rng) for micro in batch.split(self._micro_size)]
+        targets = count_targets(masked_parts)
+        self.tally = StepTally(targets, 0.0, 0.0, [])
+        for number, masked in enumerate(masked_parts):
+            torch.manual_seed(rng.torch_seed("dropout", number))
+            with autocast(self.device, self.config.runtime.precision):
+                trial = hold_trial(self.model, masked, self.may_sample, self.config.sampling)
+            yield trial.losses.weigh(targets, self.config.loss)
+            self.tally.generator_loss += trial.losses.generator_sum.item() / max(targets.generator, 1)
+            self.tally.discriminator_loss += trial.losses.discriminator_sum.item() / max(targets.discriminator, 1)
+            self.tally.verdicts.append(read_verdicts(trial))
+
+    def heldout(self) -> list[MaskedBatch]:
+        """The held-out rows with masks that never change."""
+        batches = heldout_batches(
+            self.data, self.data.heldout, limit=self.config.evaluation.rows, batch_size=self._micro_size
+        )
+        rng = Rng(self.config.seed, _HELDOUT_STEP)
+        return [self._mask(batch, self.config.masking.mask_share, rng) for batch in batches]
+
+    def _mask(self, batch: Batch, share: float, rng: Rng) -> MaskedBatch:
+        return mask_tokens(batch, self._vocabulary, self.config.masking, share, rng).to(self.device)
+
+
+def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
+    if precision == "fp32":
+        return nullcontext()
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float16
+    return torch.autocast(device.type, dtype=dtype)

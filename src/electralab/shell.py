@@ -1,0 +1,310 @@
+"""Parsed words -> a verb, and its result in human form on standard output.
+
+argparse.Namespace -> result
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from electralab import verbs
+from electralab.config import Tree, parse_overrides
+from electralab.display import Display, describe_heldout
+from electralab.errors import InputError, UsageError
+
+Result = dict[str, Any]
+
+# Flags that are settings under a shorter name.
+_PREPARE_FLAGS = {
+    "vocab_size": "tokenizer.vocab_size",
+    "sequence_length": "packing.sequence_length",
+    "tokenizer": "tokenizer.path",
+    "tokenizer_kind": "tokenizer.kind",
+    "lowercase": "tokenizer.lowercase",
+    "strip_accents": "tokenizer.strip_accents",
+    "documents": "reading.documents",
+    "field": "reading.field",
+    "packing": "packing.kind",
+    "repair": "repair",
+    "symbols": "symbols",
+    "seed": "seed",
+}
+_PRETRAIN_FLAGS = {"size": "size", "seed": "seed", "objective": "objective", "procedure": "procedure"}
+
+
+def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
+    run = {
+        "prepare": _prepare,
+        "pretrain": _pretrain,
+        "detect": _detect,
+        "show": _show,
+        "import": _import,
+        "quickstart": _quickstart,
+    }[arguments.verb]
+    console = Console(quiet=arguments.json, highlight=False, soft_wrap=True)
+    return run(arguments, parse_overrides(dotted).values, console)
+
+
+def _collect(arguments: argparse.Namespace, flags: dict[str, str], dotted: Tree) -> Tree:
+    """The named flags that were given, as settings, with the dotted ones on top."""
+    words: list[str] = []
+    for flag, name in flags.items():
+        value = getattr(arguments, flag)
+        if value is not None:
+            words += [f"--{name}", json.dumps(value)]
+    settings = parse_overrides(words).values
+    for section, value in dotted.items():
+        if isinstance(value, dict):
+            settings[section] = {**settings.get(section, {}), **value}
+        else:
+            settings[section] = value
+    return settings
+
+
+def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    settings = _collect(arguments, _PREPARE_FLAGS, dotted)
+    report = verbs.prepare(
+        arguments.inputs, arguments.out, config=arguments.config, settings=settings, dry_run=arguments.dry_run
+    )
+    console.print(_tree_table("plan" if arguments.dry_run else arguments.out, report))
+    return report
+
+
+def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["steps", "tokens", "flops", "minutes", "init_from", "threads", "save_every", "log_every", "keep"]
+    names += ["extend", "allow_inexact", "dry_run", "config"]
+    result = verbs.pretrain(
+        arguments.data,
+        arguments.out,
+        settings=_collect(arguments, _PRETRAIN_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    if arguments.dry_run:
+        console.print(_tree_table("plan", result))
+    else:
+        console.print(results_table(result))
+        console.print(f"export  {arguments.out}/export/discriminator, {arguments.out}/export/generator")
+    return {"run": arguments.out, **result}
+
+
+def results_table(results: Result) -> Table:
+    """Held-out scores, each beside what knowing only frequencies achieves."""
+    heldout, baselines = results["heldout"], results["baselines"]
+    table = Table(
+        title=f"held out, after {results['step']:,} steps and {results['tokens']:,} tokens", title_justify="left"
+    )
+    table.add_column("")
+    table.add_column("model", justify="right")
+    table.add_column("baseline", justify="right")
+    table.add_column("baseline is", style="dim")
+    rows = [
+        (
+            "generator loss",
+            f"{heldout['generator_loss']:.3f}",
+            f"{baselines['generator_loss']:.3f}",
+            "token frequencies",
+        ),
+        (
+            "generator accuracy",
+            f"{heldout['generator_accuracy']:.1%}",
+            f"{baselines['generator_accuracy']:.1%}",
+            "always the most frequent token",
+        ),
+        (
+            "discriminator loss",
+            f"{heldout['discriminator_loss']:.4f}",
+            f"{baselines['discriminator_loss']:.4f}",
+            "knowing only how many are replaced",
+        ),
+        ("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing"),
+        (
+            "recall on replaced",
+            f"{heldout['recall']:.3f}",
+            f"{heldout['called_replaced']:.3f}",
+            "calling as many replaced, at random",
+        ),
+        (
+            "precision",
+            f"{heldout['precision']:.3f}",
+            f"{heldout['replaced_share']:.3f}",
+            "calling at random",
+        ),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Any:
+    texts = list(_read_texts(arguments))
+    if arguments.dry_run:
+        plan = {"model": arguments.model, "texts": len(texts), "characters": sum(map(len, texts))}
+        console.print(_tree_table("plan", plan))
+        return plan
+    found = verbs.detect(arguments.model, texts, config=arguments.config, settings=dotted)
+    for result in found:
+        console.print(colour_tokens(result))
+    if not arguments.lines:
+        return found[0]
+    if arguments.json:
+        # One object a line: the last is left to the caller, who ends the line.
+        for result in found[:-1]:
+            sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+    return found[-1] if found else {}
+
+
+def _read_texts(arguments: argparse.Namespace) -> Iterator[str]:
+    if (arguments.text is None) == (arguments.file is None):
+        raise UsageError("electra detect: give one of TEXT, --file PATH, or - for standard input")
+    if arguments.file is not None:
+        text = _read_file(Path(arguments.file))
+    elif arguments.text == "-":
+        text = _decode(sys.stdin.buffer.read(), "standard input")
+    else:
+        text = arguments.text
+    if arguments.lines:
+        yield from (line for line in text.splitlines() if line.strip())
+    else:
+        yield text
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return _decode(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
+
+
+def _decode(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8 at byte {error.start}; convert it, for example with iconv") from None
+
+
+def colour_tokens(result: Result) -> Text:
+    """The text as it is, each token in the colour of its suspicion: green below 1/4, red above 3/4."""
+    text = Text(result["text"])
+    for token in result["tokens"]:
+        text.stylize(_suspicion(token["p_replaced"]), token["start"], token["end"])
+    return text
+
+
+def _suspicion(chance: float) -> str:
+    if chance > 0.75:
+        return "bold white on red"
+    if chance > 0.5:
+        return "bold red"
+    if chance > 0.25:
+        return "yellow"
+    return "green"
+
+
+def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+    result = verbs.show(arguments.path, row=arguments.row, model=arguments.model)
+    if arguments.dry_run:
+        console.print(f"{arguments.path}: {result['kind']}")
+    elif result["kind"] in ("run", "metrics"):
+        _print_run(result, console)
+    elif result["kind"] == "row":
+        _print_row(result, console)
+    else:
+        console.print(_tree_table(f"{result['kind']} {result['path']}", result.get("report", result)))
+    return result
+
+
+def _print_run(result: Result, console: Console) -> None:
+    records = result["records"]
+    console.print(f"{result['kind']} {result['path']}", style="bold")
+    if "identity" in result:
+        console.print(f"steps {records[-1]['step'] if records else 0:,} of {result['identity']['total_steps']:,}")
+        console.print(f"checkpoints {', '.join(result['checkpoints']) or 'none'}")
+    for key in ("generator_loss", "discriminator_loss", "auc", "recall", "heldout_auc", "heldout_generator_loss"):
+        values = [record[key] for record in records if record.get(key) is not None]
+        if values:
+            console.print(f"{key:>24} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
+    judged = [record for record in records if "heldout_auc" in record]
+    if judged:
+        console.print(f"{'held out':>24} {describe_heldout(judged[-1])}")
+    if result.get("results"):
+        console.print(results_table(result["results"]))
+
+
+def sparkline(values: Sequence[float], width: int = 60) -> str:
+    """The curve in one line, each bar the mean of its part of the run."""
+    bars = "▁▂▃▄▅▆▇█"
+    count = min(width, len(values))
+    edges = [round(i * len(values) / count) for i in range(count + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    low, high = min(means), max(means)
+    return "".join(bars[int((mean - low) / (high - low or 1) * (len(bars) - 1))] for mean in means)
+
+
+def _print_row(result: Result, console: Console) -> None:
+    console.print(f"row {result['row']} of {result['path']}", style="bold")
+    console.print(" ".join(result["pieces"]), markup=False)
+    if "masked" not in result:
+        return
+    console.print("masked, as the generator sees it", style="bold")
+    console.print(" ".join(result["masked"]), markup=False)
+    console.print("corrupted, coloured by the discriminator's suspicion; replaced tokens are underlined", style="bold")
+    line = Text(" ").join(
+        Text(piece, style=_suspicion(chance) + (" underline" if is_replaced else ""))
+        for piece, is_replaced, chance in zip(
+            result["corrupted"], result["is_replaced"], result["p_replaced"], strict=True
+        )
+    )
+    console.print(line)
+
+
+def _import(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+    if arguments.dry_run:
+        plan = {"old": arguments.old, "out": arguments.out}
+        console.print(_tree_table("plan", plan))
+        return plan
+    result = verbs.import_model(arguments.old, arguments.out)
+    console.print(_tree_table(arguments.out, result))
+    return result
+
+
+def _quickstart(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    from electralab.quickstart import quickstart
+
+    return quickstart(
+        arguments.inputs,
+        arguments.out,
+        minutes=arguments.minutes,
+        seed=arguments.seed,
+        config=arguments.config,
+        settings=dotted,
+        dry_run=arguments.dry_run,
+        console=console,
+        display=Display(),
+    )
+
+
+def _tree_table(title: str, values: Result) -> Table:
+    """A nested result, one dotted name per line."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    for name, value in _flatten(values):
+        table.add_row(
+            name, Text(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+        )
+    return table
+
+
+def _flatten(values: Result, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

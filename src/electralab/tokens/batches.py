@@ -1,0 +1,103 @@
+"""Rows on disk -> the batch of a step, as a pure function of (seed, step): nothing to remember, nothing to resume.
+
+Rows -> Batch
+
+Shapes, here and everywhere: B rows, T positions, M masked positions, V vocabulary, E embedding, D hidden, H heads,
+K per head.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from electralab.randomness import permute
+from electralab.tokens.shards import PreparedData, Rows
+from electralab.tokens.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Original text: what was written, before anything is hidden or replaced."""
+
+    row_numbers: NDArray[np.int64]  # (B,) place within the step's batch; keys the row's randomness
+    original_ids: Tensor  # (B, T)
+    segment_ids: Tensor  # (B, T)
+    is_pad: Tensor  # (B, T)
+    is_ordinary: Tensor  # (B, T) neither special nor padding: may be masked
+    has_padding: bool
+
+    @property
+    def attention_pad(self) -> Tensor | None:
+        """What the encoders take: None says that no row has padding, which spares them the attention mask."""
+        return self.is_pad if self.has_padding else None
+
+    @property
+    def token_count(self) -> int:
+        return int((~self.is_pad).sum())
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(
+            self.row_numbers,
+            self.original_ids.to(device),
+            self.segment_ids.to(device),
+            self.is_pad.to(device),
+            self.is_ordinary.to(device),
+            self.has_padding,
+        )
+
+    def split(self, size: int) -> list["Batch"]:
+        """Micro-batches of at most `size` rows; a row keeps its number, so its masks do not depend on the split."""
+        return [
+            Batch(
+                self.row_numbers[start : start + size],
+                self.original_ids[start : start + size],
+                self.segment_ids[start : start + size],
+                self.is_pad[start : start + size],
+                self.is_ordinary[start : start + size],
+                self.has_padding,
+            )
+            for start in range(0, len(self.row_numbers), size)
+        ]
+
+
+def make_batch(ids: NDArray[np.int64], tokenizer: Tokenizer, *, is_pairs: bool) -> Batch:
+    """Rows of ids as stored -> a batch; in pairs the second segment begins after the first [SEP]."""
+    is_pad = ids == tokenizer.special.pad
+    segments = np.zeros_like(ids)
+    if is_pairs:
+        is_sep = ids == tokenizer.special.sep
+        segments = ((np.cumsum(is_sep, axis=1) - is_sep > 0) & ~is_pad).astype(np.int64)
+    return Batch(
+        row_numbers=np.arange(len(ids), dtype=np.int64),
+        original_ids=torch.from_numpy(ids),
+        segment_ids=torch.from_numpy(segments),
+        is_pad=torch.from_numpy(is_pad),
+        is_ordinary=torch.from_numpy(tokenizer.is_ordinary[ids] & ~is_pad),
+        has_padding=bool(is_pad.any()),
+    )
+
+
+def rows_of_step(step: int, *, batch_size: int, row_count: int, seed: int) -> NDArray[np.int64]:
+    """Which rows make up a step (steps count from 1): every epoch visits each row once, in an order of its own."""
+    draws = np.arange((step - 1) * batch_size, step * batch_size, dtype=np.int64)
+    epochs, places = np.divmod(draws, row_count)
+    rows = np.empty_like(places)
+    for epoch in np.unique(epochs):
+        of_epoch = epochs == epoch
+        rows[of_epoch] = permute(places[of_epoch], row_count, seed=seed, epoch=int(epoch))
+    return rows
+
+
+def batch_at(data: PreparedData, step: int, *, batch_size: int, seed: int) -> Batch:
+    rows = rows_of_step(step, batch_size=batch_size, row_count=len(data.train), seed=seed)
+    return make_batch(data.train.take(rows), data.tokenizer, is_pairs=data.packing == "pairs")
+
+
+def heldout_batches(data: PreparedData, rows: Rows, *, limit: int, batch_size: int) -> list[Batch]:
+    """The first `limit` held-out rows, always the same: a document hash put them there, so they are a fair sample."""
+    count = min(limit, len(rows))
+    ids = rows.take(np.arange(count, dtype=np.int64))
+    return make_batch(ids, data.tokenizer, is_pairs=data.packing == "pairs").split(batch_size)

@@ -1,0 +1,1 @@
+"""Steps, not tasks: optimizer, schedule, loop, checkpoint, metrics. Nothing here knows what is being learned."""

@@ -1,0 +1,123 @@
+"""A training state <-> a folder `checkpoints/step-N` of safetensors and JSON that verifies, or does not count.
+
+model, optimizer, progress -> checkpoint -> the same, bit for bit
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from electralab.artifacts import new_folder, read_json, verify_folder
+from electralab.errors import DamagedArtifact
+from electralab.training.loop import LossScale
+from electralab.training.metrics import Record
+from electralab.training.optimizer import Optimizer
+
+_NAME = re.compile(r"step-(\d+)")
+_REMEDY = "resuming from an older checkpoint, if there is one"
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run is: everything beside weights and optimizer state that the next step depends on, or reports."""
+
+    step: int = 0
+    tokens: int = 0
+    flops: int = 0
+    skipped_steps: int = 0
+    skipped_in_a_row: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class TrainingState:
+    model: nn.Module
+    optimizer: Optimizer
+    scale: LossScale
+    progress: Progress
+    pending: Record | None
+    """What is to be logged of the last step, if a stop came between the step and its log."""
+
+
+def save_checkpoint(checkpoints_dir: Path, state: TrainingState, keep: int) -> Path:
+    """Write step-N beside the others, then let go of all but the newest `keep`."""
+    path = checkpoints_dir / f"step-{state.progress.step}"
+    with new_folder(path, kind="checkpoint", step=state.progress.step) as folder:
+        save_file(_model_tensors(state.model), folder / "model.safetensors")
+        save_file(_contiguous(state.optimizer.tensors()), folder / "optimizer.safetensors")
+        scale = {"value": state.scale.value, "calm_steps": state.scale.calm_steps}
+        stored = {"progress": asdict(state.progress), "loss_scale": scale, "pending": state.pending}
+        (folder / "state.json").write_text(json.dumps(stored, indent=2))
+    for old in list_checkpoints(checkpoints_dir)[max(keep, 1) :]:
+        shutil.rmtree(old)
+    return path
+
+
+def list_checkpoints(checkpoints_dir: Path) -> list[Path]:
+    """Newest first; temporaries begin with a dot and are not among them."""
+    if not checkpoints_dir.is_dir():
+        return []
+    found = [(int(match[1]), path) for path in checkpoints_dir.iterdir() if (match := _NAME.fullmatch(path.name))]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def find_latest(checkpoints_dir: Path, warn: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint that verifies; each damaged one on the way is named and left where it is."""
+    for path in list_checkpoints(checkpoints_dir):
+        try:
+            verify_folder(path, _REMEDY)
+        except DamagedArtifact as error:
+            warn(str(error))
+        else:
+            return path
+    return None
+
+
+def load_checkpoint(path: Path, state: TrainingState) -> None:
+    """Fill the live tensors in place: ties survive, and storage is our own, aligned as torch aligned it."""
+    _fill(path / "model.safetensors", _model_tensors(state.model))
+    _fill(path / "optimizer.safetensors", state.optimizer.tensors())
+    stored = read_json(path / "state.json")
+    state.progress = Progress(**stored["progress"])
+    state.pending = stored["pending"]
+    state.scale.value = stored["loss_scale"]["value"]
+    state.scale.calm_steps = stored["loss_scale"]["calm_steps"]
+
+
+def load_weights(path: Path, model: nn.Module) -> None:
+    _fill(path / "model.safetensors", _model_tensors(model))
+
+
+def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Each parameter once, under its first name: a shared table is one tensor."""
+    return _contiguous({name: parameter.detach() for name, parameter in model.named_parameters()})
+
+
+def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    assert all(tensor.is_contiguous() for tensor in tensors.values())
+    return tensors
+
+
+@torch.no_grad()
+def _fill(path: Path, live: dict[str, Tensor]) -> None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = set(file.keys())
+            if names != live.keys():
+                odd = sorted(names ^ live.keys())[0]
+                raise DamagedArtifact(f"{path}: does not hold the tensors of this model (first difference {odd!r})")
+            for name, tensor in live.items():
+                stored = file.get_tensor(name)
+                if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
+                    raise DamagedArtifact(f"{path}: {name} is {list(stored.shape)}, expected {list(tensor.shape)}")
+                tensor.copy_(stored)
+    except SafetensorError as error:
+        raise DamagedArtifact(f"{path}: not a readable safetensors file ({error})") from None

@@ -1,0 +1,116 @@
+"""The one training loop: a generator that yields after each step; the caller logs, evaluates, saves and stops.
+
+parts of a step -> gradients -> StepReport
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from electralab.stopping import StopSignal
+from electralab.training.optimizer import Optimizer
+
+# A step's micro-batches: each is one scalar to go backward through, already weighted by its share of the targets.
+StepParts = Callable[[int], Iterable[Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    step: int
+    loss: float
+    gradient_norm: float
+    rate_factor: float
+    is_skipped: bool
+    """A loss or gradient was not finite: weights and optimizer are as before the step."""
+
+
+@dataclass(slots=True)
+class LossScale:
+    """Keeps fp16 gradients inside their range: halved after an overflow, doubled after a long calm."""
+
+    value: float = 1.0
+    calm_steps: int = 0
+    is_adaptive: bool = False
+
+    _PATIENCE = 2000
+
+    def adapt(self, is_finite: bool) -> None:
+        if not self.is_adaptive:
+            return
+        self.calm_steps = self.calm_steps + 1 if is_finite else 0
+        if not is_finite:
+            self.value /= 2
+        elif self.calm_steps % self._PATIENCE == 0:
+            self.value *= 2
+
+
+def train(
+    model: nn.Module,
+    optimizer: Optimizer,
+    parts_of: StepParts,
+    rate_factor: Callable[[int], float],
+    *,
+    first_step: int,
+    last_step: int,
+    clip_norm: float,
+    scale: LossScale,
+    stop: StopSignal,
+) -> Iterator[StepReport]:
+    """Steps first..last. A stop signal abandons the step under way, before it has changed anything (Stopped)."""
+    with _abandon_on(stop, model):
+        for step in range(first_step, last_step + 1):
+            optimizer.clear_gradients()
+            model.train()
+            loss = 0.0
+            for part in parts_of(step):
+                (part * scale.value if scale.is_adaptive else part).backward()  # type: ignore[no-untyped-call]
+                loss += part.item()
+            norm = _gradient_norm(optimizer, scale)
+            factor = rate_factor(step)
+            is_finite = math.isfinite(loss) and math.isfinite(norm)
+            stop.check()
+            if is_finite:
+                _clip(optimizer, norm, clip_norm)
+                optimizer.set_rates(factor)
+                optimizer.step()
+            scale.adapt(is_finite)
+            yield StepReport(step, loss, norm, factor, is_skipped=not is_finite)
+
+
+def _gradients(optimizer: Optimizer) -> list[Tensor]:
+    return [parameter.grad for parameter in optimizer.parameters if parameter.grad is not None]
+
+
+@torch.no_grad()
+def _gradient_norm(optimizer: Optimizer, scale: LossScale) -> float:
+    """The global norm; each parameter counts once however many names it has."""
+    gradients = _gradients(optimizer)
+    if scale.is_adaptive:
+        torch._foreach_mul_(gradients, 1.0 / scale.value)
+    return float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
+
+
+@torch.no_grad()
+def _clip(optimizer: Optimizer, norm: float, clip_norm: float) -> None:
+    if clip_norm and norm > clip_norm:
+        torch._foreach_mul_(_gradients(optimizer), clip_norm / norm)
+
+
+@contextmanager
+def _abandon_on(stop: StopSignal, model: nn.Module) -> Iterator[None]:
+    """Look for a signal before every module and after every gradient.
+
+    A step can take many seconds inside two calls into C++; these hooks are where Python gets a word in.
+    """
+    hooks = [module.register_forward_pre_hook(stop.check) for module in model.modules()]
+    for parameter in model.parameters():
+        hooks.append(parameter.register_post_accumulate_grad_hook(stop.check))  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,69 @@
+"""metrics.jsonl, one JSON object per logged step, and TensorBoard beside it where that is installed."""
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from electralab.artifacts import storage_errors, write_file
+
+Record = dict[str, Any]
+
+
+def read_metrics(path: Path) -> list[Record]:
+    """Every whole record; a line torn by a crash is not one."""
+    if not path.is_file():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    return [json.loads(line) for line in lines[:-1] if line]  # without a final newline the last line was torn
+
+
+def cut_back(path: Path, step: int) -> None:
+    """Forget what was logged after a step that training returns to."""
+    kept = [record for record in read_metrics(path) if record["step"] <= step]
+    write_file(path, "".join(_line(record) for record in kept))
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    """JSON has no NaN: a value that is not finite is written as null."""
+    odd = {key for key, value in record.items() if isinstance(value, float) and not math.isfinite(value)}
+    return json.dumps({key: None if key in odd else value for key, value in record.items()}) + "\n"
+
+
+class MetricsLog:
+    def __init__(self, run_dir: Path, step: int) -> None:
+        self._path = run_dir / "metrics.jsonl"
+        cut_back(self._path, step)
+        self._board = _open_board(run_dir / "tb", step)
+
+    @property
+    def has_board(self) -> bool:
+        return self._board is not None
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        with storage_errors(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(_line(record))
+        if self._board is not None:
+            for key, value in record.items():
+                if isinstance(value, int | float) and key != "step" and math.isfinite(value):
+                    self._board.add_scalar(key, value, record["step"])
+
+    def sync(self) -> None:
+        """Before a checkpoint that promises these lines."""
+        with storage_errors(self._path), self._path.open("ab") as file:
+            os.fsync(file.fileno())
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+
+def _open_board(folder: Path, step: int) -> Any:
+    """A TensorBoard writer, or None where tensorboard is not installed: it is an extra."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(folder), purge_step=step + 1)

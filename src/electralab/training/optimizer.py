@@ -1,0 +1,152 @@
+"""Parameters -> groups -> one optimizer whose state can be written down tensor by tensor.
+
+named parameters, depths -> ParameterGroup... -> Optimizer
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from electralab.config import Settings
+from electralab.training.muon import Muon
+
+# Adam's bias correction 1 - beta ** step is exactly 1 in float32 from here on: an optimizer born at this age corrects
+# nothing, and the fused kernel needs no second version.
+_AGE_WITHOUT_CORRECTION = float(2**24)
+
+
+class OptimizerConfig(Settings):
+    kind: Literal["adamw", "muon"] = "adamw"
+    learning_rate: float = Field(1e-3, gt=0)
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.98, ge=0, lt=1)
+    epsilon: float = Field(1e-6, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    bias_correction: bool = True
+    clip_norm: float = Field(1.0, ge=0)
+    """The largest global gradient norm; 0 means no clipping."""
+    max_skipped_in_a_row: int = Field(20, ge=1)
+    """Steps with a loss or gradient that is not finite change nothing; this many in a row may pass."""
+    layer_decay: float = Field(1.0, gt=0, le=1)
+    """Each layer learns this much slower than the one above; the heads learn at the full rate."""
+    layer_decay_as_released: bool = False
+    """The released code's off-by-one: the top layer gets decay squared."""
+    muon_learning_rate: float = Field(0.02, gt=0)
+    muon_momentum: float = Field(0.95, ge=0, lt=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterGroup:
+    """Parameters that are updated alike."""
+
+    method: Literal["adamw", "muon"]
+    parameters: tuple[tuple[str, nn.Parameter], ...]
+    weight_decay: float
+    rate_factor: float
+
+
+def group_parameters(
+    named: Iterable[tuple[str, nn.Parameter]],
+    depths: Mapping[str, int],
+    matrices: frozenset[str],
+    config: OptimizerConfig,
+) -> list[ParameterGroup]:
+    """Every parameter in exactly one group. Vectors (biases, norms) are not decayed; tables and matrices are.
+
+    `depths` gives each name its height in its own network, `matrices` the names that Muon may orthogonalise.
+    """
+    parameters = list(named)  # named_parameters() is an iterator: read twice, its second reading is empty
+    top = max(depths.values(), default=0)
+    groups: dict[tuple[str, float, float], list[tuple[str, nn.Parameter]]] = {}
+    for name, parameter in parameters:
+        method = "muon" if config.kind == "muon" and name in matrices else "adamw"
+        decay = config.weight_decay if parameter.ndim > 1 else 0.0
+        factor = _layer_factor(depths[name], top, config)
+        groups.setdefault((method, decay, factor), []).append((name, parameter))
+
+    seen = [id(parameter) for members in groups.values() for _, parameter in members]
+    assert len(seen) == len(set(seen)) == len({id(parameter) for _, parameter in parameters})
+    return [
+        ParameterGroup("muon" if method == "muon" else "adamw", tuple(members), decay, factor)
+        for (method, decay, factor), members in groups.items()
+    ]
+
+
+def _layer_factor(depth: int, top: int, config: OptimizerConfig) -> float:
+    """decay ** (distance from the heads), so that the top layer, one below the heads, gets decay ** 1."""
+    distance = top - depth
+    if config.layer_decay_as_released and distance > 0:
+        distance += 1
+    return float(config.layer_decay**distance)
+
+
+class Optimizer:
+    """AdamW (fused), with Muon beside it where asked for, behind one step and one flat state."""
+
+    def __init__(self, groups: list[ParameterGroup], config: OptimizerConfig) -> None:
+        self._groups = groups
+        self._config = config
+        self._parts: list[torch.optim.Optimizer] = []
+        adamw = [_torch_group(group) for group in groups if group.method == "adamw"]
+        muon = [_torch_group(group) for group in groups if group.method == "muon"]
+        if adamw:
+            betas = (config.beta1, config.beta2)
+            self._parts.append(torch.optim.AdamW(adamw, betas=betas, eps=config.epsilon, fused=True))
+        if muon:
+            self._parts.append(Muon(muon, momentum=config.muon_momentum))
+        self._names = {id(parameter): name for group in groups for name, parameter in group.parameters}
+        self._fill_state()
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        return [parameter for group in self._groups for _, parameter in group.parameters]
+
+    def _fill_state(self) -> None:
+        """Give every parameter its state now, so that a checkpoint before the first update is like any other."""
+        age = 0.0 if self._config.bias_correction else _AGE_WITHOUT_CORRECTION
+        for part in self._parts:
+            for group in part.param_groups:
+                for parameter in group["params"]:
+                    state = part.state[parameter]
+                    if isinstance(part, Muon):
+                        state["momentum"] = torch.zeros_like(parameter)
+                    else:
+                        state["step"] = torch.tensor(age, dtype=torch.float32, device=parameter.device)
+                        state["exp_avg"] = torch.zeros_like(parameter)
+                        state["exp_avg_sq"] = torch.zeros_like(parameter)
+
+    def set_rates(self, factor: float) -> None:
+        for part in self._parts:
+            base = self._config.muon_learning_rate if isinstance(part, Muon) else self._config.learning_rate
+            for group in part.param_groups:
+                group["lr"] = base * group["rate_factor"] * factor
+
+    def step(self) -> None:
+        for part in self._parts:
+            part.step()
+
+    def clear_gradients(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state as `exp_avg/<parameter name>` -> tensor; live, not copied."""
+        return {
+            f"{key}/{self._names[id(parameter)]}": value
+            for part in self._parts
+            for parameter, state in part.state.items()
+            for key, value in state.items()
+        }
+
+
+def _torch_group(group: ParameterGroup) -> dict[str, Any]:
+    return {
+        "params": [parameter for _, parameter in group.parameters],
+        "weight_decay": group.weight_decay,
+        "rate_factor": group.rate_factor,
+        "lr": 0.0,
+    }
