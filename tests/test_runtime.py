@@ -46,7 +46,7 @@ def test_exact_arithmetic_fixes_threads_and_kernels() -> None:
     program = """
 import torch
 from electralab.runtime import use_exact_arithmetic
-use_exact_arithmetic(1)
+use_exact_arithmetic(1, torch.device("cpu"))
 assert torch.get_num_threads() == 1
 assert torch.are_deterministic_algorithms_enabled()
 """
