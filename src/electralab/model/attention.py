@@ -10,10 +10,10 @@ from electralab.model.weights import Drawn, dense
 
 
 class Rotation(NamedTuple):
-    """How far each position turns each pair of a head's coordinates."""
+    """How far each position turns each pair of a head's coordinates; coordinate i and i + K/2 are a pair."""
 
-    cos: Tensor  # (T, 1, 1, K/2)
-    sin: Tensor  # (T, 1, 1, K/2)
+    cos: Tensor  # (T, 1, 1, K)
+    sin: Tensor  # (T, 1, 1, K), negative in the first half
 
 
 class RotaryTable(nn.Module):
@@ -25,19 +25,19 @@ class RotaryTable(nn.Module):
     def __init__(self, num_positions: int, head_size: int, theta: float) -> None:
         super().__init__()
         frequencies = 1.0 / theta ** (torch.arange(0, head_size, 2, dtype=torch.float32) / head_size)
-        angles = torch.arange(num_positions, dtype=torch.float32)[:, None] * frequencies
-        self.register_buffer("cos", angles.cos()[:, None, None], persistent=False)
-        self.register_buffer("sin", angles.sin()[:, None, None], persistent=False)
+        angles = torch.arange(num_positions, dtype=torch.float32)[:, None] * frequencies  # (T, K/2)
+        cos, sin = angles.cos(), angles.sin()
+        self.register_buffer("cos", torch.cat((cos, cos), dim=-1)[:, None, None], persistent=False)
+        self.register_buffer("sin", torch.cat((-sin, sin), dim=-1)[:, None, None], persistent=False)
 
     def forward(self, length: int) -> Rotation:
         return Rotation(self.cos[:length], self.sin[:length])
 
 
 def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
-    """Turn (B, T, 2, H, K): coordinate i and i + K/2 are a pair, as in the released rotary models."""
-    first, second = vectors.chunk(2, dim=-1)
-    cos, sin = rotation
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
+    """Turn (B, T, 2, H, K): the partner of each coordinate is half a head away."""
+    partners = vectors.roll(vectors.shape[-1] // 2, dims=-1)
+    return torch.addcmul(vectors * rotation.cos, partners, rotation.sin)
 
 
 def find_visible(length: int, window: int, is_pad: Tensor | None) -> Tensor | None:
@@ -71,8 +71,9 @@ class Attention(Drawn):
         if rotation is None:
             queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, K) each
         else:
-            queries, keys = rotate(qkv[:, :, :2], rotation).permute(2, 0, 3, 1, 4)
-            values = qkv[:, :, 2].transpose(1, 2)
+            turning, values = qkv.split((2, 1), dim=2)
+            queries, keys = rotate(turning, rotation).permute(2, 0, 3, 1, 4)
+            values = values.squeeze(2).transpose(1, 2)
         dropout = self.dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=is_visible, dropout_p=dropout)
         attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))  # (B, T, D)

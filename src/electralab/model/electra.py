@@ -4,14 +4,23 @@
 """
 
 from fractions import Fraction
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 from torch import Tensor, nn
 
 from electralab.config import Settings, Tree
 from electralab.errors import UsageError
-from electralab.model.encoder import Backbone, Encoder, EncoderConfig, Trace
+from electralab.model.encoder import (
+    Backbone,
+    Count,
+    CountOrNone,
+    Encoder,
+    EncoderConfig,
+    Positive,
+    Probability,
+    Trace,
+)
 from electralab.model.heads import GuessHead, VerdictHead, VerdictKind
 from electralab.model.weights import initialise
 
@@ -72,17 +81,17 @@ class ModelConfig(Settings):
     """The discriminator, and what both networks have in common."""
 
     backbone: Backbone = "electra"
-    embedding_size: int = Field(128, gt=0)
-    hidden_size: int = Field(256, gt=0)
-    num_layers: int = Field(12, gt=0)
-    num_heads: int = Field(4, gt=0)
-    feedforward_size: int = Field(1024, gt=0)
-    dropout: float = Field(0.1, ge=0, lt=1)
-    attention_dropout: float = Field(0.1, ge=0, lt=1)
-    local_attention: int = Field(0, ge=0)
-    global_every: int = Field(3, gt=0)
-    global_rope_theta: float = Field(160_000.0, gt=0)
-    local_rope_theta: float = Field(10_000.0, gt=0)
+    embedding_size: Count = 128
+    hidden_size: Count = 256
+    num_layers: Count = 12
+    num_heads: Count = 4
+    feedforward_size: Count = 1024
+    dropout: Probability = 0.1
+    attention_dropout: Probability = 0.1
+    local_attention: CountOrNone = 0
+    global_every: Count = 3
+    global_rope_theta: Positive = 160_000.0
+    local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
     verdict_head: VerdictKind = "dense"
     sharing: Sharing = "embeddings"
@@ -108,12 +117,15 @@ class GeneratorConfig(Settings):
     """The generator, relative to the discriminator."""
 
     kind: Literal["transformer"] = "transformer"
-    width_share: float = Field(0.25, gt=0)
-    depth_share: float = Field(1.0, gt=0)
-    num_heads: int = Field(0, ge=0, description="0: one for every 64 coordinates of the hidden size")
-    feedforward_share: float = Field(0.0, ge=0, description="0: as width_share")
-    dropout: float | None = Field(None, ge=0, lt=1, description="absent: as the discriminator's")
-    attention_dropout: float | None = Field(None, ge=0, lt=1, description="absent: as the discriminator's")
+    width_share: Positive = 0.25
+    depth_share: Positive = 1.0
+    # 0: one for every 64 coordinates of its hidden size
+    num_heads: CountOrNone = 0
+    # 0: as width_share
+    feedforward_share: Annotated[float, Field(ge=0)] = 0.0
+    # absent: as the discriminator's
+    dropout: Probability | None = None
+    attention_dropout: Probability | None = None
 
 
 def derive_encoders(

@@ -8,7 +8,7 @@ Shapes everywhere: B rows, T positions, M masked, V vocabulary, E embedding, D h
 H heads, K per head.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import torch.nn.functional as F
 from pydantic import Field, model_validator
@@ -22,27 +22,32 @@ from electralab.model.weights import Drawn, dense
 Backbone = Literal["electra", "modern"]
 Trace = dict[str, Tensor]
 
+Count = Annotated[int, Field(gt=0)]
+CountOrNone = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
 
 class EncoderConfig(Settings):
     """Everything one network needs to be built. The rotary and local settings matter to `modern` only."""
 
     backbone: Backbone
-    vocab_size: int = Field(gt=0)
-    sequence_length: int = Field(gt=0)
-    embedding_size: int = Field(gt=0)
-    hidden_size: int = Field(gt=0)
-    num_layers: int = Field(gt=0)
-    num_heads: int = Field(gt=0)
-    feedforward_size: int = Field(gt=0)
-    dropout: float = Field(ge=0, lt=1)
-    attention_dropout: float = Field(ge=0, lt=1)
-    norm_eps: float = Field(gt=0)
-    init_std: float = Field(0.02, gt=0)
-    num_segments: int = Field(2, gt=0)
-    local_attention: int = Field(0, ge=0)
-    global_every: int = Field(3, gt=0)
-    global_rope_theta: float = Field(160_000.0, gt=0)
-    local_rope_theta: float = Field(10_000.0, gt=0)
+    vocab_size: Count
+    sequence_length: Count
+    embedding_size: Count
+    hidden_size: Count
+    num_layers: Count
+    num_heads: Count
+    feedforward_size: Count
+    dropout: Probability
+    attention_dropout: Probability
+    norm_eps: Positive
+    init_std: Positive = 0.02
+    num_segments: Count = 2
+    local_attention: CountOrNone = 0
+    global_every: Count = 3
+    global_rope_theta: Positive = 160_000.0
+    local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
 
     @model_validator(mode="after")

@@ -1,0 +1,101 @@
+"""What a step costs, computed from sizes alone, in two conventions: configs -> floating-point operations.
+
+Ours: matrix products only, 2 operations for each multiply-add, a backward pass costs two forward ones.
+The paper's, to compare with its numbers: every element-wise operation counts too, embeddings are looked up by a dense
+product with the whole table, and a backward pass costs one forward one.
+"""
+
+from electralab.model.encoder import EncoderConfig
+from electralab.model.heads import VerdictKind
+
+# Operations per element in the paper's convention.
+_DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5
+# The paper predicts 20 of 128 tokens, a little more than it masks.
+PAPER_OUTPUT_SHARE = 0.15625
+
+
+def _product(inputs: int, outputs: int) -> int:
+    return 2 * inputs * outputs
+
+
+def _block_products(config: EncoderConfig, length: int) -> int:
+    """One layer, one token: projections, scores and weighted sum over `length` keys, feed-forward."""
+    hidden, width = config.hidden_size, config.feedforward_size
+    attention = 4 * _product(hidden, hidden) + 2 * _product(hidden, length)
+    return attention + (3 if config.is_modern else 2) * _product(hidden, width)
+
+
+def _projection_products(config: EncoderConfig) -> int:
+    narrow, wide = config.embedding_size, config.hidden_size
+    return _product(narrow, wide) if narrow != wide else 0
+
+
+def encoder_flops(config: EncoderConfig, rows: int, length: int) -> int:
+    """Forward. A local layer counts in full, because the kernel computes what it then hides."""
+    return rows * length * (config.num_layers * _block_products(config, length) + _projection_products(config))
+
+
+def generator_flops(config: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+    """Forward, with guesses at the masked positions only."""
+    size = config.hidden_size if config.is_modern else config.embedding_size
+    guess = _product(config.hidden_size, size) + _product(config.embedding_size, config.vocab_size)
+    if config.is_modern:
+        guess += _projection_products(config)
+    return encoder_flops(config, rows, length) + masked_count * guess
+
+
+def discriminator_flops(config: EncoderConfig, rows: int, length: int, verdict_head: VerdictKind = "dense") -> int:
+    """Forward, with a verdict for every token."""
+    hidden = config.hidden_size
+    verdict = _product(hidden, 1) + (_product(hidden, hidden) if verdict_head == "dense" else 0)
+    return encoder_flops(config, rows, length) + rows * length * verdict
+
+
+def step_flops(
+    generator: EncoderConfig,
+    discriminator: EncoderConfig,
+    rows: int,
+    sequence_length: int,
+    masked_count: int,
+    verdict_head: VerdictKind = "dense",
+) -> int:
+    """Forward and backward of both networks on one batch, in our convention."""
+    forward = generator_flops(generator, rows, sequence_length, masked_count)
+    return 3 * (forward + discriminator_flops(discriminator, rows, sequence_length, verdict_head))
+
+
+def _paper_block(config: EncoderConfig, length: int) -> int:
+    hidden, width = config.hidden_size, config.feedforward_size
+    scores = length * config.num_heads * (_SOFTMAX + _DROPOUT + 1)
+    attention = 3 * hidden + scores + hidden * (1 + _DROPOUT + 1) + _NORM  # the released script's norm is one element
+    feedforward = width * (_ACTIVATION + 1) + hidden * (1 + _DROPOUT + 1 + _NORM)
+    return _block_products(config, length) + attention + feedforward
+
+
+def _paper_encoder(config: EncoderConfig, length: int) -> int:
+    size = config.embedding_size
+    lookup = _product(size, config.vocab_size) + _product(size, length + 2) + size * (2 + _NORM + _DROPOUT)
+    projection = _projection_products(config)
+    return (
+        config.num_layers * _paper_block(config, length)
+        + lookup
+        + projection
+        + (config.hidden_size if projection else 0)
+    )
+
+
+def paper_generator_flops(
+    config: EncoderConfig, rows: int, length: int, output_share: float = PAPER_OUTPUT_SHARE
+) -> float:
+    """Training a masked language model on so many rows, in the paper's convention: BERT, or ELECTRA's generator."""
+    size, vocab = config.embedding_size, config.vocab_size
+    guess = _product(size, vocab) + _product(config.hidden_size, size) + size * (1 + _ACTIVATION + _NORM)
+    guess += vocab * (_SOFTMAX + 2)
+    return 2.0 * rows * length * (_paper_encoder(config, length) + output_share * guess)
+
+
+def paper_discriminator_flops(config: EncoderConfig, rows: int, length: int) -> float:
+    """Training a discriminator on so many rows, in the paper's convention."""
+    hidden = config.hidden_size
+    verdict = _product(hidden, hidden) + hidden * (1 + _ACTIVATION) + _product(hidden, 1)
+    return 2.0 * rows * length * (_paper_encoder(config, length) + verdict)
