@@ -3,16 +3,22 @@
 PrepareProgress..., Event... -> the eye
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
     from electralab.pretrain.stage import Event
     from electralab.tokens.prepare import PrepareProgress
+
+
+Record = dict[str, Any]
 
 
 class Display:
@@ -55,11 +61,11 @@ class Display:
                     self.say(f"{text} ({step.done_bytes / total:.0%})")
                     shown = now
 
-    def follow_pretrain(self, events: "Iterator[Event]") -> dict[str, Any]:
+    def follow_pretrain(self, events: "Iterator[Event]") -> Record:
         """Draw a run to its end and return its results."""
         from electralab.pretrain import stage
 
-        results: dict[str, Any] = {}
+        results: Record = {}
         with self._bar() as bar:
             task: TaskID | None = None
             total = 0
@@ -92,7 +98,7 @@ class Display:
             f"{event.threads} threads"
         )
 
-    def _draw_step(self, bar: Progress, task: TaskID | None, record: dict[str, Any], total: int) -> None:
+    def _draw_step(self, bar: Progress, task: TaskID | None, record: Record, total: int) -> None:
         if task is not None:
             bar.update(task, completed=record["step"], description=escape(describe_step(record)))
         is_heldout = "heldout_auc" in record
@@ -104,14 +110,14 @@ class Display:
             self.say(f"       held out  {describe_heldout(record)}", style="cyan")
 
 
-def describe_step(record: dict[str, Any]) -> str:
+def describe_step(record: Record) -> str:
     return (
         f"G {_number(record['generator_loss'])}  D {_number(record['discriminator_loss'])}  "
         f"AUC {record['auc']:.3f}  recall {record['recall']:.3f}  {record['tokens_per_second']:,.0f} tok/s"
     )
 
 
-def describe_heldout(record: dict[str, Any]) -> str:
+def describe_heldout(record: Record) -> str:
     return (
         f"G {record['heldout_generator_loss']:.3f} ({record['heldout_generator_accuracy']:.1%} right)  "
         f"D {record['heldout_discriminator_loss']:.4f}  AUC {record['heldout_auc']:.3f}  "
@@ -122,3 +128,79 @@ def describe_heldout(record: dict[str, Any]) -> str:
 def _number(value: float | None) -> str:
     """A loss as logged: null where it was not finite."""
     return "n/a" if value is None else f"{value:.4g}"
+
+
+def results_table(results: Record) -> Table:
+    """Held-out scores, each beside what knowing only frequencies achieves."""
+    heldout, baselines = results["heldout"], results["baselines"]
+    table = Table(
+        title=f"held out, after {results['step']:,} steps and {results['tokens']:,} tokens", title_justify="left"
+    )
+    table.add_column("")
+    table.add_column("model", justify="right")
+    table.add_column("baseline", justify="right")
+    table.add_column("baseline is", style="dim")
+    rows = [
+        (
+            "generator loss",
+            f"{heldout['generator_loss']:.3f}",
+            f"{baselines['generator_loss']:.3f}",
+            "token frequencies",
+        ),
+        (
+            "generator accuracy",
+            f"{heldout['generator_accuracy']:.1%}",
+            f"{baselines['generator_accuracy']:.1%}",
+            "always the most frequent token",
+        ),
+        (
+            "discriminator loss",
+            f"{heldout['discriminator_loss']:.4f}",
+            f"{baselines['discriminator_loss']:.4f}",
+            "knowing only how many are replaced",
+        ),
+        ("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing"),
+        (
+            "recall on replaced",
+            f"{heldout['recall']:.3f}",
+            f"{heldout['called_replaced']:.3f}",
+            "calling as many replaced, at random",
+        ),
+        (
+            "precision",
+            f"{heldout['precision']:.3f}",
+            f"{heldout['replaced_share']:.3f}",
+            "calling at random",
+        ),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def colour_tokens(result: Record) -> Text:
+    """The text as it is, each token in the colour of its suspicion: green below 1/4, red above 3/4."""
+    text = Text(result["text"])
+    for token in result["tokens"]:
+        text.stylize(suspicion(token["p_replaced"]), token["start"], token["end"])
+    return text
+
+
+def suspicion(chance: float) -> str:
+    if chance > 0.75:
+        return "bold white on red"
+    if chance > 0.5:
+        return "bold red"
+    if chance > 0.25:
+        return "yellow"
+    return "green"
+
+
+def sparkline(values: Sequence[float], width: int = 60) -> str:
+    """The curve in one line, each bar the mean of its part of the run."""
+    bars = "▁▂▃▄▅▆▇█"
+    count = min(width, len(values))
+    edges = [round(i * len(values) / count) for i in range(count + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(means), max(means)
+    return "".join(bars[int((mean - low) / (high - low or 1) * (len(bars) - 1))] for mean in means)

@@ -100,7 +100,7 @@ def _try_row(data: Any, ids: Any, model: Path) -> View:
     from electralab.model.electra import Electra
     from electralab.model.folder import load_network, locate_model
     from electralab.objective.corruption import SamplingConfig
-    from electralab.objective.electra import hold_trial, mask_vocabulary, sampling_mask
+    from electralab.objective.electra import hold_trial, mask_vocabulary, sampling_prohibition
     from electralab.objective.masking import MaskingConfig, mask_tokens
     from electralab.randomness import Rng
     from electralab.tokens.batches import make_batch
@@ -113,7 +113,7 @@ def _try_row(data: Any, ids: Any, model: Path) -> View:
     config = MaskingConfig()
     masked = mask_tokens(batch, mask_vocabulary(data.tokenizer), config, config.mask_share, Rng(0, 0))
     with torch.no_grad():
-        trial = hold_trial(pair, masked, sampling_mask(data.tokenizer, torch.device("cpu")), SamplingConfig())
+        trial = hold_trial(pair, masked, sampling_prohibition(data.tokenizer, torch.device("cpu")), SamplingConfig())
     piece = data.tokenizer.piece
     return {
         "masked": [piece(int(index)) for index in masked.input_ids[0]],

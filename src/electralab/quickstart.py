@@ -13,7 +13,7 @@ from rich.text import Text
 
 from electralab import verbs
 from electralab.config import Tree
-from electralab.display import Display
+from electralab.display import Display, colour_tokens, results_table
 from electralab.randomness import mix
 
 _SENTENCES = 8
@@ -44,7 +44,6 @@ def quickstart(
 ) -> dict[str, Any]:
     """Prepare, pre-train, detect; each part that is already finished is only shown again."""
     from electralab.corpus.bundled import write_bundled_text
-    from electralab.shell import results_table
 
     console, display = console or Console(), display or Display()
     run_dir = Path(out)
@@ -109,8 +108,6 @@ def _split_sentences(text: str) -> list[str]:
 
 
 def _print_swaps(swaps: Sequence[Swap], found: Sequence[dict[str, Any]], console: Console) -> int:
-    from electralab.shell import colour_tokens
-
     hits = 0
     for swap, result in zip(swaps, found, strict=True):
         ranked = sorted(result["tokens"], key=lambda token: -token["p_replaced"])
@@ -146,6 +143,7 @@ def _describe_next(run_dir: Path, data_dir: Path) -> str:
             "[bold]What to try next[/]",
             f"  electra detect {run_dir} 'We thank the congress for its elephant.'",
             f"  electra show {run_dir}",
-            "  electra prepare my_texts/ --out data/mine && electra pretrain --data data/mine --out runs/mine --minutes 30",
+            "  electra prepare my_texts/ --out data/mine",
+            "  electra pretrain --data data/mine --out runs/mine --minutes 30",
         ]
     )

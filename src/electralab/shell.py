@@ -16,7 +16,7 @@ from rich.text import Text
 
 from electralab import verbs
 from electralab.config import Tree, parse_overrides
-from electralab.display import Display, describe_heldout
+from electralab.display import Display, colour_tokens, describe_heldout, results_table, sparkline, suspicion
 from electralab.errors import InputError, UsageError
 
 Result = dict[str, Any]
@@ -94,54 +94,6 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     return {"run": arguments.out, **result}
 
 
-def results_table(results: Result) -> Table:
-    """Held-out scores, each beside what knowing only frequencies achieves."""
-    heldout, baselines = results["heldout"], results["baselines"]
-    table = Table(
-        title=f"held out, after {results['step']:,} steps and {results['tokens']:,} tokens", title_justify="left"
-    )
-    table.add_column("")
-    table.add_column("model", justify="right")
-    table.add_column("baseline", justify="right")
-    table.add_column("baseline is", style="dim")
-    rows = [
-        (
-            "generator loss",
-            f"{heldout['generator_loss']:.3f}",
-            f"{baselines['generator_loss']:.3f}",
-            "token frequencies",
-        ),
-        (
-            "generator accuracy",
-            f"{heldout['generator_accuracy']:.1%}",
-            f"{baselines['generator_accuracy']:.1%}",
-            "always the most frequent token",
-        ),
-        (
-            "discriminator loss",
-            f"{heldout['discriminator_loss']:.4f}",
-            f"{baselines['discriminator_loss']:.4f}",
-            "knowing only how many are replaced",
-        ),
-        ("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing"),
-        (
-            "recall on replaced",
-            f"{heldout['recall']:.3f}",
-            f"{heldout['called_replaced']:.3f}",
-            "calling as many replaced, at random",
-        ),
-        (
-            "precision",
-            f"{heldout['precision']:.3f}",
-            f"{heldout['replaced_share']:.3f}",
-            "calling at random",
-        ),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Any:
     texts = list(_read_texts(arguments))
     if arguments.dry_run:
@@ -191,24 +143,6 @@ def _decode(data: bytes, source: str) -> str:
         raise InputError(f"{source}: not UTF-8 at byte {error.start}; convert it, for example with iconv") from None
 
 
-def colour_tokens(result: Result) -> Text:
-    """The text as it is, each token in the colour of its suspicion: green below 1/4, red above 3/4."""
-    text = Text(result["text"])
-    for token in result["tokens"]:
-        text.stylize(_suspicion(token["p_replaced"]), token["start"], token["end"])
-    return text
-
-
-def _suspicion(chance: float) -> str:
-    if chance > 0.75:
-        return "bold white on red"
-    if chance > 0.5:
-        return "bold red"
-    if chance > 0.25:
-        return "yellow"
-    return "green"
-
-
 def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     result = verbs.show(arguments.path, row=arguments.row, model=arguments.model)
     if arguments.dry_run:
@@ -239,16 +173,6 @@ def _print_run(result: Result, console: Console) -> None:
         console.print(results_table(result["results"]))
 
 
-def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """The curve in one line, each bar the mean of its part of the run."""
-    bars = "▁▂▃▄▅▆▇█"
-    count = min(width, len(values))
-    edges = [round(i * len(values) / count) for i in range(count + 1)]
-    means = [sum(values[a:b]) / (b - a) for a, b in zip(edges, edges[1:], strict=False)]
-    low, high = min(means), max(means)
-    return "".join(bars[int((mean - low) / (high - low or 1) * (len(bars) - 1))] for mean in means)
-
-
 def _print_row(result: Result, console: Console) -> None:
     console.print(f"row {result['row']} of {result['path']}", style="bold")
     console.print(" ".join(result["pieces"]), markup=False)
@@ -258,7 +182,7 @@ def _print_row(result: Result, console: Console) -> None:
     console.print(" ".join(result["masked"]), markup=False)
     console.print("corrupted, coloured by the discriminator's suspicion; replaced tokens are underlined", style="bold")
     line = Text(" ").join(
-        Text(piece, style=_suspicion(chance) + (" underline" if is_replaced else ""))
+        Text(piece, style=suspicion(chance) + (" underline" if is_replaced else ""))
         for piece, is_replaced, chance in zip(
             result["corrupted"], result["is_replaced"], result["p_replaced"], strict=True
         )

@@ -48,7 +48,7 @@ guesses masked tokens, a discriminator says for every token whether it was repla
 | | model | baseline |
 |---|---|---|
 | generator loss (nats) | {heldout["generator_loss"]:.3f} | {baselines["generator_loss"]:.3f}, token frequencies |
-| generator accuracy | {heldout["generator_accuracy"]:.3f} | {baselines["generator_accuracy"]:.3f}, most frequent token |
+| generator accuracy | {heldout["generator_accuracy"]:.3f} | {baselines["generator_accuracy"]:.3f}, the most frequent |
 | discriminator loss | {heldout["discriminator_loss"]:.4f} | {baselines["discriminator_loss"]:.4f}, share of replaced |
 | discriminator AUC | {heldout["auc"]:.3f} | 0.500 |
 | recall on replaced | {heldout["recall"]:.3f} | {heldout["called_replaced"]:.3f}, as many at random |

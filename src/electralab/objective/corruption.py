@@ -30,18 +30,19 @@ class CorruptedBatch:
 
 
 @torch.no_grad()
-def sample_ids(guesses: Tensor, uniforms: Tensor, may_sample: Tensor, config: SamplingConfig) -> Tensor:
+def sample_ids(guesses: Tensor, uniforms: Tensor, prohibition: Tensor, config: SamplingConfig) -> Tensor:
     """One id per row of (M, V) guesses by inverting the cumulative softmax at that row's uniform.
 
-    In float32 whatever the guesses' type. Ids outside `may_sample` (V,), special and padding ones, have probability 0.
+    In float32 whatever the guesses' type. `prohibition` (V,) is 0, or minus infinity at ids never to be drawn: special
+    and padding ones. It acts before the softmax, so that what is left sums to 1 however likely they were.
     """
     drawn = torch.empty(len(guesses), dtype=torch.int64, device=guesses.device)
     for start in range(0, len(guesses), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        logits = guesses[rows].float()
+        logits = guesses[rows].float() + prohibition
         if config.temperature != 1.0:
             logits = logits / config.temperature
-        cumulative = torch.softmax(logits, dim=-1).mul_(may_sample).cumsum(dim=-1)  # (C, V)
+        cumulative = torch.softmax(logits, dim=-1).cumsum(dim=-1)  # (C, V)
         total = cumulative[:, -1:]
         # Rounding must not push the target up to the total: the search would then run past the last allowed id.
         below_total = torch.nextafter(total, torch.zeros_like(total))

@@ -28,10 +28,10 @@ class Trial:
     losses: Losses
 
 
-def hold_trial(model: Electra, masked: MaskedBatch, may_sample: Tensor, sampling: SamplingConfig) -> Trial:
+def hold_trial(model: Electra, masked: MaskedBatch, prohibition: Tensor, sampling: SamplingConfig) -> Trial:
     batch = masked.batch
     guesses = model.generator(masked.input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
-    corrupted = corrupt(masked, sample_ids(guesses, masked.sampling_uniforms, may_sample, sampling))
+    corrupted = corrupt(masked, sample_ids(guesses, masked.sampling_uniforms, prohibition, sampling))
     verdicts = model.discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
     return Trial(masked, guesses, corrupted, verdicts, electra_losses(guesses, verdicts, masked, corrupted))
 
@@ -45,6 +45,6 @@ def mask_vocabulary(tokenizer: Tokenizer) -> MaskVocabulary:
     return MaskVocabulary(tokenizer.special.mask, np.flatnonzero(tokenizer.is_ordinary))
 
 
-def sampling_mask(tokenizer: Tokenizer, device: torch.device) -> Tensor:
-    """(V,) 1 where an id may be sampled, 0 where it is special or padding, ready to multiply probabilities with."""
-    return torch.from_numpy(tokenizer.is_ordinary.astype(np.float32)).to(device)
+def sampling_prohibition(tokenizer: Tokenizer, device: torch.device) -> Tensor:
+    """(V,) 0 where an id may be sampled, minus infinity where it is special or padding: to be added to logits."""
+    return torch.from_numpy(np.where(tokenizer.is_ordinary, 0.0, -np.inf).astype(np.float32)).to(device)

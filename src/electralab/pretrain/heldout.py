@@ -81,7 +81,7 @@ class HeldoutScores:
 
 @torch.no_grad()
 def judge_heldout(
-    model: Electra, masked_batches: Sequence[MaskedBatch], may_sample: Tensor, sampling: SamplingConfig
+    model: Electra, masked_batches: Sequence[MaskedBatch], prohibition: Tensor, sampling: SamplingConfig
 ) -> HeldoutScores:
     was_training = model.training
     model.eval()
@@ -89,7 +89,7 @@ def judge_heldout(
     guessed = hits = hidden = tokens = 0
     parts: list[Verdicts] = []
     for masked in masked_batches:
-        trial = hold_trial(model, masked, may_sample, sampling)
+        trial = hold_trial(model, masked, prohibition, sampling)
         generator_loss += float(trial.losses.generator_sum)
         discriminator_loss += float(trial.losses.discriminator_sum)
         is_hit = (trial.guesses.argmax(dim=-1) == masked.target_ids) & masked.is_hidden

@@ -81,7 +81,7 @@ def _measure_peak() -> float:
 
 
 def _estimate_memory(config: PretrainConfig, parameters: int, vocab_size: int, sequence_length: int) -> int:
-    """Bytes: the interpreter, weights with gradients and two moments, and what one micro-batch keeps for its way back."""
+    """Bytes: the interpreter, weights with gradients and two moments, and what a micro-batch keeps to go back."""
     rows = config.batch.micro_size or config.batch.size
     tokens = rows * sequence_length
     encoders = derive_encoders(config.model, config.generator, vocab_size=vocab_size, sequence_length=sequence_length)

@@ -326,7 +326,7 @@ class _Run:
         yield StepLogged(record)
 
     def _judge(self) -> HeldoutScores:
-        return judge_heldout(self.model, self.task.heldout(), self.task.may_sample, self.config.sampling)
+        return judge_heldout(self.model, self.task.heldout(), self.task.prohibition, self.config.sampling)
 
     def _count_skipped(self, report: StepReport) -> Iterator[Event]:
         progress = self.state.progress

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from electralab.model.electra import Electra
-from electralab.objective.electra import count_targets, hold_trial, mask_vocabulary, sampling_mask
+from electralab.objective.electra import count_targets, hold_trial, mask_vocabulary, sampling_prohibition
 from electralab.objective.losses import Targets
 from electralab.objective.masking import MaskedBatch, mask_tokens
 from electralab.pretrain.heldout import Verdicts, read_verdicts
@@ -44,7 +44,7 @@ class PretrainTask:
         self.config = config
         self.device = device
         self.total_steps = total_steps
-        self.may_sample = sampling_mask(data.tokenizer, device)
+        self.prohibition = sampling_prohibition(data.tokenizer, device)
         self._vocabulary = mask_vocabulary(data.tokenizer)
         self._micro_size = config.batch.micro_size or config.batch.size
         self.tally = StepTally(Targets(0, 0), 0.0, 0.0, [])
@@ -60,7 +60,7 @@ class PretrainTask:
         for number, masked in enumerate(masked_parts):
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
-                trial = hold_trial(self.model, masked, self.may_sample, self.config.sampling)
+                trial = hold_trial(self.model, masked, self.prohibition, self.config.sampling)
             yield trial.losses.weigh(targets, self.config.loss)
             self.tally.generator_loss += trial.losses.generator_sum.item() / max(targets.generator, 1)
             self.tally.discriminator_loss += trial.losses.discriminator_sum.item() / max(targets.discriminator, 1)

@@ -5,7 +5,7 @@ text -> Detection
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +62,10 @@ def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
         return [Window(0, count, 0, count)] if count else []
     stride = max(1, round(size * (1 - overlap)))
     starts = [*range(0, count - size, stride), count - size]
-    borders = [0, *((start + before + size) // 2 for before, start in zip(starts, starts[1:], strict=False)), count]
+    borders = [0, *((start + before + size) // 2 for before, start in pairwise(starts)), count]
     return [
         Window(start, start + size, keep_from, keep_to)
-        for start, keep_from, keep_to in zip(starts, borders, borders[1:], strict=False)
+        for start, keep_from, keep_to in zip(starts, borders[:-1], borders[1:], strict=True)
     ]
 
 

@@ -56,9 +56,20 @@ def save_checkpoint(checkpoints_dir: Path, state: TrainingState, keep: int) -> P
         scale = {"value": state.scale.value, "calm_steps": state.scale.calm_steps}
         stored = {"progress": asdict(state.progress), "loss_scale": scale, "pending": state.pending}
         (folder / "state.json").write_text(json.dumps(stored, indent=2))
-    for old in list_checkpoints(checkpoints_dir)[max(keep, 1) :]:
-        shutil.rmtree(old)
+    _prune(checkpoints_dir, path, keep)
     return path
+
+
+def _prune(checkpoints_dir: Path, written: Path, keep: int) -> None:
+    """Let go of the oldest. What lies above the one just written is a damaged leftover that resuming passed over."""
+    older = [path for path in list_checkpoints(checkpoints_dir) if _step_of(path) < _step_of(written)]
+    newer = [path for path in list_checkpoints(checkpoints_dir) if _step_of(path) > _step_of(written)]
+    for path in [*newer, *older[max(keep, 1) - 1 :]]:
+        shutil.rmtree(path)
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
 
 
 def list_checkpoints(checkpoints_dir: Path) -> list[Path]:

@@ -107,8 +107,7 @@ def _abandon_on(stop: StopSignal, model: nn.Module) -> Iterator[None]:
     A step can take many seconds inside two calls into C++; these hooks are where Python gets a word in.
     """
     hooks = [module.register_forward_pre_hook(stop.check) for module in model.modules()]
-    for parameter in model.parameters():
-        hooks.append(parameter.register_post_accumulate_grad_hook(stop.check))  # type: ignore[no-untyped-call]
+    hooks += [p.register_post_accumulate_grad_hook(stop.check) for p in model.parameters()]  # type: ignore[no-untyped-call]
     try:
         yield
     finally:

@@ -1,0 +1,121 @@
+import pytest
+import torch
+from torch import nn
+
+from electralab.training.muon import orthogonalise
+from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
+
+
+class Pair(nn.Module):
+    """Two towers over one shared table: the table has two names and must have one update."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Embedding(6, 4)
+        self.second = nn.Embedding(6, 4)
+        self.second.weight = self.first.weight
+        self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(2))
+        self.norm = nn.LayerNorm(4)
+        self.head = nn.Linear(4, 1)
+
+
+DEPTHS = {"first": 0, "layers.0": 1, "layers.1": 2, "norm": 3, "head": 3}
+
+
+def _groups(model: Pair, **settings: object):  # type: ignore[no-untyped-def]
+    config = OptimizerConfig.model_validate(settings)
+    depths = {name: DEPTHS[name.rsplit(".", 1)[0]] for name, _ in model.named_parameters()}
+    matrices = frozenset(f"layers.{i}.weight" for i in range(2))
+    return group_parameters(model.named_parameters(), depths, matrices, config), config
+
+
+def _rates(model: Pair, **settings: object) -> dict[str, float]:
+    groups, _ = _groups(model, **settings)
+    return {name: round(group.rate_factor, 4) for group in groups for name, _ in group.parameters}
+
+
+def test_every_parameter_is_in_exactly_one_group() -> None:
+    model = Pair()
+    groups, _ = _groups(model)
+    grouped = [id(parameter) for group in groups for _, parameter in group.parameters]
+    assert sorted(grouped) == sorted({id(parameter) for parameter in model.parameters()})
+
+
+def test_biases_and_norms_train_but_are_not_decayed() -> None:
+    groups, _ = _groups(Pair(), weight_decay=0.1)
+    decays = {name: group.weight_decay for group in groups for name, _ in group.parameters}
+    assert {name for name, decay in decays.items() if decay == 0} == {
+        "layers.0.bias",
+        "layers.1.bias",
+        "norm.weight",
+        "norm.bias",
+        "head.bias",
+    }
+    assert decays["first.weight"] == 0.1
+
+
+def test_the_top_layer_gets_decay_once() -> None:
+    rates = _rates(Pair(), layer_decay=0.5)
+    assert rates["head.weight"] == 1.0
+    assert rates["layers.1.weight"] == 0.5
+    assert rates["layers.0.weight"] == 0.25
+    assert rates["first.weight"] == 0.125
+
+
+def test_the_released_off_by_one_is_an_option() -> None:
+    rates = _rates(Pair(), layer_decay=0.5, layer_decay_as_released=True)
+    assert rates["head.weight"] == 1.0
+    assert rates["layers.1.weight"] == 0.25
+
+
+def _step(model: Pair, **settings: object) -> None:
+    groups, config = _groups(model, **settings)
+    optimizer = Optimizer(groups, config)
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 0.5)
+    optimizer.set_rates(1.0)
+    optimizer.step()
+
+
+def test_the_shared_table_is_stepped_once() -> None:
+    model = Pair()
+    before = model.first.weight.detach().clone()
+    _step(model, learning_rate=0.1, weight_decay=0.0, epsilon=1e-12)
+    assert torch.allclose(before - model.first.weight, torch.full((6, 4), 0.1), atol=1e-5)
+    assert model.first.weight is model.second.weight
+
+
+def test_without_bias_correction_the_first_step_is_adam_of_the_raw_moments() -> None:
+    model = Pair()
+    before = model.head.bias.detach().clone()
+    _step(model, learning_rate=0.1, beta1=0.9, beta2=0.999, epsilon=1e-6, bias_correction=False)
+    m, v = 0.1 * 0.5, 0.001 * 0.25
+    assert (before - model.head.bias).item() == pytest.approx(0.1 * m / (v**0.5 + 1e-6), rel=1e-4)
+
+
+def test_weight_decay_is_decoupled() -> None:
+    model = Pair()
+    before = model.head.weight.detach().clone()
+    _step(model, learning_rate=0.1, weight_decay=0.5, epsilon=1e-12)
+    assert torch.allclose(model.head.weight, before * (1 - 0.1 * 0.5) - 0.1, atol=1e-5)
+
+
+def test_muon_takes_the_layers_matrices_and_adamw_the_rest() -> None:
+    groups, _ = _groups(Pair(), kind="muon")
+    muon = {name for group in groups if group.method == "muon" for name, _ in group.parameters}
+    assert muon == {"layers.0.weight", "layers.1.weight"}
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (24, 8), (8, 24)])
+def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    values = torch.linalg.svdvals(orthogonalise(torch.randn(shape)))
+    assert values.min() > 0.5
+    assert values.max() < 1.3
+
+
+def test_state_is_named_by_parameter_and_present_before_the_first_step() -> None:
+    groups, config = _groups(Pair())
+    names = Optimizer(groups, config).tensors()
+    assert "exp_avg/first.weight" in names
+    assert "exp_avg_sq/head.bias" in names
