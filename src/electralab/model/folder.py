@@ -5,7 +5,7 @@ The caller owns the folder (its temporary name, its manifest) and adds the token
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import safetensors
 import safetensors.torch
@@ -46,6 +46,16 @@ def load_network(folder: Path) -> Generator | Discriminator:
 def load_encoder(folder: Path) -> Encoder:
     """The encoder alone, from a folder with any head or none."""
     return import_encoder(read_config(folder), read_tensors(folder), str(folder)).eval()
+
+
+def locate_model(path: Path, role: Literal["discriminator", "generator"]) -> Path:
+    """What a MODEL argument means: a run or a pair (its network of this role), or a model folder itself."""
+    for folder in (path / "export" / role, path / role, path):
+        if (folder / "config.json").is_file():
+            return folder
+    if (path / "checkpoints").is_dir():
+        raise InputError(f"{path}: this run has not exported its networks yet; let 'electra pretrain' finish it")
+    raise InputError(f"{path}: holds no model (no config.json); give a run or a model folder")
 
 
 def read_config(folder: Path) -> dict[str, Any]:
