@@ -21,7 +21,8 @@ from electralab.model.hf_weights import export_weights, import_encoder, import_n
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+PICKLE = "pytorch_model.bin"
+PICKLE_INDEX = "pytorch_model.bin.index.json"
 
 
 def save_network(
@@ -75,7 +76,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
         return _read_file(folder / WEIGHTS)
     if (folder / INDEX).is_file():
         return _read_shards(folder)
-    for name in PICKLES:
+    for name in (PICKLE, PICKLE_INDEX):
         if (folder / name).is_file():
             raise InputError(
                 f"{folder}: holds {name}, a pickle, which can run code when read; "
@@ -85,18 +86,27 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
 
 
 def _read_shards(folder: Path) -> dict[str, Tensor]:
-    index = read_json(folder / INDEX)
+    tensors: dict[str, Tensor] = {}
+    for shard in list_shards(folder / INDEX):
+        tensors.update(_read_file(shard))
+    return tensors
+
+
+def list_shards(index_path: Path) -> list[Path]:
+    """The files that an index names, all of them in its own folder."""
+    index = read_json(index_path)
     places = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
-        raise DamagedArtifact(f"{folder / INDEX}: has no weight_map; the file is damaged")
-    tensors: dict[str, Tensor] = {}
+        raise DamagedArtifact(f"{index_path}: has no weight_map; the file is damaged")
+    shards: list[Path] = []
     for place in sorted(set(places.values())):
+        # By name, not by where it leads: in a download cache the files of a folder are links to elsewhere.
         if Path(place).name != place or place in ("", ".", ".."):
-            raise InputError(f"{folder / INDEX}: names {place!r}, which is not a file of this folder; do not trust it")
-        if not (folder / place).is_file():
-            raise InputError(f"{folder / INDEX}: names {place}, which is missing; copy the whole folder again")
-        tensors.update(_read_file(folder / place))
-    return tensors
+            raise InputError(f"{index_path}: names {place!r}, which is not a file of this folder; do not trust it")
+        if not (index_path.parent / place).is_file():
+            raise InputError(f"{index_path}: names {place}, which is missing; copy the whole folder again")
+        shards.append(index_path.parent / place)
+    return shards
 
 
 def _read_file(path: Path) -> dict[str, Tensor]:

@@ -1,0 +1,223 @@
+"""The one reader of old weights: a pickled PyTorch model or a released TensorFlow checkpoint -> model folder(s).
+
+A pickle can run code when it is read. So it is read by a process of its own (`python -m electralab.model.legacy`), with
+torch's reader of tensors alone, and leaves that process as safetensors only.
+"""
+
+import importlib
+import importlib.util
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from electralab.artifacts import new_folder, write_file, write_json
+from electralab.config import Tree
+from electralab.errors import ElectraError, InputError
+from electralab.model.folder import CONFIG, INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, list_shards, load_encoder, read_config
+
+TOKENIZER_FILES = (
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "spiece.model",
+)
+_NETWORKS = ("discriminator", "generator")
+
+
+def import_legacy(old: Path, out: Path) -> list[Path]:
+    """The model folders made of OLD: `out` itself, or one below it for each network of a TensorFlow checkpoint."""
+    if not old.is_dir():
+        raise InputError(f"{old}: no such folder; give the folder that holds the old weights")
+    if (old / WEIGHTS).is_file() or (old / INDEX).is_file():
+        raise InputError(f"{old}: already holds safetensors, there is nothing to convert; use it as it is")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: exists and is not empty; choose another --out")
+    has_config = not _is_tensorflow(old)
+    if has_config:
+        read_config(old)
+    with new_folder(out) as temporary:
+        _convert_apart(old, temporary)
+        folders = [temporary] if has_config else [temporary / network for network in _NETWORKS]
+        for folder in folders:
+            names = (CONFIG, *TOKENIZER_FILES) if has_config else TOKENIZER_FILES
+            for name in names:
+                if (old / name).is_file():
+                    shutil.copyfile(old / name, folder / name)
+            load_encoder(folder)  # what cannot be read back must not be left behind
+    return [out / folder.relative_to(temporary) for folder in folders]
+
+
+def _convert_apart(old: Path, into: Path) -> None:
+    # -P: a file named torch.py beside the downloaded weights must not be imported.
+    command = [sys.executable, "-P", "-m", "electralab.model.legacy", str(old), str(into)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        reason = answer.stderr.strip().splitlines()[-1:] or [f"the reading process ended with {answer.returncode}"]
+        raise InputError(reason[0])
+
+
+def main(old: Path, into: Path) -> int:
+    """The separate process: its last line on standard error is the reason of a failure."""
+    try:
+        if _is_tensorflow(old):
+            _convert_tensorflow(old, into)
+        else:
+            _write_weights(into / WEIGHTS, rename_tensors(_read_pickles(old)))
+    except ElectraError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    # A tensor may be a view of another one's storage; a file holds each on its own.
+    alone = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
+    write_file(path, safetensors.torch.save(alone, metadata={"format": "pt"}))
+
+
+# -------------------------------------------------------------------------------------------------------- pickles
+
+
+def _read_pickles(old: Path) -> dict[str, Tensor]:
+    if (old / PICKLE).is_file():
+        return _read_pickle(old / PICKLE)
+    if (old / PICKLE_INDEX).is_file():
+        tensors: dict[str, Tensor] = {}
+        for shard in list_shards(old / PICKLE_INDEX):
+            tensors.update(_read_pickle(shard))
+        return tensors
+    raise InputError(f"{old}: has neither {PICKLE} nor a TensorFlow checkpoint; give the folder with the old weights")
+
+
+def _read_pickle(path: Path) -> dict[str, Tensor]:
+    try:
+        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise InputError(f"{path}: holds more than tensors, so reading it could run code; it is refused") from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path}: cannot be read ({reason}); the file is damaged, copy it again") from None
+    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+        content = content["state_dict"]
+    if not isinstance(content, dict) or not content:
+        raise InputError(f"{path}: holds no dictionary of tensors; give a model's saved weights")
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise InputError(f"{path}: its entry {name!r} is not a named tensor; give a model's saved weights")
+    return content
+
+
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Names of older versions -> today's: no DataParallel prefix, norms with weight and bias, no saved counters."""
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        today = re.sub(r"^(module\.)+", "", name)
+        today = re.sub(r"\b(LayerNorm|norm)\.gamma$", r"\1.weight", today)
+        today = re.sub(r"\b(LayerNorm|norm)\.beta$", r"\1.bias", today)
+        if not today.endswith(("embeddings.position_ids", "embeddings.token_type_ids")):
+            renamed[today] = tensor
+    return renamed
+
+
+# ----------------------------------------------------------------------------------------------------- TensorFlow
+
+
+def _is_tensorflow(old: Path) -> bool:
+    return not (old / PICKLE).is_file() and not (old / PICKLE_INDEX).is_file() and any(old.glob("*.index"))
+
+
+def _convert_tensorflow(old: Path, into: Path) -> None:
+    prefix = sorted(old.glob("*.index"))[-1].with_suffix("")
+    for network, tensors in translate_tensorflow(_read_tensorflow(prefix)).items():
+        if not tensors:
+            raise InputError(f"{old}: holds no {network}; give a released ELECTRA checkpoint with both networks")
+        _write_weights(into / network / WEIGHTS, tensors)
+        write_json(into / network / CONFIG, infer_config(tensors))
+
+
+def _read_tensorflow(prefix: Path) -> dict[str, Tensor]:
+    if importlib.util.find_spec("tensorflow") is None:
+        raise InputError(
+            f"{prefix}: is a TensorFlow checkpoint and TensorFlow is not installed; "
+            "run 'pip install tensorflow' and the same command again"
+        )
+    reader: Any = importlib.import_module("tensorflow").train.load_checkpoint(str(prefix))
+    return {name: torch.from_numpy(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}
+
+
+def translate_tensorflow(variables: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """The released names -> today's, for each network; the embeddings belong to both, the optimizer's to none."""
+    networks: dict[str, dict[str, Tensor]] = {network: {} for network in _NETWORKS}
+    for name, variable in variables.items():
+        if name.endswith(("adam_m", "adam_v", "global_step")):
+            continue
+        root, _, inner = name.partition("/")
+        tensor = variable.T if inner.endswith("kernel") else variable
+        match root:
+            case "electra":
+                networks["discriminator"][f"electra.{_translate_name(inner)}"] = tensor
+                if inner.startswith("embeddings/"):
+                    networks["generator"].setdefault(f"electra.{_translate_name(inner)}", tensor)
+            case "generator":
+                networks["generator"][f"electra.{_translate_name(inner)}"] = tensor
+            case "discriminator_predictions":
+                today = _translate_name(inner).replace("dense_1.", "dense_prediction.")
+                networks["discriminator"][f"{root}.{today}"] = tensor
+            case "generator_predictions" if inner == "output_bias":
+                networks["generator"]["generator_lm_head.bias"] = tensor
+            case "generator_predictions":
+                networks["generator"][f"{root}.{_translate_name(inner)}"] = tensor
+    return networks
+
+
+def _translate_name(name: str) -> str:
+    """layer_3/attention/output/LayerNorm/gamma -> layer.3.attention.output.LayerNorm.weight"""
+    today = re.sub(r"\blayer_(\d+)", r"layer.\1", name).replace("/", ".")
+    today = re.sub(r"\b(kernel|gamma)$", "weight", re.sub(r"\bbeta$", "bias", today))
+    return f"{today}.weight" if today.endswith("_embeddings") else today
+
+
+def infer_config(tensors: Mapping[str, Tensor]) -> Tree:
+    """A released checkpoint has no config; all but the heads, which are 64 wide there, shows in the shapes."""
+    try:
+        vocab_size, embedding_size = tensors["electra.embeddings.word_embeddings.weight"].shape
+        width, hidden_size = tensors["electra.encoder.layer.0.intermediate.dense.weight"].shape
+        positions = len(tensors["electra.embeddings.position_embeddings.weight"])
+        segments = len(tensors["electra.embeddings.token_type_embeddings.weight"])
+    except KeyError as error:
+        raise InputError(f"the checkpoint lacks {error.args[0]}; give a released ELECTRA checkpoint") from None
+    layers = {int(found[1]) for name in tensors if (found := re.search(r"\.layer\.(\d+)\.", name))}
+    is_generator = "generator_lm_head.bias" in tensors
+    return {
+        "architectures": ["ElectraForMaskedLM" if is_generator else "ElectraForPreTraining"],
+        "model_type": "electra",
+        "vocab_size": vocab_size,
+        "embedding_size": embedding_size,
+        "hidden_size": hidden_size,
+        "num_hidden_layers": len(layers),
+        "num_attention_heads": max(1, hidden_size // 64),
+        "intermediate_size": width,
+        "max_position_embeddings": positions,
+        "type_vocab_size": segments,
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": 0,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
