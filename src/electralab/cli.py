@@ -6,7 +6,9 @@ Only the standard library is imported until a verb runs: `electra --help` must b
 import argparse
 import difflib
 import json
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -19,16 +21,33 @@ class _Parser(argparse.ArgumentParser):
     """Errors as one sentence with the nearest known word, status 2."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self.prog}: {message}; see '{self.prog} --help'")
+        raise UsageError(f"{self._where}{message}; see '{self.prog} --help'")
+
+    @property
+    def _where(self) -> str:
+        """The verb, before what is wrong with it."""
+        return "".join(f"{verb}: " for verb in self.prog.split()[1:])
+
+    @property
+    def _flags(self) -> Words:
+        return [option for action in self._actions for option in action.option_strings]
 
     def refuse_unknown(self, words: Words) -> None:
         for word in words:
             flag = word.partition("=")[0]
-            known = [option for action in self._actions for option in action.option_strings]
-            close = difflib.get_close_matches(flag, known, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"see '{self.prog} --help'"
             what = "no flag named" if flag.startswith("-") else "unexpected argument"
-            raise UsageError(f"{self.prog}: {what} '{flag}'; {hint}")
+            raise UsageError(f"{self._where}{what} '{flag}'; {_hint(flag, self._flags, self.prog)}")
+
+    def check_flags(self, words: Words) -> None:
+        """Before argparse complains about what a misspelt flag was meant to give."""
+        until = words.index("--") if "--" in words else len(words)
+        flags = [word for word in words[:until] if word.startswith("--")]
+        self.refuse_unknown([flag for flag in flags if flag.partition("=")[0] not in self._flags])
+
+
+def _hint(word: str, known: Sequence[str], program: str) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"see '{program} --help'"
 
 
 def _verb(verbs: Any, name: str, summary: str, example: str) -> _Parser:
@@ -93,8 +112,8 @@ def _add_pretrain(verbs: Any) -> None:
     budget.add_argument("--flops", type=_positive, metavar="X")
     budget.add_argument("--minutes", type=_positive, metavar="M", help="turned into steps by a short probe, once")
     parser.add_argument("--seed", type=int, metavar="S")
-    parser.add_argument("--save-every", type=int, default=500, metavar="N", help="steps between checkpoints (500)")
-    parser.add_argument("--log-every", type=int, default=20, metavar="N", help="steps between log lines (20)")
+    parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")
+    parser.add_argument("--log-every", type=_count, default=20, metavar="N", help="steps between log lines (20)")
     parser.add_argument("--keep", type=_positive_int, default=2, metavar="N", help="checkpoints to keep (2)")
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
     parser.add_argument("--objective", metavar="NAME", help="electra")
@@ -164,16 +183,30 @@ def _add_completion(verbs: Any) -> None:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be above 0, got {text}")
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
     return value
 
 
 def _positive_int(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return _whole(text, least=1)
+
+
+def _count(text: str) -> int:
+    return _whole(text, least=0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
     return value
 
 
@@ -214,12 +247,18 @@ def split_overrides(words: Sequence[str]) -> tuple[Words, Words]:
 def _run(words: Sequence[str]) -> int:
     parser, verbs = build_parser()
     plain, dotted = split_overrides(words)
+    verb = plain[0] if plain else ""
+    if verb in verbs:
+        verbs[verb].check_flags(plain[1:])
+    elif not verb.startswith("-"):
+        what = f"no verb named '{verb}'" if verb else "no verb given"
+        raise UsageError(f"{what}; {_hint(verb, list(verbs), parser.prog)}")
     arguments, unknown = parser.parse_known_args(plain)
     verbs[arguments.verb].refuse_unknown(unknown)
     if dotted and not hasattr(arguments, "config"):
         verbs[arguments.verb].refuse_unknown(dotted)
     if arguments.verb == "completion":
-        return _print_completion(parser, arguments.shell)
+        return _print_completion(parser, arguments)
 
     from electralab import shell
 
@@ -229,14 +268,29 @@ def _run(words: Sequence[str]) -> int:
     return 0
 
 
-def _print_completion(parser: _Parser, name: str) -> int:
+def _print_completion(parser: _Parser, arguments: argparse.Namespace) -> int:
     import shtab
 
-    sys.stdout.write(shtab.complete(parser, shell=name))
+    script = shtab.complete(parser, shell=arguments.shell)
+    sys.stdout.write(json.dumps({"shell": arguments.shell, "script": script}) + "\n" if arguments.json else script)
     return 0
 
 
+def _raise_stopped(number: int, _frame: object) -> NoReturn:
+    raise Stopped(number)
+
+
+def _ignore_signals() -> None:
+    """What was asked for is being done: a second signal must not tear the farewell."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def main(words: Sequence[str] | None = None) -> int:
+    if words is None:
+        # Before a stage listens itself, while libraries load, a signal still ends in our exit status.
+        signal.signal(signal.SIGTERM, _raise_stopped)
     try:
         status = _run(sys.argv[1:] if words is None else words)
         sys.stdout.flush()
@@ -245,9 +299,11 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"electra: {error}\n")
         return error.status
     except Stopped as stopped:
+        _ignore_signals()
         sys.stderr.write("electra: stopped; the same command goes on from here\n")
         return stopped.status
     except KeyboardInterrupt:
+        _ignore_signals()
         return 130
     except BrokenPipeError:
         # The reader (head, less) has seen enough; Python must not complain when it flushes at exit.

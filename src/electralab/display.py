@@ -95,7 +95,7 @@ class Display:
         verb = "resuming at" if event.first_step > 1 else "starting at"
         self.say(
             f"{verb} step {event.first_step:,} of {event.total_steps:,}, {event.parameters:,} parameters, "
-            f"{event.threads} threads"
+            f"{event.threads} thread{'s' if event.threads > 1 else ''}"
         )
 
     def _draw_step(self, bar: Progress, task: TaskID | None, record: Record, total: int) -> None:
@@ -119,8 +119,8 @@ def describe_step(record: Record) -> str:
 
 def describe_heldout(record: Record) -> str:
     return (
-        f"G {record['heldout_generator_loss']:.3f} ({record['heldout_generator_accuracy']:.1%} right)  "
-        f"D {record['heldout_discriminator_loss']:.4f}  AUC {record['heldout_auc']:.3f}  "
+        f"G {_number(record['heldout_generator_loss'])} ({record['heldout_generator_accuracy']:.1%} right)  "
+        f"D {_number(record['heldout_discriminator_loss'])}  AUC {record['heldout_auc']:.3f}  "
         f"recall {record['heldout_recall']:.3f}  precision {record['heldout_precision']:.3f}"
     )
 

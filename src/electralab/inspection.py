@@ -97,7 +97,7 @@ def _try_row(data: Any, ids: Any, model: Path) -> View:
     """Mask and corrupt the row as training does, and let the run's discriminator judge it."""
     import torch
 
-    from electralab.model.electra import Electra
+    from electralab.model.electra import Discriminator, Electra, Generator
     from electralab.model.folder import load_network, locate_model
     from electralab.objective.corruption import SamplingConfig
     from electralab.objective.electra import hold_trial, mask_vocabulary, sampling_prohibition
@@ -105,10 +105,15 @@ def _try_row(data: Any, ids: Any, model: Path) -> View:
     from electralab.randomness import Rng
     from electralab.tokens.batches import make_batch
 
-    networks = [load_network(locate_model(model, role)) for role in ("generator", "discriminator")]
-    pair = Electra(networks[0], networks[1], "none").eval()
+    generator = load_network(locate_model(model, "generator"))
+    discriminator = load_network(locate_model(model, "discriminator"))
+    if not isinstance(generator, Generator) or not isinstance(discriminator, Discriminator):
+        raise InputError(f"{model}: holds one network, and judging a masked row takes both; give a run folder")
+    pair = Electra(generator, discriminator, "none").eval()
     if pair.discriminator.config.vocab_size != data.tokenizer.vocab_size:
         raise InputError(f"{model}: was trained with another vocabulary than that of {data.path}; give its own data")
+    if pair.discriminator.config.sequence_length < data.sequence_length:
+        raise InputError(f"{model}: was trained on shorter rows than those of {data.path}; give its own data")
     batch = make_batch(ids, data.tokenizer, is_pairs=data.packing == "pairs")
     config = MaskingConfig()
     masked = mask_tokens(batch, mask_vocabulary(data.tokenizer), config, config.mask_share, Rng(0, 0))

@@ -54,12 +54,13 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
 
 def _collect(arguments: argparse.Namespace, flags: dict[str, str], dotted: Tree) -> Tree:
     """The named flags that were given, as settings, with the dotted ones on top."""
-    words: list[str] = []
-    for flag, name in flags.items():
+    settings: Tree = {}
+    for flag, path in flags.items():
         value = getattr(arguments, flag)
+        section, dot, name = path.rpartition(".")
         if value is not None:
-            words += [f"--{name}", json.dumps(value)]
-    settings = parse_overrides(words).values
+            branch = settings.setdefault(section, {}) if dot else settings
+            branch[name] = value
     for section, value in dotted.items():
         if isinstance(value, dict):
             settings[section] = {**settings.get(section, {}), **value}
@@ -102,7 +103,7 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
         return plan
     found = verbs.detect(arguments.model, texts, config=arguments.config, settings=dotted)
     for result in found:
-        console.print(colour_tokens(result))
+        console.print(colour_tokens(result) if console.is_terminal else _tabulate(result), markup=False)
     if not arguments.lines:
         return found[0]
     if arguments.json:
@@ -110,6 +111,14 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
         for result in found[:-1]:
             sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
     return found[-1] if found else {}
+
+
+def _tabulate(result: Result) -> str:
+    """For a pipe, which shows no colours: a token a line."""
+    rows = [
+        f"{token['start']}\t{token['end']}\t{token['p_replaced']:.4f}\t{token['text']}" for token in result["tokens"]
+    ]
+    return "\n".join(["start\tend\tp_replaced\ttoken", *rows])
 
 
 def _read_texts(arguments: argparse.Namespace) -> Iterator[str]:
@@ -120,7 +129,8 @@ def _read_texts(arguments: argparse.Namespace) -> Iterator[str]:
     elif arguments.text == "-":
         text = _decode(sys.stdin.buffer.read(), "standard input")
     else:
-        text = arguments.text
+        # Bytes that are no text arrive from the shell as lone surrogates.
+        text = _decode(arguments.text.encode(errors="surrogateescape"), "TEXT")
     if arguments.lines:
         yield from (line for line in text.splitlines() if line.strip())
     else:
@@ -230,5 +240,15 @@ def _flatten(values: Result, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, list):
+            yield f"{prefix}{key}", ", ".join(map(_describe_item, value))
         else:
             yield f"{prefix}{key}", value
+
+
+def _describe_item(item: Any) -> str:
+    """{"word": "garden", "characters": 6} -> garden (6 characters)."""
+    if not isinstance(item, dict):
+        return str(item)
+    (_, name), *rest = item.items()
+    return f"{name} ({', '.join(f'{value} {key}' for key, value in rest)})"

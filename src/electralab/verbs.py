@@ -27,13 +27,15 @@ def prepare(
     display: Display | None = None,
 ) -> Result:
     """Text, in any language -> tokenizer and packed rows in `out`; returns the report."""
-    from electralab.tokens.prepare import PrepareConfig, plan_prepare, read_report
+    from electralab.tokens.prepare import PrepareConfig, read_report
     from electralab.tokens.prepare import prepare as run_prepare
 
     names = [str(name) for name in inputs]
     layers = [read_toml(Path(config))] if config else []
     resolved = resolve(PrepareConfig, [*layers, Layer("command line", settings or {})])
     if dry_run:
+        from electralab.tokens.prepare import plan_prepare
+
         return asdict(plan_prepare(names, Path(out), resolved))
     display = display or Display()
     with listen_for_stop() as stop:
@@ -135,4 +137,4 @@ def import_model(old: str | Path, out: str | Path) -> Result:
     """A legacy pickled or TensorFlow checkpoint -> a model folder of safetensors."""
     from electralab.model.legacy import import_legacy
 
-    return import_legacy(Path(old), Path(out))
+    return {"models": [str(folder) for folder in import_legacy(Path(old), Path(out))]}

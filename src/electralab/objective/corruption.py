@@ -47,7 +47,9 @@ def sample_ids(guesses: Tensor, uniforms: Tensor, prohibition: Tensor, config: S
         # Rounding must not push the target up to the total: the search would then run past the last allowed id.
         below_total = torch.nextafter(total, torch.zeros_like(total))
         target = torch.minimum(uniforms[rows, None] * total, below_total)
-        drawn[rows] = torch.searchsorted(cumulative, target, right=True).squeeze(1)
+        found = torch.searchsorted(cumulative, target, right=True).squeeze(1)
+        # Guesses that are not numbers lie below nothing; the step will be skipped, but must get that far.
+        drawn[rows] = found.clamp_(max=guesses.shape[1] - 1)
     return drawn
 
 

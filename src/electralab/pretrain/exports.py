@@ -19,5 +19,6 @@ def export_networks(export_dir: Path, model: Electra, tokenizer: Tokenizer) -> N
 def _export(folder: Path, network: Generator | Discriminator, tokenizer: Tokenizer) -> None:
     config = network.config
     with new_folder(folder, kind="model") as temporary:
-        save_network(temporary, network, pad_id=tokenizer.special.pad)
+        special = tokenizer.special
+        save_network(temporary, network, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep)
         tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")

@@ -28,8 +28,11 @@ class Verdicts:
 
     @property
     def auc(self) -> float:
-        """The chance that a replaced token looks more replaced than an original; 1/2 where one kind is absent."""
-        if self.is_replaced.all() or not self.is_replaced.any():
+        """The chance that a replaced token looks more replaced than an original.
+
+        1/2, knowing nothing, where one kind is absent or a verdict is not a finite number.
+        """
+        if self.is_replaced.all() or not self.is_replaced.any() or not np.isfinite(self.logits).all():
             return 0.5
         return float(roc_auc_score(self.is_replaced, self.logits))
 

@@ -14,6 +14,7 @@ from electralab.pretrain.identity import read_identity
 from electralab.pretrain.settings import PretrainConfig
 from electralab.pretrain.stage import PretrainRequest, count_steps, flops_per_step
 from electralab.runtime import choose_device, default_threads
+from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
 from electralab.training.checkpoint import list_checkpoints
 
@@ -43,7 +44,7 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     if request.budget.kind == "minutes":
         steps = max(1, int(request.budget.amount * 60 / seconds_per_step))
     else:
-        steps = count_steps(request.budget, config, data, choose_device(config.runtime.device))
+        steps = count_steps(request.budget, config, data, choose_device(config.runtime.device), StopSignal())
     stored = read_identity(request.run_dir)
     latest = list_checkpoints(request.run_dir / "checkpoints")
     model = build_electra(

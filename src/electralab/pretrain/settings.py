@@ -3,6 +3,7 @@
 preset, file, flags -> PretrainConfig
 """
 
+import difflib
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -69,12 +70,14 @@ def read_settings(name: str) -> Layer:
         with resources.as_file(resources.files("electralab") / "presets" / f"{name}.toml") as path:
             return Layer(f"preset {name}", read_toml(path).values)
     if Path(name).suffix != ".toml" and not Path(name).exists():
-        raise UsageError(f"--config: no preset or file named {name!r}; presets are {', '.join(preset_names())}")
+        close = difflib.get_close_matches(name, preset_names(), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"presets are {', '.join(preset_names())}"
+        raise UsageError(f"--config: no preset or file named {name!r}; {hint}")
     return read_toml(Path(name))
 
 
 def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
     """Later layers win; the last size named by any of them lies below them all."""
     size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
-    below = [Layer(f"size {size}", SIZES[size])] if size in SIZES else []
+    below = [Layer(f"size {size}", SIZES[size])] if isinstance(size, str) and size in SIZES else []
     return resolve(PretrainConfig, [*below, *layers])

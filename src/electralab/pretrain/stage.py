@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from electralab.artifacts import lock_folder, read_json, write_file, write_json
+from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import to_toml
-from electralab.errors import Stopped, TrainingDiverged
+from electralab.errors import Stopped, TrainingDiverged, UsageError
 from electralab.model.electra import Electra, build_electra, derive_encoders, parameter_depths
 from electralab.model.flops import step_flops
 from electralab.pretrain.exports import export_networks
@@ -96,13 +96,14 @@ Event = RunStarted | StepLogged | Warned | Saved | RunFinished
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
     """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit."""
+    data = open_data(request.data_dir)
+    _refuse_foreign(request.run_dir)
     with lock_folder(request.run_dir):
-        data = open_data(request.data_dir)
         stored = read_identity(request.run_dir)
         threads = request.threads or (stored.threads if stored else default_threads())
         device = choose_device(request.config.runtime.device)
         use_exact_arithmetic(threads, device)
-        identity = _settle_identity(request, data, stored, threads, device)
+        identity = _settle_identity(request, data, stored, threads, device, stop)
         if stored is None:
             write_file(request.run_dir / "config.toml", to_toml(request.config))
         write_json(request.run_dir / "environment.json", describe_environment(threads))
@@ -116,23 +117,36 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         yield from _Run(request, data, identity, device, stop).events()
 
 
+def _refuse_foreign(run_dir: Path) -> None:
+    if (run_dir / MANIFEST).exists() or (run_dir / "config.json").exists():
+        raise UsageError(f"{run_dir}: holds data or a model, not a run; choose another --out")
+
+
 def _settle_identity(
-    request: PretrainRequest, data: PreparedData, stored: RunIdentity | None, threads: int, device: torch.device
+    request: PretrainRequest,
+    data: PreparedData,
+    stored: RunIdentity | None,
+    threads: int,
+    device: torch.device,
+    stop: StopSignal,
 ) -> RunIdentity:
     """What this run is. Minutes are turned into steps once, before step 1; a stored answer is never probed again."""
-    settings = request.config.model_dump(mode="json")
+    # The steps of the settings are a budget like any other, and a budget may be extended.
+    settings = request.config.model_dump(mode="json", exclude={"steps"})
     origin = describe_origin(request.init_from)
     if stored is not None and stored.budget == request.budget:
         total_steps = stored.total_steps
     else:
-        total_steps = count_steps(request.budget, request.config, data, device)
+        total_steps = count_steps(request.budget, request.config, data, device, stop)
     identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads)
     if stored is not None:
         require_same(request.run_dir, stored, identity, extend=request.extend, allow_inexact=request.allow_inexact)
     return identity
 
 
-def count_steps(budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device) -> int:
+def count_steps(
+    budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal
+) -> int:
     match budget.kind:
         case "steps":
             steps = budget.amount
@@ -141,7 +155,7 @@ def count_steps(budget: Budget, config: PretrainConfig, data: PreparedData, devi
         case "flops":
             steps = budget.amount / flops_per_step(config, data)
         case "minutes":
-            steps = budget.amount * 60 / _probe(config, data, device)
+            steps = budget.amount * 60 / _probe(config, data, device, stop)
     return max(1, int(steps))
 
 
@@ -155,11 +169,11 @@ def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
     return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
 
 
-def _probe(config: PretrainConfig, data: PreparedData, device: torch.device) -> float:
+def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal) -> float:
     """Seconds per step, measured on a model that is thrown away, with the evaluations' share added."""
     state = build_state(config, data, device)
     task = PretrainTask(_electra(state), data, config, 1_000_000, device)
-    reports = _steps(state, task, config, 1_000_000, StopSignal())
+    reports = _steps(state, task, config, 1_000_000, stop)
     next(reports)  # the first step pays for warming up
     started, count = time.perf_counter(), 0
     while count < 3 or time.perf_counter() - started < _PROBE_SECONDS:
@@ -238,6 +252,8 @@ class _Run:
         self.evaluate_every = max(1, math.ceil(self.total_steps / times)) if times else 0
 
     def events(self) -> Iterator[Event]:
+        if not len(self.data.heldout):
+            yield Warned(f"{self.data.path}: has no held-out rows, so scores are of rows that training sees")
         yield from self._restore()
         progress = self.state.progress
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
@@ -281,12 +297,19 @@ class _Run:
                 tokens_before, seconds_before = progress.tokens, progress.seconds
                 self.state.pending = self._describe(report, speed)
                 yield from self._catch_up(log)
-            if self._is_due(report.step, self.request.save_every):
+            if self._is_due(report.step, self.request.save_every) and self._is_sound(report):
                 yield from self._save(log)
             clock = time.perf_counter()
 
     def _is_due(self, step: int, every: int) -> bool:
         return step == self.total_steps or (every > 0 and step % every == 0)
+
+    def _is_sound(self, report: StepReport) -> bool:
+        """Amid skipped steps the weights may be past saving, and must not push out the checkpoints before them.
+
+        An adaptive loss scale skips a step now and then to find its value; that says nothing about the weights.
+        """
+        return not report.is_skipped or self.state.scale.is_adaptive
 
     def _is_evaluated(self, step: int) -> bool:
         return self.evaluate_every > 0 and self._is_due(step, self.evaluate_every)
@@ -334,7 +357,8 @@ class _Run:
         if not report.is_skipped:
             return
         progress.skipped_steps += 1
-        if progress.skipped_in_a_row > self.config.optimizer.max_skipped_in_a_row:
+        is_end = report.step == self.total_steps and not self._is_sound(report)
+        if is_end or progress.skipped_in_a_row > self.config.optimizer.max_skipped_in_a_row:
             kept = next(iter(list_checkpoints(self.checkpoints_dir)), None)
             raise TrainingDiverged(
                 f"{self.request.run_dir}: {progress.skipped_in_a_row} steps in a row were not finite; the last good "

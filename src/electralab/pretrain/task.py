@@ -67,10 +67,9 @@ class PretrainTask:
             self.tally.verdicts.append(read_verdicts(trial))
 
     def heldout(self) -> list[MaskedBatch]:
-        """The held-out rows with masks that never change."""
-        batches = heldout_batches(
-            self.data, self.data.heldout, limit=self.config.evaluation.rows, batch_size=self._micro_size
-        )
+        """The held-out rows, or training rows where none are held out, with masks that never change."""
+        rows = self.data.heldout if len(self.data.heldout) else self.data.train
+        batches = heldout_batches(self.data, rows, limit=self.config.evaluation.rows, batch_size=self._micro_size)
         rng = Rng(self.config.seed, _HELDOUT_STEP)
         return [self._mask(batch, self.config.masking.mask_share, rng) for batch in batches]
 

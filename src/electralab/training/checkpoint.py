@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from electralab.artifacts import new_folder, read_json, verify_folder
@@ -103,8 +103,9 @@ def load_checkpoint(path: Path, state: TrainingState) -> None:
     state.scale.calm_steps = stored["loss_scale"]["calm_steps"]
 
 
-def load_weights(path: Path, model: nn.Module) -> None:
-    _fill(path / "model.safetensors", _model_tensors(model))
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The weights of a verified checkpoint, to start something else from."""
+    return load_file(path / "model.safetensors")
 
 
 def _model_tensors(model: nn.Module) -> dict[str, Tensor]:

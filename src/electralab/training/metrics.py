@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import storage_errors, write_file
+from electralab.errors import DamagedArtifact
 
 Record = dict[str, Any]
 
@@ -16,8 +17,18 @@ def read_metrics(path: Path) -> list[Record]:
     """Every whole record; a line torn by a crash is not one."""
     if not path.is_file():
         return []
-    lines = path.read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1] if line]  # without a final newline the last line was torn
+    lines = path.read_bytes().split(b"\n")[:-1]  # without a final newline the last line was torn
+    return [_parse(path, number, line) for number, line in enumerate(lines, start=1) if line]
+
+
+def _parse(path: Path, number: int, line: bytes) -> Record:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+        raise DamagedArtifact(f"{path}: line {number} is not the record of a step; remove the line or restore the file")
+    return record
 
 
 def cut_back(path: Path, step: int) -> None:
