@@ -25,17 +25,24 @@ from electralab.tokens.tokenizer import (
 _NAMES = SpecialTokens()
 _SPECIAL = list(asdict(_NAMES).values())
 
+_CHARACTER_SHARE = 0.4
+_WORD_CHARS = {"wordpiece": 4_000_000, "bpe": 2_000_000, "unigram": 1_000_000}
+_ROUNDS = 4
+
 
 def learn_tokenizer(samples: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     lowercase = config.lowercase is not False
     normalizer = make_normalizer(config.kind, lowercase=lowercase, strip_accents=config.strip_accents is True)
-    texts = [normalizer.normalize_str(text[start:end]) for text in samples for start, end in cut_text(text)]
+    texts: Sequence[str] = [
+        normalizer.normalize_str(text[start:end]) for text in samples for start, end in cut_text(text)
+    ]
     if not any(texts):
         raise InputError("no text to learn a vocabulary from; give text, or a tokenizer with --tokenizer")
     # Byte-level pieces spell any character.
     if config.kind != "bpe":
-        rare = _rare_characters(texts, config.character_coverage)
+        rare = _rare_characters(texts, config)
         texts = [text.translate(rare) for text in texts]
+    texts = _within_budget(texts, _WORD_CHARS[config.kind])
     learn = {"wordpiece": _learn_wordpiece, "bpe": _learn_bpe, "unigram": _learn_unigram}[config.kind]
     backend = learn(texts, config.vocab_size)
     backend.normalizer = normalizer
@@ -55,17 +62,37 @@ def learn_symbols(counts: Counter[str], config: TokenizerConfig) -> Tokenizer:
     return Tokenizer(backend, _NAMES, is_symbols=True)
 
 
-def _rare_characters(texts: Sequence[str], coverage: float) -> dict[int, str]:
-    """What to turn into spaces so that the commonest characters left cover the wished share of the text."""
+def _rare_characters(texts: Sequence[str], config: TokenizerConfig) -> dict[int, str]:
+    """What to turn into spaces: all but the commonest characters that cover the wished share of the text.
+
+    Where there are thousands of them they may fill only a part of the vocabulary. A letter takes two pieces, at the
+    start of a word and inside; an ideograph is a word by itself and earns its piece sooner.
+    """
     counts = np.zeros(0x110000, dtype=np.int64)
     for text in texts:
         codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
         found, times = np.unique(codes, return_counts=True)
         counts[found] += times
-    order = np.argsort(-counts, kind="stable")
-    covered = np.cumsum(counts[order])
-    needed = int(np.searchsorted(covered, coverage * counts.sum())) + 1
-    return {int(code): " " for code in order[needed:] if counts[code]}
+    counts[ord(" ")] = 0
+    order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    needed = int(np.searchsorted(np.cumsum(counts[order]), config.character_coverage * counts.sum())) + 1
+    is_ideograph = ((order >= 0x3400) & (order <= 0x9FFF)) | ((order >= 0x20000) & (order <= 0x3FFFF))
+    cost = np.cumsum(np.where(is_ideograph, 0.5, 2.0))
+    affordable = int(np.searchsorted(cost, _CHARACTER_SHARE * config.vocab_size, side="right"))
+    return {int(code): " " for code in order[min(needed, affordable) :]}
+
+
+def _within_budget(texts: Sequence[str], budget: int) -> Sequence[str]:
+    """Time and memory of a trainer go with the different words, and in text without spaces every word is new."""
+    words: set[str] = set()
+    size = 0
+    for place, text in enumerate(texts):
+        fresh = set(text.split()) - words
+        words |= fresh
+        size += sum(map(len, fresh))
+        if size > budget:
+            return texts[: place + 1]
+    return texts
 
 
 def _learn_wordpiece(texts: Sequence[str], vocab_size: int) -> tokenizers.Tokenizer:
@@ -102,7 +129,7 @@ def _learn_bpe(texts: Sequence[str], vocab_size: int) -> tokenizers.Tokenizer:
 
 
 def _learn_unigram(texts: Sequence[str], vocab_size: int) -> tokenizers.Tokenizer:
-    """Scores are sums in random order: rounded, and the pieces sorted by them, they are the same every time."""
+    """The trainer's pieces with scores of our own: its scores are sums in random order."""
     backend = tokenizers.Tokenizer(models.Unigram())
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -116,14 +143,29 @@ def _learn_unigram(texts: Sequence[str], vocab_size: int) -> tokenizers.Tokenize
         vocab_size=vocab_size, special_tokens=_SPECIAL, unk_token=_NAMES.unk, show_progress=False
     )
     backend.train_from_iterator(texts, trainer)
-    pieces = _unigram_scores(backend)
-    ranked = sorted(((piece, round(score, 6)) for piece, score in pieces), key=lambda item: (-item[1], item[0]))
-    vocab = [*((name, 0.0) for name in _SPECIAL), *((p, s) for p, s in ranked if p not in _SPECIAL)]
-    backend.model = models.Unigram(vocab, unk_id=_SPECIAL.index(_NAMES.unk), byte_fallback=False)
+    pieces = sorted(set(backend.get_vocab()) - set(_SPECIAL))
+    words = Counter(word for text in texts for word, _ in backend.pre_tokenizer.pre_tokenize_str(text))
+    scores = _score_pieces(pieces, sorted(words.items()))
+    ranked = sorted(zip(pieces, scores, strict=True), key=lambda item: (-item[1], item[0]))
+    backend.model = _unigram(ranked)
     return backend
 
 
-def _unigram_scores(backend: tokenizers.Tokenizer) -> list[tuple[str, float]]:
-    import json
+def _unigram(pieces: Iterable[tuple[str, float]]) -> models.Unigram:
+    vocab = [*((name, 0.0) for name in _SPECIAL), *pieces]
+    return models.Unigram(vocab, unk_id=_SPECIAL.index(_NAMES.unk), byte_fallback=False)
 
-    return [(str(piece), float(score)) for piece, score in json.loads(backend.to_str())["model"]["vocab"]]
+
+def _score_pieces(pieces: Sequence[str], words: Sequence[tuple[str, int]]) -> list[float]:
+    """Log frequencies from the best segmentation of every word, found anew a few times, first as if all were equal."""
+    scores = np.full(len(pieces), -1.0)
+    times = np.array([count for _, count in words])
+    for _ in range(_ROUNDS):
+        model = tokenizers.Tokenizer(_unigram(zip(pieces, scores.tolist(), strict=True)))
+        encodings = model.encode_batch_fast([word for word, _ in words], add_special_tokens=False)
+        ids = [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
+        weights = np.repeat(times, [len(own) for own in ids])
+        counts = np.bincount(np.concatenate(ids), weights, minlength=len(pieces) + len(_SPECIAL))[len(_SPECIAL) :]
+        # A piece that no word needs any more stays possible.
+        scores = np.round(np.log(np.maximum(counts, 0.5) / counts.sum()), 6)
+    return [float(score) for score in scores]

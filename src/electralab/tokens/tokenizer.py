@@ -224,12 +224,14 @@ def cut_text(text: str, limit: int = PIECE_CHARS) -> list[tuple[int, int]]:
     return bounds
 
 
-def make_normalizer(kind: TokenizerKind, *, lowercase: bool, strip_accents: bool) -> normalizers.Normalizer:
+def make_normalizer(
+    kind: TokenizerKind, *, lowercase: bool, strip_accents: bool, compose: bool = True
+) -> normalizers.Normalizer:
     """BERT's cleaning, then NFC: stripping accents works on decomposed text and would leave Hangul in pieces."""
     cleaning = normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=kind == "wordpiece", strip_accents=strip_accents, lowercase=lowercase
     )
-    return normalizers.Sequence([cleaning, normalizers.NFC()])
+    return normalizers.Sequence([cleaning, normalizers.NFC()]) if compose else cleaning
 
 
 def make_wordpiece(vocab: dict[str, int], names: SpecialTokens) -> tokenizers.Tokenizer:
@@ -284,7 +286,11 @@ def _read_vocab(path: Path, stored: dict[str, Any], config: TokenizerConfig) -> 
     strip_accents = _first(config.strip_accents, stored.get("strip_accents"), lowercase)
     names = SpecialTokens(unk=next((name for name in _ALTERNATIVES["unk"] if name in vocab), "[UNK]"))
     backend = make_wordpiece(vocab, names)
-    backend.normalizer = make_normalizer("wordpiece", lowercase=lowercase, strip_accents=strip_accents)
+    # BERT's own vocabulary holds Hangul decomposed, as its normaliser leaves it; Korean ones hold whole syllables.
+    has_syllables = any(re.search("[\uac00-\ud7a3]", piece) for piece in pieces)
+    backend.normalizer = make_normalizer(
+        "wordpiece", lowercase=lowercase, strip_accents=strip_accents, compose=strip_accents and has_syllables
+    )
     return backend
 
 
