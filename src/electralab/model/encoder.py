@@ -33,7 +33,7 @@ class EncoderConfig(Settings):
 
     backbone: Backbone
     vocab_size: Count
-    sequence_length: Count
+    sequence_length: Annotated[int, Field(gt=0, le=2**20)]
     embedding_size: Count
     hidden_size: Count
     num_layers: Count

@@ -11,14 +11,13 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from electralab.artifacts import read_json, write_file, write_json
+from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
 from electralab.errors import DamagedArtifact, InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder
-from electralab.model.hf_config import export_config
+from electralab.model.hf_config import CONFIG, export_config
 from electralab.model.hf_weights import export_weights, import_encoder, import_network
 
-CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
@@ -40,6 +39,8 @@ def save_network(
 
 def load_network(folder: Path) -> Generator | Discriminator:
     """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
+    if (folder / MANIFEST).is_file():
+        verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
     network = import_network(read_config(folder), read_tensors(folder), str(folder))
     return network.eval()
 

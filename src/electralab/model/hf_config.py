@@ -10,6 +10,7 @@ from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import EncoderConfig
 
+CONFIG = "config.json"
 HeadKind = Literal["guesses", "verdicts", "plain verdicts"]
 LABELS = {"0": "original", "1": "replaced"}
 
@@ -116,7 +117,8 @@ def import_config(tree: Mapping[str, Any], where: str) -> EncoderConfig:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}: {f'{name}: ' if name else ''}{message}; the file is damaged or not ours") from None
+        message = f"{name + ': ' if name else ''}{message[:1].lower()}{message[1:]}"
+        raise InputError(f"{where}: {CONFIG}: {message}; this model cannot be built") from None
 
 
 def _require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> None:

@@ -5,8 +5,8 @@ table, and a verdict becomes two classes, original with the score 0 and replaced
 the sigmoid of our logit.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from electralab.model.hf_config import LABELS, HeadKind, head_kind, import_confi
 
 # Our name -> theirs; several names where our matrix is theirs, stacked.
 Names = dict[str, tuple[str, ...]]
+
+M = TypeVar("M", bound=nn.Module)
 
 _PREFIX = {"electra": "electra.", "modern": "model."}
 _ELECTRA_LAYER = {
@@ -130,35 +132,37 @@ def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
 
 def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Generator | Discriminator:
     """A network with the head its tensors have; `where` begins every error."""
-    config = import_config(tree, where)
+    config = _read_config(tree, tensors, where)
     prefix = _find_prefix(config, tensors)
     kind = _find_head(config, tree, tensors, where)
-    network: Generator | Discriminator
-    if kind == "guesses":
-        network = Generator(config)
-    else:
-        network = Discriminator(config, "dense" if kind == "verdicts" else "linear")
-    _check_tied(tensors, f"{prefix}{_encoder_names(config)['embeddings.tokens.weight'][0]}", where)
-    weights = _gather(_network_names(config, kind, prefix), tensors, where)
-    _refuse_strangers(_network_names(config, kind, prefix), tensors, prefix, where)
+    names = _network_names(config, kind, prefix)
+    _check_tied(tensors, names["encoder.embeddings.tokens.weight"][0], where)
+    weights = _gather(names, tensors, prefix, where)
     if is_two_classes(config, kind):
         for name in ("head.verdict.weight", "head.verdict.bias"):
             weights[name] = weights[name][1:] - weights[name][:1]
-    _fill(network, weights, where)
-    return network
+
+    def build() -> Generator | Discriminator:
+        if kind == "guesses":
+            return Generator(config)
+        return Discriminator(config, "dense" if kind == "verdicts" else "linear")
+
+    return _fill(build, weights, where)
 
 
 def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Encoder:
     """The encoder alone, whatever head the tensors have."""
-    config = import_config(tree, where)
+    config = _read_config(tree, tensors, where)
     prefix = _find_prefix(config, tensors)
-    encoder = Encoder(config)
-    names: Names = {ours: tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()}
-    weights = _gather(names, tensors, where)
-    if prefix:
-        _refuse_strangers(names, tensors, prefix, where)
-    _fill(encoder, weights, where)
-    return encoder
+    names = {ours: tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()}
+    return _fill(lambda: Encoder(config), _gather(names, tensors, prefix, where), where)
+
+
+def _read_config(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> EncoderConfig:
+    config = import_config(tree, where)
+    if config.num_layers > len(tensors):
+        raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
+    return config
 
 
 def _find_prefix(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
@@ -196,31 +200,36 @@ def _check_tied(tensors: Mapping[str, Tensor], table_name: str, where: str) -> N
             raise InputError(f"{where}: {name} differs from {table_name}, but here they are one table; cannot be read")
 
 
-def _gather(names: Names, tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
-    missing = [name for theirs in names.values() for name in theirs if name not in tensors]
+def _gather(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str) -> dict[str, Tensor]:
+    """Our name -> tensor. All that the names want must be there, and no more than that in the encoder: a tensor that
+    we would leave out means that it is not the encoder we would build."""
+    known = {name for theirs in names.values() for name in theirs}
+    missing = sorted(known - tensors.keys())
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise InputError(f"{where}: lacks the tensor {missing[0]}{more}; the weights do not belong to config.json")
+    for name in tensors.keys() - known if prefix else ():
+        if name.startswith(prefix) and not name.endswith(_REDUNDANT):
+            raise InputError(f"{where}: holds the tensor {name}, which this architecture lacks; cannot be read")
     return {ours: torch.cat([tensors[name] for name in theirs]) for ours, theirs in names.items()}
 
 
-def _refuse_strangers(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str) -> None:
-    """A tensor of the encoder that we would leave out means that it is not the encoder we would build."""
-    known = {name for theirs in names.values() for name in theirs}
-    for name in tensors:
-        if name.startswith(prefix) and name not in known and not name.endswith(_REDUNDANT):
-            raise InputError(f"{where}: holds the tensor {name}, which this architecture lacks; cannot be read")
+def _fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M:
+    """Build a module and copy the weights into its storage: a mapped file's alignment can change the bits of a matmul.
 
-
-def _fill(module: nn.Module, weights: Mapping[str, Tensor], where: str) -> None:
-    """Copy into the module's own storage: a mapped file's alignment can change the bits of a matmul."""
-    parameters = dict(module.named_parameters())
-    assert parameters.keys() == weights.keys(), f"no weights for {parameters.keys() ^ weights.keys()}"
+    Shapes are compared on a module without storage first, because a wrong config.json may ask for any amount of it.
+    """
+    with torch.device("meta"):
+        blueprint = dict(build().named_parameters())
+    assert blueprint.keys() == weights.keys(), f"no weights for {blueprint.keys() ^ weights.keys()}"
+    for name, parameter in blueprint.items():
+        if parameter.shape != weights[name].shape:
+            raise InputError(
+                f"{where}: {name} has the shape {tuple(weights[name].shape)} where config.json says "
+                f"{tuple(parameter.shape)}; the weights do not belong to it"
+            )
+    module = build()
     with torch.no_grad():
-        for name, parameter in parameters.items():
-            if parameter.shape != weights[name].shape:
-                raise InputError(
-                    f"{where}: {name} has the shape {tuple(weights[name].shape)} where config.json says "
-                    f"{tuple(parameter.shape)}; the weights do not belong to it"
-                )
+        for name, parameter in module.named_parameters():
             parameter.copy_(weights[name])
+    return module
