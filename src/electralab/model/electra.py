@@ -88,6 +88,7 @@ class ModelConfig(Settings):
     feedforward_size: Count = 1024
     dropout: Probability = 0.1
     attention_dropout: Probability = 0.1
+    init_std: Positive = 0.02
     local_attention: CountOrNone = 0
     global_every: Count = 3
     global_rope_theta: Positive = 160_000.0
@@ -138,6 +139,7 @@ def derive_encoders(
         "sequence_length": sequence_length,
         "embedding_size": model.embedding_size,
         "norm_eps": 1e-5 if model.backbone == "modern" else 1e-12,
+        "init_std": model.init_std,
         "local_attention": model.local_attention,
         "global_every": model.global_every,
         "global_rope_theta": model.global_rope_theta,
