@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Workers of the fast tests share the cores: one thread each, or they would wait for one another.
 FAST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 -m "not flow and not slow"
 
-.PHONY: help setup quickstart check test slow bench lock clean
+.PHONY: help setup quickstart check test slow kill-test golden bench lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -18,6 +18,8 @@ help:
 	@echo "make check       ruff, mypy --strict, fast tests"
 	@echo "make test        check, then the flow tests: whole stories through the shell"
 	@echo "make slow        full-size tests (they say what data they need)"
+	@echo "make kill-test   kill a run at 25 random moments, twice, and compare its end with an undisturbed one's"
+	@echo "make golden      write the golden losses again, after a change that is meant to change them"
 	@echo "make bench       measure ours beside its peers"
 	@echo "make lock        write requirements.lock again from pyproject.toml"
 	@echo "make clean       remove $(VENV) and caches; runs and data stay"
@@ -48,6 +50,12 @@ test: check
 
 slow: setup
 	$(BIN)/pytest -m slow
+
+kill-test: setup
+	ELECTRALAB_KILLS=25 $(BIN)/pytest tests/flow/test_resume.py -k killed
+
+golden: setup
+	$(BIN)/python tests/flow/golden_losses.py
 
 bench: setup
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -92,6 +92,7 @@ def _add_prepare(verbs: Any) -> None:
         "--repair", action=argparse.BooleanOptionalAction, help="mend broken encodings before anything else"
     )
     parser.add_argument("--symbols", action="store_true", default=None, help="JSONL lists taken as tokens as they are")
+    parser.add_argument("--heldout-share", type=float, metavar="P", help="of the documents, kept for evaluation")
     parser.add_argument("--seed", type=int, metavar="S")
     _add_settings(parser, "a TOML file of settings")
 

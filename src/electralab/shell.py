@@ -34,6 +34,7 @@ _PREPARE_FLAGS = {
     "packing": "packing.kind",
     "repair": "repair",
     "symbols": "symbols",
+    "heldout_share": "heldout_share",
     "seed": "seed",
 }
 _PRETRAIN_FLAGS = {"size": "size", "seed": "seed", "objective": "objective", "procedure": "procedure"}
@@ -103,7 +104,10 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
         return plan
     found = verbs.detect(arguments.model, texts, config=arguments.config, settings=dotted)
     for result in found:
-        console.print(colour_tokens(result) if console.is_terminal else _tabulate(result), markup=False)
+        if console.is_terminal:
+            console.print(colour_tokens(result))
+        else:
+            console.file.write("" if console.quiet else _tabulate(result))
     if not arguments.lines:
         return found[0]
     if arguments.json:
@@ -118,7 +122,7 @@ def _tabulate(result: Result) -> str:
     rows = [
         f"{token['start']}\t{token['end']}\t{token['p_replaced']:.4f}\t{token['text']}" for token in result["tokens"]
     ]
-    return "\n".join(["start\tend\tp_replaced\ttoken", *rows])
+    return "".join(f"{row}\n" for row in ["start\tend\tp_replaced\ttoken", *rows])
 
 
 def _read_texts(arguments: argparse.Namespace) -> Iterator[str]:

@@ -34,9 +34,11 @@ def prepare(
     layers = [read_toml(Path(config))] if config else []
     resolved = resolve(PrepareConfig, [*layers, Layer("command line", settings or {})])
     if dry_run:
+        from electralab.runtime import default_threads
         from electralab.tokens.prepare import plan_prepare
 
-        return asdict(plan_prepare(names, Path(out), resolved))
+        plan = plan_prepare(names, resolved, cores=default_threads())
+        return {"out": str(out), **asdict(plan), "sources": [str(source.path) for source in plan.sources]}
     display = display or Display()
     with listen_for_stop() as stop:
         display.follow_prepare(run_prepare(names, Path(out), resolved, stop))

@@ -104,6 +104,7 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         device = choose_device(request.config.runtime.device)
         use_exact_arithmetic(threads, device)
         identity = _settle_identity(request, data, stored, threads, device, stop)
+        run = _Run(request, data, identity, device, stop)  # what cannot be built is refused before anything is written
         if stored is None:
             write_file(request.run_dir / "config.toml", to_toml(request.config))
         write_json(request.run_dir / "environment.json", describe_environment(threads))
@@ -114,7 +115,7 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
                 f"extended from {stored.total_steps} to {identity.total_steps} steps: the schedule "
                 f"({request.config.schedule.kind}) is now that of the longer run, so the learning rate may rise again"
             )
-        yield from _Run(request, data, identity, device, stop).events()
+        yield from run.events()
 
 
 def _refuse_foreign(run_dir: Path) -> None:
@@ -246,6 +247,8 @@ class _Run:
         self.checkpoints_dir = request.run_dir / "checkpoints"
         self.state = build_state(request.config, data, device)
         self.model = _electra(self.state)
+        if request.init_from is not None:
+            load_origin(request.init_from, self.model)
         self.task = PretrainTask(self.model, data, request.config, self.total_steps, device)
         self.flops = flops_per_step(request.config, data)
         times = request.config.evaluation.times
@@ -278,8 +281,6 @@ class _Run:
             load_checkpoint(latest, self.state)
         elif list_checkpoints(self.checkpoints_dir):
             yield Warned(f"{self.checkpoints_dir}: no checkpoint is intact; starting again from step 1")
-        if latest is None and self.request.init_from is not None:
-            load_origin(self.request.init_from, self.model)
 
     def _train(self, log: MetricsLog) -> Iterator[Event]:
         progress = self.state.progress

@@ -1,0 +1,128 @@
+"""`electra` in a process of its own that starts in no time: forked from a server that has torch loaded already."""
+
+import json
+import multiprocessing
+import os
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(
+    [
+        "electralab.shell",
+        "electralab.pretrain.plan",
+        "electralab.serving.detector",
+        "electralab.inspection",
+        "electralab.quickstart",
+        "torch._dynamo",
+        "torch._inductor.config",
+        "torch.utils.tensorboard",
+    ]
+)
+
+
+def _run(words: tuple[str, ...], folder: Path, log: str, file_bytes: int) -> None:
+    from electralab.cli import main
+
+    os.chdir(folder)
+    for number, name in ((1, f"{log}.out"), (2, f"{log}.err")):
+        descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")  # noqa: SIM115
+    if file_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
+    sys.argv = ["electra", *words]
+    sys.exit(main())
+
+
+@dataclass(frozen=True)
+class Ended:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        parsed = json.loads(self.out)
+        assert isinstance(parsed, dict)
+        return parsed
+
+
+class Running:
+    def __init__(self, process: ForkServerProcess, folder: Path, log: str) -> None:
+        self._process = process
+        self._folder = folder
+        self._log = log
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
+
+    def send(self, number: int) -> None:
+        """A signal, if there is still someone to receive it."""
+        if self._process.pid is not None and self._process.is_alive():
+            os.kill(self._process.pid, number)
+
+    def wait_for(self, path: str, seconds: float = 60.0) -> None:
+        """Until a file or folder has appeared."""
+        end = time.monotonic() + seconds
+        while not (self._folder / path).exists():
+            assert self._process.is_alive(), self.wait().err
+            assert time.monotonic() < end, f"{path} has not appeared"
+            time.sleep(0.002)
+
+    def wait_for_text(self, text: str, seconds: float = 60.0) -> None:
+        """Until it has said something on standard error."""
+        end = time.monotonic() + seconds
+        while text not in (self._folder / f"{self._log}.err").read_text():
+            assert self._process.is_alive(), self.wait().err
+            assert time.monotonic() < end, f"{text!r} was not said"
+            time.sleep(0.002)
+
+    def wait_for_step(self, run: str, step: int, seconds: float = 60.0) -> None:
+        """Until a checkpoint of this step, or a later one, is there."""
+        end = time.monotonic() + seconds
+        folder = self._folder / run / "checkpoints"
+        while not any(int(path.name.removeprefix("step-")) >= step for path in folder.glob("step-*")):
+            assert self._process.is_alive(), self.wait().err
+            assert time.monotonic() < end, f"step {step} was not reached"
+            time.sleep(0.002)
+
+    def wait(self) -> Ended:
+        self._process.join(120)
+        assert self._process.exitcode is not None, "still running after two minutes"
+        out, err = ((self._folder / f"{self._log}.{end}").read_text() for end in ("out", "err"))
+        return Ended(self._process.exitcode, out, err)
+
+
+class Shell:
+    """A folder in which `electra` is run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._count = 0
+
+    def start(self, *words: str | Path | int, file_bytes: int = 0) -> Running:
+        self._count += 1
+        log = f".log-{self._count}"
+        (self.folder / f"{log}.err").touch()
+        (self.folder / f"{log}.out").touch()
+        process = _context.Process(target=_run, args=(tuple(map(str, words)), self.folder, log, file_bytes))
+        process.start()
+        return Running(process, self.folder, log)
+
+    def run(self, *words: str | Path | int, file_bytes: int = 0) -> Ended:
+        return self.start(*words, file_bytes=file_bytes).wait()
+
+    def must(self, *words: str | Path | int) -> Ended:
+        """Run what has to succeed."""
+        ended = self.run(*words)
+        assert ended.status == 0, ended.err
+        return ended

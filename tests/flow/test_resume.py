@@ -1,0 +1,107 @@
+"""A run that is interrupted, however and whenever, ends as one that was not: bit for bit."""
+
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from electra_process import Shell
+from little_runs import SMALL, exports_of, metrics_of, state_of
+
+pytestmark = pytest.mark.flow
+
+
+def train(run: str, *more: str | int) -> tuple[str | int, ...]:
+    return ("pretrain", "--data", "data", "--out", run, *SMALL, "--log-every", 1, *more)
+
+
+def assert_equal_runs(shell: Shell, one: str, other: str, step: int) -> None:
+    assert state_of(shell.folder / one, step) == state_of(shell.folder / other, step)
+    assert metrics_of(shell.folder / one) == metrics_of(shell.folder / other)
+    assert exports_of(shell.folder / one) == exports_of(shell.folder / other)
+
+
+def test_five_steps_and_five_steps_are_ten_steps(shell: Shell) -> None:
+    ten = train("ten", "--steps", 10, "--save-every", 5, "--keep", 5)
+    shell.must(*ten)
+    # A twin that knows only the first five: what came after is taken away, as if it had never been.
+    shutil.copytree(shell.folder / "ten", shell.folder / "half")
+    for later in ("checkpoints/step-10", "export"):
+        shutil.rmtree(shell.folder / "half" / later)
+    (shell.folder / "half" / "results.json").unlink()
+    again = shell.must(*train("half", "--steps", 10, "--save-every", 5, "--keep", 5))
+    assert "resuming at step 6 of 10" in again.err
+    assert_equal_runs(shell, "ten", "half", 10)
+
+
+@pytest.mark.parametrize("save_every", [1, 5])
+def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(shell: Shell, kills: int, save_every: int) -> None:
+    rng = random.Random(save_every)
+    steps = 20 * kills
+    words = ("--steps", steps, "--save-every", save_every, "--evaluation.times", 4 * kills, "--keep", 2)
+    shell.must(*train("whole", *words))
+    for number in range(kills):
+        running = shell.start(*train("killed", *words))
+        # Each sitting gets a little further; the moment within it, inside a step, a save or an evaluation, is luck.
+        if number:
+            running.wait_for_step("killed", 20 * number)
+        time.sleep(rng.uniform(0.0, 0.1))
+        running.send(signal.SIGKILL)
+        assert running.wait().status == -signal.SIGKILL
+    shell.must(*train("killed", *words))
+    assert_equal_runs(shell, "whole", "killed", steps)
+    leftovers = [path for path in (shell.folder / "killed").rglob(".*.tmp") if path.is_dir()]
+    assert leftovers == []
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_leaves_with_its_status(shell: Shell, number: int, status: int) -> None:
+    words = ("--steps", 40, "--save-every", 2)
+    shell.must(*train("whole", *words))
+    running = shell.start(*train("stopped", *words))
+    running.wait_for("stopped/checkpoints/step-4")
+    running.send(number)
+    ended = running.wait()
+    assert ended.status == status
+    assert ended.err.splitlines()[-1] == "electra: stopped; the same command goes on from here"
+    again = shell.must(*train("stopped", *words))
+    assert "resuming at step" in again.err
+    assert_equal_runs(shell, "whole", "stopped", 40)
+
+
+def test_a_second_signal_does_no_harm(shell: Shell) -> None:
+    words = ("--steps", 40, "--save-every", 2)
+    shell.must(*train("whole", *words))
+    running = shell.start(*train("stopped", *words))
+    running.wait_for("stopped/checkpoints/step-4")
+    while running.is_alive:
+        running.send(signal.SIGTERM)
+        running.send(signal.SIGINT)
+        time.sleep(0.001)
+    ended = running.wait()
+    assert ended.status in (130, 143)
+    assert "Traceback" not in ended.err
+    shell.must(*train("stopped", *words))
+    assert_equal_runs(shell, "whole", "stopped", 40)
+
+
+def test_a_signal_before_the_first_step_is_answered_too(shell: Shell) -> None:
+    running = shell.start(*train("early", "--steps", 10))
+    running.wait_for("early/.lock")
+    running.send(signal.SIGTERM)
+    assert running.wait().status == 143
+    shell.must(*train("early", "--steps", 10))
+    shell.must(*train("whole", "--steps", 10))
+    assert_equal_runs(shell, "whole", "early", 10)
+
+
+def test_how_often_is_saved_and_logged_changes_nothing_else(shell: Shell) -> None:
+    shell.must(*train("often", "--steps", 6, "--save-every", 1, "--keep", 3))
+    shell.must(*train("seldom", "--steps", 6, "--save-every", 4))
+    assert state_of(shell.folder / "often", 6) == state_of(shell.folder / "seldom", 6)
+    assert sorted(path.name for path in (shell.folder / "often/checkpoints").iterdir()) == [
+        "step-4",
+        "step-5",
+        "step-6",
+    ]
