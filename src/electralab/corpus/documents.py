@@ -3,7 +3,8 @@
 Sources -> Iterator[list[Document]]
 """
 
-from collections.abc import Iterator
+import heapq
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -58,28 +59,32 @@ class DocumentStream:
 class DocumentSample:
     """Documents from all over the corpus, at most `limit` bytes of them, chosen by their keys, not by their place.
 
-    When too many have come, the bar is halved and those above it leave: a pure function of the set of documents.
+    Each has a rank, a hash of its key; those of the lowest ranks that fit are held, whatever the order they came in.
     """
 
     def __init__(self, limit: int, seed: int) -> None:
         self._limit = limit
         self._seed = seed
         self._bar = 1 << 64
-        self._held: list[tuple[int, str, int]] = []
+        self._held: list[tuple[int, str, int]] = []  # a heap, the highest rank first
         self._bytes = 0
 
-    def offer(self, document: Document) -> None:
-        rank = int(mix(self._seed, np.array(document.key, dtype=np.uint64).view(np.int64)))
+    def offer(self, documents: Sequence[Document]) -> None:
+        keys = np.array([document.key for document in documents], dtype=np.uint64)
+        ranks = mix(self._seed, keys.view(np.int64))
+        for place in np.flatnonzero(ranks < self._bar).tolist():
+            self._hold(int(ranks[place]), str(documents[place].content))
+
+    def _hold(self, rank: int, text: str) -> None:
         if rank >= self._bar:
             return
-        assert isinstance(document.content, str)
-        size = len(document.content.encode())
-        self._held.append((rank, document.content, size))
+        size = len(text.encode())
+        heapq.heappush(self._held, (-rank, text, size))
         self._bytes += size
         while self._bytes > self._limit and len(self._held) > 1:
-            self._bar >>= 1
-            self._held = [entry for entry in self._held if entry[0] < self._bar]
-            self._bytes = sum(size for _, _, size in self._held)
+            highest, _, gone = heapq.heappop(self._held)
+            self._bar = -highest
+            self._bytes -= gone
 
     def texts(self) -> list[str]:
-        return [text for _, text, _ in sorted(self._held)]
+        return [text for _, text, _ in sorted(self._held, reverse=True)]

@@ -6,10 +6,12 @@ A document beyond MAX_CHARS is cut into several at white space, so that nothing 
 """
 
 import csv
-import io
 import json
 import re
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal
 
@@ -94,7 +96,7 @@ def _read_text(_source: Source, stream: BinaryIO, config: ReadingConfig) -> Iter
         for line in _lines(blocks, MAX_CHARS):
             yield _decode(line)
     else:
-        yield from map(_decode, _paragraph_groups(blocks))
+        yield from map(_decode, filter(bytes.strip, _paragraph_groups(blocks)))
 
 
 def _paragraph_groups(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -102,7 +104,6 @@ def _paragraph_groups(blocks: Iterable[bytes]) -> Iterator[bytes]:
     for block in blocks:
         *whole, rest = _BLANK_LINES.split(rest + block)
         yield from whole
-        # A separator may go on in the next block, so its line break stays with the rest.
         if len(rest) > MAX_CHARS:
             *whole, rest = _bounded([rest], MAX_CHARS)
             yield from whole
@@ -118,7 +119,8 @@ def _lines(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
         if len(rest) > limit:
             *whole, rest = _bounded([rest], limit)
             yield from whole
-    yield rest
+    if rest:
+        yield rest
 
 
 def _bounded(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
@@ -253,32 +255,30 @@ def _read_parquet(source: Source, stream: BinaryIO, config: ReadingConfig) -> It
     import pyarrow.parquet
 
     column = config.field or "text"
-    try:
-        # Parquet is read from its end: a compressed one is unpacked into a file first.
-        file = pyarrow.parquet.ParquetFile(_seekable(stream), pre_buffer=False)
-        if column not in file.schema_arrow.names:
-            known = ", ".join(map(repr, file.schema_arrow.names[:10]))
-            raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); choose --reading.field")
-        for batch in file.iter_batches(batch_size=256, columns=[column]):
-            for value in batch.column(0).to_pylist():
-                if value is not None and not isinstance(value, str):
-                    got = type(value).__name__
-                    raise InputError(f"{source.path}: column {column!r} holds {got}, not text; choose --reading.field")
-                yield value or ""
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{source.path}: not a Parquet file ({str(error).splitlines()[0]}); get it again") from None
+    # Parquet is read from its end: a compressed one is unpacked into a file first.
+    with nullcontext(stream) if not source.compression else _unpacked(stream) as seekable:
+        try:
+            file = pyarrow.parquet.ParquetFile(seekable, pre_buffer=False)
+            if column not in file.schema_arrow.names:
+                known = ", ".join(map(repr, file.schema_arrow.names[:10]))
+                raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); choose --reading.field")
+            for batch in file.iter_batches(batch_size=256, columns=[column]):
+                for value in batch.column(0).to_pylist():
+                    if value is not None and not isinstance(value, str):
+                        got = type(value).__name__
+                        raise InputError(f"{source.path}: column {column!r} holds {got}, not text; name another")
+                    yield value or ""
+        except pyarrow.ArrowException as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{source.path}: not a Parquet file ({reason}); get it again") from None
 
 
-def _seekable(stream: BinaryIO) -> BinaryIO:
-    import shutil
-    import tempfile
-
-    if isinstance(stream, io.BufferedReader) and stream.seekable():
-        return stream
-    spool = tempfile.TemporaryFile()  # noqa: SIM115  closed with its last reference
-    shutil.copyfileobj(stream, spool, BLOCK)
-    spool.seek(0)
-    return spool
+@contextmanager
+def _unpacked(stream: BinaryIO) -> Iterator[BinaryIO]:
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(stream, file, BLOCK)
+        file.seek(0)
+        yield file
 
 
 _Reader = Callable[[Source, BinaryIO, ReadingConfig], Iterator[Raw]]

@@ -16,6 +16,7 @@ from electralab.corpus.sources import Source
 from electralab.errors import InputError
 
 BLOCK = 1 << 20
+_ZSTD_BLOCK = 1 << 9
 
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -41,6 +42,12 @@ class _Metered(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(place, whence)
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer)  # type: ignore[arg-type]
@@ -74,42 +81,44 @@ def _decompress(raw: BinaryIO, source: Source) -> BinaryIO:
         case "xz":
             return cast(BinaryIO, lzma.LZMAFile(raw))
         case "zst":
-            return cast(BinaryIO, _WholeFrames(raw))
+            return cast(BinaryIO, io.BufferedReader(_WholeFrames(raw), BLOCK))
         case _:
             return raw
 
 
 class _WholeFrames(io.RawIOBase):
-    """Zstandard frames one after the other; a frame that breaks off is an error, which zstandard's reader ignores."""
+    """Zstandard frames one after the other; a frame that breaks off is an error, which zstandard's reader ignores.
+
+    It is fed a few bytes at a time because each may unpack to thousands.
+    """
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
         self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._pending = b""
-        self._inside = False
+        self._is_inside = False
+        self._packed = b""
+        self._unpacked = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
-    def read(self, _size: int = -1) -> bytes:
-        """At least one byte until the end; a small input block keeps what it unpacks to small."""
-        out = b""
-        while not out:
-            block = self._pending or self._raw.read(_FRAME_BLOCK)
-            self._pending = b""
-            if not block:
-                if self._inside:
+    def readinto(self, buffer: object) -> int:
+        while not self._unpacked:
+            self._packed = self._packed or self._raw.read(_ZSTD_BLOCK)
+            if not self._packed:
+                if self._is_inside:
                     raise EOFError("the last frame breaks off")
-                return b""
+                return 0
             if self._frame.eof:
                 self._frame = zstandard.ZstdDecompressor().decompressobj()
-            out = self._frame.decompress(block)
-            self._inside = not self._frame.eof
-            self._pending = self._frame.unused_data if self._frame.eof else b""
-        return out
-
-
-_FRAME_BLOCK = 1 << 13
+            self._unpacked = memoryview(self._frame.decompress(self._packed))
+            self._is_inside = not self._frame.eof
+            self._packed = self._frame.unused_data if self._frame.eof else b""
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        count = min(len(view), len(self._unpacked))
+        view[:count] = self._unpacked[:count]
+        self._unpacked = self._unpacked[count:]
+        return count
 
 
 def read_utf8(stream: BinaryIO, encoding: str) -> Iterator[bytes]:

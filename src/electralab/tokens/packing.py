@@ -3,8 +3,8 @@
 list[ids] -> NDArray
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ Ids = NDArray[np.integer]
 _MIN_TOKENS = 4
 
 _SHORT_SHARE = 0.05
+_SHORTEST = 5
 _SINGLE_SHARE = 0.1
 
 
@@ -54,55 +55,65 @@ def pack_contiguous(documents: Sequence[Ids], length: int, special: SpecialIds) 
 
 def pack_pairs(documents: Iterable[Sequence[Ids]], length: int, special: SpecialIds, *key: int) -> Ids:
     """The paper's examples from each document's lines: [CLS] A [SEP] B [SEP], at times one segment or a short row."""
-    rows = [row for number, lines in enumerate(documents) for row in _examples(lines, length, special, (*key, number))]
+    full = [[ids for ids in lines if len(ids)] for lines in documents]
+    draws = iter(_draw(sum(map(len, full)), *key))
+    rows: list[Ids] = []
+    for lines in full:
+        held: list[_Line] = []
+        size = 0
+        for ids in lines:
+            held.append(_Line(ids, *next(draws)))
+            size += len(ids)
+            if size >= _target_length(held[0], length):
+                rows.append(_example(held, length, special))
+                held, size = [], 0
+        if held:
+            rows.append(_example(held, length, special))
     return np.stack(rows) if rows else np.empty((0, length), dtype=np.int64)
 
 
-def _examples(lines: Sequence[Ids], length: int, special: SpecialIds, key: tuple[int, ...]) -> Iterator[Ids]:
-    """Lines gather until they reach the target length; the target of each example is drawn anew."""
-    held: list[Ids] = []
-    number = 0
-    target = _target_length(length, key, number)
-    for ids in lines:
-        if not len(ids):
-            continue
-        held.append(ids)
-        if sum(map(len, held)) >= target:
-            yield _example(held, target, length, special, (*key, number))
-            held, number = [], number + 1
-            target = _target_length(length, key, number)
-    if held:
-        yield _example(held, target, length, special, (*key, number))
+class _Line(NamedTuple):
+    """A line with its four numbers in [0, 1); the first three count where it begins an example."""
+
+    ids: Ids
+    short: float
+    size: float
+    single: float
+    coin: float
 
 
-def _target_length(length: int, key: tuple[int, ...], number: int) -> int:
-    is_short, size = _uniforms(2, *key, number, 0)
-    return 5 + int(size * (length - 4)) if is_short < _SHORT_SHARE else length
+def _draw(count: int, *key: int) -> list[list[float]]:
+    """The numbers of each line, from its place among the lines alone. (L, 4)"""
+    words = mix(*key, np.arange(count)[:, None], np.arange(4)[None, :])
+    numbers: list[list[float]] = ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).tolist()
+    return numbers
 
 
-def _example(lines: Sequence[Ids], target: int, length: int, special: SpecialIds, key: tuple[int, ...]) -> Ids:
-    draws = _uniforms(len(lines) + 1, *key, 1)
-    first_target = np.inf if draws[0] < _SINGLE_SHARE else (target - 3) // 2
-    first: list[Ids] = []
-    second: list[Ids] = []
-    size = 0
-    for ids, coin in zip(lines, draws[1:], strict=True):
-        # The line that crosses the middle goes to either side, as the coin falls.
-        fits = size + len(ids) < first_target or (not second and size < first_target and coin < 0.5)
-        if not first or (fits and not second):
-            first.append(ids)
-            size += len(ids)
-        else:
-            second.append(ids)
-    a = np.concatenate(first)[: length - 2]
-    b = np.concatenate(second)[: max(0, length - len(a) - 3)] if second else np.empty(0, dtype=np.int64)
-    row = np.full(length, special.pad, dtype=np.int64)
-    parts = [[special.cls], a, [special.sep], *([b, [special.sep]] if len(b) else [])]
-    filled = np.concatenate(parts)
-    row[: len(filled)] = filled
+def _target_length(first: _Line, length: int) -> int:
+    return _SHORTEST + int(first.size * (length - _SHORTEST + 1)) if first.short < _SHORT_SHARE else length
+
+
+def _example(lines: Sequence[_Line], length: int, special: SpecialIds) -> Ids:
+    wanted = np.inf if lines[0].single < _SINGLE_SHARE else (_target_length(lines[0], length) - 3) // 2
+    count = _count_first(lines, wanted)
+    first = np.concatenate([line.ids for line in lines[:count]])[: length - 2]
+    row = np.full(length, special.pad, dtype=first.dtype)
+    row[0] = special.cls
+    row[1 : len(first) + 1] = first
+    row[len(first) + 1] = special.sep
+    room = length - len(first) - 3
+    if count < len(lines) and room > 0:
+        second = np.concatenate([line.ids for line in lines[count:]])[:room]
+        row[len(first) + 2 : len(first) + 2 + len(second)] = second
+        row[len(first) + 2 + len(second)] = special.sep
     return row
 
 
-def _uniforms(count: int, *key: int) -> NDArray[np.float64]:
-    words = mix(*key, np.arange(count))
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+def _count_first(lines: Sequence[_Line], wanted: float) -> int:
+    """How many lines form the first segment: at least one; the line that crosses the middle goes as its coin falls."""
+    size = len(lines[0].ids)
+    for place, line in enumerate(lines[1:], start=1):
+        if size + len(line.ids) >= wanted and not (size < wanted and line.coin < 0.5):
+            return place
+        size += len(line.ids)
+    return len(lines)

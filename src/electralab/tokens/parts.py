@@ -27,7 +27,8 @@ from electralab.tokens.shards import Part, shard_bytes, shard_dtype, shard_name
 from electralab.tokens.tokenizer import Tokenizer
 
 BUILD = ".build"
-PART_CHARS = 32 << 20
+PART_SIZE = 32 << 20
+_DOCUMENT_SIZE = 128
 
 # Two calls in flight keep the cores busy while the ids of a third become arrays.
 _WORKERS = 2
@@ -56,15 +57,6 @@ class PartRecord:
 class PartProgress:
     documents: int
     tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class SplitRange:
-    """The smallest and the largest rank of the documents seen: what the bar must lie between for two full sides."""
-
-    lowest: int
-    highest: int
-    documents: int
 
 
 def split_ranks(documents: Sequence[Document], seed: int) -> NDArray[np.uint64]:
@@ -129,13 +121,13 @@ class PartWriter:
 
     def _encode(self, documents: list[Document]) -> _EncodedBatch:
         lines = self._encode_lines(documents)
-        unknown = self._tokenizer.special.unk
+        flat = np.concatenate([ids for document in lines for ids in document])
         return _EncodedBatch(
             lines=[[ids.astype(self._dtype) for ids in document] for document in lines],
             is_heldout=split_ranks(documents, self._seed) < self._bar,
             characters=sum(len(document.content) for document in documents),
-            tokens=sum(len(ids) for document in lines for ids in document),
-            unknown=sum(int(np.count_nonzero(ids == unknown)) for document in lines for ids in document),
+            tokens=len(flat),
+            unknown=int(np.count_nonzero(flat == self._tokenizer.special.unk)),
         )
 
     def _encode_lines(self, documents: list[Document]) -> list[list[NDArray[np.int64]]]:
@@ -190,12 +182,13 @@ def _fill(filling: _Filling, encoded: _EncodedBatch) -> None:
 
 
 def _cut_parts(batches: Iterable[list[Document]]) -> Iterator[Iterator[list[Document]]]:
+    """By characters, each document counting for a few more, so that a part of the shortest ones fits in memory too."""
     seen = 0
 
     def number(batch: list[Document]) -> int:
         nonlocal seen
-        current = seen // PART_CHARS
-        seen += sum(len(document.content) for document in batch)
+        current = seen // PART_SIZE
+        seen += sum(len(document.content) + _DOCUMENT_SIZE for document in batch)
         return current
 
     return (part for _, part in itertools.groupby(batches, number))

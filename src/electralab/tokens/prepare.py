@@ -8,11 +8,15 @@ its manifest is there.
 
 import shutil
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import Field
 
 from electralab.artifacts import (
@@ -188,7 +192,7 @@ class _Build:
         yield self._progress("finished", self._sources.bytes)
 
     def _progress(self, phase: str, done: int, note: str = "") -> PrepareProgress:
-        return PrepareProgress(phase, done, self._sources.bytes, self._documents, self._tokens, note)
+        return PrepareProgress(phase, min(done, self._sources.bytes), self._sources.bytes, self._documents, self._tokens, note)
 
     def _stream(self) -> DocumentStream:
         config = self._config
@@ -254,18 +258,36 @@ class _Build:
         return tokenizer
 
     def _learn_text(self) -> _Phase[Tokenizer]:
-        sample = DocumentSample(int(self._config.tokenizer.sample_mb * 2**20), self._config.seed)
+        sample, heldout = (
+            DocumentSample(int(self._config.tokenizer.sample_mb * 2**20), self._config.seed) for _ in range(2)
+        )
         bar = int(self._config.heldout_share * 2**64)
         stream = self._stream()
         for batch in stream:
-            ranks = split_ranks(batch, self._config.seed)
-            # Held-out text must be new to the tokenizer too; a corpus of a document or two has nothing else.
-            for document, rank in zip(batch, ranks, strict=True):
-                if rank >= bar:
-                    sample.offer(document)
+            is_heldout = split_ranks(batch, self._config.seed) < bar
+            for documents, wanted in ((sample, False), (heldout, True)):
+                documents.offer([batch[place] for place in np.flatnonzero(is_heldout == wanted)])
             yield self._progress("sampling", stream.meter.done)
-        yield self._progress("learning", self._sources.bytes)
-        return learn_tokenizer(sample.texts(), self._config.tokenizer)
+        # Held-out text must be new to the tokenizer too, unless a tiny corpus has nothing else.
+        texts = sample.texts() or heldout.texts()
+        return (yield from self._wait("learning", lambda: learn_tokenizer(texts, self._config.tokenizer)))
+
+    def _wait(self, phase: str, work: Callable[[], A]) -> _Phase[A]:
+        """Work that cannot be interrupted goes aside, so that a signal is still obeyed at once."""
+        future: Future[A] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001  handed to whoever waits
+                future.set_exception(error)
+
+        Thread(target=run, daemon=True).start()
+        while not future.done():
+            yield self._progress(phase, self._sources.bytes)
+            self._stop.check()
+            wait_for([future], timeout=0.2)
+        return future.result()
 
     def _learn_symbols(self) -> _Phase[Tokenizer]:
         counts: Counter[str] = Counter()
@@ -291,8 +313,7 @@ class _Build:
                 ranks = split_ranks(batch, self._config.seed)
                 lowest, highest = min(lowest, int(ranks.min())), max(highest, int(ranks.max()))
                 if not self._config.symbols:
-                    for document in batch:
-                        sample.offer(document)
+                    sample.offer(batch)
                 yield batch
 
         writer = PartWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, bar=bar)
@@ -367,11 +388,9 @@ def _remove_strays(out: Path, files: Tree) -> None:
 def _better_bar(outcome: _Outcome, bar: int) -> int:
     """Both sides get at least one document where there are two; only a small corpus can need this second pass."""
     heldout, documents = outcome.total("heldout_documents"), outcome.total("documents")
-    if bar == 0 or documents < 2:
-        return bar
-    if heldout == 0:
-        return outcome.lowest_rank + 1
-    return outcome.highest_rank if heldout == documents else bar
+    if heldout == documents:
+        return outcome.highest_rank
+    return outcome.lowest_rank + 1 if heldout == 0 and bar and documents > 1 else bar
 
 
 def _is_finished(out: Path, identity: Tree) -> bool:

@@ -138,12 +138,14 @@ class Tokenizer:
         bounds = [cut_text(text) for text in texts]
         pieces = [text[start:end] for text, spans in zip(texts, bounds, strict=True) for start, end in spans]
         encodings = iter(self._literal.encode_batch_fast(pieces, add_special_tokens=False))
-        many = []
+        flat: list[int] = []
+        ends = []
         for spans in bounds:
-            parts = [np.array(next(encodings).ids, dtype=np.int64) for _ in spans]
-            ids = parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
-            many.append(self._without_special(ids))
-        return many
+            for _ in spans:
+                flat += next(encodings).ids
+            ends.append(len(flat))
+        ids = self._without_special(np.array(flat, dtype=np.int64))
+        return np.split(ids, ends[:-1]) if ends else []
 
     def encode_symbols(self, symbols: Sequence[str | int]) -> NDArray[np.int64]:
         """One id per symbol, looked up as it is; an integer is its decimal digits."""

@@ -1,0 +1,80 @@
+"""What the user names becomes files in a fixed order, or one sentence that says what is wrong."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from electralab.corpus.sources import find_sources, hash_source, is_unchanged
+from electralab.errors import InputError, UsageError
+
+
+def write(path: Path, text: str = "some text\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_folder_gives_its_text_files_sorted_and_names_what_it_passes_over(tmp_path: Path) -> None:
+    for name in ("b.txt", "a/deep.jsonl", "a/table.csv.gz", "notes.md", ".hidden.txt"):
+        write(tmp_path / name)
+    sources = find_sources([str(tmp_path)])
+    assert [source.path.name for source in sources.files] == ["b.txt", "deep.jsonl", "table.csv.gz"]
+    assert [source.compression for source in sources.files] == ["", "", "gz"]
+    assert sources.passed_over == [str(tmp_path / "notes.md")]
+
+
+def test_a_named_file_of_unknown_kind_is_plain_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "wiki.valid.tokens")
+    assert [source.format for source in find_sources([str(path)]).files] == ["txt"]
+
+
+def test_a_glob_is_expanded_and_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    write(tmp_path / "x1.txt")
+    write(tmp_path / "x2.txt")
+    found = find_sources([str(tmp_path / "x*.txt"), str(tmp_path / "x1.txt")])
+    assert [source.path.name for source in found.files] == ["x1.txt", "x2.txt"]
+
+
+def test_a_link_that_leads_back_up_does_not_trap_the_search(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    assert len(find_sources([str(tmp_path)]).files) == 1
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "*.nothing"])
+def test_what_is_not_there_is_an_input_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="no such file or folder"):
+        find_sources([str(tmp_path / name)])
+
+
+def test_special_files_and_broken_links_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "self").symlink_to(tmp_path / "self")
+    for name, message in (("pipe", "regular file"), ("dangling", "link to nothing"), ("self", "cannot be read")):
+        with pytest.raises(InputError, match=message):
+            find_sources([str(tmp_path / name)])
+    with pytest.raises(InputError, match="regular file"):
+        find_sources(["/dev/zero"])
+
+
+def test_an_empty_file_and_a_folder_without_text_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "empty.txt", "")
+    with pytest.raises(InputError, match=r"empty\.txt: is empty"):
+        find_sources([str(tmp_path / "empty.txt")])
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(InputError, match="holds no"):
+        find_sources([str(tmp_path / "bare")])
+    with pytest.raises(UsageError, match="no input"):
+        find_sources([])
+
+
+def test_a_change_of_the_file_is_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt")
+    (source,) = find_sources([str(path)]).files
+    before = hash_source(source, lambda _: None)
+    assert is_unchanged(source)
+    write(path, "other text\n")
+    assert not is_unchanged(source)
+    assert hash_source(source, lambda _: None) != before
