@@ -156,8 +156,9 @@ def derive_encoders(
     try:
         return EncoderConfig(**common, **guessing), EncoderConfig(**common, **judged)
     except ValidationError as error:
-        message = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise UsageError(f"model, generator: {message}") from None
+        first = error.errors()[0]
+        where = ": ".join(["model, generator", *(str(name) for name in first["loc"])])
+        raise UsageError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 _OWN = ("hidden_size", "num_layers", "num_heads", "feedforward_size", "dropout", "attention_dropout")

@@ -32,7 +32,6 @@ def save_network(
     cls_id: int | None = None,
     sep_id: int | None = None,
 ) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / WEIGHTS, safetensors.torch.save(export_weights(network), metadata={"format": "pt"}))
     write_json(folder / CONFIG, export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id))
 
