@@ -82,7 +82,7 @@ def find_sources(inputs: Sequence[str], *, symbols: bool = False, spool: Path | 
     kept = [source for source in files if unique.get(source.path.resolve()) is source]
     if not kept and STANDARD_INPUT not in inputs:
         raise InputError(f"{inputs[0]}: holds no .txt, .jsonl, .csv, .tsv or .parquet file; name files with text")
-    return Sources(kept, passed_over)
+    return Sources(kept, [name for name in passed_over if Path(name).resolve() not in unique])
 
 
 def spool_standard_input(path: Path) -> None:

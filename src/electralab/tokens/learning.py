@@ -36,7 +36,7 @@ def learn_tokenizer(samples: Iterable[str], config: TokenizerConfig) -> Tokenize
     texts: Sequence[str] = [
         normalizer.normalize_str(text[start:end]) for text in samples for start, end in cut_text(text)
     ]
-    if not any(texts):
+    if not any(text.strip() for text in texts):
         raise InputError("no text to learn a vocabulary from; give text, or a tokenizer with --tokenizer")
     # Byte-level pieces spell any character.
     if config.kind != "bpe":

@@ -216,10 +216,10 @@ def cut_text(text: str, limit: int = PIECE_CHARS) -> list[tuple[int, int]]:
     bounds = []
     start = 0
     while len(text) - start > limit:
-        end = max(text.rfind(" ", start + 1, start + limit), text.rfind("\n", start + 1, start + limit))
-        while end > start + 1 and text[end - 1].isspace():
+        end = max(text.rfind(space, start + 1, start + limit + 1) for space in " \n")
+        while end > start and text[end - 1].isspace():
             end -= 1
-        end = end if end > start + 1 else start + limit
+        end = end if end > start else start + limit
         bounds.append((start, end))
         start = end
     bounds.append((start, len(text)))

@@ -1,0 +1,253 @@
+"""Text in, the same folder out: whatever was interrupted, and nothing of it damaged unnoticed."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from electralab.artifacts import describe_files
+from electralab.config import Layer, resolve
+from electralab.errors import (
+    DamagedArtifact,
+    FolderInUse,
+    IdentityMismatch,
+    InputError,
+    Stopped,
+    StorageError,
+    UsageError,
+)
+from electralab.stopping import StopSignal
+from electralab.tokens import parts
+from electralab.tokens.prepare import PrepareConfig, PrepareProgress, plan_prepare, prepare, read_report
+from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
+
+TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 16}, "heldout_share": 0.2}
+
+
+def config(**changes: Any) -> PrepareConfig:
+    return resolve(PrepareConfig, [Layer("defaults", TINY), Layer("test", changes)])
+
+
+def run(source: Path | str, out: Path, **changes: Any) -> list[PrepareProgress]:
+    return list(prepare([str(source)], out, config(**changes), StopSignal()))
+
+
+def write_corpus(path: Path, documents: int = 60) -> Path:
+    words = ["river", "stone", "cloud", "green", "walks", "under", "seven", "old"]
+    lines = [" ".join(words[(number * step + step) % 8] for step in range(1, 30)) for number in range(documents)]
+    path.write_text("\n\n".join(f"document {number}\n{line}" for number, line in enumerate(lines)) + "\n")
+    return path
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "corpus.txt")
+
+
+def read_back(data: PreparedData, rows: Rows) -> str:
+    return data.tokenizer.decode(rows.take(np.arange(len(rows))).ravel())
+
+
+def test_every_document_is_in_one_of_the_two_parts(tmp_path: Path, corpus: Path) -> None:
+    run(corpus, tmp_path / "data")
+    data = open_data(tmp_path / "data")
+    train, heldout = read_back(data, data.train), read_back(data, data.heldout)
+    sides = {number: (f"document {number} " in train, f"document {number} " in heldout) for number in range(60)}
+    assert all(sum(side) == 1 for side in sides.values())
+    counts = read_report(tmp_path / "data")["counts"]
+    assert counts["documents"] == 60
+    assert counts["heldout_documents"] == sum(heldout for _, heldout in sides.values()) > 0
+    assert data.train.take(np.array([0])).dtype == np.int64
+
+
+def test_progress_names_its_phases_and_never_passes_its_total(tmp_path: Path, corpus: Path) -> None:
+    progress = run(corpus, tmp_path / "data")
+    phases = list(dict.fromkeys(step.phase for step in progress))
+    assert phases == ["hashing", "sampling", "learning", "encoding", "finished"]
+    assert all(0 <= step.done_bytes <= step.total_bytes == corpus.stat().st_size for step in progress)
+    assert progress[-1].documents == 60
+
+
+def run_until(phase: str, times: int, source: Path, out: Path, **changes: Any) -> None:
+    """As `run`, but a signal arrives when the phase has reported so many times."""
+    stop = StopSignal()
+    for step in prepare([str(source)], out, config(**changes), stop):
+        times -= step.phase == phase
+        stop.number = 15 if times <= 0 else 0
+
+
+@pytest.mark.parametrize(("phase", "times"), [("hashing", 1), ("sampling", 2), ("encoding", 1), ("encoding", 9)])
+@pytest.mark.parametrize("kind", ["contiguous", "pairs"])
+def test_a_stopped_build_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, times: int, kind: str
+) -> None:
+    monkeypatch.setattr(parts, "PART_SIZE", 4000)
+    monkeypatch.setattr("electralab.corpus.filters.BATCH_CHARS", 1000)
+    corpus = write_corpus(tmp_path / "corpus.txt", 100)
+    changes = {"packing": {"kind": kind}}
+    run(corpus, tmp_path / "whole", **changes)
+    assert len(list((tmp_path / "whole/shards").glob("train-*"))) >= 4
+    with pytest.raises(Stopped):
+        run_until(phase, times, corpus, tmp_path / "broken", **changes)
+    assert not (tmp_path / "broken/manifest.json").exists()
+    run(corpus, tmp_path / "broken", **changes)
+    assert describe_files(tmp_path / "broken") == describe_files(tmp_path / "whole")
+    assert open_data(tmp_path / "broken").identity == open_data(tmp_path / "whole").identity
+
+
+def test_a_finished_part_is_not_encoded_again(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise Stopped(9)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("electralab.tokens.prepare._Build._finish", fail)
+        with pytest.raises(Stopped):
+            run(corpus, tmp_path / "data")
+    with monkeypatch.context() as patch:
+        patch.setattr("electralab.tokens.parts.PartWriter._encode", fail)
+        run(corpus, tmp_path / "data")
+    assert len(open_data(tmp_path / "data").train) > 0
+
+
+def test_the_same_command_again_does_nothing_and_other_settings_are_refused(tmp_path: Path, corpus: Path) -> None:
+    run(corpus, tmp_path / "data")
+    before = describe_files(tmp_path / "data")
+    assert run(corpus, tmp_path / "data")[-1].note == "the data is there already, nothing to do"
+    with pytest.raises(IdentityMismatch, match=r"packing\.sequence_length = 16, not 32"):
+        run(corpus, tmp_path / "data", packing={"sequence_length": 32})
+    with pytest.raises(IdentityMismatch, match="other sources"):
+        run(write_corpus(tmp_path / "other.txt", 50), tmp_path / "data")
+    assert describe_files(tmp_path / "data") == before
+
+
+def test_a_begun_build_with_other_settings_starts_over_and_says_so(tmp_path: Path, corpus: Path) -> None:
+    for step in prepare([str(corpus)], tmp_path / "data", config(), StopSignal()):
+        if step.phase == "encoding":
+            break
+    notes = [step.note for step in run(corpus, tmp_path / "data", seed=5)]
+    assert "sources or settings changed: the build starts over" in notes
+    run(corpus, tmp_path / "fresh", seed=5)
+    assert open_data(tmp_path / "data").identity == open_data(tmp_path / "fresh").identity
+
+
+def test_damage_is_found_named_and_mended_by_running_again(tmp_path: Path, corpus: Path) -> None:
+    run(corpus, tmp_path / "data")
+    identity = open_data(tmp_path / "data").identity
+    shard = tmp_path / "data/shards/train-00000.npy"
+    data = bytearray(shard.read_bytes())
+    data[-1] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(DamagedArtifact, match=r"train-00000\.npy: does not match its manifest"):
+        open_data(tmp_path / "data")
+    run(corpus, tmp_path / "data")
+    assert open_data(tmp_path / "data").identity == identity
+
+
+@pytest.mark.parametrize(("documents", "share"), [(2, 1e-9), (2, 0.999999), (3, 1e-9), (30, 1e-9)])
+def test_both_sides_get_a_document_where_there_are_two(tmp_path: Path, documents: int, share: float) -> None:
+    run(write_corpus(tmp_path / "c.txt", documents), tmp_path / "data", heldout_share=share)
+    data = open_data(tmp_path / "data")
+    assert len(data.train) > 0
+    assert len(data.heldout) > 0
+    assert data.manifest["counts"]["documents"] == documents
+
+
+@pytest.mark.parametrize("share", [0.0, 0.999999])
+def test_a_single_document_is_for_training(tmp_path: Path, share: float) -> None:
+    run(write_corpus(tmp_path / "c.txt", 1), tmp_path / "data", heldout_share=share)
+    data = open_data(tmp_path / "data")
+    assert (len(data.train) > 0, len(data.heldout)) == (True, 0)
+
+
+def test_dropped_documents_are_reported_by_reason(tmp_path: Path) -> None:
+    path = tmp_path / "c.txt"
+    path.write_bytes(b"one good document\n\none good document\n\nb\xffd\n\nxy\n\nanother good document")
+    run(path, tmp_path / "data", filters={"min_characters": 5})
+    assert read_report(tmp_path / "data")["dropped"] == {"duplicate": 1, "too_short": 1, "undecodable": 1}
+
+
+def test_text_with_nothing_left_is_refused_with_the_reasons(tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_bytes(b"\xff\xff\n\n\xfe")
+    with pytest.raises(InputError, match=r"2 undecodable|no text to learn"):
+        run(tmp_path / "c.txt", tmp_path / "data", tokenizer={"path": ""})
+
+
+def test_the_report_tells_fertility_and_the_longest_words(tmp_path: Path, corpus: Path) -> None:
+    run(corpus, tmp_path / "data")
+    report = read_report(tmp_path / "data")["tokenizer"]
+    assert 1.0 <= report["tokens_per_word"] < 2.0
+    assert report["unknown_share"] == 0.0
+    assert report["longest_words"][0]["word"] == "document"
+
+
+def test_a_given_tokenizer_is_used_as_it_is(tmp_path: Path, corpus: Path) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "stone"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    run(corpus, tmp_path / "data", tokenizer={"path": str(tmp_path / "vocab.txt")})
+    assert open_data(tmp_path / "data").tokenizer.vocab_size == 7
+
+
+def test_symbols_go_through_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps([f"user {number}", "log in", "log out", 7]) + "\n" for number in range(20)))
+    run(path, tmp_path / "data", symbols=True)
+    data = open_data(tmp_path / "data")
+    assert data.tokenizer.is_symbols
+    assert "log in log out 7" in read_back(data, data.train)
+
+
+def test_standard_input_is_kept_until_it_is_done(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(corpus, tmp_path / "from-file")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(corpus.read_bytes())))
+    run("-", tmp_path / "from-pipe")
+    assert open_data(tmp_path / "from-pipe").identity == open_data(tmp_path / "from-file").identity
+    assert not (tmp_path / "from-pipe/.build").exists()
+
+
+def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, corpus: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.doc").write_text("years of work")
+    with pytest.raises(UsageError, match="holds files that are not prepared data"):
+        run(corpus, tmp_path / "mine")
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path, corpus: Path) -> None:
+    building = prepare([str(corpus)], tmp_path / "data", config(), StopSignal())
+    next(building)
+    with pytest.raises(FolderInUse):
+        run(corpus, tmp_path / "data")
+    building.close()  # type: ignore[attr-defined]
+
+
+def test_a_path_that_cannot_be_written_is_one_sentence(corpus: Path) -> None:
+    with pytest.raises(StorageError, match="is a file, not a folder"):
+        run(corpus, corpus / "data")
+
+
+def test_a_plan_reads_sizes_and_writes_nothing(tmp_path: Path, corpus: Path) -> None:
+    plan = plan_prepare([str(corpus)], config(), cores=2)
+    assert plan.bytes == corpus.stat().st_size
+    assert plan.seconds > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]
+
+
+def test_large_vocabularies_take_four_bytes_a_token() -> None:
+    assert shard_dtype(65_536) is np.uint16
+    assert shard_dtype(65_537) is np.uint32
+
+
+def test_rows_of_several_shards_are_one_table() -> None:
+    shards = [np.arange(6, dtype=np.uint16).reshape(2, 3), np.arange(6, 15, dtype=np.uint16).reshape(3, 3)]
+    rows = Rows.over(shards, 3)
+    assert len(rows) == 5
+    assert rows.take(np.array([4, 0, 2])).tolist() == [[12, 13, 14], [0, 1, 2], [6, 7, 8]]
+
+
+def test_preparing_does_not_import_torch() -> None:
+    code = "import sys, electralab.tokens.prepare, electralab.tokens.shards; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
