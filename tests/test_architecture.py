@@ -48,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quickstart": FOUNDATION | OFFERED | {"display", "verbs"},
     "shell": FOUNDATION | {"display", "verbs", "quickstart"},
     "cli": FOUNDATION | {"verbs", "shell"},
+    "__main__": {"cli"},
     # The package offers the verbs as functions, imported when first asked for.
     "__init__": {"verbs", "quickstart"},
 }

@@ -127,7 +127,7 @@ def _tabulate(result: Result) -> str:
 
 def _read_texts(arguments: argparse.Namespace) -> Iterator[str]:
     if (arguments.text is None) == (arguments.file is None):
-        raise UsageError("electra detect: give one of TEXT, --file PATH, or - for standard input")
+        raise UsageError("detect: give one of TEXT, --file PATH, or - for standard input")
     if arguments.file is not None:
         text = _read_file(Path(arguments.file))
     elif arguments.text == "-":

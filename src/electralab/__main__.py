@@ -1,0 +1,7 @@
+"""`python -m electralab` is `electra`."""
+
+import sys
+
+from electralab.cli import main
+
+sys.exit(main())

@@ -1,0 +1,236 @@
+"""Scores on values checkable by eye, and what they mean in words."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from electralab.model.electra import Electra
+from electralab.objective.corruption import SamplingConfig
+from electralab.objective.masking import MaskedBatch
+from electralab.pretrain.heldout import (
+    HeldoutScores,
+    Verdicts,
+    diagnose,
+    join_verdicts,
+    judge_heldout,
+    measure_baselines,
+)
+from electralab.tokens.batches import Batch
+from electralab.tokens.shards import PreparedData, Rows
+
+VOCAB = 10
+CLS, SEP, MASK = 2, 3, 4
+NOTHING_PROHIBITED = torch.zeros(VOCAB)
+
+
+def verdicts(*pairs: tuple[float, bool]) -> Verdicts:
+    logits, truth = zip(*pairs, strict=True)
+    return Verdicts(np.array(logits, np.float32), np.array(truth, np.bool_))
+
+
+def test_scores_of_four_tokens() -> None:
+    found = verdicts((2.0, True), (-1.0, True), (1.0, False), (-3.0, False))
+    assert found.auc == 0.75  # of four pairs one is the wrong way round: -1 below 1
+    assert found.recall == 0.5
+    assert found.precision == 0.5
+    assert found.called_replaced == 0.5
+    assert found.replaced_share == 0.5
+
+
+def test_ties_count_half() -> None:
+    assert verdicts((0.0, True), (0.0, False)).auc == 0.5
+
+
+def test_a_tie_with_the_threshold_is_called_original() -> None:
+    assert verdicts((0.0, True), (1.0, False)).called_replaced == 0.5
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        verdicts((1.0, True), (2.0, True)),
+        verdicts((1.0, False), (2.0, False)),
+        verdicts((math.nan, True), (2.0, False)),
+        verdicts((math.inf, True), (2.0, False)),
+    ],
+)
+def test_auc_is_a_half_where_it_says_nothing(found: Verdicts) -> None:
+    assert found.auc == 0.5
+
+
+def test_nothing_called_and_nothing_replaced_is_no_division_by_zero() -> None:
+    found = verdicts((-1.0, False), (-2.0, False))
+    assert (found.recall, found.precision) == (0.0, 0.0)
+
+
+def test_parts_are_judged_as_one() -> None:
+    parts = [verdicts((2.0, True), (1.0, False)), verdicts((-1.0, True), (-3.0, False))]
+    assert join_verdicts(parts).auc == 0.75
+
+
+class CopyingGenerator(nn.Module):
+    """Says what it sees: right exactly where nothing was hidden."""
+
+    def forward(self, input_ids: Tensor, _s: Tensor, _p: Tensor | None, positions: Tensor) -> Tensor:
+        return nn.functional.one_hot(input_ids.flatten()[positions], VOCAB).float() * 100
+
+
+class GuessingGenerator(nn.Module):
+    """Always says 7."""
+
+    def forward(self, _ids: Tensor, _s: Tensor, _p: Tensor | None, positions: Tensor) -> Tensor:
+        return nn.functional.one_hot(torch.full_like(positions, 7), VOCAB).float() * 100
+
+
+class Judge(nn.Module):
+    """The same verdict for every token."""
+
+    def __init__(self, logit: float) -> None:
+        super().__init__()
+        self.logit = logit
+
+    def forward(self, input_ids: Tensor, _s: Tensor, _p: Tensor | None) -> Tensor:
+        assert not self.training
+        return torch.full(input_ids.shape, self.logit)
+
+
+class Pair(nn.Module):
+    def __init__(self, generator: nn.Module, discriminator: nn.Module) -> None:
+        super().__init__()
+        self.generator, self.discriminator = generator, discriminator
+
+
+def pair(generator: nn.Module, logit: float = -5.0) -> Electra:
+    return cast(Electra, Pair(generator, Judge(logit)))
+
+
+def masked_row(originals: list[int], hidden: list[int], kept: list[int]) -> MaskedBatch:
+    """[CLS] originals [SEP]; places in `hidden` show [MASK], those in `kept` are targets that stay visible."""
+    ids = torch.tensor([[CLS, *originals, SEP]])
+    is_pad = torch.zeros_like(ids, dtype=torch.bool)
+    batch = Batch(np.arange(1), ids, torch.zeros_like(ids), is_pad, ~is_pad, False)
+    positions = torch.tensor(sorted(hidden + kept))
+    shown = ids.clone()
+    shown[0, torch.tensor(hidden, dtype=torch.int64)] = MASK
+    return MaskedBatch(
+        batch=batch,
+        input_ids=shown,
+        positions=positions,
+        target_ids=ids.flatten()[positions],
+        is_hidden=torch.tensor([int(place) in hidden for place in positions]),
+        sampling_uniforms=torch.full((len(positions),), 0.5),
+    )
+
+
+def test_accuracy_counts_only_tokens_that_were_really_hidden() -> None:
+    """A generator that copies what it sees restores every kept token and no hidden one: it has learned nothing."""
+    row = masked_row([5, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[3, 4, 5])
+    assert (
+        judge_heldout(pair(CopyingGenerator()), [row], NOTHING_PROHIBITED, SamplingConfig()).generator_accuracy == 0.0
+    )
+    row = masked_row([7, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[4])
+    scores = judge_heldout(pair(GuessingGenerator()), [row], NOTHING_PROHIBITED, SamplingConfig())
+    assert scores.generator_accuracy == 0.5
+
+
+def test_losses_are_means_over_their_own_targets_whatever_the_batches() -> None:
+    model = pair(GuessingGenerator(), logit=0.0)
+    rows = [masked_row([7, 6, 7], hidden=[1], kept=[]), masked_row([5, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[])]
+    scores = judge_heldout(model, rows, NOTHING_PROHIBITED, SamplingConfig())
+    # One of three targets is a 7, the other two cost 100 nats each.
+    assert scores.generator_loss == pytest.approx(200 / 3)
+    assert scores.discriminator_loss == pytest.approx(math.log(2))
+    assert scores.replaced_share == pytest.approx(2 / (5 + 8))
+
+
+def test_judging_leaves_the_model_as_it_was() -> None:
+    model = pair(GuessingGenerator())
+    rows = [masked_row([7, 6, 7], hidden=[1], kept=[])]
+    for mode in (True, False):
+        model.train(mode)
+        judge_heldout(model, rows, NOTHING_PROHIBITED, SamplingConfig())
+        assert model.training == mode
+
+
+def test_a_collapsed_discriminator_is_reported_although_its_accuracy_is_93_percent() -> None:
+    """Everything is called original and 7 % are replaced: accuracy looks fine, recall and AUC do not."""
+    is_replaced = np.arange(100) < 7
+    found = Verdicts(np.full(100, -3.0, np.float32), is_replaced)
+    accuracy = ((found.logits > 0) == found.is_replaced).mean()
+    assert accuracy == pytest.approx(0.93)
+    assert (found.recall, found.auc, found.called_replaced) == (0.0, 0.5, 0.0)
+    scores = replace(HEALTHY, auc=found.auc, recall=found.recall, called_replaced=found.called_replaced)
+    assert diagnose(scores, progress=0.5) == [
+        "the discriminator calls every token original (AUC 0.50): it has not begun to learn; "
+        "train longer, try smaller batches (--batch.size) or a smaller generator (--generator.width-share)"
+    ]
+
+
+HEALTHY = HeldoutScores(
+    generator_loss=4.0,
+    generator_accuracy=0.3,
+    discriminator_loss=0.2,
+    auc=0.9,
+    precision=0.7,
+    recall=0.5,
+    called_replaced=0.07,
+    replaced_share=0.1,
+)
+
+
+def test_a_healthy_run_is_left_in_peace() -> None:
+    assert diagnose(HEALTHY, progress=1.0) == []
+
+
+def test_a_young_run_is_left_in_peace() -> None:
+    assert diagnose(replace(HEALTHY, auc=0.5, called_replaced=0.0), progress=0.1) == []
+
+
+def test_too_strong_a_generator_is_named() -> None:
+    (said,) = diagnose(replace(HEALTHY, generator_accuracy=0.75, auc=0.6), progress=0.5)
+    assert said.startswith(
+        "the generator is too strong (it restores 75% of the masked tokens, AUC 0.60): make it smaller"
+    )
+
+
+def test_suspecting_everything_is_named() -> None:
+    (said,) = diagnose(replace(HEALTHY, called_replaced=0.9), progress=0.1)
+    assert said.startswith("the discriminator calls 90% of the tokens replaced, 10% are: the learning rate is probably")
+
+
+@dataclass
+class Words:
+    """A vocabulary of ten of which five are ordinary."""
+
+    vocab_size: int = VOCAB
+
+    @property
+    def is_ordinary(self) -> Any:
+        return np.arange(VOCAB) >= 5
+
+
+def test_baselines_know_frequencies_and_nothing_else() -> None:
+    # 5 occurs 7 times and 6 twice; with one added to each of the five ordinary ids that is 8, 3, 1, 1, 1 of 14.
+    rows = np.array([[CLS, 5, 5, 5, 5, SEP], [CLS, 5, 5, 5, 6, SEP], [CLS, 6, SEP, 0, 0, 0]], dtype=np.uint16)
+    data = PreparedData(
+        path=cast(Any, None),
+        manifest={},
+        identity="",
+        tokenizer=cast(Any, Words()),
+        sequence_length=6,
+        packing="contiguous",
+        train=Rows.over([rows], 6),
+        heldout=Rows.over([rows], 6),
+    )
+    row = masked_row([5, 6, 7, 5], hidden=[1, 2, 3, 4], kept=[])
+    found = measure_baselines(data, [row], replaced_share=0.5)
+    assert found.generator_accuracy == 0.5
+    expected = -(2 * math.log(8 / 14) + math.log(3 / 14) + math.log(1 / 14)) / 4
+    assert found.generator_loss == pytest.approx(expected)
+    assert found.discriminator_loss == pytest.approx(math.log(2))
+    assert measure_baselines(data, [row], replaced_share=0.0).discriminator_loss == pytest.approx(0.0, abs=1e-6)

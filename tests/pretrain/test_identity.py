@@ -1,0 +1,79 @@
+"""A run is its data, settings, length and threads: the first difference is named, and what to do about it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
+from electralab.pretrain.identity import Budget, RunIdentity, read_identity, require_same, write_identity
+
+RUN = Path("runs/a")
+SETTINGS: dict[str, Any] = {"seed": 0, "masking": {"mask_share": 0.15, "appearance": "mask"}}
+IDENTITY = RunIdentity("d" * 64, "", SETTINGS, Budget("steps", 100.0), 100, 2)
+
+
+def refusal(asked: RunIdentity, *, extend: bool = False, allow_inexact: bool = False) -> str:
+    with pytest.raises(IdentityMismatch) as caught:
+        require_same(RUN, IDENTITY, asked, extend=extend, allow_inexact=allow_inexact)
+    return str(caught.value)
+
+
+def test_the_same_run_goes_on() -> None:
+    require_same(RUN, IDENTITY, replace(IDENTITY), extend=False, allow_inexact=False)
+
+
+def test_an_identity_survives_its_file(tmp_path: Path) -> None:
+    assert read_identity(tmp_path) is None
+    write_identity(tmp_path, IDENTITY)
+    assert read_identity(tmp_path) == IDENTITY
+
+
+def test_other_data_is_named() -> None:
+    assert refusal(replace(IDENTITY, data="e" * 64)) == (
+        "runs/a: was trained on other data (dddddddd…, now eeeeeeee…); give the same --data or choose another --out "
+        "for a new run"
+    )
+
+
+def test_another_setting_is_named_by_its_dotted_name() -> None:
+    settings = {**SETTINGS, "masking": {"mask_share": 0.25, "appearance": "mask"}}
+    assert refusal(replace(IDENTITY, settings=settings)) == (
+        "runs/a: masking.mask_share was 0.15, now 0.25; give the same settings or choose another --out for a new run"
+    )
+
+
+def test_a_setting_that_one_side_does_not_know_is_a_difference() -> None:
+    assert "loss.kind was None, now 'new'" in refusal(replace(IDENTITY, settings={**SETTINGS, "loss.kind": "new"}))
+
+
+def test_another_origin_is_never_taken_for_a_resume() -> None:
+    assert refusal(replace(IDENTITY, init_from="f" * 64)) == (
+        "runs/a: started from nothing, now asked to start from ffffffffffffffff; --init-from begins a new run: choose "
+        "another --out for a new run"
+    )
+
+
+def test_other_threads_are_refused_unless_inexactness_is_allowed() -> None:
+    asked = replace(IDENTITY, threads=4)
+    assert refusal(asked) == (
+        "runs/a: ran with --threads 2, now 4, which changes sums; give the same number, or --allow-inexact"
+    )
+    require_same(RUN, IDENTITY, asked, extend=False, allow_inexact=True)
+
+
+def test_another_budget_needs_extend_and_must_be_larger() -> None:
+    longer = replace(IDENTITY, budget=Budget("steps", 200.0), total_steps=200)
+    assert refusal(longer) == "runs/a: its budget was --steps 100, now --steps 200; give the same, or --extend it"
+    require_same(RUN, IDENTITY, longer, extend=True, allow_inexact=False)
+    shorter = replace(IDENTITY, budget=Budget("steps", 50.0), total_steps=50)
+    with pytest.raises(UsageError, match="--steps 50 is 50 steps, the run has 100; give more"):
+        require_same(RUN, IDENTITY, shorter, extend=True, allow_inexact=False)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"budget": 3}', '{"budget": {"kind": "steps", "amount": 1}}', "{"])
+def test_a_damaged_identity_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(DamagedArtifact, match=r"run\.json: not "):
+        read_identity(tmp_path)

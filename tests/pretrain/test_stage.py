@@ -1,0 +1,137 @@
+"""The stage as a generator: what it yields, and a stop inside an evaluation, which loses nothing."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from electralab import verbs
+from electralab.config import parse_overrides
+from electralab.display import Display
+from electralab.errors import InputError, Stopped, UsageError
+from electralab.pretrain import stage
+from electralab.pretrain.heldout import HeldoutScores, judge_heldout
+from electralab.pretrain.identity import Budget
+from electralab.pretrain.settings import resolve_pretrain
+from electralab.pretrain.stage import PretrainRequest, RunFinished, RunStarted, Saved, StepLogged, Warned, pretrain
+from electralab.stopping import StopSignal
+
+SMALL = parse_overrides(
+    [
+        *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
+        *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4"),
+        *("--evaluation.rows", "4", "--evaluation.times", "2"),
+    ]
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch_as_it_was() -> Any:
+    """A stage fixes threads and kernels for the whole process."""
+    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(mode)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stage")
+    texts = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "cow") for b in ("sun", "sea", "sky")]
+    (folder / "text.txt").write_text("\n\n".join(texts))
+    settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
+    verbs.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
+    return folder / "data"
+
+
+def request(data: Path, run: Path, *, steps: int = 4, **changes: Any) -> PretrainRequest:
+    fields: dict[str, Any] = {
+        "data_dir": data,
+        "run_dir": run,
+        "config": resolve_pretrain([SMALL]),
+        "budget": Budget("steps", float(steps)),
+        "init_from": None,
+        "threads": 1,
+        "save_every": 2,
+        "log_every": 1,
+        "keep": 2,
+        "extend": False,
+        "allow_inexact": False,
+    }
+    return PretrainRequest(**(fields | changes))
+
+
+def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
+    events = list(pretrain(request(data, tmp_path / "run"), StopSignal()))
+    kinds = [type(event) for event in events]
+    assert kinds == [RunStarted, StepLogged, StepLogged, Saved, StepLogged, StepLogged, Saved, RunFinished]
+    logged = [event.record for event in events if isinstance(event, StepLogged)]
+    assert [record["step"] for record in logged] == [1, 2, 3, 4]
+    assert ["heldout_auc" in record for record in logged] == [False, True, False, True]
+
+
+def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list(pretrain(request(data, tmp_path / "whole"), StopSignal()))
+    stop = StopSignal()
+
+    def judge(*arguments: Any) -> HeldoutScores:
+        stop.number = signal.SIGTERM  # arrives as judging begins; the next layer of the network notices
+        return judge_heldout(*arguments)
+
+    monkeypatch.setattr(stage, "judge_heldout", judge)
+    with pytest.raises(Stopped) as caught:
+        list(pretrain(request(data, tmp_path / "stopped", save_every=0), stop))
+    assert caught.value.status == 143
+    monkeypatch.undo()
+    stored = json.loads((tmp_path / "stopped/checkpoints/step-2/state.json").read_text())
+    assert stored["pending"]["step"] == 2
+    assert [line["step"] for line in read_lines(tmp_path / "stopped")] == [1]
+
+    events = list(pretrain(request(data, tmp_path / "stopped"), StopSignal()))
+    assert [event.record["step"] for event in events if isinstance(event, StepLogged)] == [2, 3, 4]
+    whole, stopped = (tmp_path / name / "checkpoints/step-4" for name in ("whole", "stopped"))
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        assert (whole / name).read_bytes() == (stopped / name).read_bytes()
+    timing = {"seconds", "tokens_per_second"}
+    first, second = (
+        [{key: value for key, value in line.items() if key not in timing} for line in read_lines(tmp_path / run)]
+        for run in ("whole", "stopped")
+    )
+    assert first == second
+
+
+def read_lines(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_probe_can_be_stopped_and_leaves_no_run(data: Path, tmp_path: Path) -> None:
+    stop = StopSignal()
+    stop.number = signal.SIGINT
+    with pytest.raises(Stopped):
+        list(pretrain(request(data, tmp_path / "run", budget=Budget("minutes", 5.0)), stop))
+    assert not (tmp_path / "run/run.json").exists()
+
+
+def test_data_without_heldout_rows_is_trained_on_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text("the cat sees the dog and the dog sees the cat " * 9)
+    settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
+    verbs.prepare([tmp_path / "one.txt"], tmp_path / "one", settings=settings, display=Display(quiet=True))
+    events = list(pretrain(request(tmp_path / "one", tmp_path / "run", steps=2), StopSignal()))
+    warned = [event.text for event in events if isinstance(event, Warned)]
+    assert warned == [f"{tmp_path / 'one'}: has no held-out rows, so scores are of rows that training sees"]
+    assert isinstance(events[-1], RunFinished)
+
+
+def test_what_cannot_be_built_is_refused_before_anything_is_written(data: Path, tmp_path: Path) -> None:
+    sharing = parse_overrides(["--model.sharing", "everything"])
+    wrong = request(data, tmp_path / "run", config=resolve_pretrain([SMALL, sharing]))
+    with pytest.raises(UsageError, match="'everything' needs a generator of the discriminator's size"):
+        list(pretrain(wrong, StopSignal()))
+    with pytest.raises(InputError, match="holds no model to start from"):
+        list(pretrain(request(data, tmp_path / "run", init_from=tmp_path), StopSignal()))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]

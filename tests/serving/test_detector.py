@@ -1,0 +1,131 @@
+"""Windows cover a text once, agree with the whole where it fits, and spans are slices of the text."""
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from electralab.errors import InputError
+from electralab.model.electra import Discriminator
+from electralab.model.encoder import EncoderConfig
+from electralab.model.weights import initialise
+from electralab.serving.detector import DetectConfig, Detector, Window, cut_windows
+from electralab.tokens.learning import learn_symbols, learn_tokenizer
+from electralab.tokens.tokenizer import TokenizerConfig
+
+TEXT = "the cat sat on the mat and the dog sat on the log. Ünïcode \U0001f600 too!"
+
+
+@given(st.integers(0, 300), st.integers(1, 64), st.floats(0, 0.99))
+def test_windows_judge_each_token_once_and_fit_the_model(count: int, size: int, overlap: float) -> None:
+    windows = cut_windows(count, size, overlap)
+    judged = [place for window in windows for place in range(window.keep_from, window.keep_to)]
+    assert judged == list(range(count))
+    for window in windows:
+        assert 0 <= window.start <= window.keep_from <= window.keep_to <= window.end <= count
+        assert window.end - window.start <= size
+
+
+@given(st.integers(65, 300), st.floats(0, 0.9))
+def test_a_token_inside_is_judged_with_context_on_both_sides(count: int, overlap: float) -> None:
+    """Each border lies in the middle of what two windows share."""
+    windows = cut_windows(count, 64, overlap)
+    for left, right in pairwise(windows):
+        before, after = right.keep_from - right.start, left.end - left.keep_to
+        assert abs(before - after) <= 1
+
+
+def test_a_text_that_fits_is_one_window() -> None:
+    assert cut_windows(5, 8, 0.5) == [Window(0, 5, 0, 5)]
+    assert cut_windows(0, 8, 0.5) == []
+
+
+def test_the_last_window_is_full() -> None:
+    assert cut_windows(10, 4, 0.5) == [Window(0, 4, 0, 3), Window(2, 6, 3, 5), Window(4, 8, 5, 7), Window(6, 10, 7, 10)]
+
+
+class Suspicious(Discriminator):
+    """Judges a token by its id alone, so that windows cannot change its mind; special tokens it never suspects."""
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: object = None) -> Tensor:
+        assert input_ids.shape[1] <= self.config.sequence_length
+        assert trace is None
+        assert segment_ids.shape == input_ids.shape
+        assert is_pad is None or is_pad.any()
+        return torch.where(input_ids < 5, -torch.inf, input_ids / 10.0)
+
+
+def make_config(vocab_size: int, sequence_length: int) -> EncoderConfig:
+    return EncoderConfig(
+        backbone="electra",
+        vocab_size=vocab_size,
+        sequence_length=sequence_length,
+        embedding_size=4,
+        hidden_size=4,
+        num_layers=1,
+        num_heads=1,
+        feedforward_size=4,
+        norm_eps=1e-12,
+        dropout=0.0,
+        attention_dropout=0.0,
+    )
+
+
+def make_detector(sequence_length: int = 16, **settings: float) -> Detector:
+    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    model = Suspicious(make_config(tokenizer.vocab_size, sequence_length))
+    return Detector(model, tokenizer, DetectConfig.model_validate(settings))
+
+
+def test_spans_are_exact_slices_of_the_text() -> None:
+    found = make_detector().detect(TEXT)
+    assert "".join(token.text for token in found.tokens) == "".join(TEXT.split())
+    for token in found.tokens:
+        assert token.text == TEXT[token.start : token.end]
+        assert token.p_original == 1 - token.p_replaced
+    starts = [token.start for token in found.tokens]
+    assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 16])
+def test_windows_of_a_long_text_agree_with_one_window(batch_size: int) -> None:
+    text = " ".join([TEXT] * 4)
+    whole = make_detector(sequence_length=512).detect(text)
+    cut = make_detector(sequence_length=12, batch_size=batch_size).detect(text)
+    assert len(whole.tokens) > 60
+    assert cut == whole
+
+
+def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> None:
+    """Windows of different lengths are padded; the padding must not be seen."""
+    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    model = Discriminator(make_config(tokenizer.vocab_size, 16))
+    initialise(model, seed=0)
+    detector = Detector(model, tokenizer, DetectConfig())
+    ids = tokenizer.encode(TEXT).ids
+    together = detector._judge_windows([ids[:14], ids[3:8], ids[5:6]])
+    alone = [detector._judge_windows([part])[0] for part in (ids[:14], ids[3:8], ids[5:6])]
+    for one, other in zip(together, alone, strict=True):
+        assert np.allclose(one, other, atol=1e-9)
+    assert np.ptp(together[0]) > 1e-7
+
+
+def test_an_empty_text_has_no_tokens() -> None:
+    assert make_detector().detect("").tokens == ()
+    assert make_detector().detect(" \n ").tokens == ()
+
+
+def test_symbols_are_judged_one_by_one() -> None:
+    tokenizer = learn_symbols(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
+    detector = Detector(Suspicious(make_config(tokenizer.vocab_size, 16)), tokenizer, DetectConfig())
+    found = detector.detect_symbols(["open", 7, "never seen", "read"])
+    assert found.text == "open 7 never seen read"
+    assert [token.text for token in found.tokens] == ["open", "7", "never seen", "read"]
+    assert all(found.text[token.start : token.end] == token.text for token in found.tokens)
+    with pytest.raises(InputError, match="trained on symbols"):
+        detector.detect("open read")

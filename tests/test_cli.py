@@ -1,0 +1,152 @@
+"""The words of the shell: quick help, the nearest known word, one sentence per error, JSON alone where asked for."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from electralab.cli import build_parser, main, split_overrides
+
+VERBS = sorted(build_parser()[1])
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Exit status and standard error; standard output must stay empty."""
+    status = main(list(words))
+    out, err = capsys.readouterr()
+    assert out == ""
+    return status, err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["pretrain", "--help"], ["--version"], ["completion", "bash"]])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "electralab", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = {line.rpartition("|")[2].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "electralab" in loaded
+    assert not loaded & {"torch", "numpy", "pydantic", "rich", "tokenizers", "safetensors"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_an_example_in_its_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([verb, "--help"])
+    assert caught.value.code == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    example = out.rpartition("example:\n")[2]
+    assert f"electra {verb} " in example
+    assert "--json" in out
+    assert "--dry-run" in out
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "completion"])
+def test_the_example_of_a_verb_is_one_that_it_accepts(verb: str) -> None:
+    parser, verbs = build_parser()
+    epilog = verbs[verb].epilog
+    assert epilog is not None
+    words = shlex.split(epilog.removeprefix("example:"))
+    assert words[0] == "electra"
+    plain, _ = split_overrides(words[1:])
+    assert parser.parse_args(plain).verb == verb
+
+
+def test_the_contracts_verbs_are_there() -> None:
+    assert {"quickstart", "prepare", "pretrain", "detect", "show", "import"} <= set(VERBS)
+
+
+WRONG_WORDS = {
+    "pretrian": "no verb named 'pretrian'; did you mean 'pretrain'?",
+    "fly": "no verb named 'fly'; see 'electra --help'",
+    "": "no verb given; see 'electra --help'",
+    "pretrain --data d --out r --stesp 5": "pretrain: no flag named '--stesp'; did you mean '--steps'?",
+    "pretrain --data d --ot r": "pretrain: no flag named '--ot'; did you mean '--out'?",
+    "prepare x --out d --vocabsize=9": "prepare: no flag named '--vocabsize'; did you mean '--vocab-size'?",
+    "prepare x --out d --qqq": "prepare: no flag named '--qqq'; see 'electra prepare --help'",
+    "pretrain --data d": "pretrain: the following arguments are required: --out; see 'electra pretrain --help'",
+    "show a b": "show: unexpected argument 'b'; see 'electra show --help'",
+    "show a --masking.share 2": "show: no flag named '--masking.share'; see 'electra show --help'",
+    "pretrain --data d --out r --steps 0": (
+        "pretrain: argument --steps: must be a whole number of at least 1, got '0'; see 'electra pretrain --help'"
+    ),
+    "pretrain --data d --out r --minutes soon": (
+        "pretrain: argument --minutes: must be a number above 0, got 'soon'; see 'electra pretrain --help'"
+    ),
+    "pretrain --data d --out r --masking.mask-shares 0.2": (
+        "command line: masking: no setting named 'mask_shares'; did you mean 'mask_share'?"
+    ),
+    "pretrain --data d --out r --config tinny": "--config: no preset or file named 'tinny'; did you mean 'tiny'?",
+    "prepare x --out d --tokenizer.vocab-sise 9": (
+        "command line: tokenizer: no setting named 'vocab_sise'; did you mean 'vocab_size'?"
+    ),
+    "detect m": "detect: give one of TEXT, --file PATH, or - for standard input",
+}
+
+
+@pytest.mark.parametrize("line", WRONG_WORDS)
+def test_wrong_words_are_answered_with_the_nearest_right_one(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, *line.split()) == (2, f"electra: {WRONG_WORDS[line]}\n")
+
+
+def test_a_failure_has_status_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, err = said(capsys, "show", str(tmp_path / "nowhere"))
+    assert status == 1
+    assert err.startswith(f"electra: {tmp_path / 'nowhere'}: no such file or folder; give ")
+
+
+def test_json_is_one_object_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("one two three four five\n\nsix seven eight nine ten\n")
+    words = ["prepare", str(tmp_path / "text.txt"), "--out", str(tmp_path / "data"), "--vocab-size", "64", "--json"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["counts"]["documents"] == 2
+    assert out.count("\n") == 1
+    assert "finished" in err
+
+
+def test_dry_run_of_prepare_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("one two three four five\n")
+    words = ["prepare", str(tmp_path / "text.txt"), "--out", str(tmp_path / "data"), "--dry-run", "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["sources"] == [str(tmp_path / "text.txt")]
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_prints_a_script_that_knows_the_verbs(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert "pretrain" in script
+    assert "--save-every" in script or shell == "tcsh"  # whose scripts know no flags of subcommands
+
+
+def test_completion_for_bash_is_accepted_by_bash() -> None:
+    script = subprocess.run([sys.executable, "-m", "electralab", "completion", "bash"], capture_output=True, check=True)
+    subprocess.run(["bash", "-n"], input=script.stdout, check=True)
+
+
+def test_dotted_settings_are_told_from_flags_and_inputs() -> None:
+    words = ["pretrain", "--data", "d.x", "--model.num-layers", "2", "--out=r.1", "--a.b=c", "--", "--not.this", "1"]
+    plain, dotted = split_overrides(words)
+    assert plain == ["pretrain", "--data", "d.x", "--out=r.1", "--", "--not.this", "1"]
+    assert dotted == ["--model.num-layers", "2", "--a.b=c"]
+
+
+def test_flags_and_settings_with_any_characters_arrive_as_they_are(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"\U0001f600": "one two three"}\n', encoding="utf-8")
+    words = ["prepare", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "d"), "--field", "\U0001f600", "--json"]
+    assert main([*words, "--vocab-size", "64"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["documents"] == 1
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    """`electra … | head -0`: the pipe is closed before anything is written."""
+    script = f"{sys.executable} -m electralab completion bash | head -c 0; echo ${{PIPESTATUS[0]}} >&2"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr == "0\n"
