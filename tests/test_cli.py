@@ -136,6 +136,28 @@ def test_dotted_settings_are_told_from_flags_and_inputs() -> None:
     assert dotted == ["--model.num-layers", "2", "--a.b=c"]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "detect run word --json --file f",
+        "detect run --json word --file f",
+        "detect --file f run --json word",
+        "detect --json --file=f run -- word",
+    ],
+)
+def test_words_may_come_in_any_order(line: str) -> None:
+    parser, verbs = build_parser()
+    found = parser.parse_args(["detect", *verbs["detect"].gather(line.split()[1:])])
+    assert (found.model, found.text, found.file, found.json) == ("run", "word", "f", True)
+
+
+def test_inputs_may_stand_around_flags() -> None:
+    words = ["a", "--out", "d", "b", "--no-lowercase", "-", "--seed", "-1"]
+    parser, verbs = build_parser()
+    found = parser.parse_args(["prepare", *verbs["prepare"].gather(words)])
+    assert (found.inputs, found.out, found.lowercase, found.seed) == (["a", "b", "-"], "d", False, -1)
+
+
 def test_flags_and_settings_with_any_characters_arrive_as_they_are(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

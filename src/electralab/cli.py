@@ -44,6 +44,22 @@ class _Parser(argparse.ArgumentParser):
         flags = [word for word in words[:until] if word.startswith("--")]
         self.refuse_unknown([flag for flag in flags if flag.partition("=")[0] not in self._flags])
 
+    def gather(self, words: Words) -> Words:
+        """Flags first, then the rest: argparse would take a verb's other words from one place only."""
+        takes_value = {flag: action.nargs != 0 for action in self._actions for flag in action.option_strings}
+        flags: Words = []
+        others: Words = []
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                return [*flags, "--", *others, *rest]
+            is_flag = word.startswith("-") and word != "-"
+            (flags if is_flag else others).append(word)
+            if takes_value.get(word) and rest:
+                flags.append(rest.pop(0))
+        return [*flags, *others]
+
 
 def _hint(word: str, known: Sequence[str], program: str) -> str:
     close = difflib.get_close_matches(word, known, n=1)
@@ -251,6 +267,7 @@ def _run(words: Sequence[str]) -> int:
     verb = plain[0] if plain else ""
     if verb in verbs:
         verbs[verb].check_flags(plain[1:])
+        plain = [verb, *verbs[verb].gather(plain[1:])]
     elif not verb.startswith("-"):
         what = f"no verb named '{verb}'" if verb else "no verb given"
         raise UsageError(f"{what}; {_hint(verb, list(verbs), parser.prog)}")

@@ -192,7 +192,9 @@ class _Build:
         yield self._progress("finished", self._sources.bytes)
 
     def _progress(self, phase: str, done: int, note: str = "") -> PrepareProgress:
-        return PrepareProgress(phase, min(done, self._sources.bytes), self._sources.bytes, self._documents, self._tokens, note)
+        return PrepareProgress(
+            phase, min(done, self._sources.bytes), self._sources.bytes, self._documents, self._tokens, note
+        )
 
     def _stream(self) -> DocumentStream:
         config = self._config
@@ -270,6 +272,8 @@ class _Build:
             yield self._progress("sampling", stream.meter.done)
         # Held-out text must be new to the tokenizer too, unless a tiny corpus has nothing else.
         texts = sample.texts() or heldout.texts()
+        if not texts:
+            raise _nothing_left(stream)
         return (yield from self._wait("learning", lambda: learn_tokenizer(texts, self._config.tokenizer)))
 
     def _wait(self, phase: str, work: Callable[[], A]) -> _Phase[A]:
@@ -321,8 +325,7 @@ class _Build:
             self._documents, self._tokens = progress.documents, progress.tokens
             yield self._progress("encoding", stream.meter.done)
         if not self._documents:
-            dropped = ", ".join(f"{count} {reason}" for reason, count in stream.dropped.items()) or "none found"
-            raise InputError(f"no document left to prepare ({dropped}); give other text or loosen the filters")
+            raise _nothing_left(stream)
         return _Outcome(writer.records, stream.dropped, stream.passed_over, lowest, highest, sample.texts())
 
     def _finish(self, identity: Tree, tokenizer: Tokenizer, outcome: _Outcome) -> None:
@@ -365,6 +368,11 @@ class _Build:
         }
         write_json(self._out / MANIFEST, manifest)
         shutil.rmtree(self._out / BUILD)
+
+
+def _nothing_left(stream: DocumentStream) -> InputError:
+    dropped = ", ".join(f"{count} {reason}" for reason, count in stream.dropped.items()) or "none found"
+    return InputError(f"no document left to prepare ({dropped}); give other text or loosen the filters")
 
 
 _COUNTS = (
