@@ -167,6 +167,18 @@ def test_flags_and_settings_with_any_characters_arrive_as_they_are(
     assert json.loads(capsys.readouterr().out)["counts"]["documents"] == 1
 
 
+def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "auc": 0.5, "note": "über"}\n')
+    environment = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"}
+
+    def show(*words: str) -> str:
+        command = [sys.executable, "-m", "electralab", "show", str(tmp_path / "metrics.jsonl"), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+    assert "auc" in show()
+    assert json.loads(show("--json"))["records"][0]["note"] == "über"
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     """`electra … | head -0`: the pipe is closed before anything is written."""
     script = f"{sys.executable} -m electralab completion bash | head -c 0; echo ${{PIPESTATUS[0]}} >&2"

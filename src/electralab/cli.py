@@ -5,6 +5,7 @@ Only the standard library is imported until a verb runs: `electra --help` must b
 
 import argparse
 import difflib
+import io
 import json
 import signal
 import sys
@@ -282,7 +283,8 @@ def _run(words: Sequence[str]) -> int:
 
     result = shell.run_verb(arguments, dotted)
     if arguments.json:
-        sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+        is_utf8 = sys.stdout.encoding.lower().startswith("utf")
+        sys.stdout.write(json.dumps(result, ensure_ascii=not is_utf8) + "\n")
     return 0
 
 
@@ -309,6 +311,9 @@ def main(words: Sequence[str] | None = None) -> int:
     if words is None:
         # Before a stage listens itself, while libraries load, a signal still ends in our exit status.
         signal.signal(signal.SIGTERM, _raise_stopped)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A terminal that knows only ASCII gets a stand-in for what it cannot show, not an error.
+            sys.stdout.reconfigure(errors="replace")
     try:
         status = _run(sys.argv[1:] if words is None else words)
         sys.stdout.flush()
