@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from electralab.corpus.documents import DocumentSample, DocumentStream
+from electralab.corpus.documents import _ENTRY_BYTES, DocumentSample, DocumentStream
 from electralab.corpus.filters import Document, DocumentFilter, FilterConfig
 from electralab.corpus.readers import ReadingConfig
 from electralab.corpus.sources import find_sources
@@ -50,7 +50,7 @@ def test_a_signal_stops_the_pass(tmp_path: Path) -> None:
 
 def test_a_sample_is_bounded_and_does_not_depend_on_the_order() -> None:
     every = documents(500)
-    size = len(str(every[0].content))
+    size = len(str(every[0].content)) + _ENTRY_BYTES
     one, other = DocumentSample(100 * size, seed=0), DocumentSample(100 * size, seed=0)
     one.offer(every)
     for document in reversed(every):

@@ -53,13 +53,13 @@ def test_a_build_killed_at_random_moments_ends_in_the_same_bytes(tmp_path: Path)
     for _ in range(KILLS):
         process = start(source, tmp_path / "broken")
         try:
-            process.wait(rng.uniform(0.1, 1.1) * duration)
+            process.wait(rng.uniform(0.2, 0.9) * duration)
         except subprocess.TimeoutExpired:
             process.kill()
             kills += process.wait() == -9
         if (tmp_path / "broken/manifest.json").is_file():
             break
-    assert kills > 0
+    assert kills >= 3
     assert start(source, tmp_path / "broken").wait() == 0
     assert describe_files(tmp_path / "broken") == describe_files(tmp_path / "whole")
     assert open_data(tmp_path / "broken").identity == open_data(tmp_path / "whole").identity

@@ -15,6 +15,9 @@ from electralab.corpus.streams import Meter
 from electralab.randomness import mix
 from electralab.stopping import StopSignal
 
+# What a held document costs beside its text: without it a sample of single words would fill the memory.
+_ENTRY_BYTES = 200
+
 
 class DocumentStream:
     """One pass over the sources; `meter` says how far it is, `dropped` and `passed_over` what was left out."""
@@ -78,7 +81,7 @@ class DocumentSample:
     def _hold(self, rank: int, text: str) -> None:
         if rank >= self._bar:
             return
-        size = len(text.encode())
+        size = len(text.encode()) + _ENTRY_BYTES
         heapq.heappush(self._held, (-rank, text, size))
         self._bytes += size
         while self._bytes > self._limit and len(self._held) > 1:

@@ -25,9 +25,7 @@ from electralab.artifacts import (
     lock_folder,
     read_json,
     sha256_file,
-    sha256_json,
     storage_errors,
-    verify_folder,
     write_json,
 )
 from electralab.config import Settings, Tree
@@ -44,8 +42,9 @@ from electralab.corpus.sources import (
     is_unchanged,
     spool_standard_input,
 )
-from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
+from electralab.errors import InputError, UsageError
 from electralab.stopping import StopSignal
+from electralab.tokens.identity import is_finished, make_identity
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.packing import PackingConfig
 from electralab.tokens.parts import BUILD, PartRecord, PartWriter, split_ranks
@@ -178,8 +177,8 @@ class _Build:
 
     def run(self) -> _Phase[None]:
         yield from self._hash()
-        identity = self._identity()
-        if _is_finished(self._out, identity):
+        identity = make_identity(self._config.model_dump(mode="json"), self._sources.files, self._hashes, self._given())
+        if is_finished(self._out, identity):
             yield self._progress("finished", self._sources.bytes, "the data is there already, nothing to do")
             return
         yield from self._begin(identity)
@@ -214,17 +213,9 @@ class _Build:
             self._hashes.append(hash_source(source, self._stop.check))
             done += source.bytes
 
-    def _identity(self) -> Tree:
-        """What the data is made of and how; the paths of the sources are not part of it."""
-        given = self._config.tokenizer.path
-        sources = [
-            {"sha256": digest, "format": source.format, "compression": source.compression}
-            for source, digest in zip(self._sources.files, self._hashes, strict=True)
-        ]
-        settings = self._config.model_dump(mode="json")
-        settings["tokenizer"]["path"] = ""
-        tokenizer = sha256_json(Tokenizer.load(Path(given), self._config.tokenizer).to_json()) if given else "learned"
-        return {"format": FORMAT, "settings": settings, "tokenizer": tokenizer, "sources": sources}
+    def _given(self) -> Tokenizer | None:
+        config = self._config.tokenizer
+        return Tokenizer.load(Path(config.path), config) if config.path else None
 
     def _begin(self, identity: Tree) -> _Phase[None]:
         """Go on with what lies there if it was begun from the same sources with the same settings; else start over."""
@@ -246,15 +237,12 @@ class _Build:
         done = self._out / BUILD / "tokenizer.json"
         if done.is_file() and read_json(done) == describe_files(folder):
             return Tokenizer.load(folder)
-        config = self._config.tokenizer
-        if config.path:
-            tokenizer = Tokenizer.load(Path(config.path), config)
-        elif self._config.symbols:
-            tokenizer = yield from self._learn_symbols()
-        else:
-            tokenizer = yield from self._learn_text()
+        tokenizer = self._given()
+        if tokenizer is None:
+            tokenizer = yield from (self._learn_symbols() if self._config.symbols else self._learn_text())
         if tokenizer.is_symbols != self._config.symbols:
-            raise UsageError(f"{config.path}: is a tokenizer for {'symbols' if tokenizer.is_symbols else 'text'}")
+            kind = "symbols" if tokenizer.is_symbols else "text"
+            raise UsageError(f"{self._config.tokenizer.path}: is a tokenizer for {kind}; give another, or none")
         tokenizer.save(folder, max_length=self._config.packing.sequence_length)
         write_json(done, describe_files(folder))
         return tokenizer
@@ -399,30 +387,3 @@ def _better_bar(outcome: _Outcome, bar: int) -> int:
     if heldout == documents:
         return outcome.highest_rank
     return outcome.lowest_rank + 1 if heldout == 0 and bar and documents > 1 else bar
-
-
-def _is_finished(out: Path, identity: Tree) -> bool:
-    """Whether the data is there; made from something else it is refused, damaged it is built again."""
-    if not (out / MANIFEST).is_file():
-        return False
-    try:
-        made_from = verify_folder(out, "").get("made_from", {})
-    except DamagedArtifact:
-        return False
-    if made_from != identity:
-        raise IdentityMismatch(f"{out}: was prepared with {_difference(made_from, identity)}; choose another --out")
-    return True
-
-
-def _difference(before: Any, now: Any, name: str = "") -> str:
-    """The first setting that differs, by its dotted name, with both values."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in sorted(before.keys() | now.keys()):
-            if before.get(key) != now.get(key):
-                inner = key if name in ("", "settings") else f"{name}.{key}"
-                return _difference(before.get(key), now.get(key), inner)
-    if name == "sources":
-        return "other sources"
-    if name == "tokenizer":
-        return "another tokenizer"
-    return f"{name} = {before!r}, not {now!r}"
