@@ -105,7 +105,7 @@ class ModelConfig(Settings):
             )
         if self.backbone == "electra" and (self.local_attention or self.zero_init_outputs):
             wrong = "local_attention" if self.local_attention else "zero_init_outputs"
-            raise ValueError(f"{wrong} belongs to the modern backbone; set model.backbone to 'modern' or leave it out")
+            raise ValueError(f"{wrong} belongs to the modern backbone; unset it, or set model.backbone to 'modern'")
         if self.backbone == "modern" and self.verdict_head == "linear":
             raise ValueError(
                 "the modern backbone has no plain linear verdict head that other libraries could load; "

@@ -77,7 +77,7 @@ def read_settings(name: str) -> Layer:
 
 
 def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
-    """Later layers win; the last size named by any of them lies below them all."""
+    """Later layers win; below them all lie the sizes and the preset of the last size that any of them names."""
     size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
-    below = [Layer(f"size {size}", SIZES[size])] if isinstance(size, str) and size in SIZES else []
+    below = [Layer(f"size {size}", SIZES[size]), read_settings(size)] if isinstance(size, str) and size in SIZES else []
     return resolve(PretrainConfig, [*below, *layers])
