@@ -61,7 +61,7 @@ def test_resolving_changes_no_layer() -> None:
 
 def test_settings_cannot_be_changed_afterwards() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        Recipe().seed = 3
+        Recipe().seed = 3  # type: ignore[misc]
 
 
 def test_misspelt_setting_gets_a_suggestion() -> None:

@@ -47,19 +47,24 @@ class Display:
         )
 
     def follow_prepare(self, steps: "Iterator[PrepareProgress]") -> None:
-        """Draw each phase; in a pipe one line when a phase begins and one for every further tenth of it."""
+        """Draw each phase with its own clock; in a pipe one line when it begins and one for every further fifth."""
         shown = ("", -1)
         with self._bar() as bar:
             task = bar.add_task("preparing", total=None)
             for step in steps:
                 total = max(step.total_bytes, 1)
-                text = f"{step.phase}: {step.documents:,} documents"
-                text += f", {step.tokens:,} tokens" if step.tokens else ""
+                counts = [f"{step.documents:,} documents"] if step.documents else []
+                counts += [f"{step.tokens:,} tokens"] if step.tokens else []
+                text = step.phase + (f": {', '.join(counts)}" if counts else "")
+                if step.phase != shown[0]:
+                    bar.reset(task, total=total)
                 bar.update(task, description=text, completed=step.done_bytes, total=total)
-                now = (step.phase, 10 * step.done_bytes // total)
+                if step.note:
+                    self.say(step.note, style="yellow")
+                now = (step.phase, 5 * step.done_bytes // total)
                 if not self.is_live and now != shown:
                     self.say(f"{text} ({step.done_bytes / total:.0%})")
-                    shown = now
+                shown = now
 
     def follow_pretrain(self, events: "Iterator[Event]") -> Record:
         """Draw a run to its end and return its results."""

@@ -19,7 +19,7 @@ def test_samples_follow_the_softmax_of_the_allowed_ids() -> None:
 
 def test_sampling_is_not_argmax() -> None:
     drawn = sample_ids(torch.zeros(1000, VOCAB), torch.rand(1000), PROHIBITION, SamplingConfig())
-    assert len(drawn.unique()) == 5
+    assert len(set(drawn.tolist())) == 5
 
 
 @given(st.integers(0, 2**31), st.sampled_from([0.0, 0.5, 0.99999994, 1.0]))
@@ -45,7 +45,7 @@ def test_sampling_happens_in_float32_whatever_the_guesses_are() -> None:
     guesses = torch.zeros(4000, 3000, dtype=torch.bfloat16)
     uniforms = (torch.arange(4000) + 0.5) / 4000
     drawn = sample_ids(guesses, uniforms, torch.zeros(3000), SamplingConfig())
-    assert len(drawn.unique()) > 2900
+    assert len(set(drawn.tolist())) > 2900
 
 
 def test_low_temperature_sharpens() -> None:

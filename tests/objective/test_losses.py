@@ -1,7 +1,9 @@
 import math
 
+import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from toy import (
     CLS,
     PAD,
@@ -13,6 +15,7 @@ from toy import (
     RecordingDiscriminator,
     StubbornGenerator,
     ToyPair,
+    ToyTokenizer,
     full_rows,
     toy_batch,
 )
@@ -20,11 +23,12 @@ from toy import (
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig
 from electralab.objective.electra import count_targets, hold_trial
 from electralab.objective.losses import LossConfig, Losses, Targets, electra_losses
-from electralab.objective.masking import MaskingConfig, mask_tokens
+from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
 from electralab.randomness import Rng
+from electralab.tokens.batches import make_batch
 
 
-def _masked(share: float = 0.5):  # type: ignore[no-untyped-def]
+def _masked(share: float = 0.5) -> MaskedBatch:
     return mask_tokens(
         toy_batch([CLS, 5, 6, 7, 8, SEP], [CLS, 9, 5, SEP, PAD, PAD]), VOCABULARY, MaskingConfig(), share, Rng(0, 1)
     )
@@ -59,7 +63,9 @@ def test_micro_batches_add_up_to_the_loss_of_the_whole_batch() -> None:
     table, verdict_table = torch.randn(VOCAB, VOCAB), torch.randn(VOCAB)
 
     class Tables(torch.nn.Module):
-        def forward(self, ids, _segments, _pad, positions=None):  # type: ignore[no-untyped-def]
+        def forward(
+            self, ids: Tensor, _segments: Tensor, _pad: Tensor | None, positions: Tensor | None = None
+        ) -> Tensor:
             return table[ids.flatten()[positions]] if positions is not None else verdict_table[ids]
 
     pair = ToyPair(Tables(), Tables())
@@ -69,9 +75,9 @@ def test_micro_batches_add_up_to_the_loss_of_the_whole_batch() -> None:
     assert targets == count_targets(whole)
     config = LossConfig()
 
-    def total(batches):  # type: ignore[no-untyped-def]
+    def total(batches: list[MaskedBatch]) -> Tensor:
         trials = [hold_trial(pair, part, PROHIBITION, SamplingConfig()) for part in batches]  # type: ignore[arg-type]
-        return sum(trial.losses.weigh(targets, config) for trial in trials)
+        return torch.stack([trial.losses.weigh(targets, config) for trial in trials]).sum()
 
     assert torch.allclose(total(whole), total(parts))
 
@@ -94,11 +100,12 @@ def test_a_stubborn_generator_replaces_all_but_its_own_word() -> None:
 
 
 def test_both_networks_are_told_about_padding_and_segments() -> None:
-    batch = toy_batch([CLS, 5, 6, 7, 8, SEP], [CLS, 9, 5, SEP, PAD, PAD])
+    rows = np.array([[CLS, 5, SEP, 7, 8, SEP], [CLS, 9, SEP, 5, SEP, PAD]])
+    batch = make_batch(rows, ToyTokenizer(), is_pairs=True)  # type: ignore[arg-type]
     first, second = RecordingDiscriminator(), RecordingDiscriminator()
 
     class Guesser(RecordingDiscriminator):
-        def forward(self, ids, segments, pad, positions):  # type: ignore[no-untyped-def,override]
+        def forward(self, ids: Tensor, segments: Tensor, pad: Tensor | None, positions: Tensor) -> Tensor:  # type: ignore[override]
             first(ids, segments, pad)
             return torch.zeros(len(positions), VOCAB)
 
@@ -106,8 +113,8 @@ def test_both_networks_are_told_about_padding_and_segments() -> None:
     hold_trial(ToyPair(Guesser(), second), masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
     for _, segments, is_pad in (first.seen[0], second.seen[0]):
         assert is_pad is not None
-        assert is_pad.tolist() == [[False] * 6, [False] * 4 + [True] * 2]
-        assert segments.tolist() == [[0] * 6] * 2
+        assert is_pad.tolist() == [[False] * 6, [False] * 5 + [True]]
+        assert segments.tolist() == [[0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 0]]
 
 
 def test_rows_without_padding_spare_the_attention_mask() -> None:

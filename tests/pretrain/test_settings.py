@@ -14,7 +14,7 @@ from electralab.pretrain.settings import preset_names, read_settings, resolve_pr
 def test_every_preset_is_valid_and_builds_both_encoders(name: str) -> None:
     config = resolve_pretrain([read_settings(name)])
     generator, discriminator = derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
-    assert generator.hidden_size < discriminator.hidden_size
+    assert generator.hidden_size <= discriminator.hidden_size
     assert config.size in name
 
 
@@ -79,3 +79,18 @@ def test_a_wrong_setting_is_named(words: list[str], expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         resolve_pretrain([parse_overrides(words)])
     assert str(caught.value).startswith(expected)
+
+
+def test_another_backbone_leaves_behind_what_a_preset_chose_for_its_own() -> None:
+    config = resolve_pretrain([read_settings("tiny"), parse_overrides(["--model.backbone", "electra"])])
+    assert (config.model.backbone, config.model.local_attention, config.model.sharing) == ("electra", 0, "embeddings")
+    assert config.batch.size == resolve_pretrain([read_settings("tiny")]).batch.size
+
+
+def test_a_size_alone_brings_its_preset() -> None:
+    assert resolve_pretrain([parse_overrides(["--size", "small"])]) == resolve_pretrain([read_settings("small")])
+
+
+def test_a_preset_of_another_size_gives_way_to_the_size_asked_for() -> None:
+    config = resolve_pretrain([read_settings("tiny"), parse_overrides(["--size", "small"])])
+    assert (config.model.hidden_size, config.model.backbone) == (256, "electra")

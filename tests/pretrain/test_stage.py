@@ -128,7 +128,7 @@ def test_data_without_heldout_rows_is_trained_on_with_a_warning(tmp_path: Path) 
 
 
 def test_what_cannot_be_built_is_refused_before_anything_is_written(data: Path, tmp_path: Path) -> None:
-    sharing = parse_overrides(["--model.sharing", "everything"])
+    sharing = parse_overrides(["--model.sharing", "everything", "--generator.width-share", "0.5"])
     wrong = request(data, tmp_path / "run", config=resolve_pretrain([SMALL, sharing]))
     with pytest.raises(UsageError, match="'everything' needs a generator of the discriminator's size"):
         list(pretrain(wrong, StopSignal()))

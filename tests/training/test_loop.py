@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from electralab.errors import Stopped
 from electralab.stopping import StopSignal
-from electralab.training.loop import LossScale, StepReport, train
+from electralab.training.loop import LossScale, StepParts, StepReport, train
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
 
 
@@ -30,12 +30,12 @@ def _optimizer(model: nn.Module, **settings: object) -> Optimizer:
 def _train(
     model: nn.Module,
     optimizer: Optimizer,
-    parts,
+    parts: StepParts,
     steps: int = 1,
     clip: float = 0.0,
     stop: StopSignal | None = None,
     scale: LossScale | None = None,
-) -> Iterator[StepReport]:  # type: ignore[no-untyped-def]
+) -> Iterator[StepReport]:
     return train(
         model,
         optimizer,
@@ -76,6 +76,19 @@ def test_clipping_scales_the_gradient_to_the_norm() -> None:
     assert report.gradient_norm == pytest.approx(30.0)
     assert model.weight.grad is not None
     assert model.weight.grad.item() == pytest.approx(1.0)
+
+
+def test_a_shared_table_counts_once_in_the_gradient_norm() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = nn.Embedding(1, 1)
+            self.other = nn.Embedding(1, 1)
+            self.other.weight = self.one.weight
+
+    model = Twice()
+    report = next(_train(model, _optimizer(model), lambda _: [3 * model.one.weight.sum()]))
+    assert report.gradient_norm == pytest.approx(3.0)
 
 
 def test_a_signal_in_the_forward_pass_abandons_the_step() -> None:

@@ -8,21 +8,19 @@ from typing import Any
 
 from electralab.artifacts import read_json, write_file
 
-_CLASSES = {
-    "electra": ("ElectraForPreTraining", "ElectraForMaskedLM"),
-    "modern": ("ModernBertForTokenClassification", "ModernBertForMaskedLM"),
-}
-
 
 def write_card(run_dir: Path) -> None:
     run, results = read_json(run_dir / "run.json"), read_json(run_dir / "results.json")
-    write_file(run_dir / "README.md", compose_card(run_dir.name, run, results))
+    judge, guesser = (
+        read_json(run_dir / "export" / role / "config.json")["architectures"][0]
+        for role in ("discriminator", "generator")
+    )
+    write_file(run_dir / "README.md", compose_card(run_dir.name, run, results, judge=judge, guesser=guesser))
 
 
-def compose_card(name: str, run: dict[str, Any], results: dict[str, Any]) -> str:
+def compose_card(name: str, run: dict[str, Any], results: dict[str, Any], *, judge: str, guesser: str) -> str:
     settings, heldout, baselines = run["settings"], results["heldout"], results["baselines"]
     model = settings["model"]
-    judge, guesser = _CLASSES[model["backbone"]]
     return f"""---
 library_name: transformers
 tags: [electra, replaced-token-detection, electralab]

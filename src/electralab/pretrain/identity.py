@@ -20,7 +20,7 @@ class Budget:
     amount: float
 
     def __str__(self) -> str:
-        return f"--{self.kind} {self.amount:g}"
+        return f"--{self.kind} {self.amount:.15g}"
 
 
 @dataclass(frozen=True, slots=True)

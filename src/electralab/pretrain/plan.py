@@ -41,11 +41,13 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     config = request.config
     torch.set_num_threads(request.threads or default_threads())
     seconds_per_step = flops_per_step(config, data) / (_measure_peak() * _TYPICAL_EFFICIENCY)
-    if request.budget.kind == "minutes":
+    stored = read_identity(request.run_dir)
+    if stored is not None and stored.budget == request.budget:
+        steps = stored.total_steps
+    elif request.budget.kind == "minutes":
         steps = max(1, int(request.budget.amount * 60 / seconds_per_step))
     else:
         steps = count_steps(request.budget, config, data, choose_device(config.runtime.device), StopSignal())
-    stored = read_identity(request.run_dir)
     latest = list_checkpoints(request.run_dir / "checkpoints")
     model = build_electra(
         config.model,
@@ -58,7 +60,7 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     rows = steps * config.batch.size
     return PretrainPlan(
         settings=config.model_dump(mode="json"),
-        steps=stored.total_steps if stored and stored.budget == request.budget else steps,
+        steps=steps,
         resumes_at=int(latest[0].name.removeprefix("step-")) + 1 if latest else 1,
         rows=len(data.train),
         epochs=round(rows / len(data.train), 2),

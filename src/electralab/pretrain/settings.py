@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from electralab.config import Layer, Settings, read_toml, resolve
+from electralab.config import Layer, Settings, Tree, read_toml, resolve
 from electralab.errors import UsageError
 from electralab.model.electra import SIZES, GeneratorConfig, ModelConfig
 from electralab.objective.corruption import SamplingConfig
@@ -59,6 +59,10 @@ class PretrainConfig(Settings):
         return self
 
 
+class Preset(Layer):
+    """A layer that comes with the package."""
+
+
 def preset_names() -> list[str]:
     folder = resources.files("electralab") / "presets"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
@@ -68,7 +72,7 @@ def read_settings(name: str) -> Layer:
     """A preset by name, or a TOML file by path."""
     if name in preset_names():
         with resources.as_file(resources.files("electralab") / "presets" / f"{name}.toml") as path:
-            return Layer(f"preset {name}", read_toml(path).values)
+            return Preset(f"preset {name}", read_toml(path).values)
     if Path(name).suffix != ".toml" and not Path(name).exists():
         close = difflib.get_close_matches(name, preset_names(), n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"presets are {', '.join(preset_names())}"
@@ -77,7 +81,28 @@ def read_settings(name: str) -> Layer:
 
 
 def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
-    """Later layers win; below them all lie the sizes and the preset of the last size that any of them names."""
+    """Later layers win; below them lies the last size that any of them names, and its preset unless one is given."""
     size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
-    below = [Layer(f"size {size}", SIZES[size]), read_settings(size)] if isinstance(size, str) and size in SIZES else []
-    return resolve(PretrainConfig, [*below, *layers])
+    if not isinstance(size, str) or size not in SIZES:
+        return resolve(PretrainConfig, layers)  # which says what is wrong with it
+    has_preset = any(isinstance(layer, Preset) for layer in layers)
+    stack = [Layer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
+    backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _networks(layer)]
+    return resolve(PretrainConfig, [_fit(layer, size, backbones[-1]) for layer in stack])
+
+
+def _networks(layer: Layer) -> Tree:
+    model = layer.values.get("model", {})
+    return model if isinstance(model, dict) else {}
+
+
+def _fit(layer: Layer, size: str, backbone: str) -> Layer:
+    """What a preset says of the networks was chosen for its own size and backbone; for others only the rest holds."""
+    if not isinstance(layer, Preset):
+        return layer
+    own = layer.values["size"]
+    if own == size and SIZES[own]["model"]["backbone"] == backbone:
+        return layer
+    return Preset(
+        layer.source, {key: value for key, value in layer.values.items() if key not in ("model", "generator")}
+    )

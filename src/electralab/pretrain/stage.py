@@ -13,7 +13,7 @@ import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import to_toml
-from electralab.errors import Stopped, TrainingDiverged, UsageError
+from electralab.errors import DamagedArtifact, Stopped, TrainingDiverged, UsageError
 from electralab.model.electra import Electra, build_electra, derive_encoders, parameter_depths
 from electralab.model.flops import step_flops
 from electralab.pretrain.exports import export_networks
@@ -34,6 +34,7 @@ from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import (
     Progress,
     TrainingState,
+    clear_leftovers,
     find_latest,
     list_checkpoints,
     load_checkpoint,
@@ -121,6 +122,8 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
 def _refuse_foreign(run_dir: Path) -> None:
     if (run_dir / MANIFEST).exists() or (run_dir / "config.json").exists():
         raise UsageError(f"{run_dir}: holds data or a model, not a run; choose another --out")
+    if list_checkpoints(run_dir / "checkpoints") and not (run_dir / "run.json").exists():
+        raise DamagedArtifact(f"{run_dir}: has checkpoints but no run.json; restore it or choose another --out")
 
 
 def _settle_identity(
@@ -247,16 +250,17 @@ class _Run:
         self.checkpoints_dir = request.run_dir / "checkpoints"
         self.state = build_state(request.config, data, device)
         self.model = _electra(self.state)
-        if request.init_from is not None:
-            load_origin(request.init_from, self.model)
+        self.origin_notes = load_origin(request.init_from, self.model) if request.init_from is not None else []
         self.task = PretrainTask(self.model, data, request.config, self.total_steps, device)
         self.flops = flops_per_step(request.config, data)
+        self.saved_step = -1
         times = request.config.evaluation.times
         self.evaluate_every = max(1, math.ceil(self.total_steps / times)) if times else 0
 
     def events(self) -> Iterator[Event]:
         if not len(self.data.heldout):
             yield Warned(f"{self.data.path}: has no held-out rows, so scores are of rows that training sees")
+        yield from map(Warned, self.origin_notes)
         yield from self._restore()
         progress = self.state.progress
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
@@ -266,19 +270,23 @@ class _Run:
             yield from self._catch_up(log)
             yield from self._train(log)
         except Stopped:
-            yield from self._save(log)
+            # The step that a checkpoint already holds is not written again: replacing it would put it at risk.
+            if progress.step != self.saved_step:
+                yield from self._save(log)
             raise
         finally:
             log.close()
         yield from self._finish()
 
     def _restore(self) -> Iterator[Event]:
+        clear_leftovers(self.checkpoints_dir)
         warnings: list[str] = []
         latest = find_latest(self.checkpoints_dir, warnings.append)
         for text in warnings:
             yield Warned(text)
         if latest is not None:
             load_checkpoint(latest, self.state)
+            self.saved_step = self.state.progress.step
         elif list_checkpoints(self.checkpoints_dir):
             yield Warned(f"{self.checkpoints_dir}: no checkpoint is intact; starting again from step 1")
 
@@ -370,14 +378,16 @@ class _Run:
 
     def _save(self, log: MetricsLog) -> Iterator[Event]:
         log.sync()
-        yield Saved(save_checkpoint(self.checkpoints_dir, self.state, self.request.keep))
+        path = save_checkpoint(self.checkpoints_dir, self.state, self.request.keep)
+        self.saved_step = self.state.progress.step
+        yield Saved(path)
 
     def _finish(self) -> Iterator[Event]:
         """Export both networks and write down how they do; done again only where it was not finished."""
         run_dir = self.request.run_dir
         results_path = run_dir / "results.json"
         stored = read_json(results_path) if results_path.is_file() else {}
-        if stored.get("step") != self.total_steps:
+        if stored.get("step") != self.total_steps or not (run_dir / "export").is_dir():
             export_networks(run_dir / "export", self.model, self.data.tokenizer)
             scores = self._judge()
             baselines = measure_baselines(self.data, self.task.heldout(), scores.replaced_share)

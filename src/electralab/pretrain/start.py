@@ -3,17 +3,21 @@
 run or model folder -> weights of both networks
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from electralab.artifacts import sha256_file, sha256_json
+from electralab.artifacts import read_json, sha256_file, sha256_json
 from electralab.errors import InputError
-from electralab.model.electra import Electra, Generator
+from electralab.model.adoption import adopt_weights
+from electralab.model.electra import Electra, Generator, GeneratorConfig, ModelConfig, derive_encoders
+from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import load_network
 from electralab.training.checkpoint import find_latest, read_weights
+
+_NOTABLE_LOSS = 0.01
 
 
 def describe_origin(origin: Path | None) -> str:
@@ -26,23 +30,54 @@ def describe_origin(origin: Path | None) -> str:
     return sha256_json([sha256_file(file) for file in files])
 
 
-def load_origin(origin: Path, model: Electra) -> None:
-    for where, theirs, target in _read_origin(origin, model):
-        _copy(where, theirs, target)
+def load_origin(origin: Path, model: Electra) -> list[str]:
+    """Take over the origin's weights in place; returned is what the user should know about how well they fitted."""
+    checkpoint = _find_checkpoint(origin)
+    if checkpoint is None:
+        return _load_networks(_find_networks(origin), model)
+    # A run's exports would do less well: what Hugging Face's classes cannot say was merged in them.
+    settings = read_json(origin / "run.json")["settings"]
+    vocab_size, length = model.discriminator.config.vocab_size, model.discriminator.config.sequence_length
+    theirs = derive_encoders(
+        ModelConfig.model_validate(settings["model"]),
+        GeneratorConfig.model_validate(settings["generator"]),
+        vocab_size=vocab_size,
+        sequence_length=length,
+    )
+    for encoder, mine in zip(theirs, (model.generator.config, model.discriminator.config), strict=True):
+        _require_same(checkpoint, encoder, mine)
+    _copy(checkpoint, read_weights(checkpoint), model)
+    return []
 
 
-def _read_origin(origin: Path, model: Electra) -> Iterator[tuple[Path, Mapping[str, Tensor], nn.Module]]:
-    """Weights, where they lie and what they are for: of a run its checkpoint, else each network on its own.
-
-    A run's exports would not do: what Hugging Face's classes cannot say was merged in them.
-    """
-    if checkpoint := _find_checkpoint(origin):
-        yield checkpoint, read_weights(checkpoint), model
-        return
-    for folder in _find_networks(origin):
+def _load_networks(folders: list[Path], model: Electra) -> list[str]:
+    notes = []
+    table_is_set = False
+    for folder in folders:
         network = load_network(folder)
-        target = model.generator if isinstance(network, Generator) else model.discriminator
-        yield folder, dict(network.named_parameters()), target
+        mine = model.generator if isinstance(network, Generator) else model.discriminator
+        _require_same(folder, network.config, mine.config)
+        lost = adopt_weights(mine, network, str(folder), table_is_set=table_is_set)
+        if lost > _NOTABLE_LOSS:
+            notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
+        tables = [pair.encoder.embeddings.tokens.weight for pair in (model.generator, model.discriminator)]
+        table_is_set = tables[0] is tables[1]
+    return notes
+
+
+def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> None:
+    """What decides how weights are used but not their shapes: these would load, and mean something else."""
+    has_windows = theirs.local_attention or mine.local_attention
+    names = ["backbone", "num_layers", "num_heads", "norm_eps"]
+    if mine.is_modern:
+        names += ["local_attention", "global_rope_theta"]
+        names += ["global_every", "local_rope_theta"] if has_windows else []
+    for name in names:
+        if getattr(theirs, name) != getattr(mine, name):
+            raise InputError(
+                f"{where}: has {name} {getattr(theirs, name)}, the settings say {getattr(mine, name)}; "
+                "give the model settings of what to start from"
+            )
 
 
 def _find_checkpoint(origin: Path) -> Path | None:
@@ -62,7 +97,10 @@ def _find_networks(origin: Path) -> list[Path]:
 
 @torch.no_grad()
 def _copy(where: Path, theirs: Mapping[str, Tensor], target: nn.Module) -> None:
-    for name, parameter in target.named_parameters():
+    known = dict(target.named_parameters())
+    for name in sorted(theirs.keys() - known.keys()):
+        raise InputError(f"{where}: has {name}, the settings do not; give the model settings of what to start from")
+    for name, parameter in known.items():
         found = theirs.get(name)
         if found is not None and name.endswith("embeddings.positions.weight"):
             found = found[: len(parameter)]  # a model of longer rows knows the positions of shorter ones

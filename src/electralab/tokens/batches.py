@@ -97,7 +97,6 @@ def batch_at(data: PreparedData, step: int, *, batch_size: int, seed: int) -> Ba
 
 
 def heldout_batches(data: PreparedData, rows: Rows, *, limit: int, batch_size: int) -> list[Batch]:
-    """The first `limit` held-out rows, always the same: a document hash put them there, so they are a fair sample."""
-    count = min(limit, len(rows))
-    ids = rows.take(np.arange(count, dtype=np.int64))
-    return make_batch(ids, data.tokenizer, is_pairs=data.packing == "pairs").split(batch_size)
+    """At most `limit` held-out rows, always the same, spread evenly over all of them: every source has its share."""
+    places = np.unique(np.linspace(0, len(rows) - 1, min(limit, len(rows))).astype(np.int64))
+    return make_batch(rows.take(places), data.tokenizer, is_pairs=data.packing == "pairs").split(batch_size)

@@ -80,6 +80,13 @@ def list_checkpoints(checkpoints_dir: Path) -> list[Path]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
+def clear_leftovers(checkpoints_dir: Path) -> None:
+    """What a kill left of a save: nobody reads it, and its step will be written again."""
+    for suffix in ("tmp", "old"):
+        for path in checkpoints_dir.glob(f".step-*.{suffix}"):
+            shutil.rmtree(path)
+
+
 def find_latest(checkpoints_dir: Path, warn: Callable[[str], None]) -> Path | None:
     """The newest checkpoint that verifies; each damaged one on the way is named and left where it is."""
     for path in list_checkpoints(checkpoints_dir):

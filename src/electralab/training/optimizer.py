@@ -69,7 +69,7 @@ def group_parameters(
         groups.setdefault((method, decay, factor), []).append((name, parameter))
 
     seen = [id(parameter) for members in groups.values() for _, parameter in members]
-    assert len(seen) == len(set(seen)) == len({id(parameter) for _, parameter in parameters})
+    assert len(seen) == len(set(seen)), "a parameter with two names would be stepped twice"
     return [
         ParameterGroup("muon" if method == "muon" else "adamw", tuple(members), decay, factor)
         for (method, decay, factor), members in groups.items()

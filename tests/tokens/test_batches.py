@@ -1,0 +1,60 @@
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from electralab.tokens.batches import make_batch, rows_of_step
+from electralab.tokens.tokenizer import SpecialIds
+
+PAD, UNK, CLS, SEP, MASK = 9, 8, 7, 6, 5
+
+
+class TurnedAround:
+    """A vocabulary whose special ids are the last ones, so that id 0 is a word like any other."""
+
+    special = SpecialIds(pad=PAD, unk=UNK, cls=CLS, sep=SEP, mask=MASK)
+    is_ordinary = np.array([True] * 5 + [False] * 5)
+
+
+def _batch(rows: list[list[int]], *, is_pairs: bool):  # type: ignore[no-untyped-def]
+    return make_batch(np.array(rows), TurnedAround(), is_pairs=is_pairs)  # type: ignore[arg-type]
+
+
+def test_the_second_segment_begins_after_the_first_sep_and_padding_has_none() -> None:
+    batch = _batch([[CLS, 1, 2, SEP, 3, 4, SEP, PAD], [CLS, 1, 2, 3, 4, 0, 1, SEP]], is_pairs=True)
+    assert batch.segment_ids.tolist() == [[0, 0, 0, 0, 1, 1, 1, 0], [0] * 8]
+
+
+def test_documents_joined_in_one_row_are_one_segment() -> None:
+    batch = _batch([[CLS, 1, 2, SEP, 3, 4, 0, SEP]], is_pairs=False)
+    assert not batch.segment_ids.any()
+
+
+def test_id_zero_is_a_word_and_padding_is_told_by_its_own_id() -> None:
+    batch = _batch([[CLS, 0, 0, SEP, PAD]], is_pairs=False)
+    assert batch.is_ordinary.tolist() == [[False, True, True, False, False]]
+    assert batch.is_pad.tolist() == [[False, False, False, False, True]]
+    assert batch.token_count == 4
+
+
+@given(st.integers(1, 40), st.integers(1, 16), st.integers(0, 99))
+def test_every_epoch_visits_each_row_once_whatever_the_batch_size(row_count: int, batch_size: int, seed: int) -> None:
+    steps = -(-3 * row_count // batch_size)
+    drawn = [rows_of_step(step, batch_size=batch_size, row_count=row_count, seed=seed) for step in range(1, steps + 1)]
+    stream = np.concatenate(drawn)
+    for epoch in range(3):
+        visited = stream[epoch * row_count : (epoch + 1) * row_count]
+        assert sorted(visited.tolist()) == list(range(row_count))
+
+
+def test_epochs_have_orders_of_their_own() -> None:
+    first, second = (rows_of_step(step, batch_size=50, row_count=50, seed=0) for step in (1, 2))
+    assert first.tolist() != second.tolist()
+
+
+def test_splitting_keeps_every_row_and_its_number() -> None:
+    batch = _batch([[CLS, i, i, SEP] for i in range(5)], is_pairs=False)
+    parts = batch.split(2)
+    assert [len(part.row_numbers) for part in parts] == [2, 2, 1]
+    assert torch.equal(torch.cat([part.original_ids for part in parts]), batch.original_ids)
+    assert np.concatenate([part.row_numbers for part in parts]).tolist() == [0, 1, 2, 3, 4]
