@@ -130,7 +130,8 @@ def read_json(path: Path, remedy: str = "mend or replace the file") -> Any:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
+        # ValueError: not JSON, not UTF-8, or an integer of more digits than Python reads.
         raise DamagedArtifact(f"{path}: not valid JSON ({error}); {remedy}") from None
 
 
@@ -139,7 +140,9 @@ def _files_below(folder: Path) -> list[Path]:
     return sorted(
         path
         for path in folder.rglob("*")
-        if path.is_file() and path != folder / MANIFEST and not path.name.startswith(".")
+        if path.is_file()
+        and path != folder / MANIFEST
+        and not any(name.startswith(".") for name in path.relative_to(folder).parts)
     )
 
 
@@ -151,12 +154,17 @@ def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def write_manifest(folder: Path, **facts: Any) -> None:
-    """Sync and hash what the folder holds and write the manifest, which from then on says that it is complete."""
-    for file in _files_below(folder):
-        _sync(file)
+def write_manifest(folder: Path, *, files: dict[str, dict[str, Any]] | None = None, **facts: Any) -> None:
+    """Sync and hash what the folder holds and write the manifest, which from then on says that it is complete.
+
+    `files` spares the reading of what the caller wrote with `write_file` and hashed on the way.
+    """
+    if files is None:
+        for file in _files_below(folder):
+            _sync(file)
+        files = describe_files(folder)
     # Through JSON and back, so that the seal is taken of what a reader will see (keys become strings, tuples lists).
-    manifest = json.loads(json.dumps({**facts, "files": describe_files(folder)}))
+    manifest = json.loads(json.dumps({**facts, "files": files}))
     for inner in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
         _sync(inner)
     write_json(folder / MANIFEST, {**manifest, "sha256": _seal(manifest)})
@@ -218,18 +226,31 @@ def verify_folder(folder: Path, remedy: str) -> dict[str, Any]:
     """
     with storage_errors(folder):
         _restore_folder(folder)
+    manifest = _read_manifest(folder, remedy)
+    for name, expected in manifest["files"].items():
+        try:
+            _verify_file(folder, name, expected, remedy)
+        except OSError as error:
+            raise DamagedArtifact(f"{folder / name}: cannot be read ({error.strerror}); {remedy}") from None
+    return manifest
+
+
+def _read_manifest(folder: Path, remedy: str) -> dict[str, Any]:
     path = folder / MANIFEST
-    if not folder.is_dir():
-        raise DamagedArtifact(f"{folder}: no such folder; {remedy}")
-    if not path.is_file():
-        raise DamagedArtifact(f"{folder}: has no {MANIFEST}, so it was never finished; {remedy}")
-    manifest = read_json(path, remedy)
+    try:
+        if not folder.is_dir():
+            raise DamagedArtifact(f"{folder}: no such folder; {remedy}")
+        if not path.is_file():
+            raise DamagedArtifact(f"{folder}: has no {MANIFEST}, so it was never finished; {remedy}")
+        manifest = read_json(path, remedy)
+    except OSError as error:
+        raise DamagedArtifact(f"{folder}: cannot be read ({error.strerror}); {remedy}") from None
+    except InputError as error:
+        raise DamagedArtifact(f"{error}; {remedy}") from None
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
         raise DamagedArtifact(f"{path}: not a manifest; {remedy}")
-    if "sha256" in manifest and manifest["sha256"] != _seal(manifest):
+    if manifest.get("sha256") != _seal(manifest):
         raise DamagedArtifact(f"{path}: was changed after it was written (its own sha256 differs); {remedy}")
-    for name, expected in manifest["files"].items():
-        _verify_file(folder, name, expected, remedy)
     return manifest
 
 

@@ -35,7 +35,7 @@ def prepare(
     resolved = resolve(PrepareConfig, [*layers, Layer("command line", settings or {})])
     if dry_run:
         from electralab.runtime import default_threads
-        from electralab.tokens.prepare import plan_prepare
+        from electralab.tokens.plan import plan_prepare
 
         plan = plan_prepare(names, resolved, cores=default_threads())
         return {"out": str(out), **asdict(plan), "sources": [str(source.path) for source in plan.sources]}

@@ -1,12 +1,17 @@
 """What the user names becomes files in a fixed order, or one sentence that says what is wrong."""
 
 import os
+import signal
+import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from electralab.corpus.sources import find_sources, hash_source, is_unchanged
-from electralab.errors import InputError, UsageError
+from electralab.corpus.sources import find_sources, hash_source, is_unchanged, spool_standard_input
+from electralab.errors import InputError, Stopped, UsageError
+from electralab.stopping import StopSignal, listen_for_stop
 
 
 def write(path: Path, text: str = "some text\n") -> Path:
@@ -68,6 +73,38 @@ def test_an_empty_file_and_a_folder_without_text_are_refused(tmp_path: Path) -> 
         find_sources([str(tmp_path / "bare")])
     with pytest.raises(UsageError, match="no input"):
         find_sources([])
+
+
+def test_standard_input_is_copied_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.txt", "x" * (3 << 20))
+    with path.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        spool_standard_input(tmp_path / "spool", StopSignal())
+    assert (tmp_path / "spool").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_for_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The other end of the pipe stays open and says nothing, like a terminal."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as file, os.fdopen(writing), listen_for_stop() as stop:
+        monkeypatch.setattr(sys, "stdin", file)
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        with pytest.raises(Stopped):
+            spool_standard_input(tmp_path / "spool", stop)
+
+
+def test_standard_input_that_cannot_be_read_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: descriptor))
+    with pytest.raises(InputError, match=r"standard input: cannot be read \(Is a directory\)"):
+        spool_standard_input(tmp_path / "spool", StopSignal())
+    os.close(descriptor)
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="standard input is closed"):
+        spool_standard_input(tmp_path / "spool", StopSignal())
 
 
 def test_a_change_of_the_file_is_noticed(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Text in, the same folder out: whatever was interrupted, and nothing of it damaged unnoticed."""
 
-import io
 import json
 import subprocess
 import sys
@@ -23,7 +22,8 @@ from electralab.errors import (
 )
 from electralab.stopping import StopSignal
 from electralab.tokens import parts
-from electralab.tokens.prepare import PrepareConfig, PrepareProgress, plan_prepare, prepare, read_report
+from electralab.tokens.plan import plan_prepare
+from electralab.tokens.prepare import PrepareConfig, PrepareProgress, prepare, read_report
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
 
 TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 16}, "heldout_share": 0.2}
@@ -31,6 +31,11 @@ TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_
 
 def config(**changes: Any) -> PrepareConfig:
     return resolve(PrepareConfig, [Layer("defaults", TINY), Layer("test", changes)])
+
+
+def given(tokenizer: Path) -> PrepareConfig:
+    changes = {"tokenizer": {"path": str(tokenizer)}, "packing": {"sequence_length": 16}}
+    return resolve(PrepareConfig, [Layer("test", changes)])
 
 
 def run(source: Path | str, out: Path, **changes: Any) -> list[PrepareProgress]:
@@ -130,7 +135,7 @@ def test_a_begun_build_with_other_settings_starts_over_and_says_so(tmp_path: Pat
         if step.phase == "encoding":
             break
     notes = [step.note for step in run(corpus, tmp_path / "data", seed=5)]
-    assert "sources or settings changed: the build starts over" in notes
+    assert f"{tmp_path / 'data'}: the unfinished build was begun with seed = 0, not 5; the build starts over" in notes
     run(corpus, tmp_path / "fresh", seed=5)
     assert open_data(tmp_path / "data").identity == open_data(tmp_path / "fresh").identity
 
@@ -144,8 +149,44 @@ def test_damage_is_found_named_and_mended_by_running_again(tmp_path: Path, corpu
     shard.write_bytes(data)
     with pytest.raises(DamagedArtifact, match=r"train-00000\.npy: does not match its manifest"):
         open_data(tmp_path / "data")
-    run(corpus, tmp_path / "data")
+    notes = [step.note for step in run(corpus, tmp_path / "data") if step.note]
+    assert len(notes) == 1
+    assert notes[0].startswith(f"{shard}: does not match its manifest")
+    assert notes[0].endswith("; the data is built again")
     assert open_data(tmp_path / "data").identity == identity
+
+
+def test_damaged_data_of_other_settings_is_left_to_its_owner(tmp_path: Path, corpus: Path) -> None:
+    run(corpus, tmp_path / "data")
+    shard = tmp_path / "data/shards/train-00000.npy"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    before = describe_files(tmp_path / "data")
+    with pytest.raises(
+        IdentityMismatch, match=r"is damaged \(.*train-00000.*\) and was prepared with seed = 0, not 5"
+    ):
+        run(corpus, tmp_path / "data", seed=5)
+    assert describe_files(tmp_path / "data") == before
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"made_from": {"seed": 3}, "sha256": ""}', "9" * 5000])
+@pytest.mark.parametrize("record", ["build.json", "tokenizer.json", "part-00000.json"])
+def test_a_damaged_record_of_an_unfinished_build_is_not_taken_for_other_settings(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, record: str, text: str
+) -> None:
+    run(corpus, tmp_path / "whole")
+
+    def fail(*_: object) -> None:
+        raise Stopped(9)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("electralab.tokens.prepare._Build._finish", fail)
+        with pytest.raises(Stopped):
+            run(corpus, tmp_path / "data")
+    (tmp_path / "data/.build" / record).write_text(text)
+    notes = [step.note for step in run(corpus, tmp_path / "data") if step.note]
+    assert len(notes) == (record == "build.json")
+    assert all(f"{record}: " in note and note.endswith("; the build starts over") for note in notes)
+    assert describe_files(tmp_path / "data") == describe_files(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(("documents", "share"), [(2, 1e-9), (2, 0.999999), (3, 1e-9), (30, 1e-9)])
@@ -177,6 +218,16 @@ def test_text_with_nothing_left_is_refused_with_the_reasons(tmp_path: Path) -> N
         run(tmp_path / "c.txt", tmp_path / "data", tokenizer={"path": ""})
 
 
+@pytest.mark.parametrize("text", ["\u200b", "\u200b\n\n\u200b\u200b\n\n\u200b\u200b\u200b"])
+def test_text_without_a_token_is_one_sentence_and_no_data(tmp_path: Path, text: str) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    (tmp_path / "c.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"no token left to train on \(\d documents for training gave none\); give"):
+        list(prepare([str(tmp_path / "c.txt")], tmp_path / "data", given(tmp_path / "vocab.txt"), StopSignal()))
+    assert not (tmp_path / "data/manifest.json").exists()
+
+
 def test_the_report_tells_fertility_and_the_longest_words(tmp_path: Path, corpus: Path) -> None:
     run(corpus, tmp_path / "data")
     report = read_report(tmp_path / "data")["tokenizer"]
@@ -188,7 +239,7 @@ def test_the_report_tells_fertility_and_the_longest_words(tmp_path: Path, corpus
 def test_a_given_tokenizer_is_used_as_it_is(tmp_path: Path, corpus: Path) -> None:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "stone"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    run(corpus, tmp_path / "data", tokenizer={"path": str(tmp_path / "vocab.txt")})
+    list(prepare([str(corpus)], tmp_path / "data", given(tmp_path / "vocab.txt"), StopSignal()))
     assert open_data(tmp_path / "data").tokenizer.vocab_size == 7
 
 
@@ -203,9 +254,16 @@ def test_symbols_go_through_as_they_are(tmp_path: Path) -> None:
 
 def test_standard_input_is_kept_until_it_is_done(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(corpus, tmp_path / "from-file")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(corpus.read_bytes())))
-    run("-", tmp_path / "from-pipe")
-    assert open_data(tmp_path / "from-pipe").identity == open_data(tmp_path / "from-file").identity
+    for _ in range(2):  # the second time only to be told that all is there
+        with corpus.open() as file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", file)
+            run("-", tmp_path / "from-pipe")
+        assert open_data(tmp_path / "from-pipe").identity == open_data(tmp_path / "from-file").identity
+        assert not (tmp_path / "from-pipe/.build").exists()
+    with corpus.open() as file, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", file)
+        with pytest.raises(IdentityMismatch):
+            run("-", tmp_path / "from-pipe", seed=5)
     assert not (tmp_path / "from-pipe/.build").exists()
 
 

@@ -8,7 +8,7 @@ A file that the user named must be usable; one found in a folder that is no text
 import glob
 import hashlib
 import os
-import shutil
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +18,7 @@ from typing import Literal
 
 from electralab.artifacts import storage_errors
 from electralab.errors import InputError, UsageError
+from electralab.stopping import StopSignal
 
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["", "gz", "bz2", "xz", "zst"]
@@ -33,6 +34,7 @@ _FORMATS: dict[str, Format] = {
 }
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _BLOCK = 1 << 20
+_PATIENCE = 0.2  # seconds
 
 STANDARD_INPUT = "-"
 
@@ -85,11 +87,29 @@ def find_sources(inputs: Sequence[str], *, symbols: bool = False, spool: Path | 
     return Sources(kept, [name for name in passed_over if Path(name).resolve() not in unique])
 
 
-def spool_standard_input(path: Path) -> None:
+def spool_standard_input(path: Path, stop: StopSignal) -> None:
+    """Until its end, or until a signal arrives, even while nothing does."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed; pipe text into it, or name files")
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file, _BLOCK)
+            for block in _read_blocks(sys.stdin.fileno(), stop):
+                file.write(block)
+
+
+def _read_blocks(descriptor: int, stop: StopSignal) -> Iterator[bytes]:
+    block = b"unread"
+    while block:
+        stop.check()
+        # Python takes up an interrupted read by itself: only where it waits with a limit can a signal end it.
+        while not select.select([descriptor], [], [], _PATIENCE)[0]:
+            stop.check()
+        try:
+            block = os.read(descriptor, _BLOCK)
+        except OSError as error:
+            raise InputError(f"standard input: cannot be read ({error.strerror}); pipe text into it") from None
+        yield block
 
 
 def _expand(name: str) -> list[Path]:

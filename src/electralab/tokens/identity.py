@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from electralab.artifacts import MANIFEST, sha256_json, verify_folder
+from electralab.artifacts import MANIFEST, read_json, sha256_json, verify_folder, write_json
 from electralab.config import Tree
 from electralab.corpus.sources import Source
-from electralab.errors import DamagedArtifact, IdentityMismatch
+from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
 from electralab.tokens.shards import FORMAT
 from electralab.tokens.tokenizer import Tokenizer
+
+_AGAIN = "the data is built again"
+_OVER = "the build starts over"
 
 
 def make_identity(settings: Tree, files: Sequence[Source], hashes: Sequence[str], given: Tokenizer | None) -> Tree:
@@ -27,15 +30,51 @@ def make_identity(settings: Tree, files: Sequence[Source], hashes: Sequence[str]
 
 
 def is_finished(out: Path, identity: Tree) -> bool:
-    """Whether the data is there; made from something else it is refused, damaged it is built again."""
+    """Whether the data is there, whole. Made from something else it is refused, even damaged: its owner must judge."""
     if not (out / MANIFEST).is_file():
         return False
     try:
-        made_from = verify_folder(out, "").get("made_from", {})
-    except DamagedArtifact:
-        return False
+        made_from = verify_folder(out, _AGAIN).get("made_from")
+    except DamagedArtifact as damage:
+        made_from = _read_made_from(out / MANIFEST)
+        if made_from in (None, identity):
+            raise
+        what = _difference(made_from, identity)
+        raise IdentityMismatch(
+            f"{out}: is damaged ({str(damage).removesuffix(f'; {_AGAIN}')}) and was prepared with {what}; "
+            "choose another --out, or delete it"
+        ) from None
     if made_from != identity:
         raise IdentityMismatch(f"{out}: was prepared with {_difference(made_from, identity)}; choose another --out")
+    return True
+
+
+def _read_made_from(manifest_path: Path) -> Tree | None:
+    """What a damaged manifest still says, if anything."""
+    try:
+        manifest = read_json(manifest_path)
+    except (DamagedArtifact, InputError):
+        return None
+    made_from = manifest.get("made_from") if isinstance(manifest, dict) else None
+    return made_from if isinstance(made_from, dict) else None
+
+
+def write_begun(path: Path, identity: Tree) -> None:
+    write_json(path, {"made_from": identity, "sha256": sha256_json(identity)})
+
+
+def read_begun(path: Path, identity: Tree) -> bool:
+    """Whether a build of just this was begun; DamagedArtifact or IdentityMismatch say why it must start over."""
+    if not path.is_file():
+        return False
+    begun = read_json(path, _OVER)
+    made_from = begun.get("made_from") if isinstance(begun, dict) else None
+    if not isinstance(made_from, dict) or begun.get("sha256") != sha256_json(made_from):
+        raise DamagedArtifact(f"{path}: was changed after it was written; {_OVER}")
+    if made_from != identity:
+        raise IdentityMismatch(
+            f"{path.parent.parent}: the unfinished build was begun with {_difference(made_from, identity)}; {_OVER}"
+        )
     return True
 
 

@@ -8,7 +8,6 @@ alone, so the shards are the same however often the work was interrupted.
 
 import hashlib
 import itertools
-import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,8 +18,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.artifacts import sha256_file, write_file, write_json
+from electralab.artifacts import read_json, sha256_file, sha256_json, write_file, write_json
 from electralab.corpus.filters import Document
+from electralab.errors import DamagedArtifact
 from electralab.randomness import mix
 from electralab.tokens.packing import Ids, PackingConfig, pack_contiguous, pack_pairs
 from electralab.tokens.shards import Part, shard_bytes, shard_dtype, shard_name
@@ -163,7 +163,7 @@ class PartWriter:
             heldout_rows=rows["heldout"],
             files=files,
         )
-        write_json(_record_path(self._out, number), asdict(record))
+        write_json(_record_path(self._out, number), {**asdict(record), "sha256": sha256_json(asdict(record))})
         return record
 
     def _pack(self, documents: list[list[Ids]], number: int, side: int) -> Ids:
@@ -210,11 +210,17 @@ def _record_path(out: Path, number: int) -> Path:
 
 
 def read_record(out: Path, number: int, bar: int) -> PartRecord | None:
-    """The record of a part that is finished for this split and whose shards are what it says."""
+    """The record of a part that is finished for this split, whole itself, and whose shards are what it says."""
     path = _record_path(out, number)
     if not path.is_file():
         return None
-    record = PartRecord(**json.loads(path.read_text(encoding="utf-8")))
+    try:
+        stored = read_json(path)
+    except DamagedArtifact:
+        return None
+    if not isinstance(stored, dict) or stored.pop("sha256", "") != sha256_json(stored):
+        return None
+    record = PartRecord(**stored)
     whole = all(
         (out / name).is_file() and sha256_file(out / name) == entry["sha256"] for name, entry in record.files.items()
     )

@@ -27,6 +27,7 @@ from electralab.artifacts import (
     sha256_file,
     storage_errors,
     write_json,
+    write_manifest,
 )
 from electralab.config import Settings, Tree
 from electralab.corpus.documents import DocumentSample, DocumentStream
@@ -34,17 +35,15 @@ from electralab.corpus.filters import Document, FilterConfig
 from electralab.corpus.readers import ReadingConfig
 from electralab.corpus.sources import (
     STANDARD_INPUT,
-    Compression,
-    Source,
     Sources,
     find_sources,
     hash_source,
     is_unchanged,
     spool_standard_input,
 )
-from electralab.errors import InputError, UsageError
+from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
 from electralab.stopping import StopSignal
-from electralab.tokens.identity import is_finished, make_identity
+from electralab.tokens.identity import is_finished, make_identity, read_begun, write_begun
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.packing import PackingConfig
 from electralab.tokens.parts import BUILD, PartRecord, PartWriter, split_ranks
@@ -54,14 +53,6 @@ from electralab.tokens.tokenizer_report import describe_tokenizer
 
 _REPORT_SAMPLE = 2 << 20
 _MAX_SYMBOLS = 1 << 22
-
-# For plans only: typical of English text on a core of the 2020s.
-_UNPACKED: dict[Compression, float] = {"": 1.0, "gz": 2.7, "bz2": 3.5, "xz": 3.7, "zst": 3.0}
-_BYTES_PER_TOKEN = 4
-_BYTES_PER_DOCUMENT = 1000
-_ENCODED_PER_SECOND = 4e6
-_LEARNED_PER_SECOND = 4e6
-_MEMORY = 512 << 20
 
 A = TypeVar("A")
 
@@ -95,43 +86,20 @@ class PrepareProgress:
 def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopSignal) -> Iterator[PrepareProgress]:
     """Build `out`, or finish what an interrupted run began there; done when the iterator ends."""
     find_sources(inputs, symbols=config.symbols)
+    given = _load_given(config)
     _refuse_foreign(out)
     with lock_folder(out), storage_errors(out):
-        spool = None
-        if STANDARD_INPUT in inputs:
-            spool = out / BUILD / "standard-input"
-            spool_standard_input(spool)
-        sources = find_sources(inputs, symbols=config.symbols, spool=spool)
-        yield from _Build(sources, out, config, stop).run()
-
-
-@dataclass(frozen=True, slots=True)
-class PreparePlan:
-    """What a run would read, and what it would roughly take; standard input is not counted."""
-
-    sources: list[Source]
-    passed_over: list[str]
-    bytes: int
-    text_bytes: int
-    tokens: int
-    seconds: float
-    memory_bytes: int
-
-
-def plan_prepare(inputs: Sequence[str], config: PrepareConfig, *, cores: int) -> PreparePlan:
-    """Estimates from typical ratios and speeds; reads no content and writes nothing."""
-    sources = find_sources(inputs, symbols=config.symbols)
-    text = int(sum(source.bytes * _UNPACKED[source.compression] for source in sources.files))
-    learning = 0.0 if config.tokenizer.path else min(text, config.tokenizer.sample_mb * 2**20) / _LEARNED_PER_SECOND
-    return PreparePlan(
-        sources=sources.files,
-        passed_over=sources.passed_over,
-        bytes=sources.bytes,
-        text_bytes=text,
-        tokens=text // _BYTES_PER_TOKEN,
-        seconds=text / (_ENCODED_PER_SECOND * cores) + learning,
-        memory_bytes=_MEMORY + 8 * text // _BYTES_PER_DOCUMENT,
-    )
+        try:
+            spool = None
+            if STANDARD_INPUT in inputs:
+                spool = out / BUILD / "standard-input"
+                spool_standard_input(spool, stop)
+            sources = find_sources(inputs, symbols=config.symbols, spool=spool)
+            yield from _Build(sources, out, config, given, stop).run()
+        finally:
+            # Finished data keeps nothing of its making, nor what was piped in only to be compared with it.
+            if (out / MANIFEST).is_file():
+                shutil.rmtree(out / BUILD, ignore_errors=True)
 
 
 def read_report(out: Path) -> dict[str, Any]:
@@ -139,8 +107,20 @@ def read_report(out: Path) -> dict[str, Any]:
     return report
 
 
+def _load_given(config: PrepareConfig) -> Tokenizer | None:
+    path = config.tokenizer.path
+    if not path:
+        return None
+    tokenizer = Tokenizer.load(Path(path), config.tokenizer)
+    if tokenizer.is_symbols != config.symbols:
+        kind = "symbols" if tokenizer.is_symbols else "text"
+        raise UsageError(f"{path}: is a tokenizer for {kind}; give another, or none")
+    return tokenizer
+
+
 def _refuse_foreign(out: Path) -> None:
-    names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
+    with storage_errors(out):
+        names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
     if names and not names & {MANIFEST, BUILD}:
         raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
 
@@ -166,10 +146,13 @@ _Phase = Generator[PrepareProgress, None, A]
 class _Build:
     """One run of the stage over fixed sources."""
 
-    def __init__(self, sources: Sources, out: Path, config: PrepareConfig, stop: StopSignal) -> None:
+    def __init__(
+        self, sources: Sources, out: Path, config: PrepareConfig, given: Tokenizer | None, stop: StopSignal
+    ) -> None:
         self._sources = sources
         self._out = out
         self._config = config
+        self._given = given
         self._stop = stop
         self._hashes: list[str] = []
         self._documents = 0
@@ -177,16 +160,25 @@ class _Build:
 
     def run(self) -> _Phase[None]:
         yield from self._hash()
-        identity = make_identity(self._config.model_dump(mode="json"), self._sources.files, self._hashes, self._given())
-        if is_finished(self._out, identity):
-            yield self._progress("finished", self._sources.bytes, "the data is there already, nothing to do")
-            return
+        identity = make_identity(self._config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
+        try:
+            if is_finished(self._out, identity):
+                yield self._progress("finished", self._sources.bytes, "the data is there already, nothing to do")
+                return
+        except DamagedArtifact as damage:
+            yield self._progress("hashing", self._sources.bytes, str(damage))
         yield from self._begin(identity)
         tokenizer = yield from self._get_tokenizer()
         bar = int(self._config.heldout_share * 2**64)
         outcome = yield from self._encode(tokenizer, bar)
         if (better := _better_bar(outcome, bar)) != bar:
             outcome = yield from self._encode(tokenizer, better)
+        if not outcome.total("train_rows"):
+            count = outcome.total("documents") - outcome.total("heldout_documents")
+            raise InputError(
+                f"no token left to train on ({count} documents for training gave none); "
+                "give more text or another tokenizer"
+            )
         self._finish(identity, tokenizer, outcome)
         yield self._progress("finished", self._sources.bytes)
 
@@ -213,36 +205,29 @@ class _Build:
             self._hashes.append(hash_source(source, self._stop.check))
             done += source.bytes
 
-    def _given(self) -> Tokenizer | None:
-        config = self._config.tokenizer
-        return Tokenizer.load(Path(config.path), config) if config.path else None
-
     def _begin(self, identity: Tree) -> _Phase[None]:
         """Go on with what lies there if it was begun from the same sources with the same settings; else start over."""
         path = self._out / BUILD / "build.json"
-        begun = read_json(path) if path.is_file() else None
-        if begun == identity:
-            return
-        if begun is not None or (self._out / MANIFEST).is_file():
-            yield self._progress("hashing", self._sources.bytes, "sources or settings changed: the build starts over")
+        try:
+            if read_begun(path, identity):
+                return
+        except (DamagedArtifact, IdentityMismatch) as reason:
+            yield self._progress("hashing", self._sources.bytes, str(reason))
         (self._out / MANIFEST).unlink(missing_ok=True)
         for name in (SHARDS, TOKENIZER):
             shutil.rmtree(self._out / name, ignore_errors=True)
         for record in (self._out / BUILD).glob("*.json"):
             record.unlink()
-        write_json(path, identity)
+        write_begun(path, identity)
 
     def _get_tokenizer(self) -> _Phase[Tokenizer]:
         folder = self._out / TOKENIZER
         done = self._out / BUILD / "tokenizer.json"
-        if done.is_file() and read_json(done) == describe_files(folder):
+        if _is_recorded(folder, done):
             return Tokenizer.load(folder)
-        tokenizer = self._given()
+        tokenizer = self._given
         if tokenizer is None:
             tokenizer = yield from (self._learn_symbols() if self._config.symbols else self._learn_text())
-        if tokenizer.is_symbols != self._config.symbols:
-            kind = "symbols" if tokenizer.is_symbols else "text"
-            raise UsageError(f"{self._config.tokenizer.path}: is a tokenizer for {kind}; give another, or none")
         tokenizer.save(folder, max_length=self._config.packing.sequence_length)
         write_json(done, describe_files(folder))
         return tokenizer
@@ -342,20 +327,27 @@ class _Build:
             files |= record.files
         files[REPORT] = {"bytes": (self._out / REPORT).stat().st_size, "sha256": sha256_file(self._out / REPORT)}
         _remove_strays(self._out, files)
-        manifest = {
-            "kind": KIND,
-            "format": FORMAT,
-            "sequence_length": self._config.packing.sequence_length,
-            "packing": self._config.packing.kind,
-            "vocab_size": tokenizer.vocab_size,
-            "counts": counts,
-            "settings": self._config.model_dump(mode="json"),
-            "sources": sources,
-            "made_from": identity,
-            "files": files,
-        }
-        write_json(self._out / MANIFEST, manifest)
-        shutil.rmtree(self._out / BUILD)
+        write_manifest(
+            self._out,
+            files=files,
+            kind=KIND,
+            format=FORMAT,
+            sequence_length=self._config.packing.sequence_length,
+            packing=self._config.packing.kind,
+            vocab_size=tokenizer.vocab_size,
+            counts=counts,
+            settings=self._config.model_dump(mode="json"),
+            sources=sources,
+            made_from=identity,
+        )
+
+
+def _is_recorded(folder: Path, record: Path) -> bool:
+    """Whether the folder holds what its record says; without one that can be read it is written again."""
+    try:
+        return record.is_file() and bool(read_json(record) == describe_files(folder))
+    except DamagedArtifact:
+        return False
 
 
 def _nothing_left(stream: DocumentStream) -> InputError:

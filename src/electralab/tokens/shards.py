@@ -7,13 +7,13 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from electralab.artifacts import sha256_json, verify_folder
-from electralab.errors import DamagedArtifact
+from electralab.errors import DamagedArtifact, InputError
 from electralab.tokens.packing import PackingKind
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -91,15 +91,20 @@ def open_data(data_dir: Path) -> PreparedData:
     manifest = verify_folder(data_dir, _REMEDY)
     if manifest.get("kind") != KIND or manifest.get("format") != FORMAT:
         raise DamagedArtifact(f"{data_dir}: is not prepared data of format {FORMAT}; {_REMEDY}")
-    length = int(manifest["sequence_length"])
+    length = manifest.get("sequence_length")
+    packing: PackingKind | None = {kind: kind for kind in get_args(PackingKind)}.get(str(manifest.get("packing")))
+    if type(length) is not int or length < 1 or packing is None:
+        raise DamagedArtifact(f"{data_dir}: its manifest tells no length or packing of rows we know; {_REMEDY}")
     train, heldout = (_map_rows(data_dir, manifest["files"], part, length) for part in ("train", "heldout"))
+    if not len(train):
+        raise InputError(f"{data_dir}: holds no training row; prepare it again from more text")
     return PreparedData(
         path=data_dir,
         manifest=manifest,
         identity=data_identity(manifest["files"]),
         tokenizer=Tokenizer.load(data_dir / TOKENIZER),
         sequence_length=length,
-        packing=manifest["packing"],
+        packing=packing,
         train=train,
         heldout=heldout,
     )
@@ -110,7 +115,7 @@ def _map_rows(data_dir: Path, files: dict[str, Any], part: str, length: int) -> 
     for name in sorted(name for name in files if name.startswith(f"{SHARDS}/{part}-")):
         try:
             shard = np.load(data_dir / name, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise DamagedArtifact(f"{data_dir / name}: not a shard ({error}); {_REMEDY}") from None
         if shard.ndim != 2 or shard.shape[1] != length or shard.dtype.kind != "u":
             raise DamagedArtifact(f"{data_dir / name}: has shape {shard.shape}, not rows of {length}; {_REMEDY}")
