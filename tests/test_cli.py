@@ -1,9 +1,14 @@
 """The words of the shell: quick help, the nearest known word, one sentence per error, JSON alone where asked for."""
 
+import io
 import json
+import os
+import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,6 +87,10 @@ WRONG_WORDS = {
     "pretrain --data d --out r --config tinny": "--config: no preset or file named 'tinny'; did you mean 'tiny'?",
     "prepare x --out d --tokenizer.vocab-sise 9": (
         "command line: tokenizer: no setting named 'vocab_sise'; did you mean 'vocab_size'?"
+    ),
+    "prepare x --out d --seed 1 --seed.x 2": "--seed: is given both as a value and as a section; keep one",
+    "prepare x --out d --heldout-share 0.1 --heldout-share.x 2": (
+        "--heldout-share: is given both as a value and as a section; keep one"
     ),
     "detect m": "detect: give one of TEXT, --file PATH, or - for standard input",
 }
@@ -177,6 +186,66 @@ def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None
 
     assert "auc" in show()
     assert json.loads(show("--json"))["records"][0]["note"] == "über"
+
+
+def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors="replace"))
+    monkeypatch.setattr("electralab.verbs.detect", lambda _, texts, **__: [{"text": t, "tokens": []} for t in texts])
+    (tmp_path / "lines.txt").write_text("über\nÄpfel\nnaïve\n", encoding="utf-8")
+    assert main(["detect", "model", "--file", str(tmp_path / "lines.txt"), "--lines", "--json"]) == 0
+    lines = written.getvalue().decode("ascii").splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["über", "Äpfel", "naïve"]
+
+
+@contextmanager
+def forbidden(folder: Path) -> Iterator[None]:
+    """A folder that this process may not search; root, who may search any, becomes nobody for a while."""
+    is_root = os.geteuid() == 0
+    folder.chmod(0)
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o700)
+
+
+def test_a_folder_that_may_not_be_searched_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    text = str(Path(__file__))
+    lines = [
+        ["prepare", text, "--out", f"{closed}/data", "--dry-run"],
+        ["prepare", text, "--out", f"{closed}/data"],
+        ["pretrain", "--data", f"{closed}/nothing", "--out", f"{closed}/run"],
+        ["detect", f"{closed}/model", "word"],
+        ["detect", "model", "--file", f"{closed}/text.txt"],
+        ["show", f"{closed}/data"],
+        ["import", f"{closed}/old", "--out", f"{closed}/new"],
+    ]
+    for words in lines:  # what each verb imports, nobody may not be allowed to read
+        main(words)
+    capsys.readouterr()
+    with forbidden(closed):
+        found = [said(capsys, *words) for words in lines[1:]]
+    for status, err in found:
+        assert status == 1
+        assert re.fullmatch(rf"electra: {closed}\S*: .*permission denied.*\n", err, re.IGNORECASE), err
+
+
+@pytest.mark.parametrize(
+    "words", ["completion bash", "completion bash --json", "prepare {text} --out d --dry-run --json"]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_standard_output_is_one_sentence(words: str, unbuffered: str) -> None:
+    environment = {"PYTHONUNBUFFERED": unbuffered, "PATH": "/usr/bin:/bin"}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "electralab", *words.format(text=__file__).split()]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (1, "electra: standard output: No space left on device\n")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:

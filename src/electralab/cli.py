@@ -5,6 +5,7 @@ Only the standard library is imported until a verb runs: `electra --help` must b
 
 import argparse
 import difflib
+import errno
 import io
 import json
 import signal
@@ -191,7 +192,7 @@ def _add_import(verbs: Any) -> None:
         "convert a legacy pickled or TensorFlow checkpoint into a safe model folder",
         "electra import old/ --out models/new",
     )
-    parser.add_argument("old", metavar="OLD", help="a folder or file with pytorch_model.bin or a TensorFlow checkpoint")
+    parser.add_argument("old", metavar="OLD", help="a folder with pytorch_model.bin or a TensorFlow checkpoint")
     parser.add_argument("--out", required=True, metavar="NEW", help="the folder to write")
 
 
@@ -283,8 +284,7 @@ def _run(words: Sequence[str]) -> int:
 
     result = shell.run_verb(arguments, dotted)
     if arguments.json:
-        is_utf8 = sys.stdout.encoding.lower().startswith("utf")
-        sys.stdout.write(json.dumps(result, ensure_ascii=not is_utf8) + "\n")
+        shell.print_json(result)
     return 0
 
 
@@ -329,6 +329,30 @@ def main(words: Sequence[str] | None = None) -> int:
         _ignore_signals()
         return 130
     except BrokenPipeError:
-        # The reader (head, less) has seen enough; Python must not complain when it flushes at exit.
-        sys.stdout = open("/dev/null", "w")  # noqa: SIM115, PTH123
+        # The reader (head, less) has seen enough.
+        _silence_stdout()
         return 0
+    except OSError as error:
+        sys.stderr.write(f"electra: {_explain(error)}\n")
+        return 1
+
+
+def _silence_stdout() -> None:
+    """What could not be written must not be tried again, and complained about, when Python flushes at exit."""
+    sys.stdout = open("/dev/null", "w")  # noqa: SIM115, PTH123
+
+
+def _explain(error: OSError) -> str:
+    """The last resort: what the operating system refused and no stage foresaw, as one sentence."""
+    where = error.filename
+    # Whoever else writes names the file that is too large for its disk.
+    is_stdout = where is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        is_stdout = True
+    if is_stdout:
+        _silence_stdout()
+        where = where or "standard output"
+    reason = error.strerror or str(error)
+    return f"{where}: {reason}" if where else reason

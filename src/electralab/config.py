@@ -43,7 +43,7 @@ def read_toml(path: Path) -> Layer:
         raise InputError(f"{path}: is a folder; --config takes a TOML file or the name of a preset") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give another file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError also for an integer of too many digits
         raise InputError(f"{path}: not valid TOML ({error}); mend the file") from None
 
 
@@ -82,7 +82,7 @@ def parse_overrides(words: Sequence[str]) -> Layer:
 def _parse_value(text: str) -> Any:
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     value = parsed.pop("value")
     # A line break could smuggle in more keys, and a date is only ever meant as text.

@@ -10,7 +10,8 @@
     └── TrainingDiverged       too many non-finite steps in a row
     Stopped                    not an error: SIGINT or SIGTERM arrived; carries the exit status
 
-A message says where, what, got and what to do. Anything else that escapes is our bug and keeps its traceback.
+A message says where, what, got and what to do. An OSError that nobody foresaw becomes "FILE: reason" at the very end.
+Anything else that escapes is our bug and keeps its traceback.
 """
 
 

@@ -64,7 +64,10 @@ def _collect(arguments: argparse.Namespace, flags: dict[str, str], dotted: Tree)
             branch[name] = value
     for section, value in dotted.items():
         if isinstance(value, dict):
-            settings[section] = {**settings.get(section, {}), **value}
+            above = settings.get(section, {})
+            if not isinstance(above, dict):
+                raise UsageError(f"--{section.replace('_', '-')}: is given both as a value and as a section; keep one")
+            settings[section] = {**above, **value}
         else:
             settings[section] = value
     return settings
@@ -113,8 +116,14 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
     if arguments.json:
         # One object a line: the last is left to the caller, who ends the line.
         for result in found[:-1]:
-            sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
+            print_json(result)
     return found[-1] if found else {}
+
+
+def print_json(result: Any) -> None:
+    """One line on standard output; where that knows only ASCII, escaped instead of replaced by stand-ins."""
+    is_utf8 = sys.stdout.encoding.lower().startswith("utf")
+    sys.stdout.write(json.dumps(result, ensure_ascii=not is_utf8) + "\n")
 
 
 def _tabulate(result: Result) -> str:

@@ -121,7 +121,7 @@ def _detect_one(detector: Any, text: str) -> Result:
         return asdict(detector.detect(text))
     try:
         symbols = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         symbols = None
     if not isinstance(symbols, list) or not all(isinstance(s, str | int) and not isinstance(s, bool) for s in symbols):
         raise InputError(f"a model of symbols takes a JSON list of strings or integers, got {text[:40]!r}")

@@ -99,6 +99,15 @@ def test_a_byte_order_mark_decides_the_encoding(tmp_path: Path, encoding: str) -
     assert [str(text).strip() for text in read(path)] == ["한국어 é", "zwei"]
 
 
+@pytest.mark.parametrize("line", ["9" * 5000, '{"id": ' + "9" * 5000 + ', "text": "a"}', "[" * 100_000, '{"text": '])
+@pytest.mark.parametrize("symbols", [False, True])
+def test_a_line_that_python_cannot_read_as_json_is_named(tmp_path: Path, line: str, symbols: bool) -> None:
+    path = write(tmp_path / "a.jsonl", ('["fine"]' if symbols else '"fine"') + f"\n{line}\n")
+    (source,) = find_sources([str(path)]).files
+    with pytest.raises(InputError, match=r"a\.jsonl: line 2 is not JSON \(.*\); mend or remove the line"):
+        list(read_documents(source, ReadingConfig(), Meter(), symbols=symbols))
+
+
 def test_only_the_document_with_the_bad_bytes_is_undecodable(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"good\n\nb\xff\xfed\n\nalso good")
     assert read(path) == ["good", Undecodable(b"b\xff\xfed"), "also good"]

@@ -115,6 +115,39 @@ def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> Non
     assert np.ptp(together[0]) > 1e-7
 
 
+@pytest.mark.parametrize("sequence_length", [8, 64])
+def test_frame_tokens_typed_in_a_text_are_seen_but_not_judged(sequence_length: int) -> None:
+    text = "the [SEP] cat [PAD] sat [UNK] on [CLS] the [MASK] mat"
+    found = make_detector(sequence_length).detect(text)
+    kept = [token.text for token in found.tokens if token.text.startswith("[")]
+    assert kept == ["[UNK]", "[MASK]"]
+    rest = text.replace("[SEP]", "").replace("[PAD]", "").replace("[CLS]", "")
+    assert "".join(token.text for token in found.tokens) == "".join(rest.split())
+    assert all(token.text == text[token.start : token.end] for token in found.tokens)
+
+
+class Remembering(Suspicious):
+    seen: list[tuple[Tensor, Tensor | None]]
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: object = None) -> Tensor:
+        self.seen = [*getattr(self, "seen", []), (input_ids, is_pad)]
+        return super().forward(input_ids, segment_ids, is_pad, trace)
+
+
+def test_a_typed_pad_is_not_padding() -> None:
+    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    model = Remembering(make_config(tokenizer.vocab_size, 16))
+    detector = Detector(model, tokenizer, DetectConfig())
+    detector.detect("the [PAD] [PAD] mat")
+    pad = tokenizer.special.pad
+    detector._judge_windows([np.array([9, pad, 8]), np.array([7])])
+    (_, alone), (rows, together) = model.seen
+    assert alone is None
+    assert together is not None
+    assert rows[0, 2] == pad
+    assert together.tolist() == [[False] * 5, [False, False, False, True, True]]
+
+
 def test_an_empty_text_has_no_tokens() -> None:
     assert make_detector().detect("").tokens == ()
     assert make_detector().detect(" \n ").tokens == ()

@@ -161,9 +161,7 @@ def test_damaged_data_of_other_settings_is_left_to_its_owner(tmp_path: Path, cor
     shard = tmp_path / "data/shards/train-00000.npy"
     shard.write_bytes(shard.read_bytes()[:-1])
     before = describe_files(tmp_path / "data")
-    with pytest.raises(
-        IdentityMismatch, match=r"is damaged \(.*train-00000.*\) and was prepared with seed = 0, not 5"
-    ):
+    with pytest.raises(IdentityMismatch, match=r"is damaged \(.*train-00000.*\) and was prepared with seed = 0, not 5"):
         run(corpus, tmp_path / "data", seed=5)
     assert describe_files(tmp_path / "data") == before
 
@@ -241,6 +239,32 @@ def test_a_given_tokenizer_is_used_as_it_is(tmp_path: Path, corpus: Path) -> Non
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
     list(prepare([str(corpus)], tmp_path / "data", given(tmp_path / "vocab.txt"), StopSignal()))
     assert open_data(tmp_path / "data").tokenizer.vocab_size == 7
+
+
+@pytest.mark.parametrize("name", ["lowercase", "strip_accents", "vocab_size", "kind"])
+def test_a_setting_that_a_given_tokenizer_settles_is_not_ignored_silently(
+    tmp_path: Path, corpus: Path, name: str
+) -> None:
+    run(corpus, tmp_path / "first")
+    settings = {"path": str(tmp_path / "first/tokenizer"), name: {"vocab_size": 300, "kind": "bpe"}.get(name, False)}
+    settings.setdefault("vocab_size", open_data(tmp_path / "first").tokenizer.vocab_size)  # no conflict
+    with pytest.raises(UsageError, match=rf"tokenizer\.json: settles tokenizer\.{name} by itself \(got .*\); leave"):
+        run(corpus, tmp_path / "data", tokenizer=settings)
+    assert not (tmp_path / "data").exists()
+    run(
+        corpus, tmp_path / "data", tokenizer={**settings, name: None} if name != "vocab_size" and name != "kind" else {}
+    )
+
+
+def test_a_vocab_file_takes_case_but_not_size_from_the_settings(tmp_path: Path, corpus: Path) -> None:
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "stone"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    path = {"path": str(tmp_path / "vocab.txt")}
+    with pytest.raises(UsageError, match=r"vocab\.txt: settles tokenizer\.vocab_size by itself \(got 200\)"):
+        run(corpus, tmp_path / "data", tokenizer=path)
+    config = resolve(PrepareConfig, [Layer("test", {"tokenizer": {**path, "lowercase": False, "kind": "wordpiece"}})])
+    list(prepare([str(corpus)], tmp_path / "data", config, StopSignal()))
+    assert len(open_data(tmp_path / "data").tokenizer.encode("River river").ids) == 2
 
 
 def test_symbols_go_through_as_they_are(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def _json_lines(source: Source, blocks: Iterable[bytes]) -> Iterator[tuple[int, 
             continue
         try:
             yield number, json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # ValueError also for an integer of too many digits
             raise InputError(f"{source.path}: line {number} is not JSON ({error}); mend or remove the line") from None
 
 

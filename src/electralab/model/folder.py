@@ -3,7 +3,6 @@
 The caller owns the folder (its temporary name, its manifest) and adds the tokenizer's files.
 """
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,10 +50,14 @@ def load_encoder(folder: Path) -> Encoder:
 
 def locate_model(path: Path, role: Literal["discriminator", "generator"]) -> Path:
     """What a MODEL argument means: a run or a pair (its network of this role), or a model folder itself."""
-    for folder in (path / "export" / role, path / role, path):
-        if (folder / "config.json").is_file():
-            return folder
-    if (path / "checkpoints").is_dir():
+    try:
+        for folder in (path / "export" / role, path / role, path):
+            if (folder / "config.json").is_file():
+                return folder
+        is_run = (path / "checkpoints").is_dir()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
+    if is_run:
         raise InputError(f"{path}: this run has not exported its networks yet; let 'electra pretrain' finish it")
     raise InputError(f"{path}: holds no model (no config.json); give a run or a model folder")
 
@@ -112,5 +115,5 @@ def list_shards(index_path: Path) -> list[Path]:
 def _read_file(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, json.JSONDecodeError, UnicodeDecodeError, ValueError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise DamagedArtifact(f"{path}: cannot be read ({error}); the file is damaged, copy it again") from None

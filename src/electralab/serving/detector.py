@@ -40,7 +40,7 @@ class TokenVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """A text and a verdict for each of its tokens, in order."""
+    """A text and a verdict for each of its tokens but [CLS], [SEP] and [PAD], in order."""
 
     text: str
     tokens: tuple[TokenVerdict, ...]
@@ -93,9 +93,13 @@ class Detector:
         if self.tokenizer.is_symbols:
             raise InputError('this model was trained on symbols; give a JSON list such as \'["open", "read"]\'')
         encoded = self.tokenizer.encode(text)
-        chances = self._judge(encoded.ids)
-        spans = zip(encoded.offsets, chances, strict=True)
-        return Detection(text, tuple(TokenVerdict(text[a:b], a, b, float(p)) for (a, b), p in spans))
+        special = self.tokenizer.special
+        # Typed in the text they are context like any token, but none to pass a verdict on.
+        is_frame = np.isin(encoded.ids, [special.cls, special.sep, special.pad])
+        judged = zip(encoded.offsets, self._judge(encoded.ids), is_frame, strict=True)
+        return Detection(
+            text, tuple(TokenVerdict(text[a:b], a, b, float(p)) for (a, b), p, is_left_out in judged if not is_left_out)
+        )
 
     def detect_symbols(self, symbols: Sequence[str | int]) -> Detection:
         """The text of a sequence is its symbols joined by spaces; spans point into that."""
@@ -127,7 +131,9 @@ class Detector:
         for row, ids in zip(rows, windows, strict=True):
             row[0], row[1 : len(ids) + 1], row[len(ids) + 1] = special.cls, ids, special.sep
         input_ids = torch.from_numpy(rows)
-        is_pad = input_ids == special.pad
+        lengths = torch.tensor([len(ids) + 2 for ids in windows])
+        # By length: a [PAD] typed in the text is not padding.
+        is_pad = torch.arange(rows.shape[1]) >= lengths[:, None]  # (B, T)
         verdicts = self.model(input_ids, torch.zeros_like(input_ids), is_pad if is_pad.any() else None)
         chances = torch.sigmoid(verdicts.double()).numpy()
         return [row[1 : len(ids) + 1] for row, ids in zip(chances, windows, strict=True)]

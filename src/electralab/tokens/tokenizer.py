@@ -22,7 +22,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import Settings
-from electralab.errors import InputError
+from electralab.errors import DamagedArtifact, InputError, UsageError
 
 TokenizerKind = Literal["wordpiece", "bpe", "unigram"]
 
@@ -200,12 +200,29 @@ class Tokenizer:
         file = path if path.is_file() else _tokenizer_file(folder)
         beside = folder / "tokenizer_config.json"
         stored = read_json(beside) if beside.is_file() else {}
+        if not isinstance(stored, dict):
+            raise DamagedArtifact(f"{beside}: not a JSON object; restore the file, or remove it")
         if file.suffix == ".json":
             backend = _read_backend(file)
         else:
             backend = _read_vocab(file, stored, config or TokenizerConfig())
         names = _find_special(backend, stored, file)
-        return cls(backend, names, is_symbols=stored.get("is_symbols") is True)
+        tokenizer = cls(backend, names, is_symbols=stored.get("is_symbols") is True)
+        if config is not None:
+            tokenizer._refuse_conflicts(file, config)
+        return tokenizer
+
+    def _refuse_conflicts(self, file: Path, config: TokenizerConfig) -> None:
+        """A setting that was given must not be ignored without a word because the file has settled it."""
+        settled = {"kind": type(self._backend.model).__name__.lower(), "vocab_size": self.vocab_size}
+        if file.suffix == ".json":
+            settled |= {"lowercase": None, "strip_accents": None}
+        for name, value in settled.items():
+            if name in config.model_fields_set and getattr(config, name) not in (None, value):
+                raise UsageError(
+                    f"{file}: settles tokenizer.{name} by itself (got {getattr(config, name)!r}); "
+                    "leave this setting out, or learn a tokenizer"
+                )
 
 
 def cut_text(text: str, limit: int = PIECE_CHARS) -> list[tuple[int, int]]:
