@@ -1,9 +1,11 @@
 """Not only text: a service log as lists of events, in which a few events do not belong."""
 
 import json
+from pathlib import Path
 
 import pytest
 from electra_process import Shell
+from log_anomalies import detect_anomalies
 from sklearn.metrics import roc_auc_score
 
 from electralab.corpus.synthetic import write_symbol_log
@@ -30,3 +32,7 @@ def test_planted_anomalies_of_a_log_are_found(shell: Shell) -> None:
         chances += [token["p_replaced"] for token in tokens]
         truth += [place in session["anomalies"] for place in range(len(tokens))]
     assert roc_auc_score(truth, chances) > 0.7
+
+
+def test_the_example_finds_them_too(tmp_path: Path) -> None:
+    assert detect_anomalies(tmp_path, sessions=1500, test_sessions=40, steps=150, threads=1) > 0.7

@@ -49,14 +49,12 @@ class MetricsLog:
         cut_back(self._path, step)
         self._board = _open_board(run_dir / "tb", step)
 
-    @property
-    def has_board(self) -> bool:
-        return self._board is not None
-
     def write(self, record: Mapping[str, Any]) -> None:
         with storage_errors(self._path), self._path.open("a", encoding="utf-8") as file:
             file.write(_line(record))
-        if self._board is not None:
+        if self._board is None:
+            return
+        with storage_errors(self._path.with_name("tb")):  # its thread hands a full disk on to the next caller
             for key, value in record.items():
                 if isinstance(value, int | float) and key != "step" and math.isfinite(value):
                     self._board.add_scalar(key, value, record["step"])
@@ -68,7 +66,8 @@ class MetricsLog:
 
     def close(self) -> None:
         if self._board is not None:
-            self._board.close()
+            with storage_errors(self._path.with_name("tb")):
+                self._board.close()
 
 
 def _open_board(folder: Path, step: int) -> Any:
