@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+import electralab
+
 SOURCE = Path(__file__).parents[1] / "src" / "electralab"
 TESTS = Path(__file__).parent
 
 FOUNDATION = {"errors", "config", "artifacts", "randomness", "stopping", "runtime"}
 ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
-    *("pretrain", "finetune", "evaluate", "study"),
+    *("pretraining", "finetune", "evaluate", "study"),
 }
 OFFERED = ANALYSED | {"analysis", "export", "compress", "serving", "report"}
 
@@ -32,10 +34,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": FOUNDATION,
     "objective": FOUNDATION | {"tokens", "model"},
     "training": FOUNDATION,
-    "pretrain": FOUNDATION | {"tokens", "model", "objective", "training"},
+    "pretraining": FOUNDATION | {"tokens", "model", "objective", "training"},
     "finetune": FOUNDATION | {"corpus", "tokens", "model", "training"},
     "evaluate": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetune"},
-    "study": FOUNDATION | {"model", "pretrain", "finetune", "evaluate"},
+    "study": FOUNDATION | {"model", "pretraining", "finetune", "evaluate"},
     "analysis": FOUNDATION | ANALYSED,
     "export": FOUNDATION | {"tokens", "model"},
     "compress": FOUNDATION | {"tokens", "model", "objective", "training", "finetune", "evaluate", "export"},
@@ -45,12 +47,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "display": FOUNDATION | OFFERED,
     "inspection": FOUNDATION | OFFERED,
     "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
-    "quickstart": FOUNDATION | OFFERED | {"display", "verbs"},
-    "shell": FOUNDATION | {"display", "verbs", "quickstart"},
+    "story": FOUNDATION | OFFERED | {"display", "verbs"},
+    "shell": FOUNDATION | {"display", "verbs", "story"},
     "cli": FOUNDATION | {"verbs", "shell"},
     "__main__": {"cli"},
     # The package offers the verbs as functions, imported when first asked for.
-    "__init__": {"verbs", "quickstart"},
+    "__init__": {"verbs", "story"},
 }
 
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -212,3 +214,10 @@ except SystemExit as ended:
 print("\\n" + str("torch" in sys.modules))
 """
     assert run_python(program).endswith("\nFalse\n")
+
+
+def test_no_part_takes_the_name_of_a_verb() -> None:
+    """Importing `electralab.x` binds the name x in the package, over the verb that users call there."""
+    package = Path(electralab.__file__).parent
+    parts = {path.stem for path in package.iterdir()}
+    assert parts & set(electralab.__all__) == set()

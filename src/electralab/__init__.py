@@ -10,6 +10,6 @@ __all__ = ["detect", "import_model", "prepare", "pretrain", "quickstart", "show"
 def __getattr__(name: str) -> Any:
     """Verbs are imported when first used: `import electralab` alone loads neither torch nor anything else large."""
     if name in __all__:
-        module = "electralab.quickstart" if name == "quickstart" else "electralab.verbs"
+        module = "electralab.story" if name == "quickstart" else "electralab.verbs"
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'electralab' has no attribute {name!r}")

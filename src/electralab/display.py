@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
-    from electralab.pretrain.stage import Event
+    from electralab.pretraining.stage import Event
     from electralab.tokens.prepare import PrepareProgress
 
 
@@ -68,7 +68,7 @@ class Display:
 
     def follow_pretrain(self, events: "Iterator[Event]") -> Record:
         """Draw a run to its end and return its results."""
-        from electralab.pretrain import stage
+        from electralab.pretraining import stage
 
         results: Record = {}
         with self._bar() as bar:

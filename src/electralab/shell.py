@@ -224,7 +224,7 @@ def _import(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
 
 
 def _quickstart(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    from electralab.quickstart import quickstart
+    from electralab.story import quickstart
 
     return quickstart(
         arguments.inputs,

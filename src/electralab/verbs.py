@@ -67,11 +67,11 @@ def pretrain(
 ) -> Result:
     """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
     from electralab.export.card import write_card
-    from electralab.pretrain.identity import Budget, BudgetKind
-    from electralab.pretrain.plan import plan_pretrain
-    from electralab.pretrain.settings import read_settings, resolve_pretrain
-    from electralab.pretrain.stage import PretrainRequest
-    from electralab.pretrain.stage import pretrain as run_pretrain
+    from electralab.pretraining.identity import Budget, BudgetKind
+    from electralab.pretraining.plan import plan_pretrain
+    from electralab.pretraining.settings import read_settings, resolve_pretrain
+    from electralab.pretraining.stage import PretrainRequest
+    from electralab.pretraining.stage import pretrain as run_pretrain
 
     layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
     resolved = resolve_pretrain(layers)

@@ -15,10 +15,10 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "electralab.shell",
-        "electralab.pretrain.plan",
+        "electralab.pretraining.plan",
         "electralab.serving.detector",
         "electralab.inspection",
-        "electralab.quickstart",
+        "electralab.story",
         "torch._dynamo",
         "torch._inductor.config",
         "torch.utils.tensorboard",

@@ -16,18 +16,18 @@ from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, Stopped, TrainingDiverged, UsageError
 from electralab.model.electra import Electra, build_electra, derive_encoders, parameter_depths
 from electralab.model.flops import step_flops
-from electralab.pretrain.exports import export_networks
-from electralab.pretrain.heldout import (
+from electralab.pretraining.exports import export_networks
+from electralab.pretraining.heldout import (
     HeldoutScores,
     diagnose,
     join_verdicts,
     judge_heldout,
     measure_baselines,
 )
-from electralab.pretrain.identity import Budget, RunIdentity, read_identity, require_same, write_identity
-from electralab.pretrain.settings import PretrainConfig
-from electralab.pretrain.start import describe_origin, load_origin
-from electralab.pretrain.task import PretrainTask
+from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
+from electralab.pretraining.settings import PretrainConfig
+from electralab.pretraining.start import describe_origin, load_origin
+from electralab.pretraining.task import PretrainTask
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
-from electralab.pretrain.identity import Budget, RunIdentity, read_identity, require_same, write_identity
+from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
 
 RUN = Path("runs/a")
 SETTINGS: dict[str, Any] = {"seed": 0, "masking": {"mask_share": 0.15, "appearance": "mask"}}

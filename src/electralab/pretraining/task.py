@@ -14,8 +14,8 @@ from electralab.model.electra import Electra
 from electralab.objective.electra import count_targets, hold_trial, mask_vocabulary, sampling_prohibition
 from electralab.objective.losses import Targets
 from electralab.objective.masking import MaskedBatch, mask_tokens
-from electralab.pretrain.heldout import Verdicts, read_verdicts
-from electralab.pretrain.settings import PretrainConfig
+from electralab.pretraining.heldout import Verdicts, read_verdicts
+from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.runtime import Precision
 from electralab.tokens.batches import Batch, batch_at, heldout_batches

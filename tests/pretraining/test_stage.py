@@ -12,11 +12,11 @@ from electralab import verbs
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import InputError, Stopped, UsageError
-from electralab.pretrain import stage
-from electralab.pretrain.heldout import HeldoutScores, judge_heldout
-from electralab.pretrain.identity import Budget
-from electralab.pretrain.settings import resolve_pretrain
-from electralab.pretrain.stage import PretrainRequest, RunFinished, RunStarted, Saved, StepLogged, Warned, pretrain
+from electralab.pretraining import stage
+from electralab.pretraining.heldout import HeldoutScores, judge_heldout
+from electralab.pretraining.identity import Budget
+from electralab.pretraining.settings import resolve_pretrain
+from electralab.pretraining.stage import PretrainRequest, RunFinished, RunStarted, Saved, StepLogged, Warned, pretrain
 from electralab.stopping import StopSignal
 
 SMALL = parse_overrides(

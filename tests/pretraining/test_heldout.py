@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.masking import MaskedBatch
-from electralab.pretrain.heldout import (
+from electralab.pretraining.heldout import (
     HeldoutScores,
     Verdicts,
     diagnose,
