@@ -176,11 +176,11 @@ def _add_quickstart(verbs: Any) -> None:
         verbs,
         "quickstart",
         "prepare, pre-train and try a tiny ELECTRA on a text that comes along",
-        "electra quickstart --minutes 4",
+        "electra quickstart --minutes 5",
     )
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help="your own text instead")
     parser.add_argument("--out", default="runs/quickstart", metavar="RUN")
-    parser.add_argument("--minutes", type=_positive, default=4.0, metavar="M", help="of pre-training (4)")
+    parser.add_argument("--minutes", type=_positive, default=5.0, metavar="M", help="of pre-training (5)")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     _add_settings(parser, "a preset or a TOML file for pre-training")
 

@@ -34,7 +34,7 @@ def quickstart(
     inputs: Sequence[str | Path] = (),
     out: str | Path = "runs/quickstart",
     *,
-    minutes: float = 4.0,
+    minutes: float = 5.0,
     seed: int = 0,
     config: str | None = None,
     settings: Tree | None = None,

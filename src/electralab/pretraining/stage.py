@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -45,7 +46,7 @@ from electralab.training.metrics import MetricsLog, Record
 from electralab.training.optimizer import Optimizer, group_parameters
 from electralab.training.schedule import learning_rate_factor
 
-_PROBE_SECONDS = 4.0
+_PROBE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +175,20 @@ def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
 
 
 def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal) -> float:
-    """Seconds per step, measured on a model that is thrown away, with the evaluations' share added."""
+    """Seconds per step, measured on a model that is thrown away, with the evaluations' share added.
+
+    The lower quartile: what else the machine does in these seconds should not decide how long a run is.
+    """
     state = build_state(config, data, device)
     task = PretrainTask(_electra(state), data, config, 1_000_000, device)
     reports = _steps(state, task, config, 1_000_000, stop)
     next(reports)  # the first step pays for warming up
-    started, count = time.perf_counter(), 0
-    while count < 3 or time.perf_counter() - started < _PROBE_SECONDS:
+    marks = [time.perf_counter()]
+    while len(marks) < 4 or marks[-1] - marks[0] < _PROBE_SECONDS:
         next(reports)
-        count += 1
-    return (time.perf_counter() - started) / count * 1.05
+        marks.append(time.perf_counter())
+    seconds = sorted(after - before for before, after in pairwise(marks))
+    return seconds[len(seconds) // 4] * 1.05
 
 
 def build_state(config: PretrainConfig, data: PreparedData, device: torch.device) -> TrainingState:
