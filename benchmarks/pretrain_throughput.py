@@ -28,7 +28,7 @@ from electralab.objective.electra import count_targets, hold_trial
 from electralab.objective.losses import LossConfig
 from electralab.objective.masking import MaskingConfig, MaskVocabulary, mask_tokens
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
-from electralab.pretraining.stage import hidden_matrices
+from electralab.pretraining.state import hidden_matrices
 from electralab.randomness import Rng
 from electralab.runtime import default_threads, use_exact_arithmetic
 from electralab.stopping import StopSignal

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -15,8 +14,7 @@ import torch
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, Stopped, TrainingDiverged, UsageError
-from electralab.model.electra import Electra, build_electra, derive_encoders, parameter_depths
-from electralab.model.flops import step_flops
+from electralab.pretraining.budget import count_steps, flops_per_step
 from electralab.pretraining.exports import export_networks
 from electralab.pretraining.heldout import (
     HeldoutScores,
@@ -28,25 +26,20 @@ from electralab.pretraining.heldout import (
 from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.start import describe_origin, load_origin
+from electralab.pretraining.state import build_state, pair_of, take_steps
 from electralab.pretraining.task import PretrainTask
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import (
-    Progress,
-    TrainingState,
     clear_leftovers,
     find_latest,
     list_checkpoints,
     load_checkpoint,
     save_checkpoint,
 )
-from electralab.training.loop import LossScale, StepReport, train
+from electralab.training.loop import StepReport
 from electralab.training.metrics import MetricsLog, Record
-from electralab.training.optimizer import Optimizer, group_parameters
-from electralab.training.schedule import learning_rate_factor
-
-_PROBE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,93 +142,6 @@ def _settle_identity(
     return identity
 
 
-def count_steps(
-    budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal
-) -> int:
-    match budget.kind:
-        case "steps":
-            steps = budget.amount
-        case "tokens":
-            steps = budget.amount / (config.batch.size * data.sequence_length)
-        case "flops":
-            steps = budget.amount / flops_per_step(config, data)
-        case "minutes":
-            steps = budget.amount * 60 / _probe(config, data, device, stop)
-    return max(1, int(steps))
-
-
-def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
-    """By our convention: matrix products only, backward twice the forward."""
-    generator, discriminator = derive_encoders(
-        config.model, config.generator, vocab_size=data.tokenizer.vocab_size, sequence_length=data.sequence_length
-    )
-    ordinary = data.sequence_length - 2
-    masked = config.batch.size * max(1, round(config.masking.mask_share * ordinary))
-    return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
-
-
-def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal) -> float:
-    """Seconds per step, measured on a model that is thrown away, with the evaluations' share added.
-
-    The lower quartile: what else the machine does in these seconds should not decide how long a run is.
-    """
-    state = build_state(config, data, device)
-    task = PretrainTask(_electra(state), data, config, 1_000_000, device)
-    reports = _steps(state, task, config, 1_000_000, stop)
-    next(reports)  # the first step pays for warming up
-    marks = [time.perf_counter()]
-    while len(marks) < 4 or marks[-1] - marks[0] < _PROBE_SECONDS:
-        next(reports)
-        marks.append(time.perf_counter())
-    seconds = sorted(after - before for before, after in pairwise(marks))
-    return seconds[len(seconds) // 4] * 1.05
-
-
-def build_state(config: PretrainConfig, data: PreparedData, device: torch.device) -> TrainingState:
-    """Step 0 of a run: a pure function of its settings."""
-    model = build_electra(
-        config.model,
-        config.generator,
-        vocab_size=data.tokenizer.vocab_size,
-        sequence_length=data.sequence_length,
-        seed=config.seed,
-    ).to(device)
-    if config.runtime.compile:
-        model.generator.compile()
-        model.discriminator.compile()
-    groups = group_parameters(
-        model.named_parameters(), parameter_depths(model), hidden_matrices(model), config.optimizer
-    )
-    scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
-    return TrainingState(model, Optimizer(groups, config.optimizer), scale, Progress(), None)
-
-
-def hidden_matrices(model: Electra) -> frozenset[str]:
-    """What Muon may orthogonalise: the matrices inside the layers, not tables, projections of tables, or heads."""
-    return frozenset(name for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name)
-
-
-def _electra(state: TrainingState) -> Electra:
-    assert isinstance(state.model, Electra)
-    return state.model
-
-
-def _steps(
-    state: TrainingState, task: PretrainTask, config: PretrainConfig, total_steps: int, stop: StopSignal
-) -> Iterator[StepReport]:
-    return train(
-        state.model,
-        state.optimizer,
-        task.parts,
-        lambda step: learning_rate_factor(step, total_steps, config.schedule),
-        first_step=state.progress.step + 1,
-        last_step=total_steps,
-        clip_norm=config.optimizer.clip_norm,
-        scale=state.scale,
-        stop=stop,
-    )
-
-
 class _Run:
     """One sitting of a run: what its events need at hand."""
 
@@ -254,7 +160,7 @@ class _Run:
         self.stop = stop
         self.checkpoints_dir = request.run_dir / "checkpoints"
         self.state = build_state(request.config, data, device)
-        self.model = _electra(self.state)
+        self.model = pair_of(self.state)
         self.origin_notes = load_origin(request.init_from, self.model) if request.init_from is not None else []
         self.task = PretrainTask(self.model, data, request.config, self.total_steps, device)
         self.flops = flops_per_step(request.config, data)
@@ -299,7 +205,7 @@ class _Run:
         progress = self.state.progress
         tokens_before, seconds_before = progress.tokens, progress.seconds
         clock = time.perf_counter()
-        for report in _steps(self.state, self.task, self.config, self.total_steps, self.stop):
+        for report in take_steps(self.state, self.task, self.config, self.total_steps, self.stop):
             progress.step = report.step
             progress.tokens += self.task.tally.targets.discriminator
             progress.flops += self.flops

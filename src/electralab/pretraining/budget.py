@@ -1,0 +1,62 @@
+"""How many steps a budget of steps, tokens, FLOPs or minutes buys.
+
+Budget -> steps
+"""
+
+import time
+from itertools import pairwise
+
+import torch
+
+from electralab.model.electra import derive_encoders
+from electralab.model.flops import step_flops
+from electralab.pretraining.identity import Budget
+from electralab.pretraining.settings import PretrainConfig
+from electralab.pretraining.state import build_state, pair_of, take_steps
+from electralab.pretraining.task import PretrainTask
+from electralab.stopping import StopSignal
+from electralab.tokens.shards import PreparedData
+
+_PROBE_SECONDS = 5.0
+
+
+def count_steps(
+    budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal
+) -> int:
+    match budget.kind:
+        case "steps":
+            steps = budget.amount
+        case "tokens":
+            steps = budget.amount / (config.batch.size * data.sequence_length)
+        case "flops":
+            steps = budget.amount / flops_per_step(config, data)
+        case "minutes":
+            steps = budget.amount * 60 / _probe(config, data, device, stop)
+    return max(1, int(steps))
+
+
+def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
+    """By our convention: matrix products only, backward twice the forward."""
+    generator, discriminator = derive_encoders(
+        config.model, config.generator, vocab_size=data.tokenizer.vocab_size, sequence_length=data.sequence_length
+    )
+    ordinary = data.sequence_length - 2
+    masked = config.batch.size * max(1, round(config.masking.mask_share * ordinary))
+    return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
+
+
+def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal) -> float:
+    """Seconds per step, measured on a model that is thrown away, with the evaluations' share added.
+
+    The lower quartile: what else the machine does in these seconds should not decide how long a run is.
+    """
+    state = build_state(config, data, device)
+    task = PretrainTask(pair_of(state), data, config, 1_000_000, device)
+    reports = take_steps(state, task, config, 1_000_000, stop)
+    next(reports)  # the first step pays for warming up
+    marks = [time.perf_counter()]
+    while len(marks) < 4 or marks[-1] - marks[0] < _PROBE_SECONDS:
+        next(reports)
+        marks.append(time.perf_counter())
+    seconds = sorted(after - before for before, after in pairwise(marks))
+    return seconds[len(seconds) // 4] * 1.05
