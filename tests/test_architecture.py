@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 FOUNDATION = {"errors", "config", "artifacts", "randomness", "stopping", "runtime"}
 ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
-    *("pretraining", "finetune", "evaluate", "study"),
+    *("pretraining", "finetuning", "evaluation", "study"),
 }
 OFFERED = ANALYSED | {"analysis", "export", "compress", "serving", "report"}
 
@@ -35,13 +35,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "objective": FOUNDATION | {"tokens", "model"},
     "training": FOUNDATION,
     "pretraining": FOUNDATION | {"tokens", "model", "objective", "training"},
-    "finetune": FOUNDATION | {"corpus", "tokens", "model", "training"},
-    "evaluate": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetune"},
-    "study": FOUNDATION | {"model", "pretraining", "finetune", "evaluate"},
+    "finetuning": FOUNDATION | {"corpus", "tokens", "model", "training"},
+    "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning"},
+    "study": FOUNDATION | {"model", "pretraining", "finetuning", "evaluation"},
     "analysis": FOUNDATION | ANALYSED,
     "export": FOUNDATION | {"tokens", "model"},
-    "compress": FOUNDATION | {"tokens", "model", "objective", "training", "finetune", "evaluate", "export"},
-    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetune", "export"},
+    "compress": FOUNDATION | {"tokens", "model", "objective", "training", "finetuning", "evaluation", "export"},
+    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning", "export"},
     "report": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,

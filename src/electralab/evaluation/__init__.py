@@ -1,0 +1,1 @@
+"""A model as it is, without fine-tuning -> scores."""
