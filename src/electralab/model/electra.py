@@ -22,6 +22,7 @@ from electralab.model.encoder import (
     Trace,
 )
 from electralab.model.heads import GuessHead, VerdictHead, VerdictKind
+from electralab.model.tuned import Tuned
 from electralab.model.weights import initialise
 
 Sharing = Literal["none", "token", "embeddings", "everything"]
@@ -262,7 +263,7 @@ def build_electra(
     return pair
 
 
-def parameter_depths(network: Electra | Generator | Discriminator) -> dict[str, int]:
+def parameter_depths(network: Electra | Generator | Discriminator | Tuned) -> dict[str, int]:
     """Parameter -> how high it stands: embeddings 0, layer i at i + 1, heads above the last layer.
 
     Of a pair with different depths the heads stand level, so that decay ** (top - depth) is right for both.

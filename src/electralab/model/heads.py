@@ -28,7 +28,7 @@ class GuessHead(Drawn):
         self.bias = nn.Parameter(self.dense.weight.new_empty(config.vocab_size))
 
     def weight_stds(self) -> dict[str, float]:
-        return {"dense.weight": _dense_std(self.config)}
+        return {"dense.weight": dense_std(self.config)}
 
     def forward(self, states: Tensor, embeddings: Embeddings) -> Tensor:
         states = self.norm(F.gelu(self.dense(states)))
@@ -50,7 +50,7 @@ class VerdictHead(Drawn):
 
     def weight_stds(self) -> dict[str, float]:
         stds = {"verdict.weight": self.config.init_std}
-        return stds if self.dense is None else stds | {"dense.weight": _dense_std(self.config)}
+        return stds if self.dense is None else stds | {"dense.weight": dense_std(self.config)}
 
     def forward(self, states: Tensor) -> Tensor:
         if self.dense is not None:
@@ -61,5 +61,6 @@ class VerdictHead(Drawn):
         return verdicts
 
 
-def _dense_std(config: EncoderConfig) -> float:
+def dense_std(config: EncoderConfig) -> float:
+    """How widely the dense layer of a head is drawn."""
     return config.init_std / (2 * config.num_layers) ** 0.5 if config.is_modern else config.init_std

@@ -1,0 +1,128 @@
+"""An encoder with the head of one task: (B, T) ids -> logits.
+
+    classify   (B, L)      from the first token's state
+    regress    (B, 1)      from the first token's state
+    label      (B, T, L)   from every token's
+    qa         SpanLogits  from every token's, whether there is an answer at all from the first's
+
+A head of the style `released` is a dropout and one linear map; `huggingface` is whatever the classes of `transformers`
+for the same backbone put there.
+"""
+
+from typing import Literal, NamedTuple, Self
+
+import torch.nn.functional as F
+from pydantic import model_validator
+from torch import Tensor, nn
+
+from electralab.config import Settings
+from electralab.model.encoder import Encoder, EncoderConfig, Probability, make_norm
+from electralab.model.heads import dense_std
+from electralab.model.weights import Drawn, dense, initialise
+
+TaskKind = Literal["classify", "regress", "label", "qa"]
+HeadStyle = Literal["released", "huggingface"]
+
+
+class HeadConfig(Settings):
+    kind: TaskKind
+    labels: tuple[str, ...] = ()
+    """In the order of the logits; none for regress and qa."""
+    style: HeadStyle = "released"
+    has_answerability: bool = False
+    """Of qa only: a logit for whether the text holds an answer."""
+    dropout: Probability = 0.1
+    pooling: Literal["first"] = "first"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.labels)) < len(self.labels):
+            raise ValueError("two labels have the same name; name each once")
+        if self.kind in ("classify", "label") and len(self.labels) < 2:
+            raise ValueError(f"the task {self.kind!r} needs two labels or more, not {len(self.labels)}; name them")
+        if self.kind in ("regress", "qa") and self.labels:
+            raise ValueError(f"the task {self.kind!r} has no labels; leave them out")
+        if self.has_answerability and self.kind != "qa":
+            raise ValueError(f"has_answerability belongs to the task 'qa', not {self.kind!r}; unset it")
+        return self
+
+    @property
+    def num_outputs(self) -> int:
+        return {"regress": 1, "qa": 2}.get(self.kind, len(self.labels))
+
+    @property
+    def is_pooled(self) -> bool:
+        """One answer a row, not one a token."""
+        return self.kind in ("classify", "regress")
+
+
+class SpanLogits(NamedTuple):
+    start: Tensor  # (B, T)
+    end: Tensor  # (B, T)
+    answerable: Tensor | None  # (B,), above 0 means that there is an answer; None without such a head
+
+
+class TaskHead(Drawn):
+    """(..., D) states -> (..., L): dropout -> linear, behind a dense layer where `transformers` has one."""
+
+    def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
+        super().__init__()
+        self.config, self.dropout = config, head.dropout
+        size = config.hidden_size
+        is_deep = head.style == "huggingface" and (config.is_modern or head.is_pooled)
+        self.dense = dense(size, size, bias=not config.is_modern) if is_deep else None
+        self.norm = make_norm(config) if is_deep and config.is_modern else None
+        self.output = dense(size, head.num_outputs, bias=True)
+        self.answerable = dense(size, 1, bias=True) if head.has_answerability else None
+
+    def weight_stds(self) -> dict[str, float]:
+        stds = {"output.weight": self.config.init_std}
+        if self.dense is not None:
+            stds["dense.weight"] = dense_std(self.config)
+        if self.answerable is not None:
+            stds["answerable.weight"] = self.config.init_std
+        return stds
+
+    def forward(self, states: Tensor) -> Tensor:
+        if self.dense is not None:
+            if self.norm is None:  # theirs on `electra` drops before the dense layer too
+                states = self._drop(states)
+            states = F.gelu(self.dense(states))
+        if self.norm is not None:
+            states = self.norm(states)
+        logits: Tensor = self.output(self._drop(states))
+        return logits
+
+    def judge_answerable(self, first: Tensor) -> Tensor | None:
+        """(B, D) first states -> (B,)"""
+        return None if self.answerable is None else self.answerable(self._drop(first)).squeeze(-1)
+
+    def _drop(self, states: Tensor) -> Tensor:
+        return F.dropout(states, self.dropout, self.training)
+
+
+class Tuned(nn.Module):
+    def __init__(self, encoder: Encoder, head_config: HeadConfig) -> None:
+        super().__init__()
+        self.config = encoder.config
+        self.head_config = head_config
+        self.encoder = encoder
+        self.head = TaskHead(encoder.config, head_config)
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor | SpanLogits:
+        """(B, T) ids -> the logits of the task, in the shapes above; `is_pad` of None says that no row is padded."""
+        states: Tensor = self.encoder(input_ids, segment_ids, is_pad)  # (B, T, D)
+        if self.head_config.is_pooled:
+            states = states[:, 0]  # (B, D)
+        logits: Tensor = self.head(states)
+        if self.head_config.kind != "qa":
+            return logits
+        start, end = logits.unbind(-1)  # (B, T) each
+        return SpanLogits(start, end, self.head.judge_answerable(states[:, 0]))
+
+
+def build_tuned(encoder: Encoder, head: HeadConfig, seed: int) -> Tuned:
+    """The encoder as it is, and a head whose first weights are a pure function of the seed and their names."""
+    network = Tuned(encoder, head)
+    initialise(nn.ModuleDict({"head": network.head}), seed)
+    return network

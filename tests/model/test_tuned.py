@@ -1,0 +1,96 @@
+"""A head on an encoder: shapes, first weights, depths."""
+
+from typing import Any
+
+import pytest
+import torch
+from networks import make_pair, make_rows
+from pydantic import ValidationError
+
+from electralab.model.electra import parameter_depths
+from electralab.model.encoder import Encoder
+from electralab.model.tuned import HeadConfig, HeadStyle, SpanLogits, Tuned, build_tuned
+
+ROWS = make_rows()
+STYLES: tuple[HeadStyle, ...] = ("released", "huggingface")
+
+
+def make_encoder(**changes: Any) -> Encoder:
+    return make_pair("tiny", **changes).discriminator.encoder
+
+
+def make_tuned(kind: Any, seed: int = 1, style: HeadStyle = "released", **changes: Any) -> Tuned:
+    labels = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I", "E")}.get(kind, ())
+    head = HeadConfig(kind=kind, labels=labels, style=style, has_answerability=kind == "qa")
+    return build_tuned(make_encoder(**changes), head, seed)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("backbone", ["electra", "modern"])
+@torch.no_grad()
+def test_each_task_has_its_logits(backbone: str, style: HeadStyle) -> None:
+    assert make_tuned("classify", style=style, backbone=backbone)(*ROWS).shape == (3, 3)
+    assert make_tuned("regress", style=style, backbone=backbone)(*ROWS).shape == (3, 1)
+    assert make_tuned("label", style=style, backbone=backbone)(*ROWS).shape == (3, 24, 4)
+    spans: SpanLogits = make_tuned("qa", style=style, backbone=backbone)(*ROWS)
+    assert spans.start.shape == spans.end.shape == (3, 24)
+    assert spans.answerable is not None
+    assert spans.answerable.shape == (3,)
+
+
+@torch.no_grad()
+def test_without_the_head_for_it_nothing_is_said_of_answerability() -> None:
+    network = build_tuned(make_encoder(), HeadConfig(kind="qa"), seed=1)
+    assert network(*ROWS).answerable is None
+
+
+def test_the_released_head_is_one_linear_map() -> None:
+    names = [name for name, _ in make_tuned("classify").head.named_parameters()]
+    assert names == ["output.weight", "output.bias"]
+
+
+def test_a_head_is_drawn_from_the_seed_and_leaves_the_encoder_alone() -> None:
+    encoder = make_encoder()
+    before = {name: parameter.clone() for name, parameter in encoder.named_parameters()}
+    head = HeadConfig(kind="classify", labels=("a", "b"), style="huggingface")
+    first = build_tuned(encoder, head, seed=1)
+    assert all(torch.equal(parameter, before[name]) for name, parameter in encoder.named_parameters())
+    again, other = build_tuned(make_encoder(), head, seed=1), build_tuned(make_encoder(), head, seed=2)
+    assert all(map(torch.equal, first.head.parameters(), again.head.parameters()))
+    assert not torch.equal(first.head.output.weight, other.head.output.weight)
+    assert first.head.output.weight.std().item() == pytest.approx(0.02, rel=0.2)
+    assert not first.head.output.bias.any()
+
+
+def test_a_draw_does_not_disturb_the_random_numbers_of_training() -> None:
+    state = torch.get_rng_state()
+    make_tuned("qa", style="huggingface")
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_head_stands_above_the_last_layer() -> None:
+    depths = parameter_depths(make_tuned("qa", style="huggingface"))  # four layers
+    assert depths["encoder.embeddings.tokens.weight"] == 0
+    assert depths["encoder.layers.0.attention.qkv.weight"] == 1
+    assert depths["encoder.layers.3.feedforward.up.weight"] == depths["encoder.final_norm.weight"] == 4
+    assert {depth for name, depth in depths.items() if name.startswith("head.")} == {5}
+
+
+def test_dropout_of_the_head_is_off_in_evaluation() -> None:
+    network = make_tuned("classify")  # the encoder of this size drops nothing
+    assert not torch.equal(network.train()(*ROWS), network(*ROWS))
+    assert torch.equal(network.eval()(*ROWS), network(*ROWS))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"kind": "classify", "labels": ("a", "a")}, "two labels have the same name"),
+        ({"kind": "label", "labels": ("O",)}, "the task 'label' needs two labels or more, not 1"),
+        ({"kind": "regress", "labels": ("a", "b")}, "the task 'regress' has no labels"),
+        ({"kind": "regress", "has_answerability": True}, "has_answerability belongs to the task 'qa'"),
+    ],
+)
+def test_a_head_that_makes_no_sense_is_refused(values: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        HeadConfig(**values)
