@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.masking import MaskedBatch
+from electralab.objective.verdicts import Verdicts, join_verdicts
 from electralab.pretraining.heldout import (
     HeldoutScores,
-    Verdicts,
     diagnose,
-    join_verdicts,
     judge_heldout,
     measure_baselines,
 )

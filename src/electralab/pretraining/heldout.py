@@ -8,65 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig
-from electralab.objective.electra import Trial, hold_trial
+from electralab.objective.electra import hold_trial
 from electralab.objective.masking import MaskedBatch
+from electralab.objective.unigram import unigram_log_shares
+from electralab.objective.verdicts import Verdicts, join_verdicts, read_verdicts
 from electralab.tokens.shards import PreparedData
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """What the discriminator said of tokens that are not padding, and the truth."""
-
-    logits: NDArray[np.float32]
-    is_replaced: NDArray[np.bool_]
-
-    @property
-    def auc(self) -> float:
-        """The chance that a replaced token looks more replaced than an original.
-
-        1/2, knowing nothing, where one kind is absent or a verdict is not a finite number.
-        """
-        if self.is_replaced.all() or not self.is_replaced.any() or not np.isfinite(self.logits).all():
-            return 0.5
-        return float(roc_auc_score(self.is_replaced, self.logits))
-
-    @property
-    def recall(self) -> float:
-        return _share((self.logits > 0) & self.is_replaced, self.is_replaced)
-
-    @property
-    def precision(self) -> float:
-        return _share((self.logits > 0) & self.is_replaced, self.logits > 0)
-
-    @property
-    def called_replaced(self) -> float:
-        return float((self.logits > 0).mean())
-
-    @property
-    def replaced_share(self) -> float:
-        return float(self.is_replaced.mean())
-
-
-def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
-    return float(part.sum() / max(int(whole.sum()), 1))
-
-
-def read_verdicts(trial: Trial) -> Verdicts:
-    is_token = ~trial.masked.batch.is_pad
-    logits = trial.verdicts.detach().float()[is_token].cpu().numpy()
-    return Verdicts(logits, trial.corrupted.is_replaced[is_token].cpu().numpy())
-
-
-def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
-    return Verdicts(
-        np.concatenate([part.logits for part in parts]), np.concatenate([part.is_replaced for part in parts])
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +77,12 @@ class Baselines:
 def measure_baselines(data: PreparedData, masked_batches: Sequence[MaskedBatch], replaced_share: float) -> Baselines:
     """Unigram frequencies of the training rows on the same held-out targets; the entropy of the replaced share."""
     sample = np.linspace(0, len(data.train) - 1, min(len(data.train), 20_000)).astype(np.int64)
-    counts = np.bincount(data.train.take(sample).ravel(), minlength=data.tokenizer.vocab_size).astype(np.float64)
-    counts = np.where(data.tokenizer.is_ordinary, counts + 1.0, 0.0)  # add-one: an unseen token has a finite loss
-    log_share = np.log(counts / counts.sum(), out=np.full_like(counts, -np.inf), where=counts > 0)
+    log_share = unigram_log_shares(data.train.take(sample), data.tokenizer)
     targets = np.concatenate([masked.target_ids.cpu().numpy() for masked in masked_batches])
     p = min(max(replaced_share, 1e-9), 1 - 1e-9)
     return Baselines(
         generator_loss=float(-log_share[targets].mean()),
-        generator_accuracy=float((targets == counts.argmax()).mean()),
+        generator_accuracy=float((targets == log_share.argmax()).mean()),
         discriminator_loss=float(-p * np.log(p) - (1 - p) * np.log(1 - p)),
     )
 
