@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
-    from electralab.pretraining.stage import Event
     from electralab.tokens.prepare import PrepareProgress
+    from electralab.training.session import Event
 
 
 Record = dict[str, Any]
@@ -68,7 +68,7 @@ class Display:
 
     def follow_pretrain(self, events: "Iterator[Event]") -> Record:
         """Draw a run to its end and return its results."""
-        from electralab.pretraining import stage
+        from electralab.training import session
 
         results: Record = {}
         with self._bar() as bar:
@@ -76,20 +76,20 @@ class Display:
             total = 0
             for event in events:
                 match event:
-                    case stage.RunStarted():
+                    case session.RunStarted():
                         total = event.total_steps
                         self._announce(event)
                         task = bar.add_task("training", total=total, completed=event.first_step - 1)
-                    case stage.StepLogged(record):
+                    case session.StepLogged(record):
                         self._draw_step(bar, task, record, total)
-                    case stage.Warned(text):
+                    case session.Warned(text):
                         self.say(f"warning: {text}", style="yellow")
-                    case stage.Saved(path):
+                    case session.Saved(path):
                         if self.is_live:
                             bar.update(task or TaskID(0), refresh=True)
                         else:
                             self.say(f"saved {path}")
-                    case stage.RunFinished():
+                    case session.RunFinished():
                         results = event.results
         return results
 

@@ -12,12 +12,13 @@ from electralab import verbs
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import InputError, Stopped, UsageError
-from electralab.pretraining import stage
+from electralab.pretraining import task
 from electralab.pretraining.heldout import HeldoutScores, judge_heldout
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
-from electralab.pretraining.stage import PretrainRequest, RunFinished, RunStarted, Saved, StepLogged, Warned, pretrain
+from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.stopping import StopSignal
+from electralab.training.session import RunFinished, RunStarted, Saved, StepLogged, Warned
 
 SMALL = parse_overrides(
     [
@@ -83,7 +84,7 @@ def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
         stop.number = signal.SIGTERM  # arrives as judging begins; the next layer of the network notices
         return judge_heldout(*arguments)
 
-    monkeypatch.setattr(stage, "judge_heldout", judge)
+    monkeypatch.setattr(task, "judge_heldout", judge)
     with pytest.raises(Stopped) as caught:
         list(pretrain(request(data, tmp_path / "stopped", save_every=0), stop))
     assert caught.value.status == 143

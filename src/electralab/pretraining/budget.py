@@ -8,14 +8,13 @@ from itertools import pairwise
 
 import torch
 
-from electralab.model.electra import derive_encoders
-from electralab.model.flops import step_flops
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import PretrainConfig
-from electralab.pretraining.state import build_state, pair_of, take_steps
-from electralab.pretraining.task import PretrainTask
+from electralab.pretraining.state import build_state, pair_of
+from electralab.pretraining.task import PretrainTask, flops_per_step
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData
+from electralab.training.session import take_steps
 
 _PROBE_SECONDS = 5.0
 
@@ -35,16 +34,6 @@ def count_steps(
     return max(1, int(steps))
 
 
-def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
-    """By our convention: matrix products only, backward twice the forward."""
-    generator, discriminator = derive_encoders(
-        config.model, config.generator, vocab_size=data.tokenizer.vocab_size, sequence_length=data.sequence_length
-    )
-    ordinary = data.sequence_length - 2
-    masked = config.batch.size * max(1, round(config.masking.mask_share * ordinary))
-    return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
-
-
 def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal) -> float:
     """Seconds per step, measured on a model that is thrown away, with the evaluations' share added.
 
@@ -52,7 +41,7 @@ def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, sto
     """
     state = build_state(config, data, device)
     task = PretrainTask(pair_of(state), data, config, 1_000_000, device)
-    reports = take_steps(state, task, config, 1_000_000, stop)
+    reports = take_steps(state, task, config.optimizer, config.schedule, 1_000_000, stop)
     next(reports)  # the first step pays for warming up
     marks = [time.perf_counter()]
     while len(marks) < 4 or marks[-1] - marks[0] < _PROBE_SECONDS:

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from electralab.model.electra import build_electra, derive_encoders
-from electralab.pretraining.budget import count_steps, flops_per_step
+from electralab.pretraining.budget import count_steps
 from electralab.pretraining.identity import read_identity
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
+from electralab.pretraining.task import flops_per_step
 from electralab.runtime import choose_device, default_threads
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data

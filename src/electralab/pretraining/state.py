@@ -1,21 +1,16 @@
-"""Step 0 of a run, and its steps from there.
+"""Step 0 of a run.
 
-settings, data -> TrainingState -> StepReport...
+settings, data -> TrainingState
 """
-
-from collections.abc import Iterator
 
 import torch
 
 from electralab.model.electra import Electra, build_electra, parameter_depths
 from electralab.pretraining.settings import PretrainConfig
-from electralab.pretraining.task import PretrainTask
-from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData
 from electralab.training.checkpoint import Progress, TrainingState
-from electralab.training.loop import LossScale, StepReport, train
+from electralab.training.loop import LossScale
 from electralab.training.optimizer import Optimizer, group_parameters
-from electralab.training.schedule import learning_rate_factor
 
 
 def build_state(config: PretrainConfig, data: PreparedData, device: torch.device) -> TrainingState:
@@ -45,19 +40,3 @@ def hidden_matrices(model: Electra) -> frozenset[str]:
 def pair_of(state: TrainingState) -> Electra:
     assert isinstance(state.model, Electra)
     return state.model
-
-
-def take_steps(
-    state: TrainingState, task: PretrainTask, config: PretrainConfig, total_steps: int, stop: StopSignal
-) -> Iterator[StepReport]:
-    return train(
-        state.model,
-        state.optimizer,
-        task.parts,
-        lambda step: learning_rate_factor(step, total_steps, config.schedule),
-        first_step=state.progress.step + 1,
-        last_step=total_steps,
-        clip_norm=config.optimizer.clip_norm,
-        scale=state.scale,
-        stop=stop,
-    )

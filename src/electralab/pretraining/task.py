@@ -5,21 +5,25 @@ step -> parts of its loss
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor
 
-from electralab.model.electra import Electra
+from electralab.model.electra import Electra, derive_encoders
+from electralab.model.flops import step_flops
 from electralab.objective.electra import count_targets, hold_trial, mask_vocabulary, sampling_prohibition
 from electralab.objective.losses import Targets
 from electralab.objective.masking import MaskedBatch, mask_tokens
-from electralab.pretraining.heldout import Verdicts, read_verdicts
+from electralab.objective.verdicts import Verdicts, join_verdicts, read_verdicts
+from electralab.pretraining.heldout import HeldoutScores, diagnose, judge_heldout
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.runtime import Precision
 from electralab.tokens.batches import Batch, batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData
+from electralab.training.metrics import Record
+from electralab.training.session import Judgement
 
 # Held-out rows are masked as if at this step, which training never reaches.
 _HELDOUT_STEP = -1
@@ -44,6 +48,7 @@ class PretrainTask:
         self.config = config
         self.device = device
         self.total_steps = total_steps
+        self.flops_per_step = flops_per_step(config, data)
         self.prohibition = sampling_prohibition(data.tokenizer, device)
         self._vocabulary = mask_vocabulary(data.tokenizer)
         self._micro_size = config.batch.micro_size or config.batch.size
@@ -66,6 +71,27 @@ class PretrainTask:
             self.tally.discriminator_loss += trial.losses.discriminator_sum.item() / max(targets.discriminator, 1)
             self.tally.verdicts.append(read_verdicts(trial))
 
+    def count_tokens(self) -> int:
+        return self.tally.targets.discriminator
+
+    def describe(self) -> Record:
+        verdicts = join_verdicts(self.tally.verdicts)
+        return {
+            "generator_loss": self.tally.generator_loss,
+            "discriminator_loss": self.tally.discriminator_loss,
+            "auc": verdicts.auc,
+            "recall": verdicts.recall,
+            "replaced_share": verdicts.replaced_share,
+        }
+
+    def judge(self, step: int) -> Judgement:
+        scores = self.judge_heldout()
+        record = {f"heldout_{name}": value for name, value in asdict(scores).items()}
+        return Judgement(record, diagnose(scores, step / self.total_steps))
+
+    def judge_heldout(self) -> HeldoutScores:
+        return judge_heldout(self.model, self.heldout(), self.prohibition, self.config.sampling)
+
     def heldout(self) -> list[MaskedBatch]:
         """The held-out rows, or training rows where none are held out, with masks that never change."""
         rows = self.data.heldout if len(self.data.heldout) else self.data.train
@@ -75,6 +101,16 @@ class PretrainTask:
 
     def _mask(self, batch: Batch, share: float, rng: Rng) -> MaskedBatch:
         return mask_tokens(batch, self._vocabulary, self.config.masking, share, rng).to(self.device)
+
+
+def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
+    """By our convention: matrix products only, backward twice the forward."""
+    generator, discriminator = derive_encoders(
+        config.model, config.generator, vocab_size=data.tokenizer.vocab_size, sequence_length=data.sequence_length
+    )
+    ordinary = data.sequence_length - 2
+    masked = config.batch.size * max(1, round(config.masking.mask_share * ordinary))
+    return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
 
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:

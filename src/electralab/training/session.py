@@ -1,0 +1,263 @@
+"""One sitting of a run: restore, take steps, log, judge, save, stop. What a step is about belongs to the `Work`.
+
+Work, TrainingState -> Event...
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from electralab.errors import Stopped, TrainingDiverged
+from electralab.stopping import StopSignal
+from electralab.training.checkpoint import (
+    TrainingState,
+    clear_leftovers,
+    find_latest,
+    list_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from electralab.training.loop import StepReport, train
+from electralab.training.metrics import MetricsLog, Record
+from electralab.training.optimizer import OptimizerConfig
+from electralab.training.schedule import ScheduleConfig, learning_rate_factor
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    first_step: int
+    total_steps: int
+    parameters: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepLogged:
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    results: Record
+
+
+Event = RunStarted | StepLogged | Warned | Saved | RunFinished
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Scores on rows that training does not see, and what to tell the user about them."""
+
+    scores: Record
+    warnings: Sequence[str]
+
+
+class Work(Protocol):
+    """What differs between one kind of training and another."""
+
+    @property
+    def flops_per_step(self) -> int: ...
+
+    def parts(self, step: int) -> Iterable[Tensor]:
+        """The step's micro-batches, each as its share of the step's loss."""
+        ...
+
+    def count_tokens(self) -> int:
+        """Of the step just taken."""
+        ...
+
+    def describe(self) -> Record:
+        """The step just taken, for the log."""
+        ...
+
+    def judge(self, step: int) -> Judgement: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a run is and how often it stops to write; only the first two belong to what the run is."""
+
+    total_steps: int
+    evaluate_every: int
+    log_every: int
+    save_every: int
+    keep: int
+
+
+def take_steps(
+    state: TrainingState,
+    work: Work,
+    optimizer: OptimizerConfig,
+    schedule: ScheduleConfig,
+    total_steps: int,
+    stop: StopSignal,
+) -> Iterator[StepReport]:
+    """The steps of a run from where its state is, without anything around them."""
+    return train(
+        state.model,
+        state.optimizer,
+        work.parts,
+        lambda step: learning_rate_factor(step, total_steps, schedule),
+        first_step=state.progress.step + 1,
+        last_step=total_steps,
+        clip_norm=optimizer.clip_norm,
+        scale=state.scale,
+        stop=stop,
+    )
+
+
+class Session:
+    def __init__(
+        self,
+        run_dir: Path,
+        state: TrainingState,
+        work: Work,
+        pace: Pace,
+        optimizer: OptimizerConfig,
+        schedule: ScheduleConfig,
+        stop: StopSignal,
+    ) -> None:
+        self.run_dir = run_dir
+        self.checkpoints_dir = run_dir / "checkpoints"
+        self.state = state
+        self.work = work
+        self.pace = pace
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.stop = stop
+        self.saved_step = -1
+
+    def events(self) -> Iterator[Event]:
+        """Every step from where the run is to its end; then the state is that of the last one."""
+        yield from self._restore()
+        progress = self.state.progress
+        parameters = sum(parameter.numel() for parameter in self.state.model.parameters())
+        yield RunStarted(progress.step + 1, self.pace.total_steps, parameters, torch.get_num_threads())
+        log = MetricsLog(self.run_dir, progress.step - (1 if self.state.pending else 0))
+        try:
+            yield from self._catch_up(log)
+            yield from self._train(log)
+        except Stopped:
+            # The step that a checkpoint already holds is not written again: replacing it would put it at risk.
+            if progress.step != self.saved_step:
+                yield from self._save(log)
+            raise
+        finally:
+            log.close()
+
+    def _restore(self) -> Iterator[Event]:
+        clear_leftovers(self.checkpoints_dir)
+        warnings: list[str] = []
+        latest = find_latest(self.checkpoints_dir, warnings.append)
+        for text in warnings:
+            yield Warned(text)
+        if latest is not None:
+            load_checkpoint(latest, self.state)
+            self.saved_step = self.state.progress.step
+        elif list_checkpoints(self.checkpoints_dir):
+            yield Warned(f"{self.checkpoints_dir}: no checkpoint is intact; starting again from step 1")
+
+    def _train(self, log: MetricsLog) -> Iterator[Event]:
+        progress = self.state.progress
+        tokens_before, seconds_before = progress.tokens, progress.seconds
+        clock = time.perf_counter()
+        steps = take_steps(self.state, self.work, self.optimizer, self.schedule, self.pace.total_steps, self.stop)
+        for report in steps:
+            progress.step = report.step
+            progress.tokens += self.work.count_tokens()
+            progress.flops += self.work.flops_per_step
+            progress.seconds += time.perf_counter() - clock
+            clock = time.perf_counter()
+            yield from self._count_skipped(report)
+            if self._is_due(report.step, self.pace.log_every) or self._is_judged(report.step):
+                speed = (progress.tokens - tokens_before) / max(progress.seconds - seconds_before, 1e-9)
+                tokens_before, seconds_before = progress.tokens, progress.seconds
+                self.state.pending = self._describe(report, speed)
+                yield from self._catch_up(log)
+            if self._is_due(report.step, self.pace.save_every) and self._is_sound(report):
+                yield from self._save(log)
+            clock = time.perf_counter()
+
+    def _is_due(self, step: int, every: int) -> bool:
+        return step == self.pace.total_steps or (every > 0 and step % every == 0)
+
+    def _is_sound(self, report: StepReport) -> bool:
+        """Amid skipped steps the weights may be past saving, and must not push out the checkpoints before them.
+
+        An adaptive loss scale skips a step now and then to find its value; that says nothing about the weights.
+        """
+        return not report.is_skipped or self.state.scale.is_adaptive
+
+    def _is_judged(self, step: int) -> bool:
+        return self.pace.evaluate_every > 0 and self._is_due(step, self.pace.evaluate_every)
+
+    def _describe(self, report: StepReport, speed: float) -> Record:
+        progress = self.state.progress
+        return {
+            "step": report.step,
+            "tokens": progress.tokens,
+            "flops": progress.flops,
+            "loss": report.loss,
+            **self.work.describe(),
+            "learning_rate": self.optimizer.learning_rate * report.rate_factor,
+            "gradient_norm": report.gradient_norm,
+            "skipped_steps": progress.skipped_steps,
+            "tokens_per_second": round(speed, 1),
+            "seconds": round(progress.seconds, 3),
+        }
+
+    def _catch_up(self, log: MetricsLog) -> Iterator[Event]:
+        """Write the pending record. It outlives a stop inside its judging: the checkpoint carries it along."""
+        record = self.state.pending
+        if record is None:
+            return
+        if self._is_judged(record["step"]):
+            judgement = self.work.judge(record["step"])
+            record = record | judgement.scores
+            yield from map(Warned, judgement.warnings)
+        log.write(record)
+        self.state.pending = None
+        yield StepLogged(record)
+
+    def _count_skipped(self, report: StepReport) -> Iterator[Event]:
+        progress = self.state.progress
+        progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if report.is_skipped else 0
+        if not report.is_skipped:
+            return
+        progress.skipped_steps += 1
+        is_end = report.step == self.pace.total_steps and not self._is_sound(report)
+        if is_end or progress.skipped_in_a_row > self.optimizer.max_skipped_in_a_row:
+            kept = next(iter(list_checkpoints(self.checkpoints_dir)), None)
+            raise TrainingDiverged(
+                f"{self.run_dir}: {progress.skipped_in_a_row} steps in a row were not finite; the last good "
+                f"checkpoint is {kept or 'none'}; lower --optimizer.learning-rate and start a new run from it"
+            )
+        what = f"loss {report.loss:g}, gradient norm {report.gradient_norm:g}"
+        yield Warned(f"step {report.step} was not finite ({what}) and changed nothing; {progress.skipped_steps} so far")
+
+    def _save(self, log: MetricsLog) -> Iterator[Event]:
+        log.sync()
+        path = save_checkpoint(self.checkpoints_dir, self.state, self.pace.keep)
+        self.saved_step = self.state.progress.step
+        yield Saved(path)
+
+
+def spread(times: int, total_steps: int) -> int:
+    """Every how many steps, to do something so many times in a run; 0 for never."""
+    return max(1, math.ceil(total_steps / times)) if times else 0
