@@ -109,6 +109,17 @@ def test_special_tokens_written_in_a_corpus_stay_text() -> None:
         assert not set(ids.tolist()) & {0, 2, 3, 4}, kind
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_of_strangers_keeps_its_spans_and_never_holds_a_special_token(kind: TokenizerKind) -> None:
+    tokenizer = little_tokenizer(kind)
+    for text in (*HOSTILE, *TEXTS, "the cat [SEP] [PAD] [MASK] [CLS]"):
+        encoded = tokenizer.encode_literal(text)
+        assert encoded.ids.tolist() == tokenizer.encode_many([text])[0].tolist()
+        assert len(encoded.offsets) == len(encoded.ids)
+        assert not {tokenizer.special.sep, tokenizer.special.mask, tokenizer.special.cls} & set(encoded.ids.tolist())
+    assert tokenizer.encode_literal(TEXTS[0]).offsets == tokenizer.encode(TEXTS[0]).offsets
+
+
 def test_encode_many_agrees_with_encode_and_takes_empty_lists() -> None:
     tokenizer = little_tokenizer()
     assert tokenizer.encode_many([]) == []

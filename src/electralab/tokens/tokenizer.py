@@ -121,17 +121,12 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoded:
         """As Hugging Face's tokenizer does without special tokens; a special token written in the text is one."""
-        text = _SURROGATE.sub("\ufffd", text)
-        bounds = cut_text(text)
-        pieces = [text[start:end] for start, end in bounds]
-        ids: list[int] = []
-        offsets: list[tuple[int, int]] = []
-        for (shift, _), encoding in zip(
-            bounds, self._backend.encode_batch(pieces, add_special_tokens=False), strict=True
-        ):
-            ids += encoding.ids
-            offsets += [(start + shift, end + shift) for start, end in encoding.offsets]
-        return Encoded(np.array(ids, dtype=np.int64), offsets)
+        return _encode_pieces(self._backend, text)
+
+    def encode_literal(self, text: str) -> Encoded:
+        """As `encode_many` does, with spans: text from strangers, so a special token written in it is only text."""
+        encoded = _encode_pieces(self._literal, text)
+        return Encoded(self._without_special(encoded.ids), encoded.offsets)
 
     def encode_many(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """The ids of each text, over all cores; text from strangers, so a special token written in it is only text."""
@@ -223,6 +218,18 @@ class Tokenizer:
                     f"{file}: settles tokenizer.{name} by itself (got {getattr(config, name)!r}); "
                     "leave this setting out, or learn a tokenizer"
                 )
+
+
+def _encode_pieces(backend: tokenizers.Tokenizer, text: str) -> Encoded:
+    text = _SURROGATE.sub("\ufffd", text)
+    bounds = cut_text(text)
+    pieces = [text[start:end] for start, end in bounds]
+    ids: list[int] = []
+    offsets: list[tuple[int, int]] = []
+    for (shift, _), encoding in zip(bounds, backend.encode_batch(pieces, add_special_tokens=False), strict=True):
+        ids += encoding.ids
+        offsets += [(start + shift, end + shift) for start, end in encoding.offsets]
+    return Encoded(np.array(ids, dtype=np.int64), offsets)
 
 
 def cut_text(text: str, limit: int = PIECE_CHARS) -> list[tuple[int, int]]:
