@@ -78,3 +78,5 @@ class Split:
     """What each part of an example was read from, for tables: {"text": "review", "label": "stars"}."""
     rows: int
     bad_rows: tuple[BadRow, ...]
+    notes: tuple[str, ...] = ()
+    """What was mended on the way, for a person to know."""

@@ -1,0 +1,190 @@
+"""A row, and what its columns mean -> an example; or the reason why it is none.
+
+Row, Columns -> Example | BadRow
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from electralab.finetuning.columns import Columns, is_number
+from electralab.finetuning.conll import has_spans, to_iob2
+from electralab.finetuning.examples import (
+    NO_LABEL,
+    BadRow,
+    Example,
+    Question,
+    ScoredExample,
+    TaggedExample,
+    TextExample,
+)
+from electralab.finetuning.rows import Row, Table
+from electralab.finetuning.squad_files import IMPOSSIBLE, NoAnswer, read_answers, shorten
+from electralab.finetuning.tasks import Task
+
+# What stands for "not known" in the label column of test sets.
+_UNKNOWN = ("", "-1", "None")
+
+
+class Unusable(Exception):
+    """Why a row is no example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    examples: list[Example]
+    bad_rows: tuple[BadRow, ...]
+    is_labelled: bool
+    notes: tuple[str, ...]
+
+
+def convert(table: Table, task: Task, columns: Columns, labels: tuple[str, ...]) -> Converted:
+    """`labels`: those that may occur; none: any."""
+    is_labelled = _has_labels(table, task, columns)
+    if not is_labelled:
+        columns = Columns(columns.texts, "", columns.id)
+    converter = _Converter(task, columns, frozenset(labels), spans=_marks_spans(table, task, columns))
+    make: Callable[[Row], Example] = getattr(converter, f"make_{task.kind}")
+    examples: list[Example] = []
+    bad_rows: list[BadRow] = []
+    for row in table.rows:
+        if isinstance(row, BadRow):
+            bad_rows.append(row)
+            continue
+        try:
+            examples.append(make(row))
+        except (Unusable, NoAnswer) as reason:
+            bad_rows.append(BadRow(row.number, str(reason)))
+    return Converted(examples, tuple(bad_rows), is_labelled, tuple(converter.notes()))
+
+
+def _has_labels(table: Table, task: Task, columns: Columns) -> bool:
+    """Whether any row has one. A question that cannot be answered is known to have none."""
+    if task.kind == "qa":
+        return any(row.fields.get(columns.label) or row.fields.get(IMPOSSIBLE) for row in table.good_rows)
+    return bool(columns.label) and any(
+        not isinstance(value := row.fields.get(columns.label), str | int | None) or str(value).strip() not in _UNKNOWN
+        for row in table.good_rows
+    )
+
+
+def _marks_spans(table: Table, task: Task, columns: Columns) -> bool:
+    if task.kind != "label" or not columns.label:
+        return False
+    lists = (row.fields.get(columns.label) for row in table.good_rows)
+    return has_spans({str(tag) for tags in lists if isinstance(tags, list) for tag in tags})
+
+
+class _Converter:
+    def __init__(self, task: Task, columns: Columns, labels: frozenset[str], *, spans: bool) -> None:
+        self._task = task
+        self._columns = columns
+        self._labels = labels
+        self._spans = spans
+        self._searched = 0
+        self._respelled = 0
+
+    def notes(self) -> list[str]:
+        notes = []
+        if self._searched:
+            notes.append(f"{self._searched} answers without their right place were looked for in the context")
+        if self._respelled:
+            notes.append(f"the tags of {self._respelled} sentences were respelled as IOB2")
+        return notes
+
+    def make_classify(self, row: Row) -> TextExample:
+        return TextExample(self._id(row), self._texts(row), self._label(row) if self._columns.label else NO_LABEL)
+
+    def make_regress(self, row: Row) -> ScoredExample:
+        score = math.nan
+        if self._columns.label:
+            value = self._field(row, self._columns.label)
+            if not is_number(value):
+                raise Unusable(f"{self._columns.label!r} holds {shorten(str(value))}, which is no number")
+            score = float(value)
+        return ScoredExample(self._id(row), self._texts(row), score)
+
+    def make_label(self, row: Row) -> TaggedExample:
+        words = self._list(row, self._columns.texts[0])
+        if not words or not all(word.strip() for word in words):
+            raise Unusable("holds an empty word" if words else "holds no words")
+        if not self._columns.label:
+            return TaggedExample(self._id(row), words, ())
+        tags = self._list(row, self._columns.label)
+        if len(tags) != len(words):
+            raise Unusable(f"has {len(tags)} tags for {len(words)} words")
+        if self._spans:
+            respelled = to_iob2(tags)
+            self._respelled += respelled != tags
+            tags = respelled
+        for tag in tags:
+            self._check(tag)
+        return TaggedExample(self._id(row), words, tags)
+
+    def make_qa(self, row: Row) -> Question:
+        question, context = self._texts(row)
+        impossible = bool(row.fields.get(IMPOSSIBLE, False))
+        given = row.fields.get(self._columns.label)
+        if self._columns.label and IMPOSSIBLE not in row.fields and given is not None:
+            impossible = given in ("", []) or (isinstance(given, dict) and given.get("text") == [])
+        answers, searched = ((), 0) if impossible or given is None else read_answers(given, context)
+        if impossible and not self._task.has_impossible:
+            raise Unusable(f"has no answer in its context, which {self._task.display} does not know; use squad2")
+        if self._columns.label and not answers and not impossible:
+            raise Unusable("has no answer")
+        self._searched += searched
+        return Question(self._id(row), question, context, answers, impossible)
+
+    def _id(self, row: Row) -> str:
+        value = row.fields.get(self._columns.id) if self._columns.id else None
+        return str(row.number) if value is None else str(value)
+
+    def _field(self, row: Row, column: str) -> Any:
+        value = row.fields.get(column)
+        if value is None:
+            raise Unusable(f"has no {column!r}")
+        return value
+
+    def _texts(self, row: Row) -> tuple[str, ...]:
+        return tuple([self._text(row, column) for column in self._columns.texts])
+
+    def _text(self, row: Row, column: str) -> str:
+        value = self._field(row, column)
+        text = value if isinstance(value, str) else self._spell(value, column)
+        if not text.strip():
+            raise Unusable(f"{column!r} is empty")
+        return text
+
+    def _label(self, row: Row) -> str:
+        column = self._columns.label
+        value = self._field(row, column)
+        label = value.strip() if isinstance(value, str) else self._spell(value, column)
+        if not label:
+            raise Unusable(f"{column!r} is empty")
+        self._check(label)
+        return label
+
+    def _check(self, label: str) -> None:
+        if self._labels and label not in self._labels:
+            known = ", ".join(sorted(self._labels)[:10])
+            raise Unusable(f"has the unknown label {shorten(label)} (known are {known})")
+
+    def _list(self, row: Row, column: str) -> tuple[str, ...]:
+        """A JSON list; or text, split at white space."""
+        value = self._field(row, column)
+        if isinstance(value, str):
+            return tuple(value.split())
+        if not isinstance(value, list):
+            raise Unusable(f"{column!r} holds {shorten(str(value))}, which is no list")
+        return tuple([item if isinstance(item, str) else self._spell(item, column) for item in value])
+
+    def _spell(self, value: Any, column: str) -> str:
+        """Numbers as people write classes: 1 for 1.0, true for True."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, float) and value.is_integer():
+            return str(int(value))
+        if isinstance(value, int | float):
+            return str(value)
+        raise Unusable(f"{column!r} holds a {type(value).__name__} where text is expected")
