@@ -4,21 +4,28 @@ The caller owns the folder (its temporary name, its manifest) and adds the token
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import safetensors
 import safetensors.torch
 from torch import Tensor
 
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
+from electralab.config import Tree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder
 from electralab.model.hf_config import CONFIG, export_config
+from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
 from electralab.model.hf_weights import export_weights, import_encoder, import_network
+from electralab.model.tuned import Tuned
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+# The networks of a run by the names of their folders, and what to call them.
+Role = Literal["discriminator", "generator", "model"]
+_ROLES: dict[Role, str] = {"discriminator": "a discriminator", "generator": "a generator", "model": "a tuned model"}
+
 PICKLE = "pytorch_model.bin"
 PICKLE_INDEX = "pytorch_model.bin.index.json"
 
@@ -31,16 +38,35 @@ def save_network(
     cls_id: int | None = None,
     sep_id: int | None = None,
 ) -> None:
-    write_file(folder / WEIGHTS, safetensors.torch.save(export_weights(network), metadata={"format": "pt"}))
-    write_json(folder / CONFIG, export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id))
+    config = export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    _write(folder, config, export_weights(network))
+
+
+def save_tuned(folder: Path, network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> None:
+    config = export_tuned_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    _write(folder, config, export_tuned_weights(network))
+
+
+def _write(folder: Path, config: Tree, tensors: dict[str, Tensor]) -> None:
+    write_file(folder / WEIGHTS, safetensors.torch.save(tensors, metadata={"format": "pt"}))
+    write_json(folder / CONFIG, config)
 
 
 def load_network(folder: Path) -> Generator | Discriminator:
     """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
+    _verify(folder)
+    return import_network(read_config(folder), read_tensors(folder), str(folder)).eval()
+
+
+def load_tuned(folder: Path) -> Tuned:
+    """A network tuned for a task, here or with `transformers`, ready for evaluation."""
+    _verify(folder)
+    return import_tuned(read_config(folder), read_tensors(folder), str(folder)).eval()
+
+
+def _verify(folder: Path) -> None:
     if (folder / MANIFEST).is_file():
         verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
-    network = import_network(read_config(folder), read_tensors(folder), str(folder))
-    return network.eval()
 
 
 def load_encoder(folder: Path) -> Encoder:
@@ -48,18 +74,36 @@ def load_encoder(folder: Path) -> Encoder:
     return import_encoder(read_config(folder), read_tensors(folder), str(folder)).eval()
 
 
-def locate_model(path: Path, role: Literal["discriminator", "generator"]) -> Path:
+def locate_model(path: Path, role: Role) -> Path:
     """What a MODEL argument means: a run or a pair (its network of this role), or a model folder itself."""
+    return _locate(path, role)
+
+
+def locate_encoder(path: Path) -> Path:
+    """Where only the encoder matters: the discriminator, else what was tuned from one, or a model folder itself."""
+    return _locate(path, "discriminator", "model")
+
+
+def _locate(path: Path, *roles: Role) -> Path:
     try:
-        for folder in (path / "export" / role, path / role, path):
-            if (folder / "config.json").is_file():
+        for folder in (*_list_places(path, *roles), path):
+            if (folder / CONFIG).is_file():
                 return folder
+        others = [folder for folder in _list_places(path, *get_args(Role)) if (folder / CONFIG).is_file()]
         is_run = (path / "checkpoints").is_dir()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
+    if others:
+        there = " and ".join(_ROLES[cast(Role, folder.name)] for folder in others)
+        raise InputError(f"{path}: holds {there}, but not {_ROLES[roles[0]]}; give a run or a model folder with one")
     if is_run:
-        raise InputError(f"{path}: this run has not exported its networks yet; let 'electra pretrain' finish it")
-    raise InputError(f"{path}: holds no model (no config.json); give a run or a model folder")
+        stage = "finetune" if roles == ("model",) else "pretrain"
+        raise InputError(f"{path}: this run has not exported its networks yet; let 'electra {stage}' finish it")
+    raise InputError(f"{path}: holds no model (no {CONFIG}); give a run or a model folder")
+
+
+def _list_places(path: Path, *roles: Role) -> list[Path]:
+    return [parent / role for parent in (path / "export", path) for role in roles]
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Our settings of a network in Hugging Face's words, and back: EncoderConfig <-> config.json."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -13,6 +13,11 @@ from electralab.model.encoder import EncoderConfig
 CONFIG = "config.json"
 HeadKind = Literal["guesses", "verdicts", "plain verdicts"]
 LABELS = {"0": "original", "1": "replaced"}
+
+# The part of config.json in which a tuned model says what only we understand.
+MARK = "electralab"
+# Before the model_type of a folder that no class of `transformers` can load, so that none tries to.
+OURS = f"{MARK}-"
 
 _MODEL_TYPE = {"electra": "electra", "modern": "modernbert"}
 _CLASS_NAME: dict[tuple[str, HeadKind], str] = {
@@ -42,9 +47,23 @@ def is_two_classes(config: EncoderConfig, kind: HeadKind) -> bool:
 def export_config(
     network: Generator | Discriminator, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
 ) -> Tree:
-    config = network.config
+    tree: Tree = {"architectures": [class_name(network)]}
+    tree |= export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    return tree | export_labels(LABELS.values()) if is_two_classes(network.config, head_kind(network)) else tree
+
+
+def export_labels(labels: Iterable[str]) -> Tree:
+    names = dict(enumerate(labels))
+    return {
+        "id2label": {str(index): name for index, name in names.items()},
+        "label2id": {name: index for index, name in names.items()},
+    }
+
+
+def export_encoder_config(
+    config: EncoderConfig, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
+) -> Tree:
     tree: Tree = {
-        "architectures": [class_name(network)],
         "model_type": _MODEL_TYPE[config.backbone],
         "dtype": "float32",
         "vocab_size": config.vocab_size,
@@ -57,9 +76,6 @@ def export_config(
         "pad_token_id": pad_id,
         "tie_word_embeddings": True,
     }
-    if is_two_classes(config, head_kind(network)):
-        tree["id2label"] = LABELS
-        tree["label2id"] = {label: int(index) for index, label in LABELS.items()}
     if config.is_modern:
         return tree | _modern_tree(config, cls_id, sep_id)
     return tree | {
@@ -104,24 +120,29 @@ def _modern_tree(config: EncoderConfig, cls_id: int | None, sep_id: int | None) 
 
 def import_config(tree: Mapping[str, Any], where: str) -> EncoderConfig:
     """Their config.json -> ours; a variant that we do not build is refused by the name of the setting."""
-    match tree.get("model_type"):
+    match str(tree.get("model_type")).removeprefix(OURS):
         case "electra":
             fields = _electra_fields(tree, where)
         case "modernbert":
             fields = _modern_fields(tree, where)
-        case other:
+        case _:
+            other = tree.get("model_type")
             raise InputError(f"{where}: model_type is {other!r}; models of type 'electra' and 'modernbert' can be read")
     try:
         return EncoderConfig(**fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        message = f"{name + ': ' if name else ''}{message[:1].lower()}{message[1:]}"
-        raise InputError(f"{where}: {CONFIG}: {message}; this model cannot be built") from None
+        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
 
 
-def _require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> None:
+def describe(error: ValidationError) -> str:
+    """What is wrong in config.json, in half a sentence."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{CONFIG}: {name + ': ' if name else ''}{message[:1].lower()}{message[1:]}"
+
+
+def require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> None:
     """Each named setting is absent or has one of the values that our architecture is."""
     for name, values in allowed.items():
         if name in tree and tree[name] not in values:
@@ -133,7 +154,7 @@ def _require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) ->
 
 def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
     # "gelu_python" is the same erf-gelu; the tanh approximations differ by 1e-3 and are refused, not approximated.
-    _require(
+    require(
         tree,
         where,
         hidden_act=("gelu", "gelu_python"),
@@ -160,7 +181,7 @@ def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
 
 
 def _modern_fields(tree: Mapping[str, Any], where: str) -> Tree:
-    _require(
+    require(
         tree,
         where,
         hidden_activation=("gelu",),

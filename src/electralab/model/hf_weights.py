@@ -5,7 +5,7 @@ table, and a verdict becomes two classes, original with the score 0 and replaced
 the sigmoid of our logit.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.hf_config import LABELS, HeadKind, head_kind, import_config, is_two_classes
+from electralab.model.hf_config import LABELS, MARK, HeadKind, head_kind, import_config, is_two_classes
 
 # Our name -> theirs; several names where our matrix is theirs, stacked.
 Names = dict[str, tuple[str, ...]]
 
 M = TypeVar("M", bound=nn.Module)
 
-_PREFIX = {"electra": "electra.", "modern": "model."}
+PREFIX = {"electra": "electra.", "modern": "model."}
 _ELECTRA_LAYER = {
     "attention.output": "attention.output.dense",
     "attention_norm": "attention.output.LayerNorm",
@@ -71,6 +71,10 @@ _HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
         "verdict.bias": "classifier.bias",
     },
 }
+# By these a model tuned for a task is known.
+TUNED_OUTPUTS = frozenset(
+    {"classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight", "head.output.weight"}
+)
 # Copies of what is already there under another name, or counters that older versions saved.
 _REDUNDANT = ("generator_lm_head.weight", "decoder.weight", "embeddings.position_ids", "embeddings.token_type_ids")
 
@@ -102,26 +106,36 @@ def _encoder_names(config: EncoderConfig) -> Names:
     return names
 
 
-def _network_names(config: EncoderConfig, kind: HeadKind, prefix: str) -> Names:
+def name_network(config: EncoderConfig, head: Mapping[str, str], prefix: str) -> Names:
+    """What an encoder and a head are called outside."""
     encoder = {
         f"encoder.{ours}": tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()
     }
-    head: Names = {f"head.{ours}": (theirs,) for ours, theirs in _HEADS[config.backbone, kind].items()}
-    return encoder | head
+    return encoder | {f"head.{ours}": (theirs,) for ours, theirs in head.items()}
 
 
 def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
-    """Their names -> tensors, each in storage of its own."""
     kind = head_kind(network)
-    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
-    projection = network.encoder.embeddings.projection
-    if network.config.is_modern and projection is not None:
-        del weights["encoder.embeddings.projection.weight"]
-        weights["encoder.embeddings.tokens.weight"] = projection(network.encoder.embeddings.tokens.weight).detach()
+    weights = collect_weights(network, network.encoder)
     if is_two_classes(network.config, kind):
         for name in ("head.verdict.weight", "head.verdict.bias"):
             weights[name] = torch.cat([torch.zeros_like(weights[name]), weights[name]])
-    names = _network_names(network.config, kind, _PREFIX[network.config.backbone])
+    names = name_network(network.config, _HEADS[network.config.backbone, kind], PREFIX[network.config.backbone])
+    return rename_weights(names, weights)
+
+
+def collect_weights(network: nn.Module, encoder: Encoder) -> dict[str, Tensor]:
+    """Our names -> tensors, the encoder's table and projection merged where theirs has one table."""
+    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    projection = encoder.embeddings.projection
+    if encoder.config.is_modern and projection is not None:
+        del weights["encoder.embeddings.projection.weight"]
+        weights["encoder.embeddings.tokens.weight"] = projection(encoder.embeddings.tokens.weight).detach()
+    return weights
+
+
+def rename_weights(names: Names, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Their names -> tensors, each in storage of its own."""
     assert names.keys() == weights.keys(), f"no name outside for {names.keys() ^ weights.keys()}"
     tensors: dict[str, Tensor] = {}
     for ours, theirs in names.items():
@@ -132,12 +146,12 @@ def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
 
 def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Generator | Discriminator:
     """A network with the head its tensors have; `where` begins every error."""
-    config = _read_config(tree, tensors, where)
-    prefix = _find_prefix(config, tensors)
+    config = read_encoder_config(tree, tensors, where)
+    prefix = find_prefix(config, tensors)
     kind = _find_head(config, tree, tensors, where)
-    names = _network_names(config, kind, prefix)
+    names = name_network(config, _HEADS[config.backbone, kind], prefix)
     _check_tied(tensors, names["encoder.embeddings.tokens.weight"][0], where)
-    weights = _gather(names, tensors, prefix, where)
+    weights = gather(names, tensors, prefix, where)
     if is_two_classes(config, kind):
         for name in ("head.verdict.weight", "head.verdict.bias"):
             weights[name] = weights[name][1:] - weights[name][:1]
@@ -147,27 +161,27 @@ def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where
             return Generator(config)
         return Discriminator(config, "dense" if kind == "verdicts" else "linear")
 
-    return _fill(build, weights, where)
+    return fill(build, weights, where)
 
 
 def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Encoder:
     """The encoder alone, whatever head the tensors have."""
-    config = _read_config(tree, tensors, where)
-    prefix = _find_prefix(config, tensors)
+    config = read_encoder_config(tree, tensors, where)
+    prefix = find_prefix(config, tensors)
     names = {ours: tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()}
-    return _fill(lambda: Encoder(config), _gather(names, tensors, prefix, where), where)
+    return fill(lambda: Encoder(config), gather(names, tensors, prefix, where), where)
 
 
-def _read_config(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> EncoderConfig:
+def read_encoder_config(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> EncoderConfig:
     config = import_config(tree, where)
     if config.num_layers > len(tensors):
         raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
     return config
 
 
-def _find_prefix(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
+def find_prefix(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
     """Their encoder saved alone has no prefix."""
-    prefix = _PREFIX[config.backbone]
+    prefix = PREFIX[config.backbone]
     return prefix if any(name.startswith(prefix) for name in tensors) else ""
 
 
@@ -177,16 +191,21 @@ def _find_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
         return "guesses"
     if "discriminator_predictions.dense.weight" in tensors:
         return "verdicts"
-    if "classifier.weight" in tensors:
-        labels = tree.get("id2label")
-        if labels == LABELS:
-            return "verdicts" if config.is_modern else "plain verdicts"
+    if has_verdicts(tree, tensors):
+        return "verdicts" if config.is_modern else "plain verdicts"
+    if not TUNED_OUTPUTS.isdisjoint(tensors):
+        labels = _list(tree.get("id2label"))
         raise InputError(
-            f"{where}: its classes are {_list(labels)}, not original and replaced; give a pre-trained model"
+            f"{where}: is a tuned model (its classes are {labels}, not original and replaced); give a pre-trained one"
         )
     raise InputError(
         f"{where}: holds an encoder without a head that guesses or judges tokens; give a model with its head"
     )
+
+
+def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
+    """A discriminator in the shape of a tagger; one tuned here to find tokens so named says what it was tuned for."""
+    return "classifier.weight" in tensors and tree.get("id2label") == LABELS and MARK not in tree
 
 
 def _list(labels: Any) -> str:
@@ -200,7 +219,7 @@ def _check_tied(tensors: Mapping[str, Tensor], table_name: str, where: str) -> N
             raise InputError(f"{where}: {name} differs from {table_name}, but here they are one table; cannot be read")
 
 
-def _gather(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str) -> dict[str, Tensor]:
+def gather(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str) -> dict[str, Tensor]:
     """Our name -> tensor. All that the names want must be there, and no more than that in the encoder: a tensor that
     we would leave out means that it is not the encoder we would build."""
     known = {name for theirs in names.values() for name in theirs}
@@ -211,10 +230,14 @@ def _gather(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str
     for name in tensors.keys() - known if prefix else ():
         if name.startswith(prefix) and not name.endswith(_REDUNDANT):
             raise InputError(f"{where}: holds the tensor {name}, which this architecture lacks; cannot be read")
-    return {ours: torch.cat([tensors[name] for name in theirs]) for ours, theirs in names.items()}
+    return {ours: _stack([tensors[name] for name in theirs]) for ours, theirs in names.items()}
 
 
-def _fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M:
+def _stack(parts: Sequence[Tensor]) -> Tensor:
+    return torch.cat(list(parts)) if len(parts) > 1 else parts[0]  # a wrong one may have no dimension to stack along
+
+
+def fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M:
     """Build a module and copy the weights into its storage: a mapped file's alignment can change the bits of a matmul.
 
     Shapes are compared on a module without storage first, because a wrong config.json may ask for any amount of it.

@@ -1,0 +1,200 @@
+"""A tuned network in Hugging Face's words, and back: Tuned <-> config.json and named tensors.
+
+The classes of `transformers` that give the same logits:
+
+    electra, classify or regress   ElectraForSequenceClassification; a plain linear head is folded into its two layers
+    electra, label or qa           ElectraForTokenClassification, ElectraForQuestionAnswering; both styles are one head
+    modern, huggingface            ModernBertFor{SequenceClassification, TokenClassification, QuestionAnswering}
+    modern, released               none: a norm stands in the way
+
+Where none fits, the head keeps our names, no class is named, and the model_type begins with "electralab-": Auto classes
+refuse it. A class of theirs asked for by name warns of that type and of a head it had to draw anew.
+
+A logit for answerability goes along as two more tensors, which theirs leave aside.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from electralab.config import Tree
+from electralab.errors import InputError
+from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.hf_config import MARK, OURS, describe, export_encoder_config, export_labels, require
+from electralab.model.hf_weights import (
+    PREFIX,
+    TUNED_OUTPUTS,
+    collect_weights,
+    fill,
+    find_prefix,
+    gather,
+    has_verdicts,
+    name_network,
+    read_encoder_config,
+    rename_weights,
+)
+from electralab.model.tuned import HeadConfig, TaskHead, TaskKind, Tuned
+
+_FAMILY = {"electra": "Electra", "modern": "ModernBert"}
+_TASK: dict[TaskKind, str] = {
+    "classify": "ForSequenceClassification",
+    "regress": "ForSequenceClassification",
+    "label": "ForTokenClassification",
+    "qa": "ForQuestionAnswering",
+}
+_DENSE = ("head.dense.weight", "head.dense.bias")
+_OWN_OUTPUT = "head.output.weight"
+_OUTPUT = ("head.output.weight", "head.output.bias")
+
+
+def tuned_class_name(network: Tuned) -> str:
+    """The class of `transformers` with the same logits; "" where there is none."""
+    config, head = network.config, network.head_config
+    is_deep = network.head.dense is not None
+    if config.is_modern:
+        has_class = is_deep
+    else:
+        has_class = is_deep or not head.is_pooled or 2 * head.num_outputs <= config.hidden_size
+    return _FAMILY[config.backbone] + _TASK[head.kind] if has_class else ""
+
+
+def export_tuned_config(network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> Tree:
+    head, name = network.head_config, tuned_class_name(network)
+    tree = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    tree["classifier_dropout"] = head.dropout
+    if name:
+        tree = {"architectures": [name]} | tree
+    else:
+        tree["model_type"] = OURS + tree["model_type"]
+    match head.kind:
+        case "classify":
+            tree |= export_labels(head.labels) | {"problem_type": "single_label_classification"}
+        case "regress":
+            tree |= export_labels(["LABEL_0"]) | {"problem_type": "regression"}
+        case "label":
+            tree |= export_labels(head.labels)
+    return tree | {MARK: {"task": head.kind}}
+
+
+def export_tuned_weights(network: Tuned) -> dict[str, Tensor]:
+    """Their names -> tensors, each in storage of its own."""
+    config = network.config
+    weights = collect_weights(network, network.encoder)
+    has_class = bool(tuned_class_name(network))
+    if has_class and network.head_config.is_pooled and network.head.dense is None:
+        weights |= _fold(weights, config.hidden_size)
+    ours = [name.removeprefix("head.") for name in weights if name.startswith("head.")]
+    head = _name_head(config, network.head_config, ours, has_class=has_class)
+    return rename_weights(name_network(config, head, PREFIX[config.backbone]), weights)
+
+
+def _name_head(config: EncoderConfig, head: HeadConfig, ours: Iterable[str], *, has_class: bool) -> dict[str, str]:
+    """Our names below the head -> theirs."""
+    theirs = {"dense": "head.dense", "norm": "head.norm", "output": "classifier", "answerable": "head.answerable"}
+    if not has_class:
+        theirs["output"] = "head.output"
+    elif not config.is_modern and head.is_pooled:
+        theirs |= {"dense": "classifier.dense", "output": "classifier.out_proj"}
+    elif not config.is_modern and head.kind == "qa":
+        theirs["output"] = "qa_outputs"
+    return {name: f"{theirs[module]}.{part}" for name in ours for module, part in [name.split(".")]}
+
+
+def _fold(linear: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor]:
+    """dense -> gelu -> output that is the linear map: gelu(z) - gelu(-z) = z."""
+    weight, bias = (linear[name] for name in _OUTPUT)  # (L, D), (L,)
+    count = len(weight)
+    idle = hidden_size - 2 * count
+    signs = torch.eye(count, dtype=weight.dtype)
+    return {
+        "head.dense.weight": torch.cat([weight, -weight, weight.new_zeros(idle, hidden_size)]),  # (D, D)
+        "head.dense.bias": torch.cat([bias, -bias, bias.new_zeros(idle)]),
+        "head.output.weight": torch.cat([signs, -signs, signs.new_zeros(count, idle)], dim=1),  # (L, D)
+        "head.output.bias": torch.zeros_like(bias),
+    }
+
+
+def _unfold(weights: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor] | None:
+    """The linear map folded into two layers; None if they are more than that, or of other shapes.
+
+    Told by the values: whoever trains it further with `transformers` changes them and leaves config.json as it was.
+    """
+    count = weights["head.output.weight"].shape[:1].numel()
+    linear = {output: weights[dense][:count] for output, dense in zip(_OUTPUT, _DENSE, strict=True)}
+    if 2 * count > hidden_size or linear["head.output.weight"].shape != (count, hidden_size):
+        return None
+    is_folded = all(torch.equal(weights[name], part) for name, part in _fold(linear, hidden_size).items())
+    return linear if is_folded else None
+
+
+def import_tuned(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Tuned:
+    """A tuned network with the head its tensors have; `where` begins every error."""
+    config = read_encoder_config(tree, tensors, where)
+    head = _read_head(config, tree, tensors, where)
+    prefix = find_prefix(config, tensors)
+    with torch.device("meta"):
+        ours = [name for name, _ in TaskHead(config, head).named_parameters()]
+    names = name_network(config, _name_head(config, head, ours, has_class=_OWN_OUTPUT not in tensors), prefix)
+    weights = gather(names, tensors, prefix, where)
+    if "head.dense.bias" in weights and (linear := _unfold(weights, config.hidden_size)):
+        weights = {name: weight for name, weight in weights.items() if name not in _DENSE} | linear
+        head = head.model_copy(update={"style": "released"})
+    return fill(lambda: Tuned(Encoder(config), head), weights, where)
+
+
+def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadConfig:
+    """Of two styles that are one head the released one is named."""
+    outputs = TUNED_OUTPUTS & tensors.keys()
+    if has_verdicts(tree, tensors) or not outputs:
+        raise InputError(
+            f"{where}: is not tuned for a task (it has the head of pre-training, or none); "
+            f"run 'electra finetune {where}' and give its result"
+        )
+    count = tensors[min(outputs)].shape[:1].numel()
+    kind = _find_task(config, tree, tensors, where)
+    if kind in ("classify", "regress"):
+        known = (None, "regression") if count == 1 else (None, "single_label_classification")
+        require(tree, where, problem_type=known, classifier_pooling=("cls",))
+        kind = "regress" if count == 1 else "classify"
+    is_deep = _OWN_OUTPUT not in tensors and (config.is_modern or kind in ("classify", "regress"))
+    dropout = tree.get("classifier_dropout")
+    if dropout is None:
+        dropout = 0.0 if config.is_modern else config.dropout
+    try:
+        return HeadConfig(
+            kind=kind,
+            labels=_read_labels(tree, count, where) if kind in ("classify", "label") else (),
+            style="huggingface" if is_deep else "released",
+            has_answerability=kind == "qa" and "head.answerable.weight" in tensors,
+            dropout=dropout,
+        )
+    except ValidationError as error:
+        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+
+
+def _find_task(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TaskKind:
+    """By the tensors where they differ; else by what config.json says: our mark, or the class of `transformers`."""
+    tasks: dict[str, TaskKind]
+    if _OWN_OUTPUT in tensors:
+        mark = tree.get(MARK)
+        found, tasks = mark.get("task") if isinstance(mark, dict) else None, {task: task for task in _TASK}
+    elif config.is_modern:
+        classes = tree.get("architectures") or [None]
+        found, tasks = classes[0], {f"ModernBert{name}": task for task, name in _TASK.items()}
+    else:
+        found = min(TUNED_OUTPUTS & tensors.keys())
+        tasks = {"classifier.out_proj.weight": "classify", "classifier.weight": "label", "qa_outputs.weight": "qa"}
+    if found not in tasks:
+        raise InputError(f"{where}: config.json does not say what its head is for (got {found!r}); restore it")
+    return tasks[found]
+
+
+def _read_labels(tree: Mapping[str, Any], count: int, where: str) -> tuple[str, ...]:
+    keys = [str(index) for index in range(count)]
+    names = tree.get("id2label") or {key: f"LABEL_{key}" for key in keys}
+    if not isinstance(names, dict) or names.keys() != set(keys):
+        raise InputError(f"{where}: id2label in config.json does not name the {count} outputs of its head; mend it")
+    return tuple(str(names[key]) for key in keys)
