@@ -117,17 +117,23 @@ def _fold(linear: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor]:
     }
 
 
-def _unfold(weights: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor] | None:
-    """The linear map folded into two layers; None if they are more than that, or of other shapes.
+def _unfold(network: Tuned) -> Tuned:
+    """With its linear head again, if one was folded into two layers.
 
     Told by the values: whoever trains it further with `transformers` changes them and leaves config.json as it was.
     """
-    count = weights["head.output.weight"].shape[:1].numel()
+    count, hidden_size = network.head_config.num_outputs, network.config.hidden_size
+    weights = {name: weight.detach() for name, weight in network.named_parameters() if name.startswith("head.")}
+    if weights.keys() != {*_DENSE, *_OUTPUT} or 2 * count > hidden_size:
+        return network
     linear = {output: weights[dense][:count] for output, dense in zip(_OUTPUT, _DENSE, strict=True)}
-    if 2 * count > hidden_size or linear["head.output.weight"].shape != (count, hidden_size):
-        return None
-    is_folded = all(torch.equal(weights[name], part) for name, part in _fold(linear, hidden_size).items())
-    return linear if is_folded else None
+    if not all(torch.equal(weights[name], part) for name, part in _fold(linear, hidden_size).items()):
+        return network
+    plain = Tuned(network.encoder, network.head_config.model_copy(update={"style": "released"}))
+    with torch.no_grad():
+        for name in _OUTPUT:
+            plain.get_parameter(name).copy_(linear[name])
+    return plain
 
 
 def import_tuned(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Tuned:
@@ -139,10 +145,7 @@ def import_tuned(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: 
         ours = [name for name, _ in TaskHead(config, head).named_parameters()]
     names = name_network(config, _name_head(config, head, ours, has_class=_OWN_OUTPUT not in tensors), prefix)
     weights = gather(names, tensors, prefix, where)
-    if "head.dense.bias" in weights and (linear := _unfold(weights, config.hidden_size)):
-        weights = {name: weight for name, weight in weights.items() if name not in _DENSE} | linear
-        head = head.model_copy(update={"style": "released"})
-    return fill(lambda: Tuned(Encoder(config), head), weights, where)
+    return _unfold(fill(lambda: Tuned(Encoder(config), head), weights, where))
 
 
 def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadConfig:
