@@ -1,0 +1,60 @@
+"""How well the generator guesses hidden tokens of held-out rows.
+
+HeldoutRows, generator -> Findings
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows, read_rows
+from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
+from electralab.evaluation.subject import Subject
+from electralab.tokens.tokenizer import Tokenizer
+
+
+def evaluate_mlm(subject: Subject, data: Path, config: HeldoutConfig, conditions: Conditions) -> Steps[Findings]:
+    generator = subject.need_generator("guessing masked tokens")
+    rows = read_rows(data, subject.tokenizer, generator.config.sequence_length, config.limit)
+    loss = unigram_loss = 0.0
+    asked = right = unigram_right = done = 0
+    for masked in mask_rows(rows, subject.tokenizer, config, conditions):
+        conditions.check()
+        batch, targets = masked.batch, masked.target_ids.cpu().numpy()
+        with torch.inference_mode():
+            guesses = generator(masked.input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
+            loss += float(F.cross_entropy(guesses.float(), masked.target_ids, reduction="sum"))
+            right += int((guesses.argmax(dim=-1) == masked.target_ids).sum())
+        unigram_loss -= float(rows.unigram[targets].sum())
+        unigram_right += int((targets == rows.unigram.argmax()).sum())
+        asked += len(targets)
+        done += len(masked.input_ids)
+        yield Progress("rows", done, len(rows.ids))
+    asked = max(asked, 1)
+    per_token = count_characters(rows, subject.tokenizer)
+    scores = _score(loss / asked, right / asked, per_token)
+    unigram = _score(unigram_loss / asked, unigram_right / asked, per_token)
+    counts = {"rows": len(rows.ids), "masked": asked}
+    groups = {"by": {"generator": scores, "unigram": unigram}}
+    return Findings(scores | {"characters_per_token": per_token}, groups, counts, rows.notes)
+
+
+def _score(loss: float, accuracy: float, characters_per_token: float) -> Scores:
+    """Bits per character let models with different tokenizers be compared, bits per token do not."""
+    bits = loss / math.log(2)
+    return {
+        "loss": loss,
+        "accuracy": accuracy,
+        "perplexity": math.exp(min(loss, 700.0)),
+        "bits_per_token": bits,
+        "bits_per_character": bits / characters_per_token,
+    }
+
+
+def count_characters(rows: HeldoutRows, tokenizer: Tokenizer) -> float:
+    """Characters of readable text, spaces included, that an ordinary token stands for on average."""
+    characters = sum(len(tokenizer.decode(row)) for row in rows.ids)
+    return characters / max(int(np.count_nonzero(tokenizer.is_ordinary[rows.ids])), 1)

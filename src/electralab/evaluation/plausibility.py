@@ -1,0 +1,98 @@
+"""How plausible a network finds whole sentences.
+
+Sentences -> Plausibility
+
+The discriminator reads a sentence once: sum of log(1 - p_replaced). The generator is asked for each of its tokens in
+turn, hidden from it: sum of log p(token), the pseudo-log-likelihood. Special tokens, the unknown one among them, do
+not count: the networks were never asked about them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from electralab.evaluation.outcome import Conditions, Progress, Steps
+from electralab.evaluation.sentences import SentenceBatch, Sentences, batch_by_length
+from electralab.model.electra import Discriminator, Generator
+from electralab.tokens.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Plausibility:
+    """Of each text, in the order of the texts."""
+
+    sums: NDArray[np.float64]  # (N,)
+    means: NDArray[np.float64]  # (N,) per token that counts; 0 where none does
+
+
+def judge_sentences(
+    discriminator: Discriminator, tokenizer: Tokenizer, sentences: Sentences, conditions: Conditions
+) -> Steps[Plausibility]:
+    tally = _Tally(sentences, tokenizer)
+    device = next(discriminator.parameters()).device
+    done = 0
+    for batch in batch_by_length(sentences.rows, tokenizer.special, conditions.batch_tokens, device):
+        conditions.check()
+        with torch.inference_mode():
+            verdicts = discriminator(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)
+            log_original = F.logsigmoid(-verdicts.double())  # (B, T)
+        is_counted = tally.find_counted(batch)
+        tally.add(batch, log_original.masked_fill(~is_counted, 0.0).sum(dim=1))
+        done += len(batch.rows)
+        yield Progress("discriminator", done, len(sentences.rows))
+    return tally.finish()
+
+
+def guess_sentences(
+    generator: Generator, tokenizer: Tokenizer, sentences: Sentences, conditions: Conditions
+) -> Steps[Plausibility]:
+    tally = _Tally(sentences, tokenizer)
+    device = next(generator.parameters()).device
+    done = 0
+    for batch in batch_by_length(sentences.rows, tokenizer.special, conditions.batch_tokens, device):
+        log_chances = torch.zeros(batch.input_ids.shape, dtype=torch.float64, device=device)  # (B, T)
+        asked = tally.find_counted(batch).nonzero()  # (M, 2) row and column
+        for part in torch.split(asked, max(1, conditions.batch_tokens // batch.input_ids.shape[1])):
+            conditions.check()
+            log_chances[part[:, 0], part[:, 1]] = _guess_hidden(generator, tokenizer.special.mask, batch, part)
+        tally.add(batch, log_chances.sum(dim=1))
+        done += len(batch.rows)
+        yield Progress("generator", done, len(sentences.rows))
+    return tally.finish()
+
+
+@torch.inference_mode()
+def _guess_hidden(generator: Generator, mask_id: int, batch: SentenceBatch, asked: Tensor) -> Tensor:
+    """log p of each asked token in a copy of its row where it alone is hidden. (M,)"""
+    rows, columns = asked.unbind(dim=1)
+    copies = torch.arange(len(asked), device=asked.device)
+    input_ids = batch.input_ids[rows]  # (M, T)
+    targets = input_ids[copies, columns]
+    input_ids[copies, columns] = mask_id
+    is_pad = batch.is_pad[rows]
+    positions = copies * input_ids.shape[1] + columns
+    guesses = generator(input_ids, torch.zeros_like(input_ids), is_pad if bool(is_pad.any()) else None, positions)
+    return -F.cross_entropy(guesses.float(), targets, reduction="none").double()
+
+
+class _Tally:
+    def __init__(self, sentences: Sentences, tokenizer: Tokenizer) -> None:
+        self.sentences = sentences
+        self.is_ordinary = torch.from_numpy(tokenizer.is_ordinary)
+        self.sums = np.zeros(len(sentences.rows))
+
+    def find_counted(self, batch: SentenceBatch) -> Tensor:
+        """(B, T) neither special nor padding"""
+        return self.is_ordinary.to(batch.input_ids.device)[batch.input_ids] & ~batch.is_pad
+
+    def add(self, batch: SentenceBatch, sums: Tensor) -> None:
+        self.sums[batch.rows] = sums.cpu().numpy()
+
+    def finish(self) -> Plausibility:
+        is_ordinary = self.is_ordinary.numpy()
+        counts = np.array([max(int(is_ordinary[row].sum()), 1) for row in self.sentences.rows])
+        return Plausibility(self.sums[self.sentences.places], (self.sums / counts)[self.sentences.places])

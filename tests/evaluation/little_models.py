@@ -1,0 +1,57 @@
+"""Model folders so small that an evaluation takes a moment, and how to run one to its end."""
+
+import json
+from pathlib import Path
+
+import torch
+
+from electralab.evaluation.outcome import Evaluation, Steps, Suite, T
+from electralab.evaluation.stage import EvaluateConfig, evaluate
+from electralab.evaluation.subject import Subject, load_subject
+from electralab.model.electra import Electra, GeneratorConfig, ModelConfig, build_electra
+from electralab.model.folder import save_network
+from electralab.tokens.learning import learn_tokenizer
+from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+
+TEXT = "the cat sat on a mat and dogs sit near logs while birds sing under trees"
+TOKENIZER = learn_tokenizer([TEXT] * 20, TokenizerConfig(vocab_size=120, character_coverage=1.0))
+LENGTH = 24
+
+
+def build_pair(seed: int = 1, *, length: int = LENGTH, tokenizer: Tokenizer = TOKENIZER) -> Electra:
+    """Weights drawn so widely that a wrong formula shows."""
+    model = ModelConfig(embedding_size=16, hidden_size=16, num_layers=2, num_heads=2, feedforward_size=32, init_std=0.5)
+    pair = build_electra(
+        model, GeneratorConfig(width_share=1.0), vocab_size=tokenizer.vocab_size, sequence_length=length, seed=seed
+    )
+    return pair.eval()
+
+
+def save_pair(folder: Path, pair: Electra, tokenizer: Tokenizer = TOKENIZER) -> Path:
+    for role in ("discriminator", "generator"):
+        target = folder / "export" / role
+        target.mkdir(parents=True)
+        save_network(target, getattr(pair, role), pad_id=tokenizer.special.pad)
+        tokenizer.save(target)
+    return folder
+
+
+def make_subject(folder: Path, seed: int = 1) -> Subject:
+    return load_subject(save_pair(folder, build_pair(seed)), torch.device("cpu"))
+
+
+def finish(steps: Steps[T]) -> T:
+    """Run to the end and return what comes out."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
+def run(model: Path, suite: Suite, data: Path, generator: Path | None = None, **settings: object) -> Evaluation:
+    *_, last = evaluate(model, suite, data, EvaluateConfig.model_validate(settings), generator=generator)
+    assert isinstance(last, Evaluation)
+    json.dumps(last.scores)
+    return last

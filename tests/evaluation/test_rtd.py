@@ -1,0 +1,158 @@
+"""Held-out rows with masks and luck that depend on the seed alone, and verdicts on them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from little_models import TEXT, TOKENIZER, build_pair, finish, run, save_pair
+from torch import Tensor
+
+from electralab.errors import InputError, UsageError
+from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
+from electralab.evaluation.outcome import Conditions, Findings
+from electralab.evaluation.rtd import bootstrap_rows, evaluate_rtd, score_verdicts
+from electralab.evaluation.stage import EvaluateConfig, evaluate
+from electralab.evaluation.subject import Subject, load_subject
+from electralab.model.electra import Discriminator
+from electralab.objective.verdicts import Verdicts, join_verdicts
+from electralab.stopping import StopSignal
+from electralab.tokens.learning import learn_tokenizer
+from electralab.tokens.tokenizer import TokenizerConfig
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs `a` and `b` with one tokenizer, and a text."""
+    folder = tmp_path_factory.mktemp("rtd")
+    for name, seed in (("a", 1), ("b", 2)):
+        save_pair(folder / name, build_pair(seed))
+    words = TEXT.split()
+    lines = (" ".join(words[(start * 7 + step * 3) % len(words)] for step in range(9)) for start in range(30))
+    (folder / "text.txt").write_text("\n\n".join(lines))
+    return folder
+
+
+def test_equal_seeds_give_equal_scores_and_other_ones_other(place: Path) -> None:
+    once, again, other = (
+        run(place / "a", "rtd", place / "text.txt", seed=seed, heldout={"bootstrap": 9}) for seed in (3, 3, 4)
+    )
+    assert once == again
+    assert once.scores["auc"] != other.scores["auc"]
+
+
+def test_batches_change_no_mask_and_no_luck(place: Path) -> None:
+    one, many = (
+        run(place / "a", "rtd", place / "text.txt", batch_tokens=tokens, heldout={"bootstrap": 0})
+        for tokens in (60, 8192)
+    )
+    assert one.counts == many.counts
+    assert one.scores["replaced_share"] == many.scores["replaced_share"]
+    assert one.scores["loss"] == pytest.approx(many.scores["loss"])
+
+
+class PerfectDiscriminator(Discriminator):
+    """Knows the originals, and remembers what it was shown."""
+
+    def know(self, rows: Tensor) -> "PerfectDiscriminator":
+        self.rows = rows
+        self.shown = rows[:0]
+        return self
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: object = None) -> Tensor:
+        assert segment_ids.shape == input_ids.shape
+        assert trace is None
+        assert is_pad is None or is_pad.shape == input_ids.shape
+        originals = self.rows[len(self.shown) :][: len(input_ids)]
+        self.shown = torch.cat([self.shown, input_ids])
+        return torch.where(input_ids != originals, 9.0, -9.0)
+
+
+def judge_perfectly(place: Path, model: str, generator: str | None) -> tuple[Findings, Tensor]:
+    subject = load_subject(place / model, CPU)
+    assert subject.discriminator is not None
+    rows = read_rows(place / "text.txt", TOKENIZER, 24, 0)
+    perfect = PerfectDiscriminator(subject.discriminator.config).know(torch.from_numpy(rows.ids))
+    knowing = Subject(subject.path, TOKENIZER, perfect, subject.generator)
+    path = place / generator if generator else None
+    config, conditions = HeldoutConfig(bootstrap=5), Conditions(batch_tokens=100)
+    return finish(evaluate_rtd(knowing, place / "text.txt", config, conditions, generator=path)), perfect.shown
+
+
+def test_a_given_generator_is_the_one_that_replaces(place: Path) -> None:
+    (own, shown_own), (against_b, shown_a), (_, shown_b) = (
+        judge_perfectly(place, model, generator)
+        for model, generator in (("a", None), ("a", "b"), ("b", "b/export/generator"))
+    )
+    assert torch.equal(shown_a, shown_b)
+    assert not torch.equal(shown_own, shown_a)
+    assert "not comparable" in own.notes[0]
+    assert not any("not comparable" in note for note in against_b.notes)
+
+
+def test_a_perfect_discriminator_scores_one(place: Path) -> None:
+    found, _ = judge_perfectly(place, "a", None)
+    assert (found.scores["auc"], found.scores["recall"], found.scores["precision"]) == (1.0, 1.0, 1.0)
+    assert found.scores["auc_interval"] == [1.0, 1.0]
+    assert found.groups["part"]["replaced"]["called_replaced"] == 1.0
+    assert found.groups["part"]["untouched"]["called_replaced"] == 0.0
+    assert sum(part["share"] for part in found.groups["part"].values()) == pytest.approx(1.0)
+    assert found.groups["part"]["replaced"]["share"] == pytest.approx(found.scores["replaced_share"])
+
+
+def test_intervals_hold_the_score_and_come_from_rows() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.random((50, 20)) < 0.3
+    rows = [Verdicts((rng.normal(size=20) + row).astype(np.float32), row) for row in truth]
+    whole, intervals = score_verdicts(join_verdicts(rows)), bootstrap_rows(rows, 100, seed=0)
+    for name in ("auc", "loss", "recall", "precision"):
+        low, high = intervals[f"{name}_interval"]
+        assert low < whole[name] < high
+    assert bootstrap_rows(rows, 0, seed=0) == {}
+
+
+def test_loss_is_the_binary_cross_entropy() -> None:
+    assert Verdicts(np.zeros(4, np.float32), np.array([True, False, True, True])).loss == pytest.approx(np.log(2))
+    sure = Verdicts(np.array([1000.0, -1000.0], np.float32), np.array([True, True]))
+    assert sure.loss == 500.0
+
+
+def test_masks_are_those_of_the_seed_whatever_the_model(place: Path) -> None:
+    rows = read_rows(place / "text.txt", TOKENIZER, 24, 0)
+    (whole,) = mask_rows(rows, TOKENIZER, HeldoutConfig(), Conditions())
+    parts = mask_rows(rows, TOKENIZER, HeldoutConfig(), Conditions(batch_tokens=60))
+    assert torch.equal(whole.input_ids, torch.cat([part.input_ids for part in parts]))
+    assert torch.equal(whole.sampling_uniforms, torch.cat([part.sampling_uniforms for part in parts]))
+
+
+def test_another_tokenizer_is_refused(place: Path, tmp_path: Path) -> None:
+    other = learn_tokenizer(["other words entirely"] * 20, TokenizerConfig(vocab_size=100, character_coverage=1.0))
+    save_pair(tmp_path / "other", build_pair(tokenizer=other), other)
+    with pytest.raises(InputError, match=r"its tokenizer is not that of .*give a generator with the same tokenizer"):
+        run(place / "a", "rtd", place / "text.txt", generator=tmp_path / "other")
+
+
+def test_missing_networks_and_files_are_one_sentence(place: Path) -> None:
+    with pytest.raises(InputError, match="holds no generator, which guessing masked tokens needs"):
+        run(place / "a" / "export" / "discriminator", "mlm", place / "text.txt")
+    with pytest.raises(InputError, match="holds no discriminator, which replaced-token detection needs"):
+        run(place / "a" / "export" / "generator", "rtd", place / "text.txt")
+    with pytest.raises(InputError, match="no such file or folder"):
+        run(place / "a", "rtd", place / "absent.txt")
+    with pytest.raises(UsageError, match="no suite named 'glue'; known are blimp, rtd"):
+        run(place / "a", "glue", place / "text.txt")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="--generator: belongs to the suite 'rtd'"):
+        run(place / "a", "mlm", place / "text.txt", generator=place / "b")
+
+
+def test_a_signal_ends_it_between_batches(place: Path) -> None:
+    from electralab.errors import Stopped
+
+    stop = StopSignal()
+    events = evaluate(place / "a", "rtd", place / "text.txt", EvaluateConfig(batch_tokens=24), stop=stop)
+    next(events)
+    stop.number = 15
+    with pytest.raises(Stopped):
+        next(events)
