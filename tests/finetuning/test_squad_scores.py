@@ -160,11 +160,17 @@ def test_no_questions_score_zero() -> None:
 
 
 def test_files_are_those_the_official_script_reads(tmp_path: Path) -> None:
-    questions = [ask("é", id="a"), ask("b", id="b"), ask("c", id="c")]
-    write_squad_files(tmp_path, questions, ["é", "", "c"], [0.0, 9999.0, -9999.0])
-    assert json.loads((tmp_path / "predictions.json").read_text("utf-8")) == {"a": "é", "b": "", "c": "c"}
+    questions = [ask("é", id="a"), ask("b", id="b"), ask("c", id="c"), ask("d", id="d")]
+    write_squad_files(tmp_path, questions, ["é", "", "c", "\ud800"], [0.0, 9999.0, -9999.0, 0.0])
+    assert json.loads((tmp_path / "predictions.json").read_text("utf-8")) == {
+        "a": "é",
+        "b": "",
+        "c": "c",
+        "d": "\ud800",
+    }
     assert json.loads((tmp_path / "na_probs.json").read_text("utf-8")) == {
         "a": 0.5,
         "b": 1.0,
         "c": pytest.approx(0, abs=1e-99),
+        "d": 0.5,
     }

@@ -7,6 +7,7 @@ punctuation only ASCII's is dropped. It is kept for every language, so that scor
 words are written without spaces, F1 is hardly more than exact match.
 """
 
+import json
 import re
 import string
 from collections import Counter
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from electralab.artifacts import write_json
+from electralab.artifacts import write_file
 from electralab.finetuning.examples import Question
 from electralab.finetuning.scores import Scores
 
@@ -130,8 +131,8 @@ def write_squad_files(
     """predictions.json {id: answer} and, where there are scores, na_probs.json {id: probability}: what the official
     script reads."""
     ids = [question.id for question in questions]
-    write_json(folder / "predictions.json", dict(zip(ids, answers, strict=True)))
+    write_file(folder / "predictions.json", json.dumps(dict(zip(ids, answers, strict=True))))
     if no_answer_scores is not None:
         odds = np.clip(no_answer_scores, -500.0, 500.0)
         probabilities = (1.0 / (1.0 + np.exp(-odds))).tolist()
-        write_json(folder / "na_probs.json", dict(zip(ids, probabilities, strict=True)))
+        write_file(folder / "na_probs.json", json.dumps(dict(zip(ids, probabilities, strict=True))))

@@ -1,0 +1,125 @@
+"""Prediction files say everything a person needs to check them, and submissions what GLUE's server takes."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from electralab.errors import InputError, UsageError
+from electralab.finetuning.examples import Answer, Question, ScoredExample, TaggedExample, TextExample
+from electralab.finetuning.predictions import (
+    describe_answers,
+    describe_classes,
+    describe_tags,
+    describe_values,
+    write_predictions,
+    write_submission,
+)
+from electralab.finetuning.spans import Span, SpanAnswer
+
+
+def test_a_class_comes_with_the_probability_of_each() -> None:
+    examples = [TextExample("a", ("good", "film"), "pos"), TextExample("b", ("bad",), "")]
+    known, unknown = describe_classes(examples, ["neg", "pos"], np.array([[0.25, 0.75], [0.9, 0.1]]))
+    assert known == {
+        "id": "a",
+        "texts": ["good", "film"],
+        "truth": "pos",
+        "prediction": "pos",
+        "probabilities": {"neg": 0.25, "pos": 0.75},
+    }
+    assert unknown["prediction"] == "neg"
+    assert "truth" not in unknown
+
+
+def test_a_value_that_is_not_finite_is_null() -> None:
+    examples = [ScoredExample("a", ("x",), 2.5), ScoredExample("b", ("y",), math.nan)]
+    rows = describe_values(examples, np.array([2.25, math.nan]))
+    assert [row["prediction"] for row in rows] == [2.25, None]
+    assert ["truth" in row for row in rows] == [True, False]
+
+
+def test_tags_stand_beside_their_words() -> None:
+    examples = [TaggedExample("a", ("Ann", "sat"), ("B-PER", "O")), TaggedExample("b", ("x",), ())]
+    rows = describe_tags(examples, [["O", "O"], ["O"]])
+    assert rows[0] == {"id": "a", "words": ["Ann", "sat"], "truth": ["B-PER", "O"], "prediction": ["O", "O"]}
+    assert "truth" not in rows[1]
+
+
+def test_an_answer_keeps_its_place_even_where_silence_is_predicted() -> None:
+    question = Question("a", "who?", "Ann sat", (Answer("Ann", 0),), False)
+    answer = SpanAnswer("Ann", 0, 3, 7.0, 1.5, (Span("Ann sat", 0, 7, 5.0),))
+    (silent,) = describe_answers([question], [answer], 0.0)
+    assert silent == {
+        "id": "a",
+        "question": "who?",
+        "truth": ["Ann"],
+        "prediction": "",
+        "answer": {"text": "Ann", "start": 0, "end": 3, "score": 7.0},
+        "no_answer_score": 1.5,
+        "alternatives": [{"text": "Ann sat", "start": 0, "end": 7, "score": 5.0}],
+    }
+    assert describe_answers([question], [answer], None)[0]["prediction"] == "Ann"
+
+
+def test_an_impossible_question_has_a_truth_and_an_unknown_one_has_none() -> None:
+    answer = SpanAnswer("Ann", 0, 3, 7.0, 1.5, ())
+    impossible, unknown = (Question("a", "who?", "Ann sat", (), flag) for flag in (True, False))
+    assert describe_answers([impossible], [answer], 0.0)[0]["truth"] == []
+    assert "truth" not in describe_answers([unknown], [answer], 0.0)[0]
+
+
+def test_rows_are_lines_of_json_even_with_strange_texts(tmp_path: Path) -> None:
+    rows = [{"id": "a", "texts": ["é\n\u2028 中", "half \ud83d of a pair"]}, {"id": "b", "texts": []}]
+    write_predictions(tmp_path / "out" / "dev.jsonl", rows)
+    lines = (tmp_path / "out" / "dev.jsonl").read_bytes().decode("utf-8").split("\n")
+    assert "é" in lines[0]
+    assert lines[2:] == [""]
+    assert [json.loads(line) for line in lines[:2]] == rows
+
+
+@pytest.mark.parametrize(
+    ("task", "predictions", "lines"),
+    [
+        ("CoLA", ["1", "0"], ["0\t1", "1\t0"]),
+        ("MNLI", ["neutral", "entailment"], ["0\tneutral", "1\tentailment"]),
+        ("QNLI", ["not_entailment", "entailment"], ["0\tnot_entailment", "1\tentailment"]),
+        ("AX", ["contradiction", "neutral"], ["0\tcontradiction", "1\tneutral"]),
+        ("STS-B", [-0.2, 5.2], ["0\t0.000", "1\t5.000"]),
+        ("STS-B", [2.34567, np.float32(1)], ["0\t2.346", "1\t1.000"]),
+    ],
+)
+def test_a_submission_is_what_the_server_takes(
+    tmp_path: Path, task: str, predictions: list[str], lines: list[str]
+) -> None:
+    write_submission(tmp_path / "x.tsv", task, ["0", "1"], predictions)
+    assert (tmp_path / "x.tsv").read_text() == "\n".join(["index\tprediction", *lines, ""])
+
+
+@pytest.mark.parametrize(
+    ("ids", "predicted"),
+    [(["1", "0", "2"], "011"), (["4", "3", "2"], "101"), (["x", "b", "c"], "101"), (["10", "9", "11"], "011")],
+)
+def test_rows_are_numbered_from_zero_in_the_order_of_their_ids(tmp_path: Path, ids: list[str], predicted: str) -> None:
+    write_submission(tmp_path / "x.tsv", "rte", ids, ["not_entailment", "entailment", "not_entailment"])
+    lines = (tmp_path / "x.tsv").read_text().splitlines()[1:]
+    assert "".join(str(int(line.split("\t")[1] == "not_entailment")) for line in lines) == predicted
+    assert [line.split("\t")[0] for line in lines] == ["0", "1", "2"]
+
+
+def test_a_missing_row_is_refused_as_it_would_shift_the_rest(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the row after 1 is 3, GLUE's server takes whole test files only"):
+        write_submission(tmp_path / "x.tsv", "cola", ["0", "1", "3"], ["0", "0", "1"])
+    assert not (tmp_path / "x.tsv").exists()
+
+
+def test_a_label_the_server_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="RTE has no label 'neutral', GLUE's server takes entailment, not_entailment"):
+        write_submission(tmp_path / "x.tsv", "rte", ["0"], ["neutral"])
+
+
+def test_only_tasks_of_glue_are_submitted(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"SQuAD 1\.1 has no place on GLUE's server"):
+        write_submission(tmp_path / "x.tsv", "squad1", ["0"], ["x"])
