@@ -5,7 +5,7 @@ Table -> Columns
 
 import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,135 +36,135 @@ _IDS = ("id", "idx", "index", "guid", "uid", "qid")
 _WORDS = ("words", "tokens", "text")
 _TAGS = ("tags", "labels", "ner_tags", "chunk_tags", "pos_tags", "ner", "label")
 _ANSWERS = ("answers", "answer", "label")
+_CONTEXTS = ("context", "passage", "paragraph", "document", "text")
+
+_LABELS_OF: dict[Kind, tuple[str, ...]] = {"classify": _LABELS, "regress": _SCORES, "label": _TAGS, "qa": _ANSWERS}
 
 _SAMPLE = 10_000
+_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    texts: tuple[str, ...]
-    label: str
-    """Empty where there is none, as in a test set."""
-    id: str
-    """Empty: the number of the row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the user, or the task, says; empty where it is to be found."""
+    """What to read from where; as a wish, what is empty is to be found."""
 
     texts: tuple[str, ...] = ()
+    """For labels the words; for answers the question and the context."""
     label: str = ""
+    """Empty where there is none, as in a test set."""
     id: str = ""
+    """Empty: the number of the row."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(name for name in (*self.texts, self.label, self.id) if name)
 
 
-def choose_columns(table: Table, kind: Kind, num_texts: int, wishes: Wishes, *, is_labelled: bool) -> Columns:
-    """`is_labelled`: a table without a label is refused; else a column that looks like one is taken as one."""
-    for name in (*wishes.texts, wishes.label, wishes.id):
-        if name and name not in table.columns:
-            raise UsageError(f"{table.path}: has no column {name!r}; {_suggest(name, table.columns)}")
-    match kind:
-        case "label":
-            texts, label = _by_name(table, _WORDS), _by_name(table, _TAGS)
-        case "qa":
-            question, context = _by_name(table, ("question",)), _by_name(table, ("context", "passage", "paragraph"))
-            texts, label = ((*question, *context) if question and context else ()), _by_name(table, _ANSWERS)
-        case _:
-            texts = _find_texts(table, num_texts)
-            label = _by_name(table, _LABELS if kind == "classify" else _SCORES)
-    texts = wishes.texts or texts
-    label = (wishes.label,) if wishes.label else tuple(name for name in label if name not in texts)
+def choose_columns(table: Table, kind: Kind, num_texts: int, wish: Columns, *, needs_label: bool) -> Columns:
+    """A table without a label is refused where one is needed; else only a column named like one is taken as one."""
+    _check_wish(table, kind, num_texts, wish, needs_label=needs_label)
+    texts = wish.texts or _name_texts(table, kind, num_texts)
+    label = wish.label or _find(table, _LABELS_OF[kind], texts)
     if kind in ("classify", "regress"):
-        texts = texts or _longest_text(table, num_texts, label)
-        if not label and is_labelled:
-            label = _likeliest_label(table, kind, texts)
+        texts = texts or _longest_texts(table, max(1, num_texts), label)
+        if needs_label:
+            label = label or _likeliest_label(table, kind, texts)
     if not texts:
         flags = "--data.text" if kind == "label" or num_texts == 1 else "--data.text-a and --data.text-b"
-        raise UsageError(f"{table.path}: cannot tell which columns are the texts ({_known(table)}); give {flags}")
-    if not label and is_labelled:
-        raise UsageError(f"{table.path}: cannot tell which column is the label ({_known(table)}); give --data.label")
-    row_id = (wishes.id,) if wishes.id else tuple(n for n in _by_name(table, _IDS) if n not in (*texts, *label))
-    return Columns(texts, label[0] if label else "", row_id[0] if row_id else "")
+        raise UsageError(f"{table.path}: cannot tell which column holds the text; {_list(table)}; give {flags}")
+    if needs_label and not label:
+        raise UsageError(f"{table.path}: cannot tell which column holds the label; {_list(table)}; give --data.label")
+    label = label if label in table.columns else ""
+    return Columns(texts, label, wish.id or _find(table, _IDS, (*texts, label)))
 
 
 def find_again(table: Table, columns: Columns) -> Columns:
     """The columns of the training table in another file; that one may lack labels, and its rows their names."""
     for name in columns.texts:
         if name not in table.columns:
-            raise InputError(
-                f"{table.path}: has no column {name!r}, which the training file has; {_suggest(name, table.columns)}"
-            )
+            raise InputError(f"{table.path}: has no column {name!r}, which its task needs; {_suggest(name, table)}")
     label = columns.label if columns.label in table.columns else ""
-    taken = (*columns.texts, label)
-    row_id = [columns.id] if columns.id in table.columns else [n for n in _by_name(table, _IDS) if n not in taken]
-    return Columns(columns.texts, label, row_id[0] if row_id else "")
+    row_id = columns.id if columns.id in table.columns else _find(table, _IDS, (*columns.texts, label))
+    return Columns(columns.texts, label, row_id)
 
 
 def describe_columns(columns: Columns, kind: Kind) -> dict[str, str]:
     """{"text": "review", "label": "stars"}: what a person is shown."""
-    names = {
-        "classify": ("text",) if len(columns.texts) == 1 else ("text_a", "text_b"),
-        "regress": ("text",) if len(columns.texts) == 1 else ("text_a", "text_b"),
-        "label": ("words",),
-        "qa": ("question", "context"),
-    }[kind]
-    parts = dict(zip(names, columns.texts, strict=True))
-    parts |= {"label": columns.label} if columns.label else {}
-    return parts | ({"id": columns.id} if columns.id else {})
+    single, pair = ("text",), ("text_a", "text_b")
+    names = {"label": ("words",), "qa": ("question", "context")}.get(kind, single if len(columns.texts) == 1 else pair)
+    parts = dict(zip((*names, "label", "id"), (*columns.texts, columns.label, columns.id), strict=True))
+    return {part: name for part, name in parts.items() if name}
 
 
-def _suggest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    listed = ", ".join(map(repr, known[:20]))
-    return f"did you mean {close[0]!r}? (it has {listed})" if close else f"it has {listed}"
+def _check_wish(table: Table, kind: Kind, num_texts: int, wish: Columns, *, needs_label: bool) -> None:
+    for name in wish:
+        if name not in table.columns and (needs_label or name != wish.label):
+            raise UsageError(f"{table.path}: has no column {name!r}; {_suggest(name, table)}")
+    needed = 2 if kind == "qa" else num_texts
+    if wish.texts and needed and len(wish.texts) != needed:
+        flags = "--data.text-a and --data.text-b" if needed == 2 else "--data.text alone"
+        raise UsageError(f"--data: the task reads {needed} column{'s' * (needed > 1)} of text; give {flags}")
 
 
-def _known(table: Table) -> str:
-    return "it has " + (", ".join(map(repr, table.columns[:20])) or "none")
+def _suggest(name: str, table: Table) -> str:
+    close = difflib.get_close_matches(name, table.columns, n=1, cutoff=0.5)
+    return (f"did you mean {close[0]!r}? " if close else "") + _list(table)
 
 
-def _by_name(table: Table, candidates: Sequence[str]) -> tuple[str, ...]:
-    """The column of the first candidate's name, whatever its case; none or one."""
-    lowered = {name.lower(): name for name in table.columns}
-    return next(((lowered[name],) for name in candidates if name in lowered), ())
+def _list(table: Table) -> str:
+    return f"it has {', '.join(map(repr, table.columns[:_SHOWN])) or 'none'}"
 
 
-def _find_texts(table: Table, num_texts: int) -> tuple[str, ...]:
-    lowered = {name.lower(): name for name in table.columns}
-    pair = next(((lowered[a], lowered[b]) for a, b in _PAIRS if a in lowered and b in lowered), ())
-    if num_texts == 2 or (num_texts == 0 and pair and "text" not in lowered):
+def _find(table: Table, names: Sequence[str], taken: Sequence[str] = ()) -> str:
+    """The first of the names that a column has, whatever its case; empty if none."""
+    lowered = {column.lower(): column for column in table.columns if column not in taken}
+    return next((lowered[name] for name in names if name in lowered), "")
+
+
+def _name_texts(table: Table, kind: Kind, num_texts: int) -> tuple[str, ...]:
+    if kind == "label":
+        return tuple(filter(None, [_find(table, _WORDS)]))
+    if kind == "qa":
+        found = (_find(table, ("question", "query")), _find(table, _CONTEXTS))
+        return found if all(found) else ()
+    pairs = ((_find(table, [first]), _find(table, [second])) for first, second in _PAIRS)
+    pair = next((pair for pair in pairs if all(pair)), ())
+    if num_texts == 2 or (num_texts == 0 and pair and not _find(table, ["text"])):
         return pair
-    return _by_name(table, _TEXTS)
+    return tuple(filter(None, [_find(table, _TEXTS)]))
 
 
 def _sample(table: Table, column: str) -> list[Any]:
     return [row.fields.get(column) for row in table.rows[:_SAMPLE] if isinstance(row, Row)]
 
 
-def _longest_text(table: Table, num_texts: int, label: tuple[str, ...]) -> tuple[str, ...]:
-    """For a pair the two longest, in the order of the table."""
+def _longest_texts(table: Table, count: int, label: str) -> tuple[str, ...]:
+    """In the order of the table."""
 
     def mean_length(column: str) -> float:
         values = _sample(table, column)
         lengths = [len(value) for value in values if isinstance(value, str) and not is_number(value)]
         return sum(lengths) / max(1, len(values))
 
-    rest = [column for column in table.columns if column not in label]
-    longest = sorted(rest, key=mean_length, reverse=True)[: max(1, num_texts)]
-    if len(longest) < max(1, num_texts) or any(mean_length(column) == 0 for column in longest):
-        return ()
-    return tuple(sorted(longest, key=table.columns.index))
+    lengths = {column: mean_length(column) for column in table.columns if column != label}
+    longest = sorted(filter(lengths.get, lengths), key=lambda column: -lengths[column])[:count]
+    return tuple(sorted(longest, key=table.columns.index)) if len(longest) == count else ()
 
 
-def _likeliest_label(table: Table, kind: Kind, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """The column with few different values; for a score, the only one that holds numbers."""
+def _likeliest_label(table: Table, kind: Kind, texts: tuple[str, ...]) -> str:
+    """The column with the fewest different values; for a score, the only one of numbers."""
     rest = [column for column in table.columns if column not in texts and column.lower() not in _IDS]
+    values = {column: set(map(str, _sample(table, column))) for column in rest}
     if kind == "regress":
-        numeric = [column for column in rest if all(map(is_number, _sample(table, column)))]
-        return tuple(numeric) if len(numeric) == 1 else ()
-    counts = {column: len(set(map(str, _sample(table, column)))) for column in rest}
-    few = {column: count for column, count in counts.items() if 1 < count <= max(2, len(table.rows) // 2)}
-    return (min(few, key=few.__getitem__),) if few else ()
+        numeric = [column for column in rest if all(map(is_number, values[column]))]
+        return numeric[0] if len(numeric) == 1 else ""
+    few = [column for column in rest if 1 < len(values[column]) <= max(2, len(table.rows) // 2)]
+    label = min(few, key=lambda column: len(values[column]), default="")
+    if label in values.get(label, ()):
+        raise UsageError(
+            f"{table.path}: its first line seems to be a row, not names of columns ({label!r} is a value below it too); "
+            "add a line with names such as label and text"
+        )
+    return label
 
 
 def is_number(value: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from electralab.finetuning.examples import BadRow
-from electralab.finetuning.rows import Row, Table, is_damaged, read_lines
+from electralab.finetuning.rows import UNDECODABLE, Row, Table, is_damaged, read_lines
 
 WORDS = "words"
 TAGS = "tags"
@@ -28,7 +28,7 @@ def read_conll(path: Path, encoding: str) -> Table:
     for number, lines in sentences:
         bad = next((place for place, fields in enumerate(lines) if has_tags and len(fields) == 1), None)
         if any(is_damaged(field) for fields in lines for field in fields):
-            rows.append(BadRow(number, "holds bytes that are not text in the encoding of the file"))
+            rows.append(BadRow(number, UNDECODABLE))
         elif bad is not None:
             rows.append(BadRow(number + bad, f"holds the word {lines[bad][0]!r} without a tag"))
         else:
@@ -47,6 +47,13 @@ def _split_sentences(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]
         elif sentence:
             yield number - len(sentence), sentence
             sentence = []
+
+
+def is_conll(lines: Sequence[str]) -> bool:
+    """Whether lines are columns, not sentences: equally many in each, and blank lines between or span tags last."""
+    fields = [_BLANKS.split(line.strip(" \t\r")) for line in lines if line.strip()]
+    has_columns = len({len(line) for line in fields}) == 1
+    return has_columns and (len(fields) < len(lines) or has_spans(line[-1] for line in fields))
 
 
 def has_spans(tags: Iterable[str]) -> bool:

@@ -4,8 +4,7 @@ Row, Columns -> Example | BadRow
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from electralab.finetuning.columns import Columns, is_number
@@ -19,12 +18,12 @@ from electralab.finetuning.examples import (
     TaggedExample,
     TextExample,
 )
-from electralab.finetuning.rows import Row, Table
-from electralab.finetuning.squad_files import IMPOSSIBLE, NoAnswer, read_answers, shorten
+from electralab.finetuning.rows import Row, Table, is_damaged
+from electralab.finetuning.squad_files import IMPOSSIBLE, START, NoAnswer, read_answers, shorten
 from electralab.finetuning.tasks import Task
 
 # What stands for "not known" in the label column of test sets.
-_UNKNOWN = ("", "-1", "None")
+_UNKNOWN = ("", "-1")
 
 
 class Unusable(Exception):
@@ -43,9 +42,8 @@ def convert(table: Table, task: Task, columns: Columns, labels: tuple[str, ...])
     """`labels`: those that may occur; none: any."""
     is_labelled = _has_labels(table, task, columns)
     if not is_labelled:
-        columns = Columns(columns.texts, "", columns.id)
-    converter = _Converter(task, columns, frozenset(labels), spans=_marks_spans(table, task, columns))
-    make: Callable[[Row], Example] = getattr(converter, f"make_{task.kind}")
+        columns = replace(columns, label="")
+    converter = _Converter(task, columns, frozenset(labels), has_spans=_marks_spans(table, task, columns))
     examples: list[Example] = []
     bad_rows: list[BadRow] = []
     for row in table.rows:
@@ -53,7 +51,7 @@ def convert(table: Table, task: Task, columns: Columns, labels: tuple[str, ...])
             bad_rows.append(row)
             continue
         try:
-            examples.append(make(row))
+            examples.append(converter.make(row))
         except (Unusable, NoAnswer) as reason:
             bad_rows.append(BadRow(row.number, str(reason)))
     return Converted(examples, tuple(bad_rows), is_labelled, tuple(converter.notes()))
@@ -62,26 +60,33 @@ def convert(table: Table, task: Task, columns: Columns, labels: tuple[str, ...])
 def _has_labels(table: Table, task: Task, columns: Columns) -> bool:
     """Whether any row has one. A question that cannot be answered is known to have none."""
     if task.kind == "qa":
-        return any(row.fields.get(columns.label) or row.fields.get(IMPOSSIBLE) for row in table.good_rows)
-    return bool(columns.label) and any(
-        not isinstance(value := row.fields.get(columns.label), str | int | None) or str(value).strip() not in _UNKNOWN
-        for row in table.good_rows
-    )
+        return any(row.fields.get(columns.label) or _is_impossible(row) for row in table.good_rows)
+    values = (row.fields.get(columns.label) for row in table.good_rows) if columns.label else ()
+    return any(value is not None and str(value).strip() not in _UNKNOWN for value in values)
+
+
+def _is_impossible(row: Row) -> bool:
+    return str(row.fields.get(IMPOSSIBLE, "")).strip().lower() in ("true", "1", "yes")
+
+
+def _has_flag(row: Row) -> bool:
+    return row.fields.get(IMPOSSIBLE) not in (None, "")
 
 
 def _marks_spans(table: Table, task: Task, columns: Columns) -> bool:
     if task.kind != "label" or not columns.label:
         return False
-    lists = (row.fields.get(columns.label) for row in table.good_rows)
+    values = (row.fields.get(columns.label) for row in table.good_rows)
+    lists = (value.split() if isinstance(value, str) else value for value in values)
     return has_spans({str(tag) for tags in lists if isinstance(tags, list) for tag in tags})
 
 
 class _Converter:
-    def __init__(self, task: Task, columns: Columns, labels: frozenset[str], *, spans: bool) -> None:
+    def __init__(self, task: Task, columns: Columns, labels: frozenset[str], *, has_spans: bool) -> None:
         self._task = task
         self._columns = columns
         self._labels = labels
-        self._spans = spans
+        self._has_spans = has_spans
         self._searched = 0
         self._respelled = 0
 
@@ -93,10 +98,21 @@ class _Converter:
             notes.append(f"the tags of {self._respelled} sentences were respelled as IOB2")
         return notes
 
-    def make_classify(self, row: Row) -> TextExample:
+    def make(self, row: Row) -> Example:
+        match self._task.kind:
+            case "classify":
+                return self._make_text(row)
+            case "regress":
+                return self._make_scored(row)
+            case "label":
+                return self._make_tagged(row)
+            case "qa":
+                return self._make_question(row)
+
+    def _make_text(self, row: Row) -> TextExample:
         return TextExample(self._id(row), self._texts(row), self._label(row) if self._columns.label else NO_LABEL)
 
-    def make_regress(self, row: Row) -> ScoredExample:
+    def _make_scored(self, row: Row) -> ScoredExample:
         score = math.nan
         if self._columns.label:
             value = self._field(row, self._columns.label)
@@ -105,7 +121,7 @@ class _Converter:
             score = float(value)
         return ScoredExample(self._id(row), self._texts(row), score)
 
-    def make_label(self, row: Row) -> TaggedExample:
+    def _make_tagged(self, row: Row) -> TaggedExample:
         words = self._list(row, self._columns.texts[0])
         if not words or not all(word.strip() for word in words):
             raise Unusable("holds an empty word" if words else "holds no words")
@@ -114,7 +130,7 @@ class _Converter:
         tags = self._list(row, self._columns.label)
         if len(tags) != len(words):
             raise Unusable(f"has {len(tags)} tags for {len(words)} words")
-        if self._spans:
+        if self._has_spans:
             respelled = to_iob2(tags)
             self._respelled += respelled != tags
             tags = respelled
@@ -122,23 +138,32 @@ class _Converter:
             self._check(tag)
         return TaggedExample(self._id(row), words, tags)
 
-    def make_qa(self, row: Row) -> Question:
+    def _make_question(self, row: Row) -> Question:
         question, context = self._texts(row)
-        impossible = bool(row.fields.get(IMPOSSIBLE, False))
-        given = row.fields.get(self._columns.label)
-        if self._columns.label and IMPOSSIBLE not in row.fields and given is not None:
-            impossible = given in ("", []) or (isinstance(given, dict) and given.get("text") == [])
-        answers, searched = ((), 0) if impossible or given is None else read_answers(given, context)
-        if impossible and not self._task.has_impossible:
-            raise Unusable(f"has no answer in its context, which {self._task.display} does not know; use squad2")
-        if self._columns.label and not answers and not impossible:
+        given = self._given_answers(row)
+        # A list of no answers says so by itself; without the flag there is nothing else it could mean.
+        is_impossible = _is_impossible(row) or (bool(self._columns.label) and given == [] and not _has_flag(row))
+        if is_impossible and not self._task.has_impossible:
+            raise Unusable(f"has no answer in its context, which {self._task.display} does not know; use --task squad2")
+        answers, searched = ((), 0) if is_impossible or given is None else read_answers(given, context)
+        if self._columns.label and not answers and not is_impossible:
             raise Unusable("has no answer")
         self._searched += searched
-        return Question(self._id(row), question, context, answers, impossible)
+        return Question(self._id(row), question, context, answers, is_impossible)
+
+    def _given_answers(self, row: Row) -> Any:
+        """[] where the row says that there is none, None where it says nothing."""
+        given = row.fields.get(self._columns.label) if self._columns.label else None
+        if given == "" or (isinstance(given, dict) and given.get("text") == []):
+            return []
+        start = row.fields.get(START)
+        if isinstance(given, str) and start not in (None, ""):
+            return {"text": given, START: int(start) if str(start).isdecimal() else start}
+        return given
 
     def _id(self, row: Row) -> str:
         value = row.fields.get(self._columns.id) if self._columns.id else None
-        return str(row.number) if value is None else str(value)
+        return str(row.number) if value is None else self._whole(str(value), self._columns.id)
 
     def _field(self, row: Row, column: str) -> Any:
         value = row.fields.get(column)
@@ -151,7 +176,7 @@ class _Converter:
 
     def _text(self, row: Row, column: str) -> str:
         value = self._field(row, column)
-        text = value if isinstance(value, str) else self._spell(value, column)
+        text = self._spell(value, column)
         if not text.strip():
             raise Unusable(f"{column!r} is empty")
         return text
@@ -159,7 +184,7 @@ class _Converter:
     def _label(self, row: Row) -> str:
         column = self._columns.label
         value = self._field(row, column)
-        label = value.strip() if isinstance(value, str) else self._spell(value, column)
+        label = self._spell(value, column).strip()
         if not label:
             raise Unusable(f"{column!r} is empty")
         self._check(label)
@@ -177,10 +202,12 @@ class _Converter:
             return tuple(value.split())
         if not isinstance(value, list):
             raise Unusable(f"{column!r} holds {shorten(str(value))}, which is no list")
-        return tuple([item if isinstance(item, str) else self._spell(item, column) for item in value])
+        return tuple([self._spell(item, column) for item in value])
 
     def _spell(self, value: Any, column: str) -> str:
         """Numbers as people write classes: 1 for 1.0, true for True."""
+        if isinstance(value, str):
+            return self._whole(value, column)
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, float) and value.is_integer():
@@ -188,3 +215,8 @@ class _Converter:
         if isinstance(value, int | float):
             return str(value)
         raise Unusable(f"{column!r} holds a {type(value).__name__} where text is expected")
+
+    def _whole(self, text: str, column: str) -> str:
+        if is_damaged(text):
+            raise Unusable(f"{column!r} holds half a character")
+        return text

@@ -15,17 +15,16 @@ _TABLES = {".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".txt"}
 _CONLL = _TABLES | {".conll", ".train", ".testa", ".testb"}
 
 
-def find_files(task: Task, place: Path) -> dict[str, Path]:
-    """A file is the training file. In a folder, or its subfolder for the task, the names decide."""
+def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path]:
+    """A file is that of the needed split. In a folder, or its subfolder for the task, the names decide."""
     if place.is_file():
-        return {"train": place}
+        return {needed: place}
     if not place.is_dir():
         raise InputError(f"{place}: no such file or folder; give the data of {task.display} with --data")
     wanted = {plain_name(name) for name in task.folder}
     inner = [path for path in _list(place) if path.is_dir() and plain_name(path.name) in wanted]
-    first = next(iter(task.files))
     for folder in (place, *inner):
-        if _match(task, folder, first, []):
+        if _match(task, folder, needed, []):
             files: dict[str, Path] = {}
             for split in task.files:
                 if path := _match(task, folder, split, list(files.values())):
@@ -34,7 +33,7 @@ def find_files(task: Task, place: Path) -> dict[str, Path]:
     held = ", ".join(path.name for path in _list(place)[:20]) or "nothing"
     below = f", also in a folder {' or '.join(task.folder)}" if task.folder else ""
     raise InputError(
-        f"{place}: has no {first} file of {task.display}; looked for {', '.join(task.files[first])} (plain or "
+        f"{place}: has no {needed} file of {task.display}; looked for {', '.join(task.files[needed])} (plain or "
         f"{', '.join(_PACKED)}){below}; it holds {held}"
     )
 

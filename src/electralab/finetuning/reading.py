@@ -5,26 +5,28 @@ file -> Split
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NoReturn
 
 from pydantic import Field, field_validator
 
 from electralab.artifacts import sha256_file, sha256_json
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
-from electralab.finetuning.columns import Columns, Wishes, choose_columns, describe_columns, find_again
-from electralab.finetuning.conll import complete_tags, read_conll
+from electralab.finetuning.columns import Columns, choose_columns, describe_columns, find_again, is_number
+from electralab.finetuning.conll import complete_tags, is_conll, read_conll
 from electralab.finetuning.converters import convert
-from electralab.finetuning.examples import Example, Question, Split, TaggedExample, TextExample
+from electralab.finetuning.examples import BadRow, Example, Question, Split, TaggedExample, TextExample
 from electralab.finetuning.folders import find_files
 from electralab.finetuning.rows import Row, Table, read_lines, read_suffix, read_table
-from electralab.finetuning.squad_files import read_questions
+from electralab.finetuning.squad_files import IMPOSSIBLE, read_questions
 from electralab.finetuning.tasks import TASKS, Kind, Task
 
 _SHOWN = 3
+_MANY = 100  # classes
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
 
 class TaskDataConfig(Settings):
@@ -111,8 +113,10 @@ def read_task(task: Task, data_dir: Path, config: TaskDataConfig) -> TaskData:
 
 def read_tests(task: Task, data_dir: Path, labels: tuple[str, ...], config: TaskDataConfig) -> tuple[Split, ...]:
     """The test splits alone: all there is of AX."""
-    files = {name: path for name, path in find_files(task, data_dir).items() if name.startswith("test")}
-    return tuple(read_split(task, path, name, labels, config) for name, path in files.items())
+    files = find_files(task, data_dir, needed="test")
+    return tuple(
+        read_split(task, path, name, labels, config) for name, path in files.items() if name.startswith("test")
+    )
 
 
 def read_split(
@@ -123,47 +127,89 @@ def read_split(
     config: TaskDataConfig,
     columns: Columns | None = None,
 ) -> Split:
-    """One file. `labels` are those that may occur; `columns` what the training file was read by."""
+    """One file, labelled or not. `labels` may occur, none: any; `columns` are those of the training file."""
     table = _read_rows(task, path, config)
-    if columns is None:
-        columns = _choose(table, task, config, is_labelled=False)
-    return _make_split(table, task, name, find_again(table, columns), labels, config)
+    columns = find_again(table, columns) if columns else _choose(table, task, config, needs_label=False)
+    return _make_split(table, task, name, columns, labels, config)
 
 
 def read_inputs(kind: Kind, num_texts: int, path: Path, config: TaskDataConfig) -> Split:
-    """What to predict for: any table, labelled or not; plain text has one text, or sentence, per line."""
-    name = {"classify": "pair" if num_texts == 2 else "classify"}.get(kind, kind)
-    task = replace(TASKS[name], num_texts=num_texts)
-    if kind in ("classify", "regress") and num_texts == 1 and read_suffix(path) in (".txt", ".text", ""):
+    """What to predict for: any table, or plain text with one text, or sentence, per line. Labels are not needed:
+    where one of them cannot be used the file counts as unlabelled, and the row keeps its place."""
+    task = replace(TASKS["pair" if kind == "classify" and num_texts == 2 else kind], num_texts=num_texts)
+    if is_plain_text(path, kind, config):
         rows = [Row(number, {"text": line}) for number, line in enumerate(read_lines(path, config.encoding), start=1)]
-        return _make_split(Table(path, ("text",), rows), task, "input", Columns(("text",), "", ""), (), config)
-    return read_split(task, path, "input", (), config)
+        return _make_split(Table(path, ("text",), rows), task, "input", Columns(("text",)), (), config)
+    table = _read_rows(task, path, config)
+    columns = _choose(table, task, config, needs_label=False)
+    plain = _make_split(_without_answers(table, columns), task, "input", replace(columns, label=""), (), config)
+    if not columns.label:
+        return plain
+    labelled = _convert(table, task, "input", columns, ())
+    return labelled if len(labelled.bad_rows) == len(plain.bad_rows) else plain
+
+
+def is_plain_text(path: Path, kind: Kind, config: TaskDataConfig) -> bool:
+    """Whether a file to predict for is neither a table nor CoNLL's columns, which a .txt may be as well."""
+    if kind == "qa" or config.texts or read_suffix(path) not in ("", ".txt", ".text"):
+        return False
+    lines = read_lines(path, config.encoding)
+    return not is_conll(lines) if kind == "label" else "\t" not in lines[0]
+
+
+def _without_answers(table: Table, columns: Columns) -> Table:
+    hidden = {columns.label, IMPOSSIBLE} - set(columns.texts)
+    rows = [
+        row if isinstance(row, BadRow) else Row(row.number, {k: v for k, v in row.fields.items() if k not in hidden})
+        for row in table.rows
+    ]
+    return Table(table.path, table.columns, rows)
 
 
 def _read_first(task: Task, path: Path, config: TaskDataConfig) -> tuple[Split, Columns]:
     table = _read_rows(task, path, config)
-    columns = _choose(table, task, config, is_labelled=True)
+    columns = _choose(table, task, config, needs_label=True)
     return _make_split(table, task, "train", columns, task.labels, config), columns
 
 
 def _read_rows(task: Task, path: Path, config: TaskDataConfig) -> Table:
     if task.kind == "qa":
-        return read_questions(path, config.encoding)
-    if task.kind == "label" and read_suffix(path) not in (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet"):
-        return read_conll(path, config.encoding)
-    return read_table(path, config.encoding, task.headless)
+        table = read_questions(path, config.encoding)
+    elif task.kind == "label" and read_suffix(path) not in _TABLES:
+        table = read_conll(path, config.encoding)
+    else:
+        table = read_table(path, config.encoding, task.headless)
+    if not table.good_rows:
+        _refuse(path, table.rows)
+    return table
 
 
-def _choose(table: Table, task: Task, config: TaskDataConfig, *, is_labelled: bool) -> Columns:
-    wishes = Wishes(config.texts or task.texts, config.label or (task.label if is_labelled else ""), config.id)
-    return choose_columns(table, task.kind, task.num_texts, wishes, is_labelled=is_labelled)
+def _choose(table: Table, task: Task, config: TaskDataConfig, *, needs_label: bool) -> Columns:
+    """What the settings name comes first, then what the task fixes, then what is found."""
+    wish = Columns(config.texts, config.label, config.id)
+    if task.texts and not config.texts:
+        fixed = find_again(table, Columns(task.texts, task.label))
+        wish = Columns(fixed.texts, wish.label or fixed.label, wish.id)
+    return choose_columns(table, task.kind, task.num_texts, wish, needs_label=needs_label)
 
 
 def _make_split(
     table: Table, task: Task, name: str, columns: Columns, labels: tuple[str, ...], config: TaskDataConfig
 ) -> Split:
+    split = _convert(table, task, name, columns, labels)
+    if len(split.bad_rows) > config.max_bad_share * split.rows:
+        raise InputError(
+            f"{split.path}: {len(split.bad_rows):,} of {split.rows:,} rows cannot be used "
+            f"({_name_first(split.bad_rows)}); mend them, or raise --data.max-bad-share (now {config.max_bad_share:g})"
+        )
+    if not split.examples:
+        _refuse(table.path, split.bad_rows)
+    return split
+
+
+def _convert(table: Table, task: Task, name: str, columns: Columns, labels: tuple[str, ...]) -> Split:
     converted = convert(table, task, columns, labels)
-    split = Split(
+    return Split(
         name=name,
         path=str(table.path),
         examples=converted.examples,
@@ -173,33 +219,29 @@ def _make_split(
         bad_rows=converted.bad_rows,
         notes=converted.notes,
     )
-    _refuse_bad(split, config.max_bad_share)
-    return split
 
 
-def _refuse_bad(split: Split, limit: float) -> None:
-    bad = len(split.bad_rows)
-    first = "; ".join(f"row {row.row} {row.reason}" for row in split.bad_rows[:_SHOWN])
-    more = f"; and {bad - _SHOWN} more" if bad > _SHOWN else ""
-    if bad > limit * split.rows:
-        raise InputError(
-            f"{split.path}: {bad:,} of {split.rows:,} rows cannot be used ({first}{more}); "
-            f"mend them, or raise --data.max-bad-share (now {limit:g})"
-        )
-    if not split.examples:
-        raise InputError(
-            f"{split.path}: holds no usable row{f' ({first}{more})' if bad else ''}; give a file with rows"
-        )
+def _refuse(path: Path, rows: Sequence[Row | BadRow]) -> NoReturn:
+    bad = [row for row in rows if isinstance(row, BadRow)]
+    raise InputError(f"{path}: holds no row that can be used{f' ({_name_first(bad)})' if bad else ''}; add rows")
+
+
+def _name_first(bad_rows: Sequence[BadRow]) -> str:
+    first = "; ".join(f"row {bad.row} {bad.reason}" for bad in bad_rows[:_SHOWN])
+    return first + (f"; and {len(bad_rows) - _SHOWN:,} more" if len(bad_rows) > _SHOWN else "")
 
 
 def _find_labels(split: Split) -> tuple[str, ...]:
     """Numbers by their value, so that 10 follows 9."""
     if tags := {tag for example in split.examples if isinstance(example, TaggedExample) for tag in example.tags}:
         return complete_tags(tags)
-    found = Counter(example.label for example in split.examples if isinstance(example, TextExample))
-    if all(label.isdecimal() for label in found):
-        return tuple(sorted(found, key=lambda label: (int(label), label)))
-    return tuple(sorted(found))
+    found = {example.label for example in split.examples if isinstance(example, TextExample)}
+    if len(found) > _MANY and len(found) > len(split.examples) // 2:
+        raise InputError(
+            f"{split.path}: column {split.columns['label']!r} has {len(found):,} different values in "
+            f"{len(split.examples):,} rows, which are no classes; give --data.label, or --task regress for numbers"
+        )
+    return tuple(sorted(found, key=(lambda label: (float(label), label)) if all(map(is_number, found)) else None))
 
 
 def _hold_out(split: Split, share: float) -> tuple[Split, Split]:

@@ -22,8 +22,8 @@ from electralab.finetuning.examples import BadRow
 # How many lines a quoted field may span: an open quotation mark costs this much and not the rest of the file.
 MAX_RECORD_LINES = 1000
 
-_DAMAGE = re.compile("[\udc80-\udfff]")
-_NOT_UTF8 = "holds bytes that are not text in the encoding of the file"
+_HALVES = re.compile("[\ud800-\udfff]")
+UNDECODABLE = "holds bytes that do not decode (--data.encoding says how)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ def read_lines(path: Path, encoding: str) -> list[str]:
 
 
 def is_damaged(line: str) -> bool:
-    return not line.isascii() and _DAMAGE.search(line) is not None
+    """Whether it holds halves of characters: bytes that did not decode, or a broken escape in JSON."""
+    return not line.isascii() and _HALVES.search(line) is not None
 
 
 def read_table(path: Path, encoding: str, headless: tuple[str, ...] = ()) -> Table:
@@ -120,7 +121,7 @@ def _name_fields(record: Record, columns: tuple[str, ...]) -> Row | BadRow:
 def _split_tabs(lines: Sequence[str]) -> Iterator[Record | BadRow]:
     for number, line in enumerate(lines, start=1):
         if is_damaged(line):
-            yield BadRow(number, _NOT_UTF8)
+            yield BadRow(number, UNDECODABLE)
         elif not line:
             yield BadRow(number, "is blank")
         else:
@@ -134,34 +135,32 @@ def _split_csv(lines: Sequence[str]) -> Iterator[Record | BadRow]:
     width = 0
     place = 0
     while place < len(lines):
-        line = lines[place]
-        number = place + 1
-        span = 1
-        if '"' in line:
-            try:
-                fields, span = _parse_quoted(lines[place : place + MAX_RECORD_LINES], delimiter)
-            except csv.Error as error:
-                yield BadRow(number, f"has broken quoting ({error})")
-                place += 1
-                continue
-        else:
-            fields = line.split(delimiter)
+        start = place
+        place += 1
+        try:
+            fields, span = _take_record(lines, start, delimiter)
+        except csv.Error as error:
+            yield BadRow(start + 1, f"has broken quoting ({error})")
+            continue
         width = width or len(fields)
         if span > 1 and len(fields) != width:
-            yield BadRow(number, "has broken quoting (a quotation mark that is not closed in its row)")
-            place += 1
+            yield BadRow(start + 1, "has broken quoting (a quotation mark that is not closed in its row)")
             continue
-        place += span
+        place = start + span
         if any(map(is_damaged, fields)):
-            yield BadRow(number, _NOT_UTF8)
-        elif not line:
-            yield BadRow(number, "is blank")
+            yield BadRow(start + 1, UNDECODABLE)
+        elif not lines[start]:
+            yield BadRow(start + 1, "is blank")
         else:
-            yield number, fields
+            yield start + 1, fields
 
 
-def _parse_quoted(lines: Sequence[str], delimiter: str) -> tuple[list[str], int]:
-    reader = csv.reader((line + "\n" for line in lines), strict=True, delimiter=delimiter)
+def _take_record(lines: Sequence[str], start: int, delimiter: str) -> tuple[list[str], int]:
+    """The fields of the record that begins at a line, and how many lines it spans."""
+    if '"' not in lines[start]:
+        return lines[start].split(delimiter), 1
+    places = range(start, min(start + MAX_RECORD_LINES, len(lines)))
+    reader = csv.reader((lines[place] + "\n" for place in places), strict=True, delimiter=delimiter)
     return next(reader), reader.line_num
 
 
@@ -174,7 +173,10 @@ def _find_delimiter(lines: Sequence[str]) -> str:
 def parse_json_lines(lines: Sequence[str]) -> Iterator[tuple[int, Any] | BadRow]:
     for number, line in enumerate(lines, start=1):
         if is_damaged(line):
-            yield BadRow(number, _NOT_UTF8)
+            yield BadRow(number, UNDECODABLE)
+            continue
+        if not line.strip():
+            yield BadRow(number, "is blank")
             continue
         try:
             yield number, json.loads(line)
@@ -184,7 +186,7 @@ def parse_json_lines(lines: Sequence[str]) -> Iterator[tuple[int, Any] | BadRow]
 
 def parse_json(path: Path, text: str) -> Any:
     if is_damaged(text):
-        raise InputError(f"{path}: {_NOT_UTF8}; give --data.encoding")
+        raise InputError(f"{path}: {UNDECODABLE}; mend the file")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

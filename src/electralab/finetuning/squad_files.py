@@ -12,7 +12,7 @@ from electralab.errors import InputError
 from electralab.finetuning.examples import Answer, BadRow
 from electralab.finetuning.rows import Row, Table, parse_json, read_suffix, read_table, read_text
 
-ID, QUESTION, CONTEXT, ANSWERS, IMPOSSIBLE = "id", "question", "context", "answers", "is_impossible"
+CONTEXT, START, IMPOSSIBLE = "context", "answer_start", "is_impossible"
 
 
 def read_questions(path: Path, encoding: str) -> Table:
@@ -68,17 +68,17 @@ def _pairs(given: Any) -> Iterator[tuple[str, int | None]]:
     if isinstance(given, str):
         given = [{"text": given}] if given else []
     if isinstance(given, dict) and isinstance(given.get("text"), list):
-        starts = given.get("answer_start") or [None] * len(given["text"])
+        starts = given.get(START) or [None] * len(given["text"])
         if not isinstance(starts, list) or len(starts) != len(given["text"]):
             raise NoAnswer("answers have texts and starts of different numbers")
-        given = [{"text": text, "answer_start": start} for text, start in zip(given["text"], starts, strict=True)]
+        given = [{"text": text, START: start} for text, start in zip(given["text"], starts, strict=True)]
     for item in given if isinstance(given, list) else [given]:
         entry = {"text": item} if isinstance(item, str) else item
         if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
             raise NoAnswer(f"answer {shorten(str(item))} has no text")
         if not entry["text"].strip():
             raise NoAnswer("answer is empty")
-        start = entry.get("answer_start", entry.get("start"))
+        start = entry.get(START)
         if start is not None and (isinstance(start, bool) or not isinstance(start, int)):
             raise NoAnswer(f"answer begins at {shorten(str(start))}, which is no position")
         yield entry["text"], start

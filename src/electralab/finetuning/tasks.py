@@ -5,7 +5,7 @@ name -> Task
 
 import difflib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from electralab.errors import UsageError
@@ -46,44 +46,42 @@ class Task:
     """By test split, the name of the file that GLUE's server takes."""
 
     @property
-    def is_own(self) -> bool:
-        """Whether it is read from people's own files, which may have any columns."""
-        return not self.folder
-
-    @property
     def submission(self) -> str:
         return self.submissions.get("test", "")
 
 
-_GLUE_FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
-_MRPC_FILES = {
+_Files = dict[str, tuple[str, ...]]
+
+_GLUE_FILES: _Files = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+_MRPC_FILES: _Files = {
     "train": ("train.tsv", "msr_paraphrase_train.txt"),
     "dev": ("dev.tsv",),
     "test": ("test.tsv", "msr_paraphrase_test.txt"),
 }
-_MNLI_FILES = {
+_MNLI_FILES: _Files = {
     "train": ("train.tsv",),
     "dev": ("dev_matched.tsv",),
     "dev-mm": ("dev_mismatched.tsv",),
     "test": ("test_matched.tsv",),
     "test-mm": ("test_mismatched.tsv",),
 }
-_CONLL_FILES = {
+_CONLL_FILES: _Files = {
     "train": ("train.txt", "eng.train", "train.conll", "*train*.txt", "*train*.conll"),
     "dev": ("valid.txt", "dev.txt", "eng.testa", "valid.conll", "dev.conll", "*valid*.txt", "*dev*.txt"),
     "test": ("test.txt", "eng.testb", "test.conll", "*test*.txt"),
 }
-_OWN_FILES = {
+_OWN_FILES: _Files = {
     "train": ("train.*", "*train*.*"),
     "dev": ("dev.*", "valid.*", "validation.*", "val.*", "*dev*.*", "*valid*.*", "*[-_.]val[-_.]*"),
     "test": ("test.*", "*test*.*"),
 }
-_LABEL_FILES = {
+_AX_FILES: _Files = {"test": ("diagnostic.tsv", "AX.tsv")}
+_LABEL_FILES: _Files = {
     split: tuple(dict.fromkeys((*_CONLL_FILES[split], *_OWN_FILES[split]))) for split in ("train", "dev", "test")
 }
 
 
-def _squad_files(version: str) -> dict[str, tuple[str, ...]]:
+def _squad_files(version: str) -> _Files:
     return {split: (f"{split}-v{version}.json", f"{split}.json", f"*{split}*.json") for split in ("train", "dev")}
 
 
@@ -96,59 +94,74 @@ _SPAN_SCORES = ("f1", "precision", "recall", "accuracy")
 _ANSWER_SCORES = ("f1", "exact_match")
 
 
-def _glue(name: str, display: str, metrics: tuple[str, ...], labels: tuple[str, ...], **facts: object) -> Task:
-    known: dict[str, object] = {
-        "kind": "classify",
-        "num_texts": 2,
-        "folder": (display,),
-        "files": _GLUE_FILES,
-        "texts": _SENTENCES,
-        "label": "label",
-        "submissions": {"test": f"{display}.tsv"},
-    }
-    return Task(name, display, metrics=metrics, labels=labels, **(known | facts))  # type: ignore[arg-type]
+def _glue(task: Task) -> Task:
+    """With what GLUE's tasks share unless they say otherwise: a folder and a submission of their name, three files."""
+    return replace(
+        task,
+        folder=task.folder or (task.display,),
+        files=task.files or _GLUE_FILES,
+        label=task.label or "label",
+        submissions=task.submissions or {"test": f"{task.display}.tsv"},
+    )
 
 
 _TABLE = (
     _glue(
-        *("cola", "CoLA", ("mcc", "accuracy"), _YES_NO),
-        num_texts=1,
-        texts=("sentence",),
-        headless=("source", "label", "mark", "sentence"),
+        Task(
+            *("cola", "CoLA", "classify", ("mcc", "accuracy"), _YES_NO),
+            texts=("sentence",),
+            headless=("source", "label", "mark", "sentence"),
+        )
     ),
-    _glue("sst2", "SST-2", ("accuracy",), _YES_NO, num_texts=1, texts=("sentence",), aliases=("sst",)),
+    _glue(Task("sst2", "SST-2", "classify", ("accuracy",), _YES_NO, texts=("sentence",), aliases=("sst",))),
     _glue(
-        *("mrpc", "MRPC", ("accuracy", "f1"), _YES_NO),
-        texts=("#1 String", "#2 String"),
-        label="Quality",
-        files=_MRPC_FILES,
-        doubles_pairs=True,
+        Task(
+            *("mrpc", "MRPC", "classify", ("accuracy", "f1"), _YES_NO, 2),
+            texts=("#1 String", "#2 String"),
+            label="Quality",
+            files=_MRPC_FILES,
+            doubles_pairs=True,
+        )
     ),
     _glue(
-        *("stsb", "STS-B", ("spearman", "pearson"), ()),
-        kind="regress",
-        label="score",
-        epochs=10,
-        doubles_pairs=True,
-        aliases=("sts", "stsbenchmark"),
+        Task(
+            *("stsb", "STS-B", "regress", ("spearman", "pearson"), (), 2),
+            texts=_SENTENCES,
+            label="score",
+            epochs=10,
+            doubles_pairs=True,
+            aliases=("sts", "stsbenchmark"),
+        )
     ),
-    _glue("qqp", "QQP", ("accuracy", "f1"), _YES_NO, texts=("question1", "question2"), label="is_duplicate"),
     _glue(
-        *("mnli", "MNLI", ("accuracy",), _ENTAILMENT),
-        label="gold_label",
-        files=_MNLI_FILES,
-        submissions={"test": "MNLI-m.tsv", "test-mm": "MNLI-mm.tsv"},
-        aliases=("multinli",),
+        Task(
+            *("qqp", "QQP", "classify", ("accuracy", "f1"), _YES_NO, 2),
+            texts=("question1", "question2"),
+            label="is_duplicate",
+        )
     ),
-    _glue("qnli", "QNLI", ("accuracy",), _ENTAILED, texts=("question", "sentence")),
-    _glue("rte", "RTE", ("accuracy",), _ENTAILED, epochs=10),
-    _glue("wnli", "WNLI", ("accuracy",), _YES_NO),
     _glue(
-        *("ax", "AX", ("mcc", "accuracy"), _ENTAILMENT),
-        folder=("diagnostic", "AX"),
-        files={"test": ("diagnostic.tsv", "AX.tsv")},
-        is_trained=False,
-        aliases=("diagnostic",),
+        Task(
+            *("mnli", "MNLI", "classify", ("accuracy",), _ENTAILMENT, 2),
+            texts=_SENTENCES,
+            label="gold_label",
+            files=_MNLI_FILES,
+            submissions={"test": "MNLI-m.tsv", "test-mm": "MNLI-mm.tsv"},
+            aliases=("multinli",),
+        )
+    ),
+    _glue(Task("qnli", "QNLI", "classify", ("accuracy",), _ENTAILED, 2, texts=("question", "sentence"))),
+    _glue(Task("rte", "RTE", "classify", ("accuracy",), _ENTAILED, 2, texts=_SENTENCES, epochs=10)),
+    _glue(Task("wnli", "WNLI", "classify", ("accuracy",), _YES_NO, 2, texts=_SENTENCES)),
+    _glue(
+        Task(
+            *("ax", "AX", "classify", ("mcc", "accuracy"), _ENTAILMENT, 2),
+            texts=_SENTENCES,
+            folder=("diagnostic", "AX"),
+            files=_AX_FILES,
+            is_trained=False,
+            aliases=("diagnostic",),
+        )
     ),
     Task(
         *("squad1", "SQuAD 1.1", "qa", _ANSWER_SCORES),
