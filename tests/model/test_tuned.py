@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from networks import make_pair, make_rows
+from networks import exaggerate, make_pair, make_rows
 from pydantic import ValidationError
 
 from electralab.model.electra import parameter_depths
@@ -80,6 +80,32 @@ def test_dropout_of_the_head_is_off_in_evaluation() -> None:
     network = make_tuned("classify")  # the encoder of this size drops nothing
     assert not torch.equal(network.train()(*ROWS), network(*ROWS))
     assert torch.equal(network.eval()(*ROWS), network(*ROWS))
+
+
+@pytest.mark.parametrize("is_padded", [True, False])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"backbone": "electra"}, id="electra"),
+        pytest.param({}, id="modern"),
+        pytest.param({"local_attention": 8, "global_every": 2}, id="modern, the last layer local"),
+        pytest.param({"local_attention": 8, "global_every": 3}, id="modern, the last layer global"),
+        pytest.param({"num_layers": 1}, id="modern, one layer"),
+    ],
+)
+def test_the_first_state_alone_is_that_of_the_whole_computation(changes: dict[str, Any], is_padded: bool) -> None:
+    encoder = make_encoder(**changes)
+    exaggerate(encoder)
+    encoder.double().eval()
+    rows = ROWS if is_padded else (*ROWS[:2], None)
+    weights = torch.linspace(-1, 1, 128, dtype=torch.float64)  # so that the gradient of a norm is not 0
+    whole, alone = encoder(*rows), encoder(*rows, first_only=True)
+    assert alone.shape == (3, 1, 128)
+    torch.testing.assert_close(alone[:, 0], whole[:, 0], rtol=0, atol=1e-9)
+    expected = torch.autograd.grad((whole[:, 0] * weights).sum(), list(encoder.parameters()))
+    found = torch.autograd.grad((alone[:, 0] * weights).sum(), list(encoder.parameters()))
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-9)
+    assert max(gradient.abs().max().item() for gradient in found) > 0.1
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_a_tagger_tuned_to_find_replaced_tokens_is_not_taken_for_a_discriminator
         ("electra/label", {"id2label": ["O", "B", "I"]}, "id2label in config.json does not name the 3 outputs"),
         ("modern/label", {"id2label": {"0": "O", "1": "B", "2": "B"}}, "two labels have the same name"),
         ("modern/qa", {"architectures": None}, "config.json does not say what its head is for (got None)"),
+        ("modern/qa", {"architectures": [["a"]]}, "config.json does not say what its head is for (got ['a'])"),
         ("modern/qa", {"architectures": ["ModernBertForMultipleChoice"]}, "(got 'ModernBertForMultipleChoice')"),
         ("electra/qa", {"classifier_dropout": 2}, "config.json: dropout: input should be less than 1"),
         ("electra/classify", {"hidden_size": 64, "embedding_size": 64}, "has the shape"),

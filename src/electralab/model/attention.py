@@ -66,7 +66,10 @@ class Attention(Drawn):
     def weight_stds(self) -> dict[str, float]:
         return {"qkv.weight": self.std, "output.weight": self.output_std}
 
-    def forward(self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None) -> Tensor:
+    def forward(
+        self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None, first_only: bool = False
+    ) -> Tensor:
+        """With `first_only` the first position alone asks, of all: (B, T, D) -> (B, 1, D)."""
         qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))  # (B, T, 3, H, K)
         if rotation is None:
             queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, K) each
@@ -74,6 +77,9 @@ class Attention(Drawn):
             turning, values = qkv.split((2, 1), dim=2)
             queries, keys = rotate(turning, rotation).permute(2, 0, 3, 1, 4)
             values = values.squeeze(2).transpose(1, 2)
+        if first_only:
+            queries = queries[:, :, :1]
+            is_visible = None if is_visible is None else is_visible[..., :1, :]
         dropout = self.dropout if self.training else 0.0
         mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=is_visible, dropout_p=dropout)
         attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))  # (B, T, D)

@@ -128,14 +128,17 @@ class Layer(nn.Module):
         self.feedforward = FeedForward(config)
         self.feedforward_norm = make_norm(config)
 
-    def forward(self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None) -> Tensor:
+    def forward(
+        self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None, first_only: bool = False
+    ) -> Tensor:
+        kept = hidden[:, :1] if first_only else hidden
         if self.is_pre_norm:
-            attended = self.attention(self.attention_norm(hidden), rotation, is_visible)
-            hidden = hidden + F.dropout(attended, self.attention_dropout, self.training)
+            attended = self.attention(self.attention_norm(hidden), rotation, is_visible, first_only)
+            hidden = kept + F.dropout(attended, self.attention_dropout, self.training)
             risen = self.feedforward(self.feedforward_norm(hidden))
             return hidden + F.dropout(risen, self.feedforward_dropout, self.training)
-        attended = self.attention(hidden, rotation, is_visible)
-        hidden = self.attention_norm(hidden + F.dropout(attended, self.attention_dropout, self.training))
+        attended = self.attention(hidden, rotation, is_visible, first_only)
+        hidden = self.attention_norm(kept + F.dropout(attended, self.attention_dropout, self.training))
         risen = self.feedforward(hidden)
         output: Tensor = self.feedforward_norm(hidden + F.dropout(risen, self.feedforward_dropout, self.training))
         return output
@@ -167,10 +170,17 @@ class Encoder(nn.Module):
         return RotaryTable(config.sequence_length, config.head_size, theta) if config.is_modern else None
 
     def forward(
-        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: Trace | None = None
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        trace: Trace | None = None,
+        *,
+        first_only: bool = False,
     ) -> Tensor:
         """(B, T) ids -> (B, T, D); `is_pad` of None says that no row is padded.
 
+        With `first_only` -> (B, 1, D), the state of the first token: the last layer computes no other.
         A `trace` receives every named intermediate: "embeddings", "layers.0", ..., "states".
         """
         length = input_ids.shape[1]
@@ -184,7 +194,8 @@ class Encoder(nn.Module):
         if trace is not None:
             trace["embeddings"] = hidden
         for index, layer in enumerate(self.layers):
-            hidden = layer(hidden, near, nearby) if layer.is_local else layer(hidden, far, everywhere)
+            rotation, is_visible = (near, nearby) if layer.is_local else (far, everywhere)
+            hidden = layer(hidden, rotation, is_visible, first_only and index == self.config.num_layers - 1)
             if trace is not None:
                 trace[f"layers.{index}"] = hidden
         hidden = self.final_norm(hidden)

@@ -22,12 +22,12 @@ from electralab.model.tuned import Tuned
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+PICKLE = "pytorch_model.bin"
+PICKLE_INDEX = "pytorch_model.bin.index.json"
+
 # The networks of a run by the names of their folders, and what to call them.
 Role = Literal["discriminator", "generator", "model"]
 _ROLES: dict[Role, str] = {"discriminator": "a discriminator", "generator": "a generator", "model": "a tuned model"}
-
-PICKLE = "pytorch_model.bin"
-PICKLE_INDEX = "pytorch_model.bin.index.json"
 
 
 def save_network(

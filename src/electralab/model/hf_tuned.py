@@ -45,20 +45,19 @@ _TASK: dict[TaskKind, str] = {
     "label": "ForTokenClassification",
     "qa": "ForQuestionAnswering",
 }
-_DENSE = ("head.dense.weight", "head.dense.bias")
+# In a file: a head that no class of theirs has.
 _OWN_OUTPUT = "head.output.weight"
+# In the network.
+_DENSE = ("head.dense.weight", "head.dense.bias")
 _OUTPUT = ("head.output.weight", "head.output.bias")
 
 
 def tuned_class_name(network: Tuned) -> str:
     """The class of `transformers` with the same logits; "" where there is none."""
     config, head = network.config, network.head_config
-    is_deep = network.head.dense is not None
-    if config.is_modern:
-        has_class = is_deep
-    else:
-        has_class = is_deep or not head.is_pooled or 2 * head.num_outputs <= config.hidden_size
-    return _FAMILY[config.backbone] + _TASK[head.kind] if has_class else ""
+    can_fold = 2 * head.num_outputs <= config.hidden_size
+    is_plain_fine = not config.is_modern and (can_fold or not head.is_pooled)
+    return _FAMILY[config.backbone] + _TASK[head.kind] if is_plain_fine or network.head.dense is not None else ""
 
 
 def export_tuned_config(network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> Tree:
@@ -180,19 +179,20 @@ def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
 
 def _find_task(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TaskKind:
     """By the tensors where they differ; else by what config.json says: our mark, or the class of `transformers`."""
+    mark, classes = tree.get(MARK), tree.get("architectures")
     tasks: dict[str, TaskKind]
     if _OWN_OUTPUT in tensors:
-        mark = tree.get(MARK)
-        found, tasks = mark.get("task") if isinstance(mark, dict) else None, {task: task for task in _TASK}
+        found = mark.get("task") if isinstance(mark, dict) else None
+        tasks = {task: task for task in _TASK}
     elif config.is_modern:
-        classes = tree.get("architectures") or [None]
-        found, tasks = classes[0], {f"ModernBert{name}": task for task, name in _TASK.items()}
+        found = classes[0] if isinstance(classes, list) and classes else None
+        tasks = {f"ModernBert{name}": task for task, name in _TASK.items()}
     else:
         found = min(TUNED_OUTPUTS & tensors.keys())
         tasks = {"classifier.out_proj.weight": "classify", "classifier.weight": "label", "qa_outputs.weight": "qa"}
-    if found not in tasks:
+    if str(found) not in tasks:
         raise InputError(f"{where}: config.json does not say what its head is for (got {found!r}); restore it")
-    return tasks[found]
+    return tasks[str(found)]
 
 
 def _read_labels(tree: Mapping[str, Any], count: int, where: str) -> tuple[str, ...]:

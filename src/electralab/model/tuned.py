@@ -111,8 +111,9 @@ class Tuned(nn.Module):
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor | SpanLogits:
         """(B, T) ids -> the logits of the task, in the shapes above; `is_pad` of None says that no row is padded."""
-        states: Tensor = self.encoder(input_ids, segment_ids, is_pad)  # (B, T, D)
-        if self.head_config.is_pooled:
+        is_pooled = self.head_config.is_pooled
+        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, first_only=is_pooled)  # (B, T or 1, D)
+        if is_pooled:
             states = states[:, 0]  # (B, D)
         logits: Tensor = self.head(states)
         if self.head_config.kind != "qa":
