@@ -62,7 +62,7 @@ class Columns:
 def choose_columns(table: Table, kind: Kind, num_texts: int, wish: Columns, *, needs_label: bool) -> Columns:
     """A table without a label is refused where one is needed; else only a column named like one is taken as one."""
     _check_wish(table, kind, num_texts, wish, needs_label=needs_label)
-    texts = wish.texts or _name_texts(table, kind, num_texts)
+    texts = wish.texts or _name_texts(table, kind, num_texts, wish.label)
     label = wish.label or _find(table, _LABELS_OF[kind], texts)
     if kind in ("classify", "regress"):
         texts = texts or _longest_texts(table, max(1, num_texts), label)
@@ -120,17 +120,20 @@ def _find(table: Table, names: Sequence[str], taken: Sequence[str] = ()) -> str:
     return next((lowered[name] for name in names if name in lowered), "")
 
 
-def _name_texts(table: Table, kind: Kind, num_texts: int) -> tuple[str, ...]:
+def _name_texts(table: Table, kind: Kind, num_texts: int, label: str) -> tuple[str, ...]:
+    def find(*names: str) -> str:
+        return _find(table, names, (label,))
+
     if kind == "label":
-        return tuple(filter(None, [_find(table, _WORDS)]))
+        return tuple(filter(None, [find(*_WORDS)]))
     if kind == "qa":
-        found = (_find(table, ("question", "query")), _find(table, _CONTEXTS))
+        found = (find("question", "query"), find(*_CONTEXTS))
         return found if all(found) else ()
-    pairs = ((_find(table, [first]), _find(table, [second])) for first, second in _PAIRS)
+    pairs = ((find(first), find(second)) for first, second in _PAIRS)
     pair = next((pair for pair in pairs if all(pair)), ())
-    if num_texts == 2 or (num_texts == 0 and pair and not _find(table, ["text"])):
+    if num_texts == 2 or (num_texts == 0 and pair and not find("text")):
         return pair
-    return tuple(filter(None, [_find(table, _TEXTS)]))
+    return tuple(filter(None, [find(*_TEXTS)]))
 
 
 def _sample(table: Table, column: str) -> list[Any]:
@@ -161,7 +164,7 @@ def _likeliest_label(table: Table, kind: Kind, texts: tuple[str, ...]) -> str:
     label = min(few, key=lambda column: len(values[column]), default="")
     if label in values.get(label, ()):
         raise UsageError(
-            f"{table.path}: its first line seems to be a row, not names of columns ({label!r} is a value below it too); "
+            f"{table.path}: its first line seems to be a row, not names of columns ({label!r} is also a value below); "
             "add a line with names such as label and text"
         )
     return label

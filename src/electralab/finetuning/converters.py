@@ -43,7 +43,7 @@ def convert(table: Table, task: Task, columns: Columns, labels: tuple[str, ...])
     is_labelled = _has_labels(table, task, columns)
     if not is_labelled:
         columns = replace(columns, label="")
-    converter = _Converter(task, columns, frozenset(labels), has_spans=_marks_spans(table, task, columns))
+    converter = _Converter(task, columns, frozenset(labels), has_spans=_marks_spans(table, task, columns, labels))
     examples: list[Example] = []
     bad_rows: list[BadRow] = []
     for row in table.rows:
@@ -73,9 +73,12 @@ def _has_flag(row: Row) -> bool:
     return row.fields.get(IMPOSSIBLE) not in (None, "")
 
 
-def _marks_spans(table: Table, task: Task, columns: Columns) -> bool:
+def _marks_spans(table: Table, task: Task, columns: Columns, labels: tuple[str, ...]) -> bool:
+    """As in the training file, whose labels are given when another is read."""
     if task.kind != "label" or not columns.label:
         return False
+    if labels:
+        return has_spans(labels)
     values = (row.fields.get(columns.label) for row in table.good_rows)
     lists = (value.split() if isinstance(value, str) else value for value in values)
     return has_spans({str(tag) for tags in lists if isinstance(tags, list) for tag in tags})
@@ -175,16 +178,14 @@ class _Converter:
         return tuple([self._text(row, column) for column in self._columns.texts])
 
     def _text(self, row: Row, column: str) -> str:
-        value = self._field(row, column)
-        text = self._spell(value, column)
+        text = self._spell(self._field(row, column), column)
         if not text.strip():
             raise Unusable(f"{column!r} is empty")
         return text
 
     def _label(self, row: Row) -> str:
         column = self._columns.label
-        value = self._field(row, column)
-        label = self._spell(value, column).strip()
+        label = self._spell(self._field(row, column), column).strip()
         if not label:
             raise Unusable(f"{column!r} is empty")
         self._check(label)

@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from electralab.artifacts import sha256_file, sha256_json
 from electralab.config import Settings
@@ -26,6 +26,7 @@ from electralab.finetuning.tasks import TASKS, Kind, Task
 
 _SHOWN = 3
 _MANY = 100  # classes
+_PLAIN = ("", ".txt", ".text")
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
 
@@ -56,9 +57,17 @@ class TaskDataConfig(Settings):
             raise ValueError("no such encoding; try utf-8, latin-1 or cp1252") from None
         return name
 
+    @model_validator(mode="after")
+    def _is_one_or_a_pair(self) -> Self:
+        if bool(self.text_a) != bool(self.text_b):
+            raise ValueError("text_a and text_b are the columns of a pair; give both, or text alone")
+        if self.text and self.text_a:
+            raise ValueError("text is one column, text_a and text_b are two; give the one or the others")
+        return self
+
     @property
     def texts(self) -> tuple[str, ...]:
-        return tuple(name for name in (self.text_a, self.text_b) if name) or ((self.text,) if self.text else ())
+        return (self.text_a, self.text_b) if self.text_a else (self.text,) if self.text else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,10 @@ def read_task(task: Task, data_dir: Path, config: TaskDataConfig) -> TaskData:
     whole, columns = _read_first(task, files["train"], config)
     if not whole.is_labelled:
         raise InputError(f"{whole.path}: has no labels to learn from; name their column with --data.label")
-    labels = task.labels or _find_labels(whole)
+    found = _find_labels(whole)
+    if task.kind in ("classify", "label") and len(found) < 2:
+        raise InputError(f"{whole.path}: every row has the label {found[0]!r}; there is nothing to tell apart")
+    labels = task.labels or found
     rest = {
         name: read_split(task, path, name, labels, config, columns) for name, path in files.items() if name != "train"
     }
@@ -98,8 +110,6 @@ def read_task(task: Task, data_dir: Path, config: TaskDataConfig) -> TaskData:
             f"no dev file: {len(dev.examples)} of the {len(whole.examples)} training examples are held out, "
             "chosen by their content"
         )
-    if task.kind == "classify" and len(labels) < 2:
-        raise InputError(f"{whole.path}: every row has the label {labels[0]!r}; there is nothing to tell apart")
     return TaskData(
         task=task,
         labels=labels,
@@ -137,9 +147,8 @@ def read_inputs(kind: Kind, num_texts: int, path: Path, config: TaskDataConfig) 
     """What to predict for: any table, or plain text with one text, or sentence, per line. Labels are not needed:
     where one of them cannot be used the file counts as unlabelled, and the row keeps its place."""
     task = replace(TASKS["pair" if kind == "classify" and num_texts == 2 else kind], num_texts=num_texts)
-    if is_plain_text(path, kind, config):
-        rows = [Row(number, {"text": line}) for number, line in enumerate(read_lines(path, config.encoding), start=1)]
-        return _make_split(Table(path, ("text",), rows), task, "input", Columns(("text",)), (), config)
+    if plain_text := _read_plain_text(kind, num_texts, path, config):
+        return _make_split(plain_text, task, "input", Columns(("text",)), (), config)
     table = _read_rows(task, path, config)
     columns = _choose(table, task, config, needs_label=False)
     plain = _make_split(_without_answers(table, columns), task, "input", replace(columns, label=""), (), config)
@@ -149,12 +158,14 @@ def read_inputs(kind: Kind, num_texts: int, path: Path, config: TaskDataConfig) 
     return labelled if len(labelled.bad_rows) == len(plain.bad_rows) else plain
 
 
-def is_plain_text(path: Path, kind: Kind, config: TaskDataConfig) -> bool:
-    """Whether a file to predict for is neither a table nor CoNLL's columns, which a .txt may be as well."""
-    if kind == "qa" or config.texts or read_suffix(path) not in ("", ".txt", ".text"):
-        return False
+def _read_plain_text(kind: Kind, num_texts: int, path: Path, config: TaskDataConfig) -> Table | None:
+    """None where a file is a table, or CoNLL's columns, as a .txt may be too."""
+    if kind == "qa" or num_texts == 2 or config.texts or read_suffix(path) not in _PLAIN:
+        return None
     lines = read_lines(path, config.encoding)
-    return not is_conll(lines) if kind == "label" else "\t" not in lines[0]
+    if is_conll(lines) if kind == "label" else "\t" in "".join(lines[:1]):
+        return None
+    return Table(path, ("text",), [Row(number, {"text": line}) for number, line in enumerate(lines, start=1)])
 
 
 def _without_answers(table: Table, columns: Columns) -> Table:
