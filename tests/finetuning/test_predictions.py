@@ -8,21 +8,16 @@ import numpy as np
 import pytest
 
 from electralab.errors import InputError, UsageError
+from electralab.finetuning.decoding import AnswerPrediction, ClassPrediction, TagsPrediction, ValuePrediction
 from electralab.finetuning.examples import Answer, Question, ScoredExample, TaggedExample, TextExample
-from electralab.finetuning.predictions import (
-    describe_answers,
-    describe_classes,
-    describe_tags,
-    describe_values,
-    write_predictions,
-    write_submission,
-)
+from electralab.finetuning.predictions import describe_predictions, write_predictions, write_submission
 from electralab.finetuning.spans import Span, SpanAnswer
 
 
 def test_a_class_comes_with_the_probability_of_each() -> None:
     examples = [TextExample("a", ("good", "film"), "pos"), TextExample("b", ("bad",), "")]
-    known, unknown = describe_classes(examples, ["neg", "pos"], np.array([[0.25, 0.75], [0.9, 0.1]]))
+    predictions = [ClassPrediction("pos", {"neg": 0.25, "pos": 0.75}), ClassPrediction("neg", {"neg": 0.9, "pos": 0.1})]
+    known, unknown = describe_predictions(examples, predictions)
     assert known == {
         "id": "a",
         "texts": ["good", "film"],
@@ -36,39 +31,46 @@ def test_a_class_comes_with_the_probability_of_each() -> None:
 
 def test_a_value_that_is_not_finite_is_null() -> None:
     examples = [ScoredExample("a", ("x",), 2.5), ScoredExample("b", ("y",), math.nan)]
-    rows = describe_values(examples, np.array([2.25, math.nan]))
+    rows = describe_predictions(examples, [ValuePrediction(2.25), ValuePrediction(math.nan)])
     assert [row["prediction"] for row in rows] == [2.25, None]
     assert ["truth" in row for row in rows] == [True, False]
 
 
 def test_tags_stand_beside_their_words() -> None:
     examples = [TaggedExample("a", ("Ann", "sat"), ("B-PER", "O")), TaggedExample("b", ("x",), ())]
-    rows = describe_tags(examples, [["O", "O"], ["O"]])
-    assert rows[0] == {"id": "a", "words": ["Ann", "sat"], "truth": ["B-PER", "O"], "prediction": ["O", "O"]}
+    rows = describe_predictions(examples, [TagsPrediction(("O", "O"), (0.6, 0.9)), TagsPrediction(("O",), (1.0,))])
+    assert rows[0] == {
+        "id": "a",
+        "words": ["Ann", "sat"],
+        "truth": ["B-PER", "O"],
+        "prediction": ["O", "O"],
+        "probabilities": [0.6, 0.9],
+    }
     assert "truth" not in rows[1]
 
 
 def test_an_answer_keeps_its_place_even_where_silence_is_predicted() -> None:
     question = Question("a", "who?", "Ann sat", (Answer("Ann", 0),), False)
     answer = SpanAnswer("Ann", 0, 3, 7.0, 1.5, (Span("Ann sat", 0, 7, 5.0),))
-    (silent,) = describe_answers([question], [answer], 0.0)
-    assert silent == {
-        "id": "a",
-        "question": "who?",
-        "truth": ["Ann"],
-        "prediction": "",
-        "answer": {"text": "Ann", "start": 0, "end": 3, "score": 7.0},
-        "no_answer_score": 1.5,
-        "alternatives": [{"text": "Ann sat", "start": 0, "end": 7, "score": 5.0}],
-    }
-    assert describe_answers([question], [answer], None)[0]["prediction"] == "Ann"
+    assert describe_predictions([question], [AnswerPrediction("", answer)]) == [
+        {
+            "id": "a",
+            "question": "who?",
+            "truth": ["Ann"],
+            "prediction": "",
+            "answer": {"text": "Ann", "start": 0, "end": 3, "score": 7.0},
+            "no_answer_score": 1.5,
+            "alternatives": [{"text": "Ann sat", "start": 0, "end": 7, "score": 5.0}],
+        }
+    ]
 
 
 def test_an_impossible_question_has_a_truth_and_an_unknown_one_has_none() -> None:
-    answer = SpanAnswer("Ann", 0, 3, 7.0, 1.5, ())
-    impossible, unknown = (Question("a", "who?", "Ann sat", (), flag) for flag in (True, False))
-    assert describe_answers([impossible], [answer], 0.0)[0]["truth"] == []
-    assert "truth" not in describe_answers([unknown], [answer], 0.0)[0]
+    prediction = AnswerPrediction("Ann", SpanAnswer("Ann", 0, 3, 7.0, 1.5, ()))
+    questions = [Question("a", "who?", "Ann sat", (), is_impossible) for is_impossible in (True, False)]
+    impossible, unknown = describe_predictions(questions, [prediction, prediction])
+    assert impossible["truth"] == []
+    assert "truth" not in unknown
 
 
 def test_rows_are_lines_of_json_even_with_strange_texts(tmp_path: Path) -> None:
