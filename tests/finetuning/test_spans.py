@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from little_words import word_tokenizer
 from numpy.typing import NDArray
 
-from electralab.finetuning.examples import Question
+from electralab.finetuning.examples import Answer, Question
 from electralab.finetuning.questions import QuestionWindow, SpanConfig, cut_question
-from electralab.finetuning.spans import Span, SpanAnswer, choose_texts, decode_answers
+from electralab.finetuning.spans import Span, SpanAnswer, decode_answers
+from electralab.tokens.learning import learn_tokenizer
+from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 
 TOKENIZER = word_tokenizer()
 Rows = list[NDArray[np.float32]]
@@ -69,10 +71,6 @@ def test_the_question_and_the_special_tokens_are_never_the_answer() -> None:
 def test_without_a_head_silence_is_compared_with_the_best_span() -> None:
     answer = decode("the cat", {"cat": 5, "cls": 3}, {"cat": 4, "cls": 4})
     assert answer.no_answer_score == (3 + 4) - (5 + 4)
-    assert choose_texts([answer], 0.0) == ["cat"]
-    assert choose_texts([answer], -2.0) == ["cat"]
-    assert choose_texts([answer], -2.5) == [""]
-    assert choose_texts([answer], None) == ["cat"]
 
 
 def test_one_window_that_believes_in_an_answer_is_enough() -> None:
@@ -148,10 +146,22 @@ def test_the_best_span_is_that_of_trying_every_one(
     assert len(answer.text.split()) <= max_answer
 
 
-@given(context=st.text(max_size=60), seed=st.integers(0, 99))
-def test_every_answer_is_an_exact_slice_of_any_text(context: str, seed: int) -> None:
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def spaced_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
+    """One that counts the space before a word to the word."""
+    texts = ["the cat sat on the mat and the dog sat on the log"] * 9
+    return learn_tokenizer(texts, TokenizerConfig(kind=request.param, vocab_size=400))
+
+
+@given(context=st.text(max_size=60) | st.text(" \ncat", max_size=30), seed=st.integers(0, 99))
+def test_every_answer_is_an_exact_slice_of_any_text(spaced_tokenizer: Tokenizer, context: str, seed: int) -> None:
+    for tokenizer in (TOKENIZER, spaced_tokenizer):
+        check_slices(tokenizer, context, seed)
+
+
+def check_slices(tokenizer: Tokenizer, context: str, seed: int) -> None:
     config = SpanConfig(max_answer=4)
-    windows = cut(ask(context), 16, config)
+    windows = cut_question(ask(context), 0, tokenizer, 16, config, False)
     rng = np.random.default_rng(seed)
     starts, ends = ([rng.normal(size=len(window.feature.ids)) for window in windows] for _ in range(2))
     (answer,) = decode_answers([ask(context)], [windows], starts, ends, None, config)
@@ -162,3 +172,13 @@ def test_every_answer_is_an_exact_slice_of_any_text(context: str, seed: int) -> 
     assert sorted((one.score for one in answer.alternatives), reverse=True) == [
         one.score for one in answer.alternatives
     ]
+
+
+def test_the_space_before_a_word_is_not_part_of_the_answer(spaced_tokenizer: Tokenizer) -> None:
+    question = Question("q", "who", "the cat sat", (Answer("cat", 4),), False)
+    windows = cut_question(question, 0, spaced_tokenizer, 32, SpanConfig(), True)
+    first, last, _ = windows[0].feature.targets
+    starts, ends = np.zeros((2, 1, 32), dtype=np.float32)
+    starts[0, first] = ends[0, last] = 5
+    (answer,) = decode_answers([question], [windows], list(starts), list(ends), None, SpanConfig())
+    assert (answer.text, answer.start, answer.end) == ("cat", 4, 7)

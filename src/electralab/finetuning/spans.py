@@ -75,11 +75,6 @@ def decode_answers(
     return answers
 
 
-def choose_texts(answers: Sequence[SpanAnswer], threshold: float | None) -> list[str]:
-    """The texts of the answers, "" where the no-answer score is above the threshold; None asks for an answer always."""
-    return ["" if threshold is not None and one.no_answer_score > threshold else one.text for one in answers]
-
-
 def _find_spans(
     context: str,
     windows: Sequence[QuestionWindow],
