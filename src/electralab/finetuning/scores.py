@@ -27,7 +27,7 @@ _MANY_CLASSES = 12
 def score_classes(
     metrics: Sequence[str], truth: NDArray[np.int64], predicted: NDArray[np.int64], num_labels: int
 ) -> Scores:
-    """ "f1" is that of class 1 where there are two classes, as in GLUE, and the mean over the classes otherwise."""
+    """F1 is that of class 1 where there are two classes, as in GLUE, and the mean over the classes otherwise."""
     from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
     def f1(labels: list[int] | None) -> float:

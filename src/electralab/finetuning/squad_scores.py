@@ -44,10 +44,9 @@ def token_f1(gold: str, answer: str, *, has_unanswerable: bool) -> float:
 
 
 def gold_answers(question: Question, *, has_unanswerable: bool) -> list[str]:
-    """All that count as right; version 2.0 drops those of which normalising leaves nothing, and "" is right if none is
-    left."""
+    """All that count as right, or "" if none does; version 2.0 drops those of which normalising leaves nothing."""
     texts = [answer.text for answer in question.answers]
-    return [text for text in texts if normalise_answer(text)] or [""] if has_unanswerable else texts or [""]
+    return [text for text in texts if normalise_answer(text) or not has_unanswerable] or [""]
 
 
 def score_squad(
@@ -128,8 +127,7 @@ def _mean(values: Sequence[float]) -> float:
 def write_squad_files(
     folder: Path, questions: Sequence[Question], answers: Sequence[str], no_answer_scores: Sequence[float] | None = None
 ) -> None:
-    """predictions.json {id: answer} and, where there are scores, na_probs.json {id: probability}: what the official
-    script reads."""
+    """What the official script reads: predictions.json {id: answer}, and na_probs.json {id: probability} if given."""
     ids = [question.id for question in questions]
     write_file(folder / "predictions.json", json.dumps(dict(zip(ids, answers, strict=True))))
     if no_answer_scores is not None:
