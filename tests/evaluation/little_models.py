@@ -50,8 +50,16 @@ def finish(steps: Steps[T]) -> T:
             return value
 
 
-def run(model: Path, suite: Suite, data: Path, generator: Path | None = None, **settings: object) -> Evaluation:
-    *_, last = evaluate(model, suite, data, EvaluateConfig.model_validate(settings), generator=generator)
+def run(
+    model: Path,
+    suite: Suite,
+    data: Path,
+    generator: Path | None = None,
+    task: str | None = None,
+    **settings: object,
+) -> Evaluation:
+    config = EvaluateConfig.model_validate(settings)
+    *_, last = evaluate(model, suite, data, config, generator=generator, task=task)
     assert isinstance(last, Evaluation)
     json.dumps(last.scores)
     return last

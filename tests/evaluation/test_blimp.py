@@ -113,7 +113,7 @@ def test_a_bad_line_is_counted_with_its_place_and_reason(tmp_path: Path, bad: st
     assert len(read.pairs) == 19
     assert "a.jsonl: line 2: " in read.bad_rows[0]
     assert reason in read.bad_rows[0]
-    with pytest.raises(InputError, match=r"1 of 20 lines hold no pair, the first is .*line 2.*--max-bad-share"):
+    with pytest.raises(InputError, match=r"1 of 20 lines hold no pair, the first is .*line 2.*--data.max-bad-share"):
         read_pairs(file, 0.01)
 
 

@@ -46,7 +46,8 @@ class HeldoutConfig(Settings):
 class HeldoutRows:
     ids: NDArray[np.int64]  # (N, T)
     is_pairs: bool
-    unigram: NDArray[np.float64]  # (V,) log shares of the tokens
+    unigram: NDArray[np.float64]
+    """(V,) log shares of the tokens: in the training rows of prepared data, in a text's own rows."""
     notes: tuple[str, ...]
 
 
@@ -94,10 +95,8 @@ def _pack_text(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: in
     ids = pack_contiguous(documents, sequence_length, tokenizer.special)[: limit or None].astype(np.int64)
     if not len(ids):
         raise InputError(f"{data}: holds no text; give prepared data or files with text")
-    notes = ["the unigram baseline knows the frequencies of the judged rows themselves"]
-    if undecodable:
-        notes.append(f"{undecodable:,} documents are not UTF-8 and were left out")
-    return HeldoutRows(ids, False, unigram_log_shares(ids, tokenizer), tuple(notes))
+    notes = (f"{undecodable:,} documents are not UTF-8 and were left out",) if undecodable else ()
+    return HeldoutRows(ids, False, unigram_log_shares(ids, tokenizer), notes)
 
 
 def _read_files(data: Path) -> Iterator[Raw]:

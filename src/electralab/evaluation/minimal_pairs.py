@@ -59,7 +59,7 @@ def read_pairs(data: Path, max_bad_share: float) -> PairsRead:
     if len(bad_rows) > max_bad_share * (len(pairs) + len(bad_rows)):
         raise InputError(
             f"{data}: {len(bad_rows):,} of {len(pairs) + len(bad_rows):,} lines hold no pair, the first is "
-            f"{bad_rows[0]}; mend them, or raise --max-bad-share"
+            f"{bad_rows[0]}; mend them, or raise --data.max-bad-share"
         )
     if not pairs:
         raise InputError(f"{data}: holds no pair; give BLiMP's archive, a folder or a .jsonl file")

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
 from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
+from electralab.evaluation.resampling import draw_again, find_interval
 from electralab.evaluation.subject import Subject, load_subject, prohibition_for
 from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.electra import Trial, hold_trial
 from electralab.objective.verdicts import Verdicts, join_verdicts
-from electralab.randomness import mix
 
 _INTERVALS = ("auc", "loss", "recall", "precision")
 
@@ -105,10 +105,8 @@ def bootstrap_rows(rows: Sequence[Verdicts], times: int, seed: int) -> Scores:
     """95 % intervals: rows are drawn again with replacement, for their tokens hang together."""
     if not times:
         return {}
-    draws = (mix(seed, np.arange(times)[:, None], np.arange(len(rows))[None, :]) % np.uint64(len(rows))).tolist()
-    again = [join_verdicts([rows[row] for row in draw]) for draw in draws]
-    found = {name: [getattr(verdicts, name) for verdicts in again] for name in _INTERVALS}
-    return {f"{name}_interval": np.quantile(values, (0.025, 0.975)).tolist() for name, values in found.items()}
+    again = [join_verdicts([rows[row] for row in draw]) for draw in draw_again(len(rows), times, seed)]
+    return {f"{name}_interval": find_interval(getattr(verdicts, name) for verdicts in again) for name in _INTERVALS}
 
 
 def _score_parts(tables: Sequence[_Table]) -> dict[str, Scores]:

@@ -16,8 +16,12 @@ from electralab.evaluation.blimp import BlimpConfig, evaluate_blimp
 from electralab.evaluation.heldout_rows import HeldoutConfig
 from electralab.evaluation.mlm import evaluate_mlm
 from electralab.evaluation.outcome import Conditions, Evaluation, Findings, Progress, Steps, Suite
+from electralab.evaluation.probes import ProbeConfig, evaluate_probe
 from electralab.evaluation.rtd import evaluate_rtd
+from electralab.evaluation.states import StatesConfig
+from electralab.evaluation.sts import evaluate_sts
 from electralab.evaluation.subject import load_subject
+from electralab.finetuning.reading import TaskDataConfig
 from electralab.runtime import choose_device
 from electralab.stopping import StopSignal
 
@@ -28,11 +32,15 @@ class EvaluateConfig(Settings):
     seed: int = Field(0, ge=0, lt=2**31)
     batch_tokens: int = Field(8192, ge=1)
     """Tokens that go through a network at once, padding included."""
-    max_bad_share: float = Field(0.05, ge=0, le=1)
-    """The share of lines without an example above which nothing is evaluated."""
     device: str = "auto"
     blimp: BlimpConfig = BlimpConfig()
     heldout: HeldoutConfig = HeldoutConfig()
+    """Of rtd and mlm."""
+    states: StatesConfig = StatesConfig()
+    """Of sts and probe."""
+    probe: ProbeConfig = ProbeConfig()
+    data: TaskDataConfig = TaskDataConfig()
+    """How tables are read, and which share of bad rows is too much, in all suites that read examples."""
 
 
 def evaluate(
@@ -42,6 +50,7 @@ def evaluate(
     config: EvaluateConfig,
     *,
     generator: Path | None = None,
+    task: str | None = None,
     stop: StopSignal | None = None,
 ) -> Iterator[Progress | Evaluation]:
     """Progress as it comes, and at the very end the evaluation."""
@@ -49,14 +58,16 @@ def evaluate(
         raise UsageError(f"--suite: no suite named {suite!r}; known are {', '.join(get_args(Suite))}")
     if generator is not None and suite != "rtd":
         raise UsageError(f"--generator: belongs to the suite 'rtd', not to {suite!r}; leave it out")
+    if task is not None and suite != "probe":
+        raise UsageError(f"--task: belongs to the suite 'probe', not to {suite!r}; leave it out")
     conditions = Conditions(
         seed=config.seed,
         batch_tokens=config.batch_tokens,
-        max_bad_share=config.max_bad_share,
+        max_bad_share=config.data.max_bad_share,
         device=str(choose_device(config.device)),
         check=(stop or StopSignal()).check,
     )
-    findings = yield from _run(model, suite, data, config, conditions, generator)
+    findings = yield from _run(model, suite, data, config, conditions, generator, task)
     yield Evaluation(
         suite=suite,
         model=str(model),
@@ -71,13 +82,21 @@ def evaluate(
 
 
 def _run(
-    model: Path, suite: Suite, data: Path, config: EvaluateConfig, conditions: Conditions, generator: Path | None
+    model: Path,
+    suite: Suite,
+    data: Path,
+    config: EvaluateConfig,
+    conditions: Conditions,
+    generator: Path | None,
+    task: str | None,
 ) -> Steps[Findings]:
+    if suite == "sts":
+        return (yield from evaluate_sts(model, data, config.states, config.data, conditions))
+    if suite == "probe":
+        return (yield from evaluate_probe(model, data, task, config.states, config.probe, config.data, conditions))
     subject = load_subject(model, torch.device(conditions.device))
-    match suite:
-        case "blimp":
-            return (yield from evaluate_blimp(subject, data, config.blimp, conditions))
-        case "rtd":
-            return (yield from evaluate_rtd(subject, data, config.heldout, conditions, generator=generator))
-        case _:
-            return (yield from evaluate_mlm(subject, data, config.heldout, conditions))
+    if suite == "blimp":
+        return (yield from evaluate_blimp(subject, data, config.blimp, conditions))
+    if suite == "rtd":
+        return (yield from evaluate_rtd(subject, data, config.heldout, conditions, generator=generator))
+    return (yield from evaluate_mlm(subject, data, config.heldout, conditions))
