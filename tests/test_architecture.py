@@ -49,7 +49,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
     "story": FOUNDATION | OFFERED | {"display", "verbs"},
     "shell": FOUNDATION | {"display", "verbs", "story"},
-    "cli": FOUNDATION | {"verbs", "shell"},
+    "flags": {"errors"},
+    "cli": FOUNDATION | {"verbs", "shell", "flags"},
     "__main__": {"cli"},
     # The package offers the verbs as functions, imported when first asked for.
     "__init__": {"verbs", "story"},

@@ -5,7 +5,7 @@ A layer is a plain nested dict with the name of where it came from, so that an e
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -49,6 +49,18 @@ def read_toml(path: Path) -> Layer:
 
 def to_toml(settings: Settings) -> str:
     return tomli_w.dumps(settings.model_dump(mode="json", exclude_none=True))
+
+
+def differences(
+    stored: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Where two trees of settings differ: dotted name, stored value, asked value."""
+    for key in sorted(stored.keys() | asked.keys()):
+        was, now = stored.get(key), asked.get(key)
+        if isinstance(was, dict) and isinstance(now, dict):
+            yield from differences(was, now, f"{prefix}{key}.")
+        elif was != now:
+            yield f"{prefix}{key}", was, now
 
 
 def parse_overrides(words: Sequence[str]) -> Layer:

@@ -14,11 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
+    from electralab.finetuning.stage import TuneEvent
     from electralab.tokens.prepare import PrepareProgress
     from electralab.training.session import Event
 
 
 Record = dict[str, Any]
+
+_SHOWN_BAD_ROWS = 5
 
 
 class Display:
@@ -68,29 +71,71 @@ class Display:
 
     def follow_pretrain(self, events: "Iterator[Event]") -> Record:
         """Draw a run to its end and return its results."""
+        with self._bar() as bar:
+            return self._follow_run(events, bar)
+
+    def follow_finetune(self, events: "Iterator[TuneEvent]") -> Record:
+        """Draw every seed of a run to the end and return the results of all."""
+        from electralab.finetuning import stage
+
+        with self._bar() as bar:
+
+            def inner() -> "Iterator[Event]":
+                for event in events:
+                    match event:
+                        case stage.DataRead():
+                            self._announce_data(event)
+                        case stage.SeedStarted(seed, number, count):
+                            if count > 1:
+                                self.say(f"seed {seed} ({number} of {count})", style="bold")
+                        case stage.SeedFinished(seed, dev):
+                            self.say(f"seed {seed}: dev {describe_scores(dev)}", style="green")
+                        case _:
+                            yield event
+
+            return self._follow_run(inner(), bar)
+
+    def _announce_data(self, event: Any) -> None:
+        """What was read from where, every bad row counted and the first of them told."""
+        data = event.data
+        for split in (data.train, *data.devs, *data.tests):
+            columns = ", ".join(f"{part} from {name!r}" for part, name in split.columns.items())
+            label = "" if split.is_labelled else ", no labels"
+            self.say(f"{split.name}: {len(split.examples):,} examples{label}" + (f" ({columns})" if columns else ""))
+            if split.bad_rows:
+                self.say(
+                    f"warning: {split.path}: {len(split.bad_rows):,} of {split.rows:,} rows are bad", style="yellow"
+                )
+                for bad in split.bad_rows[:_SHOWN_BAD_ROWS]:
+                    self.say(f"         row {bad.row}: {bad.reason}", style="yellow")
+            if event.too_long.get(split.name):
+                self.say(f"         {event.too_long[split.name]:,} of them are longer than a row", style="dim")
+        for note in data.notes:
+            self.say(note, style="yellow")
+
+    def _follow_run(self, events: "Iterator[Event]", bar: Progress) -> Record:
         from electralab.training import session
 
         results: Record = {}
-        with self._bar() as bar:
-            task: TaskID | None = None
-            total = 0
-            for event in events:
-                match event:
-                    case session.RunStarted():
-                        total = event.total_steps
-                        self._announce(event)
-                        task = bar.add_task("training", total=total, completed=event.first_step - 1)
-                    case session.StepLogged(record):
-                        self._draw_step(bar, task, record, total)
-                    case session.Warned(text):
-                        self.say(f"warning: {text}", style="yellow")
-                    case session.Saved(path):
-                        if self.is_live:
-                            bar.update(task or TaskID(0), refresh=True)
-                        else:
-                            self.say(f"saved {path}")
-                    case session.RunFinished():
-                        results = event.results
+        task = bar.add_task("training", total=None)
+        total = 0
+        for event in events:
+            match event:
+                case session.RunStarted():
+                    total = event.total_steps
+                    self._announce(event)
+                    bar.reset(task, total=total, completed=event.first_step - 1)
+                case session.StepLogged(record):
+                    self._draw_step(bar, task, record, total)
+                case session.Warned(text):
+                    self.say(f"warning: {text}", style="yellow")
+                case session.Saved(path):
+                    if self.is_live:
+                        bar.update(task, refresh=True)
+                    else:
+                        self.say(f"saved {path}")
+                case session.RunFinished():
+                    results = event.results
         return results
 
     def _announce(self, event: Any) -> None:
@@ -103,19 +148,27 @@ class Display:
             f"{event.threads} thread{'s' if event.threads > 1 else ''}"
         )
 
-    def _draw_step(self, bar: Progress, task: TaskID | None, record: Record, total: int) -> None:
-        if task is not None:
-            bar.update(task, completed=record["step"], description=escape(describe_step(record)))
+    def _draw_step(self, bar: Progress, task: TaskID, record: Record, total: int) -> None:
+        bar.update(task, completed=record["step"], description=escape(describe_step(record)))
         is_heldout = "heldout_auc" in record
-        if is_heldout or not self.is_live:
+        dev = {name.removeprefix("dev_"): value for name, value in record.items() if name.startswith("dev_")}
+        if is_heldout or dev or not self.is_live:
             left = record["seconds"] / record["step"] * (total - record["step"])
             eta = "" if self.is_live else f"  eta {int(left // 60)}:{int(left % 60):02d}"
             self.say(f"step {record['step']:>6}/{total}  {describe_step(record)}{eta}")
         if is_heldout:
             self.say(f"       held out  {describe_heldout(record)}", style="cyan")
+        if dev:
+            self.say(f"       dev  {describe_scores(dev)}", style="cyan")
+
+
+def describe_scores(scores: Record) -> str:
+    return "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
 def describe_step(record: Record) -> str:
+    if "generator_loss" not in record:
+        return f"loss {_number(record['loss'])}  {record['tokens_per_second']:,.0f} tok/s"
     return (
         f"G {_number(record['generator_loss'])}  D {_number(record['discriminator_loss'])}  "
         f"AUC {record['auc']:.3f}  recall {record['recall']:.3f}  {record['tokens_per_second']:,.0f} tok/s"
@@ -180,6 +233,20 @@ def results_table(results: Record) -> Table:
     ]
     for row in rows:
         table.add_row(*row)
+    return table
+
+
+def scores_table(results: Record) -> Table:
+    """The dev scores of a fine-tuning run over its seeds."""
+    count = len(results["seeds"])
+    table = Table(title=f"{results['task']}, dev, {count} seed{'s' if count > 1 else ''}", title_justify="left")
+    table.add_column("")
+    for name in ("median", "mean", "± sd", "best", *(["ensemble"] if "ensemble" in results else [])):
+        table.add_column(name, justify="right")
+    for metric, spread in results["spread"].items():
+        together = [f"{results['ensemble'][metric]:.4f}"] if "ensemble" in results else []
+        values = [f"{spread[name]:.4f}" for name in ("median", "mean", "sd", "best")]
+        table.add_row(metric, *values, *together)
     return table
 
 

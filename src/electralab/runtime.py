@@ -6,6 +6,7 @@ torch is imported where it is used: preparing a corpus asks for the number of co
 import os
 import platform
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,6 +62,16 @@ def use_exact_arithmetic(threads: int, device: "torch.device") -> None:
     torch.use_deterministic_algorithms(device.type == "cpu")
     # Uninitialised memory is never read by our code; filling it would only cost time.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def autocast(device: "torch.device", precision: Precision) -> AbstractContextManager[None]:
+    """What the networks compute in; weights, losses and sampling stay in float32."""
+    if precision == "fp32":
+        return nullcontext()
+    import torch
+
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float16
+    return torch.autocast(device.type, dtype=dtype)
 
 
 def describe_environment(threads: int) -> dict[str, Any]:

@@ -16,7 +16,15 @@ from rich.text import Text
 
 from electralab import verbs
 from electralab.config import Tree, parse_overrides
-from electralab.display import Display, colour_tokens, describe_heldout, results_table, sparkline, suspicion
+from electralab.display import (
+    Display,
+    colour_tokens,
+    describe_heldout,
+    results_table,
+    scores_table,
+    sparkline,
+    suspicion,
+)
 from electralab.errors import InputError, UsageError
 
 Result = dict[str, Any]
@@ -37,6 +45,16 @@ _PREPARE_FLAGS = {
     "heldout_share": "heldout_share",
     "seed": "seed",
 }
+_TUNING_FLAGS = {
+    "seed": "seed",
+    "epochs": "epochs",
+    "sequence_length": "sequence_length",
+    "learning_rate": "optimizer.learning_rate",
+    "batch_size": "batch.size",
+    "head": "head.style",
+}
+_COLUMN_FLAGS = {"text": "text", "text_a": "text_a", "text_b": "text_b"}
+_FINETUNE_FLAGS = _TUNING_FLAGS | {name: f"data.{name}" for name in (*_COLUMN_FLAGS, "label")}
 _PRETRAIN_FLAGS = {"size": "size", "seed": "seed", "objective": "objective", "procedure": "procedure"}
 
 
@@ -44,6 +62,7 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
     run = {
         "prepare": _prepare,
         "pretrain": _pretrain,
+        "finetune": _finetune,
         "detect": _detect,
         "show": _show,
         "import": _import,
@@ -96,6 +115,24 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     else:
         console.print(results_table(result))
         console.print(f"export  {arguments.out}/export/discriminator, {arguments.out}/export/generator")
+    return {"run": arguments.out, **result}
+
+
+def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["seeds", "init_from", "threads", "save_every", "log_every", "allow_inexact", "dry_run", "config"]
+    result = verbs.finetune(
+        arguments.model,
+        arguments.task,
+        arguments.data,
+        arguments.out,
+        settings=_collect(arguments, _FINETUNE_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    if arguments.dry_run:
+        console.print(_tree_table("plan", result))
+    else:
+        console.print(scores_table(result))
+        console.print(f"model  {arguments.out}/export/model")
     return {"run": arguments.out, **result}
 
 

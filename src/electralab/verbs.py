@@ -101,6 +101,52 @@ def pretrain(
     return results
 
 
+def finetune(
+    model: str | Path,
+    task: str,
+    data: str | Path,
+    out: str | Path,
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    seeds: int = 1,
+    init_from: str | Path | None = None,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 20,
+    keep: int = 1,
+    allow_inexact: bool = False,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
+    from electralab.finetuning.plan import plan_finetune
+    from electralab.finetuning.stage import FinetuneRequest
+    from electralab.finetuning.stage import finetune as run_finetune
+    from electralab.finetuning.tasks import find_task
+
+    layers = [*([read_toml(Path(config))] if config else []), Layer("command line", settings or {})]
+    request = FinetuneRequest(
+        model=Path(model),
+        task=find_task(task),
+        data_dir=Path(data),
+        run_dir=Path(out),
+        layers=tuple(layers),
+        seeds=seeds,
+        init_from=Path(init_from) if init_from else None,
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=keep,
+        allow_inexact=allow_inexact,
+    )
+    if dry_run:
+        return plan_finetune(request)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        return display.follow_finetune(run_finetune(request, stop))
+
+
 def detect(
     model: str | Path,
     texts: Iterable[str],

@@ -12,93 +12,74 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from electralab.artifacts import write_file
 from electralab.errors import InputError, UsageError
-from electralab.finetuning.examples import NO_LABEL, Question, ScoredExample, TaggedExample, TextExample
-from electralab.finetuning.spans import SpanAnswer, choose_texts
+from electralab.finetuning.decoding import (
+    AnswerPrediction,
+    ClassPrediction,
+    Prediction,
+    TagsPrediction,
+    ValuePrediction,
+)
+from electralab.finetuning.examples import NO_LABEL, Example, Question, ScoredExample, TaggedExample, TextExample
+from electralab.finetuning.spans import Span, SpanAnswer
 from electralab.finetuning.tasks import find_task
 
 PredictionRow = dict[str, Any]
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
-
 _DIGITS = 6
 """More would only store the noise of the arithmetic."""
 
+_LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
+"""JSON lets them stand in a string, but str.splitlines() would cut the row there."""
 
-def describe_classes(
-    examples: Sequence[TextExample], labels: Sequence[str], probabilities: Floats
-) -> list[PredictionRow]:
-    """`probabilities` is (n, L); the prediction is the most probable label."""
+
+def describe_predictions(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[PredictionRow]:
     return [
-        {
-            "id": example.id,
-            "texts": list(example.texts),
-            **({} if example.label == NO_LABEL else {"truth": example.label}),
-            "prediction": labels[int(np.argmax(row))],
-            "probabilities": {label: _number(share) for label, share in zip(labels, row, strict=True)},
-        }
-        for example, row in zip(examples, probabilities, strict=True)
+        {"id": example.id, **_describe_example(example), **_describe_prediction(prediction)}
+        for example, prediction in zip(examples, predictions, strict=True)
     ]
 
 
-def describe_values(examples: Sequence[ScoredExample], values: Sequence[float] | Floats) -> list[PredictionRow]:
-    return [
-        {
-            "id": example.id,
-            "texts": list(example.texts),
-            **({} if math.isnan(example.score) else {"truth": example.score}),
-            "prediction": _number(value),
-        }
-        for example, value in zip(examples, values, strict=True)
-    ]
+def _describe_example(example: Example) -> PredictionRow:
+    """What was asked, and the truth where it is known. A context is not repeated: offsets lead into it by its id."""
+    match example:
+        case TextExample():
+            return {"texts": list(example.texts), **_known("truth", example.label, example.label != NO_LABEL)}
+        case ScoredExample():
+            return {"texts": list(example.texts), **_known("truth", example.score, not math.isnan(example.score))}
+        case TaggedExample():
+            return {"words": list(example.words), **_known("truth", list(example.tags), bool(example.tags))}
+        case Question():
+            truth = [gold.text for gold in example.answers]
+            return {"question": example.question, **_known("truth", truth, bool(truth) or example.is_impossible)}
 
 
-def describe_tags(examples: Sequence[TaggedExample], tags: Sequence[Sequence[str]]) -> list[PredictionRow]:
-    return [
-        {
-            "id": example.id,
-            "words": list(example.words),
-            **({"truth": list(example.tags)} if example.tags else {}),
-            "prediction": list(ours),
-        }
-        for example, ours in zip(examples, tags, strict=True)
-    ]
+def _known(name: str, value: Any, is_known: bool) -> PredictionRow:
+    return {name: value} if is_known else {}
 
 
-def describe_answers(
-    questions: Sequence[Question], answers: Sequence[SpanAnswer], threshold: float | None
-) -> list[PredictionRow]:
-    """`prediction` is "" where the no-answer score is above the threshold; `answer` is the best span all the same.
-
-    The context is not repeated: a start and an end are offsets in that of the question's id.
-    """
-    rows = []
-    for question, answer, text in zip(questions, answers, choose_texts(answers, threshold), strict=True):
-        truth = [gold.text for gold in question.answers]
-        rows.append(
-            {
-                "id": question.id,
-                "question": question.question,
-                **({"truth": truth} if truth or question.is_impossible else {}),
-                "prediction": text,
-                "answer": {
-                    "text": answer.text,
-                    "start": answer.start,
-                    "end": answer.end,
-                    "score": _number(answer.score),
-                },
-                "no_answer_score": _number(answer.no_answer_score),
-                "alternatives": [
-                    {"text": one.text, "start": one.start, "end": one.end, "score": _number(one.score)}
-                    for one in answer.alternatives
-                ],
+def _describe_prediction(prediction: Prediction) -> PredictionRow:
+    match prediction:
+        case ClassPrediction():
+            chances = {label: _number(chance) for label, chance in prediction.probabilities.items()}
+            return {"prediction": prediction.label, "probabilities": chances}
+        case ValuePrediction():
+            return {"prediction": _number(prediction.value)}
+        case TagsPrediction():
+            return {"prediction": list(prediction.tags), "probabilities": list(map(_number, prediction.probabilities))}
+        case AnswerPrediction():
+            best = prediction.best
+            return {
+                "prediction": prediction.text,
+                "answer": _describe_span(best),
+                "no_answer_score": _number(best.no_answer_score),
+                "alternatives": [_describe_span(span) for span in best.alternatives],
             }
-        )
-    return rows
+
+
+def _describe_span(span: Span | SpanAnswer) -> PredictionRow:
+    return {"text": span.text, "start": span.start, "end": span.end, "score": _number(span.score)}
 
 
 def _number(value: float) -> float | None:
@@ -107,7 +88,7 @@ def _number(value: float) -> float | None:
 
 
 def write_predictions(path: Path, rows: Iterable[PredictionRow]) -> None:
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    lines = "".join(json.dumps(row, ensure_ascii=False).translate(_LINE_ENDS) + "\n" for row in rows)
     # Half of a surrogate pair, which UTF-8 cannot hold, becomes the very escape that JSON has for it.
     write_file(path, lines.encode("utf-8", "backslashreplace"))
 

@@ -3,12 +3,12 @@
 RunIdentity <-> run.json
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from electralab.artifacts import read_json, write_json
+from electralab.config import differences
 from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
 
 BudgetKind = Literal["steps", "tokens", "flops", "minutes"]
@@ -62,7 +62,7 @@ def require_same(run_dir: Path, stored: RunIdentity, asked: RunIdentity, *, exte
             f"{run_dir}: started from {stored.init_from[:16] or 'nothing'}, now asked to start from "
             f"{asked.init_from[:16] or 'nothing'}; --init-from begins a new run: {again}"
         )
-    for name, was, now in _differences(stored.settings, asked.settings):
+    for name, was, now in differences(stored.settings, asked.settings):
         raise IdentityMismatch(f"{run_dir}: {name} was {was!r}, now {now!r}; give the same settings or {again}")
     if stored.threads != asked.threads and not allow_inexact:
         raise IdentityMismatch(
@@ -77,14 +77,3 @@ def require_same(run_dir: Path, stored: RunIdentity, asked: RunIdentity, *, exte
         raise UsageError(
             f"--extend: {asked.budget} is {asked.total_steps} steps, the run has {stored.total_steps}; give more"
         )
-
-
-def _differences(
-    stored: Mapping[str, Any], asked: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, Any, Any]]:
-    for key in sorted(stored.keys() | asked.keys()):
-        was, now = stored.get(key), asked.get(key)
-        if isinstance(was, dict) and isinstance(now, dict):
-            yield from _differences(was, now, f"{prefix}{key}.")
-        elif was != now:
-            yield f"{prefix}{key}", was, now

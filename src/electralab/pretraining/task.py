@@ -4,7 +4,6 @@ step -> parts of its loss
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 
 import torch
@@ -19,7 +18,7 @@ from electralab.objective.verdicts import Verdicts, join_verdicts, read_verdicts
 from electralab.pretraining.heldout import HeldoutScores, diagnose, judge_heldout
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
-from electralab.runtime import Precision
+from electralab.runtime import autocast
 from electralab.tokens.batches import Batch, batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData
 from electralab.training.metrics import Record
@@ -48,7 +47,7 @@ class PretrainTask:
         self.config = config
         self.device = device
         self.total_steps = total_steps
-        self.flops_per_step = flops_per_step(config, data)
+        self._flops = flops_per_step(config, data)
         self.prohibition = sampling_prohibition(data.tokenizer, device)
         self._vocabulary = mask_vocabulary(data.tokenizer)
         self._micro_size = config.batch.micro_size or config.batch.size
@@ -73,6 +72,9 @@ class PretrainTask:
 
     def count_tokens(self) -> int:
         return self.tally.targets.discriminator
+
+    def count_flops(self) -> int:
+        return self._flops
 
     def describe(self) -> Record:
         verdicts = join_verdicts(self.tally.verdicts)
@@ -111,10 +113,3 @@ def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
     ordinary = data.sequence_length - 2
     masked = config.batch.size * max(1, round(config.masking.mask_share * ordinary))
     return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
-
-
-def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[None]:
-    if precision == "fp32":
-        return nullcontext()
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float16
-    return torch.autocast(device.type, dtype=dtype)

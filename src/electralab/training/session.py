@@ -71,15 +71,16 @@ class Judgement:
 class Work(Protocol):
     """What differs between one kind of training and another."""
 
-    @property
-    def flops_per_step(self) -> int: ...
-
     def parts(self, step: int) -> Iterable[Tensor]:
         """The step's micro-batches, each as its share of the step's loss."""
         ...
 
     def count_tokens(self) -> int:
         """Of the step just taken."""
+        ...
+
+    def count_flops(self) -> int:
+        """Of the step just taken, forward and backward."""
         ...
 
     def describe(self) -> Record:
@@ -181,7 +182,7 @@ class Session:
         for report in steps:
             progress.step = report.step
             progress.tokens += self.work.count_tokens()
-            progress.flops += self.work.flops_per_step
+            progress.flops += self.work.count_flops()
             progress.seconds += time.perf_counter() - clock
             clock = time.perf_counter()
             yield from self._count_skipped(report)

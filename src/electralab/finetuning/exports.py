@@ -1,0 +1,65 @@
+"""A tuned network <-> a folder that everything else takes: Hugging Face's layout, the tokenizer, and what it is for.
+
+Tuned, TunedCard <-> model folder
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from electralab.artifacts import new_folder, read_json, write_json
+from electralab.config import Settings
+from electralab.errors import DamagedArtifact
+from electralab.finetuning.questions import SpanConfig
+from electralab.model.folder import load_tuned, locate_model, save_tuned
+from electralab.model.tuned import Tuned
+from electralab.tokens.tokenizer import Tokenizer
+
+_CARD = "task.json"
+
+
+class TunedCard(Settings):
+    """What a model folder of transformers does not say: how its inputs were read and its outputs are to be taken."""
+
+    task: str
+    num_texts: int
+    """1 or 2; 0 where it is not known, and either is taken."""
+    sequence_length: int
+    spans: SpanConfig = SpanConfig()
+    threshold: float = 0.0
+    """The no-answer score above which a question stays unanswered."""
+
+
+@dataclass(frozen=True, slots=True)
+class TunedModel:
+    network: Tuned
+    tokenizer: Tokenizer
+    card: TunedCard
+
+
+def save_model(folder: Path, model: TunedModel) -> None:
+    special, config = model.tokenizer.special, model.network.config
+    with new_folder(folder, kind="model") as temporary:
+        save_tuned(temporary, model.network, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep)
+        model.tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")
+        write_json(temporary / _CARD, model.card.model_dump(mode="json"))
+
+
+def load_model(path: Path) -> TunedModel:
+    """From a run or a model folder, ours or Hugging Face's."""
+    folder = locate_model(path, "model")
+    network = load_tuned(folder)
+    card_path = folder / _CARD
+    if not card_path.is_file():
+        card = TunedCard(
+            task=network.head_config.kind, num_texts=0, sequence_length=min(network.config.sequence_length, 512)
+        )
+        return TunedModel(network, Tokenizer.load(folder), card)
+    try:
+        card = TunedCard.model_validate(read_json(card_path))
+    except ValidationError as error:
+        raise DamagedArtifact(
+            f"{card_path}: not what a task is ({error.errors()[0]['msg']}); restore the file"
+        ) from None
+    return TunedModel(network, Tokenizer.load(folder), card)

@@ -1,0 +1,70 @@
+"""What a fine-tuning run is, written before its first step; going on as anything else is refused.
+
+FinetuneIdentity <-> run.json
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from electralab.artifacts import read_json, sha256_file, sha256_json, write_json
+from electralab.config import differences
+from electralab.errors import DamagedArtifact, IdentityMismatch
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneIdentity:
+    """The number of seeds is not part of it: more of them can be added later."""
+
+    kind: str
+    task: str
+    data: str
+    model: str
+    settings: dict[str, Any]
+    threads: int
+
+
+def identify_model(*folders: Path) -> str:
+    """The hash of what the weights and the tokenizer are, not of where they lie."""
+    files = [file for folder in folders for file in sorted([*folder.glob("model*.safetensors"), *_tokenizers(folder)])]
+    return sha256_json([sha256_file(file) for file in files])
+
+
+def _tokenizers(folder: Path) -> list[Path]:
+    return [path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file()]
+
+
+def write_identity(run_dir: Path, identity: FinetuneIdentity) -> None:
+    write_json(run_dir / "run.json", asdict(identity))
+
+
+def read_identity(run_dir: Path) -> FinetuneIdentity | None:
+    path = run_dir / "run.json"
+    if not path.exists():
+        return None
+    try:
+        return FinetuneIdentity(**read_json(path))
+    except TypeError:
+        raise DamagedArtifact(
+            f"{path}: not the identity of a fine-tuning run; restore the file or choose another --out"
+        ) from None
+
+
+def require_same(run_dir: Path, stored: FinetuneIdentity, asked: FinetuneIdentity, *, allow_inexact: bool) -> None:
+    """Refuse to go on with another run's command, naming the first difference and what to do."""
+    again = "choose another --out for a new run"
+    if stored.task != asked.task:
+        raise IdentityMismatch(f"{run_dir}: was a run of {stored.task}, now {asked.task}; {again}")
+    for what in ("data", "model"):
+        was, now = getattr(stored, what), getattr(asked, what)
+        if was != now:
+            raise IdentityMismatch(
+                f"{run_dir}: began with another {what} ({was[:8]}…, now {now[:8]}…); give the same or {again}"
+            )
+    for name, was, now in differences(stored.settings, asked.settings):
+        raise IdentityMismatch(f"{run_dir}: {name} was {was!r}, now {now!r}; give the same settings or {again}")
+    if stored.threads != asked.threads and not allow_inexact:
+        raise IdentityMismatch(
+            f"{run_dir}: ran with --threads {stored.threads}, now {asked.threads}, which changes sums; "
+            "give the same number, or --allow-inexact"
+        )

@@ -1,0 +1,46 @@
+"""Logits and targets -> a sum to go backward through, and how many targets it is the sum of.
+
+TaskBatch, logits -> loss
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from electralab.finetuning.batches import TaskBatch
+from electralab.finetuning.features import IGNORED
+from electralab.model.tuned import SpanLogits, TaskKind
+
+# The released code's weight of the classifier that says whether a question can be answered.
+_ANSWERABLE_WEIGHT = 0.5
+
+
+def count_targets(kind: TaskKind, batch: TaskBatch) -> int:
+    """Rows, or tagged words: micro-batches of a step are weighted by them."""
+    return int((batch.targets != IGNORED).sum()) if kind == "label" else len(batch.targets)
+
+
+def task_loss(kind: TaskKind, logits: Tensor | SpanLogits, batch: TaskBatch) -> Tensor:
+    """Summed over the targets, in float32 whatever the network computes in."""
+    if isinstance(logits, SpanLogits):
+        return _span_loss(logits, batch)
+    match kind:
+        case "regress":
+            return F.mse_loss(logits.float().squeeze(-1), batch.targets[:, 0], reduction="sum")
+        case "label":
+            return F.cross_entropy(
+                logits.float().flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
+            )
+        case _:
+            return F.cross_entropy(logits.float(), batch.targets[:, 0], reduction="sum")
+
+
+def _span_loss(logits: SpanLogits, batch: TaskBatch) -> Tensor:
+    first, last, is_answerable = batch.targets.unbind(1)
+    hidden = float("-inf")
+    start = logits.start.float().masked_fill(batch.is_pad, hidden)
+    end = logits.end.float().masked_fill(batch.is_pad, hidden)
+    loss = (F.cross_entropy(start, first, reduction="sum") + F.cross_entropy(end, last, reduction="sum")) / 2
+    if logits.answerable is None:
+        return loss
+    doubt = F.binary_cross_entropy_with_logits(logits.answerable.float(), is_answerable.float(), reduction="sum")
+    return loss + _ANSWERABLE_WEIGHT * doubt

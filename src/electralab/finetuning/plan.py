@@ -1,0 +1,44 @@
+"""What a fine-tuning run would do, without doing it.
+
+FinetuneRequest -> plan
+"""
+
+from typing import Any
+
+from electralab.finetuning.encoding import Framer
+from electralab.finetuning.reading import read_task
+from electralab.finetuning.settings import resolve_finetune
+from electralab.finetuning.stage import FinetuneRequest
+from electralab.finetuning.starting import load_origin
+from electralab.finetuning.work import count_steps
+from electralab.model.flops import encoder_flops
+
+
+def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
+    """Everything is read and checked as for training; FLOPs are forward and backward, padding left out."""
+    origin = load_origin(request.model, request.init_from)
+    config = resolve_finetune(request.task, origin.encoder.config, request.layers)
+    data = read_task(request.task, request.data_dir, config.data)
+    framer = Framer(origin.tokenizer, data.labels, config.sequence_length, config.spans)
+    encoded = framer.encode(data.train.examples, is_labelled=True)
+    rows = len(encoded.features) * (2 if config.double_pairs else 1)
+    steps = count_steps(config, rows)
+    tokens = sum(len(feature.ids) for feature in encoded.features) / max(len(encoded.features), 1)
+    flops = 3 * encoder_flops(origin.encoder.config, 1, round(tokens)) * steps * config.batch.size
+    return {
+        "task": request.task.name,
+        "out": str(request.run_dir),
+        "labels": list(data.labels),
+        "examples": {split.name: len(split.examples) for split in (data.train, *data.devs, *data.tests)},
+        "bad_rows": {split.name: len(split.bad_rows) for split in (data.train, *data.devs, *data.tests)},
+        "columns": data.train.columns,
+        "notes": list(data.notes),
+        "rows": rows,
+        "tokens_per_row": round(tokens, 1),
+        "too_long": encoded.too_long,
+        "steps_per_seed": steps,
+        "seeds": request.seeds,
+        "parameters": sum(parameter.numel() for parameter in origin.encoder.parameters()),
+        "flops": flops * request.seeds,
+        "settings": config.model_dump(mode="json"),
+    }

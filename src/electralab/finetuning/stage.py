@@ -1,0 +1,274 @@
+"""The stage: encoder and labelled files -> run folder, one tuned model for each seed, their scores side by side.
+
+FinetuneRequest -> TuneEvent...
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, write_file, write_json
+from electralab.config import Layer, to_toml
+from electralab.errors import DamagedArtifact, UsageError
+from electralab.finetuning.curves import draw_learning_curve
+from electralab.finetuning.decoding import decode
+from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
+from electralab.finetuning.examples import Split
+from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
+from electralab.finetuning.forward import RowOutput, average_outputs, run_network
+from electralab.finetuning.identity import FinetuneIdentity, read_identity, require_same, write_identity
+from electralab.finetuning.judging import Judged, judge_predictions
+from electralab.finetuning.predictions import describe_predictions, write_predictions, write_submission
+from electralab.finetuning.reading import TaskData, read_task
+from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
+from electralab.finetuning.starting import Origin, build_network, load_origin
+from electralab.finetuning.summary import read_curves, summarise
+from electralab.finetuning.tasks import Task
+from electralab.finetuning.work import TuneWork, count_steps
+from electralab.model.electra import parameter_depths
+from electralab.model.tuned import Tuned
+from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
+from electralab.stopping import StopSignal
+from electralab.training.checkpoint import Progress, TrainingState
+from electralab.training.loop import LossScale
+from electralab.training.metrics import Record
+from electralab.training.optimizer import Optimizer, group_parameters
+from electralab.training.session import Event, Pace, RunFinished, Session, spread
+
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneRequest:
+    model: Path
+    task: Task
+    data_dir: Path
+    run_dir: Path
+    layers: tuple[Layer, ...]
+    """Settings above the task's defaults."""
+    seeds: int
+    init_from: Path | None
+    threads: int
+    """0 means: as the run had, or as many as there are cores."""
+    save_every: int
+    log_every: int
+    keep: int
+    """Checkpoints that stay when a seed is finished; 0 for none."""
+    allow_inexact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DataRead:
+    data: TaskData
+    too_long: dict[str, int]
+    """By split, the examples that did not fit a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeedStarted:
+    seed: int
+    number: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeedFinished:
+    seed: int
+    dev: Record
+
+
+TuneEvent = Event | DataRead | SeedStarted | SeedFinished
+
+
+def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
+    """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
+    task = request.task
+    if not task.is_trained:
+        raise UsageError(f"--task {task.name}: has no training examples; tune mnli and predict {task.display} with it")
+    _refuse_foreign(request.run_dir)
+    origin = load_origin(request.model, request.init_from)
+    config = resolve_finetune(task, origin.encoder.config, request.layers)
+    data = read_task(task, request.data_dir, config.data)
+    with lock_folder(request.run_dir):
+        stored = read_identity(request.run_dir)
+        threads = request.threads or (stored.threads if stored else default_threads())
+        device = choose_device(config.runtime.device)
+        use_exact_arithmetic(threads, device)
+        settings = config.model_dump(mode="json")
+        identity = FinetuneIdentity("finetune", task.name, data.identity, origin.identity, settings, threads)
+        if stored is not None:
+            require_same(request.run_dir, stored, identity, allow_inexact=request.allow_inexact)
+        run = _Run(request, origin, config, data, device, stop)
+        if stored is None:
+            write_file(request.run_dir / "config.toml", to_toml(config))
+        write_json(request.run_dir / "environment.json", describe_environment(threads))
+        if stored != identity:
+            write_identity(request.run_dir, identity)
+        yield from run.events()
+
+
+def _refuse_foreign(run_dir: Path) -> None:
+    if (run_dir / MANIFEST).exists() or (run_dir / "config.json").exists():
+        raise UsageError(f"{run_dir}: holds data or a model, not a run; choose another --out")
+    if list(run_dir.glob("seed-*")) and not (run_dir / "run.json").exists():
+        raise DamagedArtifact(f"{run_dir}: has seeds but no run.json; restore it or choose another --out")
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    split: Split
+    encoded: FeatureSet
+
+
+class _Run:
+    """The examples, encoded once, and the seeds that learn from them one after the other."""
+
+    def __init__(
+        self,
+        request: FinetuneRequest,
+        origin: Origin,
+        config: FinetuneConfig,
+        data: TaskData,
+        device: torch.device,
+        stop: StopSignal,
+    ) -> None:
+        self.request, self.origin, self.config, self.data = request, origin, config, data
+        self.device, self.stop = device, stop
+        self.task = request.task
+        self.framer = Framer(origin.tokenizer, data.labels, config.sequence_length, config.spans)
+        self.train = self.framer.encode(data.train.examples, is_labelled=True)
+        self.rows = self.train.features
+        if config.double_pairs:
+            self.rows = swap_pairs(self.rows, data.train.examples, self.framer)
+        self.judged = {
+            split.name: _Encoded(split, self.framer.encode(split.examples, is_labelled=False))
+            for split in (*data.devs, *data.tests)
+        }
+        self.sample = self._take_sample(self.judged["dev"])
+
+    def _take_sample(self, dev: _Encoded) -> _Encoded:
+        """Of the dev examples as many as are scored along the way, spread evenly over all of them."""
+        count = len(dev.split.examples)
+        if count <= self.config.evaluation.rows:
+            return dev
+        examples = [
+            dev.split.examples[place * count // self.config.evaluation.rows]
+            for place in range(self.config.evaluation.rows)
+        ]
+        return _Encoded(replace(dev.split, examples=examples), self.framer.encode(examples, is_labelled=False))
+
+    def events(self) -> Iterator[TuneEvent]:
+        too_long = {name: of.encoded.too_long for name, of in self.judged.items()}
+        yield DataRead(self.data, {"train": self.train.too_long, **too_long})
+        first = self.config.seed
+        seeds = range(first, first + self.request.seeds)
+        for number, seed in enumerate(seeds, start=1):
+            yield SeedStarted(seed, number, len(seeds))
+            folder = self._folder_of(seed)
+            if not (folder / RESULTS).is_file():
+                yield from self._tune(seed, folder)
+            yield SeedFinished(seed, read_json(folder / RESULTS)["dev"])
+        yield RunFinished(self._summarise(seeds))
+
+    def _folder_of(self, seed: int) -> Path:
+        return self.request.run_dir / f"seed-{seed}"
+
+    def _tune(self, seed: int, folder: Path) -> Iterator[TuneEvent]:
+        network = build_network(self.origin, self.data, self.config, seed).to(self.device)
+        if self.config.runtime.compile:
+            network.compile()
+        optimizer = self.config.optimizer
+        matrices = frozenset(name for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name)
+        groups = group_parameters(network.named_parameters(), parameter_depths(network), matrices, optimizer)
+        scale = LossScale(2.0**16, is_adaptive=True) if self.config.runtime.precision == "fp16" else LossScale()
+        state = TrainingState(network, Optimizer(groups, optimizer), scale, Progress(), None)
+
+        def score() -> Record:
+            return dict(self._judge(self.sample, self._run([network], self.sample), network).scores)
+
+        pad_id = self.origin.tokenizer.special.pad
+        work = TuneWork(network, self.rows, self.config, seed, pad_id, self.device, score)
+        total_steps = count_steps(self.config, len(self.rows))
+        pace = Pace(
+            total_steps,
+            spread(self.config.evaluation.times, total_steps),
+            log_every=self.request.log_every,
+            save_every=self.request.save_every,
+            keep=max(self.request.keep, 1),
+        )
+        yield from Session(folder, state, work, pace, optimizer, self.config.schedule, self.stop).events()
+        self._finish(seed, folder, network, state)
+
+    def _finish(self, seed: int, folder: Path, network: Tuned, state: TrainingState) -> None:
+        """The model, its predictions and scores; the results are written last and say that the seed is finished."""
+        judged = {name: self._judge(of, self._run([network], of), network) for name, of in self.judged.items()}
+        threshold = judged["dev"].best_threshold
+        card = TunedCard(
+            task=self.task.name,
+            num_texts=len(getattr(self.data.train.examples[0], "texts", ())),
+            sequence_length=self.config.sequence_length,
+            spans=self.config.spans,
+            threshold=0.0 if threshold is None else threshold,
+        )
+        save_model(folder / "model", TunedModel(network, self.origin.tokenizer, card))
+        for name, found in judged.items():
+            rows = describe_predictions(self.judged[name].split.examples, found.predictions)
+            write_predictions(folder / "predictions" / f"{name}.jsonl", rows)
+        results = {"seed": seed, **asdict(state.progress), **self._scores_of(judged), "report": judged["dev"].report}
+        write_json(folder / RESULTS, results)
+        if not self.request.keep:
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def _scores_of(self, judged: dict[str, Judged]) -> Record:
+        return {name: found.scores for name, found in judged.items() if self.judged[name].split.is_labelled}
+
+    def _run(self, networks: Sequence[Tuned], of: _Encoded) -> list[RowOutput]:
+        pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
+        outputs = [run_network(network, of.encoded.features, pad_id, size, self.stop) for network in networks]
+        return outputs[0] if len(outputs) == 1 else average_outputs(outputs, are_classes=bool(self.data.labels))
+
+    def _judge(self, of: _Encoded, outputs: Sequence[RowOutput], network: Tuned) -> Judged:
+        predictions = decode(network.head_config, of.split.examples, of.encoded, outputs, self.config.spans, 0.0)
+        return judge_predictions(self.task, of.split, predictions, self.data.labels, 0.0)
+
+    def _summarise(self, seeds: Sequence[int]) -> Record:
+        """All seeds side by side, the best one as the run's model, and what they say together."""
+        run_dir = self.request.run_dir
+        results = [read_json(self._folder_of(seed) / RESULTS) for seed in seeds]
+        labelled = [name for name, of in self.judged.items() if of.split.is_labelled]
+        summary = summarise(self.task, results, labelled)
+        best = self._folder_of(summary["best_seed"])
+        if len(seeds) > 1:
+            summary["ensemble"] = self._judge_together(seeds)
+        with new_folder(run_dir / "export" / "model", kind="model") as temporary:
+            for file in (best / "model").iterdir():
+                if file.name != MANIFEST:
+                    shutil.copyfile(file, temporary / file.name)
+        for name in self.judged:
+            if name in self.task.submissions:
+                self._submit(name, best)
+        self._draw(seeds)
+        write_json(run_dir / RESULTS, summary)
+        return summary
+
+    def _judge_together(self, seeds: Sequence[int]) -> Record:
+        """The dev scores of the mean of what the seeds say."""
+        networks = [load_model(self._folder_of(seed)).network.to(self.device) for seed in seeds]
+        dev = self.judged["dev"]
+        return dict(self._judge(dev, self._run(networks, dev), networks[0]).scores)
+
+    def _submit(self, name: str, best: Path) -> None:
+        rows = [json.loads(line) for line in (best / "predictions" / f"{name}.jsonl").read_text().splitlines()]
+        path = self.request.run_dir / "submission" / self.task.submissions[name]
+        write_submission(path, self.task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
+
+    def _draw(self, seeds: Sequence[int]) -> None:
+        metric = self.task.metrics[0]
+        losses, scores = read_curves([(seed, self._folder_of(seed)) for seed in seeds], metric)
+        draw_learning_curve(
+            self.request.run_dir / "learning-curve.png", f"{self.task.display}, {metric}", losses, {metric: scores}
+        )

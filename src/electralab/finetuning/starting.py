@@ -1,0 +1,78 @@
+"""What fine-tuning starts from: an encoder, ours or Hugging Face's, and its tokenizer; on it a fresh head.
+
+MODEL -> Origin -> Tuned
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from electralab.errors import InputError
+from electralab.finetuning.examples import Question, ScoredExample
+from electralab.finetuning.identity import identify_model
+from electralab.finetuning.reading import TaskData
+from electralab.finetuning.settings import FinetuneConfig
+from electralab.model.encoder import Encoder
+from electralab.model.folder import load_encoder, locate_encoder
+from electralab.model.tuned import HeadConfig, Tuned, build_tuned
+from electralab.tokens.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    encoder: Encoder
+    tokenizer: Tokenizer
+    identity: str
+
+
+def load_origin(model: Path, init_from: Path | None) -> Origin:
+    """The encoder of MODEL, or of another model, tuned before, that reads the same tokens."""
+    folder = locate_encoder(model)
+    tokenizer = Tokenizer.load(folder)
+    if init_from is None:
+        encoder, identity = load_encoder(folder), identify_model(folder)
+    else:
+        other = locate_encoder(init_from)
+        if Tokenizer.load(other).to_json() != tokenizer.to_json():
+            raise InputError(
+                f"{other}: has another tokenizer than {folder}, so its weights would read other words; "
+                "give a model that was tuned from MODEL"
+            )
+        encoder, identity = load_encoder(other), identify_model(folder, other)
+    if tokenizer.vocab_size > encoder.config.vocab_size:
+        raise InputError(
+            f"{folder}: its tokenizer has {tokenizer.vocab_size} entries, its model {encoder.config.vocab_size}; "
+            "the folder mixes files of two models, restore it"
+        )
+    return Origin(encoder, tokenizer, identity)
+
+
+def build_network(origin: Origin, data: TaskData, config: FinetuneConfig, seed: int) -> Tuned:
+    """Step 0 of a seed: the encoder as it was pre-trained, and a head drawn by the seed."""
+    has_answerability = any(isinstance(example, Question) and example.is_impossible for example in data.train.examples)
+    head = HeadConfig(
+        kind=data.task.kind,
+        labels=data.labels,
+        style=config.head.style,
+        has_answerability=has_answerability,
+        dropout=config.head.dropout,
+    )
+    network = build_tuned(_copy_encoder(origin.encoder, config), head, seed)
+    scores = [example.score for example in data.train.examples if isinstance(example, ScoredExample)]
+    if scores:
+        # From the mean, so that the first steps need not move the encoder to get there.
+        torch.nn.init.constant_(network.head.output.bias, float(np.mean(scores)))
+    return network
+
+
+def _copy_encoder(encoder: Encoder, config: FinetuneConfig) -> Encoder:
+    if config.encoder_dropout is None:
+        return deepcopy(encoder)
+    copy = Encoder(encoder.config.model_copy(update={"dropout": config.encoder_dropout}))
+    with torch.no_grad():
+        for mine, theirs in zip(copy.parameters(), encoder.parameters(), strict=True):
+            mine.copy_(theirs)
+    return copy

@@ -1,0 +1,88 @@
+"""What a fine-tuning step consists of: a batch of like length, the network's answers, their loss.
+
+step -> parts of its loss
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from electralab.finetuning.batches import TaskBatch, collate, order_epoch
+from electralab.finetuning.features import Feature
+from electralab.finetuning.losses import count_targets, task_loss
+from electralab.finetuning.settings import FinetuneConfig
+from electralab.model.flops import encoder_flops
+from electralab.model.tuned import Tuned
+from electralab.randomness import Rng
+from electralab.runtime import autocast
+from electralab.training.metrics import Record
+from electralab.training.session import Judgement
+
+
+def count_steps(config: FinetuneConfig, rows: int) -> int:
+    return config.steps or max(1, math.ceil(config.epochs * math.ceil(rows / config.batch.size)))
+
+
+class TuneWork:
+    """One seed's training. `score` answers how well the network does on the dev examples at this moment."""
+
+    def __init__(
+        self,
+        network: Tuned,
+        features: Sequence[Feature],
+        config: FinetuneConfig,
+        seed: int,
+        pad_id: int,
+        device: torch.device,
+        score: Callable[[], Record],
+    ) -> None:
+        self.network = network
+        self.features = features
+        self.config = config
+        self.seed = seed
+        self.pad_id = pad_id
+        self.device = device
+        self.score = score
+        self._lengths = np.array([len(feature.ids) for feature in features], dtype=np.int64)
+        self._batches_per_epoch = math.ceil(len(features) / config.batch.size)
+        self._ordered_epoch = -1
+        self._order: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+        self._tokens = self._flops = 0
+
+    def parts(self, step: int) -> Iterator[Tensor]:
+        kind = self.network.head_config.kind
+        batches = self._batches_at(step)
+        total = max(sum(count_targets(kind, batch) for batch in batches), 1)
+        self._tokens = sum(batch.token_count for batch in batches)
+        self._flops = sum(3 * encoder_flops(self.network.config, *batch.input_ids.shape) for batch in batches)
+        rng = Rng(self.seed, step)
+        for number, batch in enumerate(batches):
+            torch.manual_seed(rng.torch_seed("dropout", number))
+            with autocast(self.device, self.config.runtime.precision):
+                logits = self.network(batch.input_ids, batch.segment_ids, batch.attention_pad)
+            yield task_loss(kind, logits, batch) / total
+
+    def _batches_at(self, step: int) -> list[TaskBatch]:
+        epoch, place = divmod(step - 1, self._batches_per_epoch)
+        if epoch != self._ordered_epoch:
+            self._order = order_epoch(self._lengths, self.config.batch.size, seed=self.seed, epoch=epoch)
+            self._ordered_epoch = epoch
+        rows = self._order[place]
+        size = self.config.batch.micro_size or len(rows)
+        cuts = [rows[start : start + size] for start in range(0, len(rows), size)]
+        return [collate([self.features[row] for row in cut], self.pad_id, self.device) for cut in cuts]
+
+    def count_tokens(self) -> int:
+        return self._tokens
+
+    def count_flops(self) -> int:
+        return self._flops
+
+    def describe(self) -> Record:
+        return {}
+
+    def judge(self, step: int) -> Judgement:  # noqa: ARG002
+        return Judgement({f"dev_{name}": value for name, value in self.score().items()}, [])

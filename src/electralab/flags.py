@@ -1,0 +1,332 @@
+"""The words of the shell: every verb with its flags.
+
+words -> argparse.Namespace
+"""
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from electralab.errors import UsageError
+
+Words = list[str]
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors as one sentence with the nearest known word, status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self._where}{message}; see '{self.prog} --help'")
+
+    @property
+    def _where(self) -> str:
+        """The verb, before what is wrong with it."""
+        return "".join(f"{verb}: " for verb in self.prog.split()[1:])
+
+    @property
+    def _flags(self) -> Words:
+        return [option for action in self._actions for option in action.option_strings]
+
+    def refuse_unknown(self, words: Words) -> None:
+        for word in words:
+            flag = word.partition("=")[0]
+            what = "no flag named" if flag.startswith("-") else "unexpected argument"
+            raise UsageError(f"{self._where}{what} '{flag}'; {hint(flag, self._flags, self.prog)}")
+
+    def check_flags(self, words: Words) -> None:
+        """Before argparse complains about what a misspelt flag was meant to give."""
+        until = words.index("--") if "--" in words else len(words)
+        flags = [word for word in words[:until] if word.startswith("--")]
+        self.refuse_unknown([flag for flag in flags if flag.partition("=")[0] not in self._flags])
+
+    def gather(self, words: Words) -> Words:
+        """Flags first, then the rest: argparse would take a verb's other words from one place only."""
+        takes_value = {flag: action.nargs != 0 for action in self._actions for flag in action.option_strings}
+        flags: Words = []
+        others: Words = []
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                return [*flags, "--", *others, *rest]
+            is_flag = word.startswith("-") and word != "-"
+            (flags if is_flag else others).append(word)
+            if takes_value.get(word) and rest:
+                flags.append(rest.pop(0))
+        return [*flags, *others]
+
+
+def hint(word: str, known: Sequence[str], program: str) -> str:
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"see '{program} --help'"
+
+
+def _verb(verbs: Any, name: str, summary: str, example: str) -> Parser:
+    parser: Parser = verbs.add_parser(
+        name,
+        help=summary,
+        description=summary[:1].upper() + summary[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object on standard output")
+    parser.add_argument("--dry-run", action="store_true", help="print the resolved plan and do nothing")
+    return parser
+
+
+def _add_settings(parser: Parser, what: str) -> None:
+    parser.add_argument("--config", metavar="FILE", help=f"{what}; any setting also as --section.name VALUE")
+
+
+def _add_prepare(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "prepare",
+        "turn text into tokenized, packed rows",
+        "electra prepare books/ news.jsonl.gz --out data/mine --vocab-size 8192",
+    )
+    parser.add_argument("inputs", nargs="+", metavar="INPUT", help="files, folders, globs, or - for standard input")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument("--vocab-size", type=int, metavar="N", help="entries of the learned vocabulary")
+    parser.add_argument("--sequence-length", type=int, metavar="N", help="tokens per row")
+    parser.add_argument(
+        "--tokenizer", metavar="PATH", help="a vocab.txt, tokenizer.json or model folder to use instead"
+    )
+    parser.add_argument("--tokenizer-kind", choices=["wordpiece", "bpe", "unigram"], help="what to learn")
+    parser.add_argument("--lowercase", action=argparse.BooleanOptionalAction, help="fold case")
+    parser.add_argument("--strip-accents", action=argparse.BooleanOptionalAction, help="remove accents")
+    parser.add_argument("--documents", choices=["blank-lines", "lines", "files"], help="where a .txt document ends")
+    parser.add_argument("--field", metavar="NAME", help="the field of .jsonl, the column of tables (default: text)")
+    parser.add_argument("--packing", choices=["contiguous", "pairs"], help="full rows, or the paper's two segments")
+    parser.add_argument(
+        "--repair", action=argparse.BooleanOptionalAction, help="mend broken encodings before anything else"
+    )
+    parser.add_argument("--symbols", action="store_true", default=None, help="JSONL lists taken as tokens as they are")
+    parser.add_argument("--heldout-share", type=float, metavar="P", help="of the documents, kept for evaluation")
+    parser.add_argument("--seed", type=int, metavar="S")
+    _add_settings(parser, "a TOML file of settings")
+
+
+def _add_pretrain(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "pretrain",
+        "train a generator and a discriminator; the same command again resumes",
+        "electra pretrain --data data/mine --out runs/mine --config tiny --minutes 10 --masking.mask-share 0.2",
+    )
+    parser.add_argument("--data", required=True, metavar="DIR", help="what 'electra prepare' wrote")
+    parser.add_argument("--out", required=True, metavar="RUN", help="the run folder")
+    parser.add_argument("--size", choices=["tiny", "small", "base", "large"], help="sizes of both networks")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--steps", type=_positive_int, metavar="N")
+    budget.add_argument("--tokens", type=_positive, metavar="N")
+    budget.add_argument("--flops", type=_positive, metavar="X")
+    budget.add_argument("--minutes", type=_positive, metavar="M", help="turned into steps by a short probe, once")
+    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")
+    parser.add_argument("--log-every", type=_count, default=20, metavar="N", help="steps between log lines (20)")
+    parser.add_argument("--keep", type=_positive_int, default=2, metavar="N", help="checkpoints to keep (2)")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    parser.add_argument("--objective", metavar="NAME", help="electra")
+    parser.add_argument("--procedure", metavar="NAME", help="joint")
+    parser.add_argument("--init-from", metavar="DIR", help="start new training from this model's weights")
+    parser.add_argument("--extend", action="store_true", help="go on with a larger budget")
+    parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
+    _add_settings(parser, "a preset (tiny, small, base, large, paper-small, …) or a TOML file")
+
+
+def _add_finetune(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "finetune",
+        "teach a pre-trained model a task; the same command again resumes",
+        "electra finetune runs/mine --task classify --data reviews/ --out runs/reviews --seeds 3",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    parser.add_argument(
+        "--task",
+        required=True,
+        metavar="NAME",
+        help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "
+        "own data: classify, pair, regress, label, qa",
+    )
+    parser.add_argument("--data", required=True, metavar="DIR", help="a folder with train.*, dev.*, test.*, or a file")
+    _add_tuning(parser)
+    parser.add_argument("--init-from", metavar="DIR", help="begin with the encoder of another tuned model")
+    parser.add_argument("--text", metavar="COLUMN", help="the column of the text; without it, found by name or content")
+    parser.add_argument("--text-a", metavar="COLUMN", help="the column of the first text of a pair, or the question")
+    parser.add_argument("--text-b", metavar="COLUMN", help="the column of the second, or the context")
+    parser.add_argument("--label", metavar="COLUMN", help="the column of the class, the number, the tags or answers")
+
+
+def _add_tuning(parser: Parser) -> None:
+    parser.add_argument("--out", required=True, metavar="RUN", help="the run folder")
+    parser.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="runs, each with its seed (1)")
+    parser.add_argument("--seed", type=int, metavar="S", help="the first seed (0)")
+    parser.add_argument("--epochs", type=_positive, metavar="X", help="default: the paper's for the task")
+    parser.add_argument("--learning-rate", type=_positive, metavar="X", help="default: the paper's for the size")
+    parser.add_argument("--batch-size", type=_positive_int, metavar="N", help="rows in a step (32)")
+    parser.add_argument("--sequence-length", type=_positive_int, metavar="N", help="tokens in a row")
+    parser.add_argument(
+        "--head", choices=["released", "huggingface"], help="dropout and linear (default), or that of transformers"
+    )
+    parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")
+    parser.add_argument("--log-every", type=_count, default=20, metavar="N", help="steps between log lines (20)")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
+    _add_settings(parser, "a TOML file of settings")
+
+
+def _add_glue(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "glue",
+        "tune and score a model on every task of GLUE; the same command again goes on",
+        "electra glue runs/mine --data glue/ --tasks cola,sst2,rte --seeds 3 --out runs/mine-glue",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    parser.add_argument("--data", required=True, metavar="DIR", help="the GLUE folder, with CoLA/, SST-2/, … in it")
+    parser.add_argument("--tasks", metavar="NAME,NAME", help="default: every task whose files are there, but WNLI")
+    _add_tuning(parser)
+
+
+def _add_evaluate(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "evaluate",
+        "score a model as it is, without tuning",
+        "electra evaluate runs/mine --suite blimp --data blimp.tar.xz",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    parser.add_argument("--suite", required=True, choices=["blimp", "rtd", "mlm", "sts", "probe"], help="what to score")
+    parser.add_argument("--data", required=True, metavar="PATH", help="the suite's file or folder")
+    parser.add_argument("--out", metavar="FILE", help="write the result as JSON here too")
+    parser.add_argument("--generator", metavar="MODEL", help="of rtd: the fixed generator that replaces tokens")
+    parser.add_argument("--task", metavar="NAME", help="of probe: the task whose files --data holds (classify)")
+    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    _add_settings(parser, "a TOML file of settings")
+
+
+def _add_predict(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "predict",
+        "answer for every row of a file with a tuned model",
+        "electra predict runs/reviews new.csv --out answers.jsonl",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a fine-tuning run or a tuned model folder")
+    parser.add_argument("input", metavar="INPUT", help="a .csv, .tsv, .jsonl, .parquet or .txt file, or - for a pipe")
+    parser.add_argument("--out", metavar="FILE", help=".jsonl, .csv or .tsv; default: JSON lines on standard output")
+    parser.add_argument("--ensemble", action="store_true", help="average over all seeds of the run")
+    parser.add_argument("--text", metavar="COLUMN", help="the column of the text; without it, found by name or content")
+    parser.add_argument("--text-a", metavar="COLUMN", help="the column of the first text of a pair, or the question")
+    parser.add_argument("--text-b", metavar="COLUMN", help="the column of the second, or the context")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    _add_settings(parser, "a TOML file of settings")
+
+
+def _add_detect(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "detect",
+        "say for each token of a text how likely it was replaced",
+        "electra detect runs/quickstart 'The people of the United elephants are free.'",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="the text, or - for standard input")
+    parser.add_argument("--file", metavar="PATH", help="a file that holds the text")
+    parser.add_argument("--lines", action="store_true", help="each line is a text of its own; --json gives a line each")
+    _add_settings(parser, "a TOML file of settings")
+
+
+def _add_show(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "show",
+        "print any artifact in human form",
+        "electra show runs/quickstart",
+    )
+    parser.add_argument("path", metavar="PATH", help="a data folder, run, checkpoint, model folder or metrics.jsonl")
+    parser.add_argument("--row", type=int, metavar="N", help="of data: this training row with its pieces")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="with --row: mask and corrupt the row and judge it by this run"
+    )
+
+
+def _add_quickstart(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "quickstart",
+        "prepare, pre-train and try a tiny ELECTRA on a text that comes along",
+        "electra quickstart --minutes 5",
+    )
+    parser.add_argument("inputs", nargs="*", metavar="INPUT", help="your own text instead")
+    parser.add_argument("--out", default="runs/quickstart", metavar="RUN")
+    parser.add_argument("--minutes", type=_positive, default=5.0, metavar="M", help="of pre-training (5)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    _add_settings(parser, "a preset or a TOML file for pre-training")
+
+
+def _add_import(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "import",
+        "convert a legacy pickled or TensorFlow checkpoint into a safe model folder",
+        "electra import old/ --out models/new",
+    )
+    parser.add_argument("old", metavar="OLD", help="a folder with pytorch_model.bin or a TensorFlow checkpoint")
+    parser.add_argument("--out", required=True, metavar="NEW", help="the folder to write")
+
+
+def _add_completion(verbs: Any) -> None:
+    parser = _verb(verbs, "completion", "print a completion script for a shell", 'eval "$(electra completion bash)"')
+    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    return value
+
+
+def _positive_int(text: str) -> int:
+    return _whole(text, least=1)
+
+
+def _count(text: str) -> int:
+    return _whole(text, least=0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
+    return value
+
+
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
+    from electralab import __version__
+
+    parser = Parser(
+        prog="electra",
+        description="From a folder of text to a pre-trained, fine-tuned ELECTRA. Start with 'electra quickstart'.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"electra {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for add in (
+        *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_predict),
+        *(_add_detect, _add_show, _add_import, _add_completion),
+    ):
+        add(verbs)
+    return parser, verbs.choices
