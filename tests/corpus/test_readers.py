@@ -92,6 +92,12 @@ def test_plain_text_is_cut_as_asked(tmp_path: Path, documents: str, expected: li
     assert (got if documents != "blank-lines" else [text.strip() for text in got]) == expected
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_without_its_mark_such_text_is_little_endian(tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path / "a.txt", "한국어 é".encode(f"{encoding}-le"))
+    assert read(path, encoding=encoding) == ["한국어 é"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-16-be"])
 def test_a_byte_order_mark_decides_the_encoding(tmp_path: Path, encoding: str) -> None:
     mark = "\ufeff" if encoding == "utf-16-be" else ""

@@ -65,7 +65,7 @@ def test_words_come_as_a_list_or_as_text() -> None:
 
 def test_respelled_tags_are_said() -> None:
     notes = converted("label", {"words": "EU left", "tags": "I-ORG O"}, {"words": "a", "tags": "O"}).notes
-    assert notes == ("the tags of 1 sentences were respelled as IOB2",)
+    assert notes == ("sentences whose tags were respelled as IOB2: 1",)
 
 
 @pytest.mark.parametrize(

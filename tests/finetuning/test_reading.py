@@ -90,7 +90,7 @@ def test_squad_is_read_and_its_contexts_stay_on_one_side(tmp_path: Path) -> None
     data = read("squad", write(tmp_path / "v1.1/train-part-v1.1.json.xz", lzma.compress(text)).parents[1])
     sides = [{e.context for e in split.examples if isinstance(e, Question)} for split in (data.train, *data.devs)]
     assert [len(side) for side in sides] == [9, 1]
-    assert data.notes[0] == "train: 30 answers without their right place were looked for in the context"
+    assert data.notes[0] == "train: answers looked for in their context, since their place was missing or wrong: 30"
 
 
 def test_tags_of_either_spelling_are_read_as_one(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_bad_rows_are_counted_and_named(tmp_path: Path) -> None:
         read("classify", path, max_bad_share=0.4)
     assert str(caught.value) == (
         f"{path}: 3 of 7 rows cannot be used (row 6 'text' is empty; row 7 has broken quoting (unexpected end of "
-        "data); row 8 has 1 fields where there are 2 columns); mend them, or raise --data.max-bad-share (now 0.4)"
+        "data); row 8 has 1 field for 2 columns); mend them, or raise --data.max-bad-share (now 0.4)"
     )
 
 
@@ -179,7 +179,7 @@ def test_a_label_that_training_never_saw_is_a_bad_row(tmp_path: Path) -> None:
         ("classify", "train.csv", "text,label\n", "holds no row that can be used; add rows"),
         ("classify", "train.csv", "text,label\na,x\nb,x\n", "every row has the label 'x'; there is nothing to tell"),
         ("classify", "train.csv", "text,label\na,\nb,\n", "has no labels to learn from"),
-        ("classify", "train.csv", "text,label\na\nb\n", r"no row that can be used \(row 2 has 1 fields"),
+        ("classify", "train.csv", "text,label\na\nb\n", r"no row that can be used \(row 2 has 1 field for 2 columns"),
         ("sst2", "train.tsv", "text\tlabel\na\t1\n", "has no column 'sentence', which its task needs"),
         ("sst2", "train.tsv", "sentence\tlabel\na\t1\nb\t1\n", "every row has the label '1'"),
         ("label", "train.txt", "a O\n\nb O\n", "every row has the label 'O'"),
@@ -233,6 +233,12 @@ def test_plain_text_to_predict_for_is_one_text_per_line(tmp_path: Path) -> None:
     split = read_inputs("classify", 1, write(tmp_path / "a.txt", "good, film\nbad film\n"), TaskDataConfig())
     assert split.examples == [TextExample("1", ("good, film",), ""), TextExample("2", ("bad film",), "")]
     assert not split.is_labelled
+
+
+def test_a_line_that_does_not_decode_is_a_bad_row_among_those_to_predict_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"good\nb\xe4d\n")
+    split = read_inputs("classify", 1, path, TaskDataConfig(max_bad_share=0.5))
+    assert split.bad_rows == (BadRow(2, "holds bytes that do not decode (--data.encoding says how)"),)
 
 
 def test_plain_sentences_to_label_are_split_at_white_space(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_a_ragged_row_is_bad(tmp_path: Path) -> None:
     table = read_table(write(tmp_path / "a.tsv", "a\tb\n1\t2\n3\n4\t5\t6\n"), "utf-8")
     assert fields(table) == [{"a": "1", "b": "2"}]
     assert bad(table) == [
-        BadRow(3, "has 1 fields where there are 2 columns"),
-        BadRow(4, "has 3 fields where there are 2 columns"),
+        BadRow(3, "has 1 field for 2 columns"),
+        BadRow(4, "has 3 fields for 2 columns"),
     ]
 
 

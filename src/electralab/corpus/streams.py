@@ -133,6 +133,8 @@ def read_utf8(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
         if first.startswith(mark):
             encoding, first = name, first[len(mark) :]
             break
+    # Python's own utf-16 insists on the mark that is missing here.
+    encoding = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(codecs.lookup(encoding).name, encoding)
     if codecs.lookup(encoding).name in ("utf-8", "ascii"):
         yield first
         while block := stream.read(BLOCK):

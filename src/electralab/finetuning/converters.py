@@ -96,9 +96,11 @@ class _Converter:
     def notes(self) -> list[str]:
         notes = []
         if self._searched:
-            notes.append(f"{self._searched} answers without their right place were looked for in the context")
+            notes.append(
+                f"answers looked for in their context, since their place was missing or wrong: {self._searched:,}"
+            )
         if self._respelled:
-            notes.append(f"the tags of {self._respelled} sentences were respelled as IOB2")
+            notes.append(f"sentences whose tags were respelled as IOB2: {self._respelled:,}")
         return notes
 
     def make(self, row: Row) -> Example:

@@ -20,7 +20,7 @@ from electralab.finetuning.conll import complete_tags, is_conll, read_conll
 from electralab.finetuning.converters import convert
 from electralab.finetuning.examples import BadRow, Example, Question, Split, TaggedExample, TextExample
 from electralab.finetuning.folders import find_files
-from electralab.finetuning.rows import Row, Table, read_lines, read_suffix, read_table
+from electralab.finetuning.rows import UNDECODABLE, Row, Table, is_damaged, read_lines, read_suffix, read_table
 from electralab.finetuning.squad_files import IMPOSSIBLE, read_questions
 from electralab.finetuning.tasks import TASKS, Kind, Task
 
@@ -165,7 +165,11 @@ def _read_plain_text(kind: Kind, num_texts: int, path: Path, config: TaskDataCon
     lines = read_lines(path, config.encoding)
     if is_conll(lines) if kind == "label" else "\t" in "".join(lines[:1]):
         return None
-    return Table(path, ("text",), [Row(number, {"text": line}) for number, line in enumerate(lines, start=1)])
+    rows = [
+        BadRow(number, UNDECODABLE) if is_damaged(line) else Row(number, {"text": line})
+        for number, line in enumerate(lines, start=1)
+    ]
+    return Table(path, ("text",), rows)
 
 
 def _without_answers(table: Table, columns: Columns) -> Table:

@@ -114,7 +114,8 @@ def _with_header(path: Path, records: Iterator[Record | BadRow], headless: tuple
 def _name_fields(record: Record, columns: tuple[str, ...]) -> Row | BadRow:
     number, fields = record
     if len(fields) != len(columns):
-        return BadRow(number, f"has {len(fields)} fields where there are {len(columns)} columns")
+        plural = "s" if len(fields) > 1 else ""
+        return BadRow(number, f"has {len(fields)} field{plural} for {len(columns)} columns")
     return Row(number, dict(zip(columns, fields, strict=True)))
 
 
