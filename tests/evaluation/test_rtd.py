@@ -8,6 +8,7 @@ import torch
 from little_models import TEXT, TOKENIZER, build_pair, finish, run, save_pair
 from torch import Tensor
 
+from electralab.config import Layer, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
 from electralab.evaluation.outcome import Conditions, Findings
@@ -18,6 +19,8 @@ from electralab.model.electra import Discriminator
 from electralab.objective.verdicts import Verdicts, join_verdicts
 from electralab.stopping import StopSignal
 from electralab.tokens.learning import learn_tokenizer
+from electralab.tokens.prepare import PrepareConfig, prepare
+from electralab.tokens.shards import open_data
 from electralab.tokens.tokenizer import TokenizerConfig
 
 CPU = torch.device("cpu")
@@ -82,11 +85,12 @@ def judge_perfectly(place: Path, model: str, generator: str | None) -> tuple[Fin
 
 
 def test_a_given_generator_is_the_one_that_replaces(place: Path) -> None:
-    (own, shown_own), (against_b, shown_a), (_, shown_b) = (
+    (own, shown_own), (against_b, shown_a), (b_itself, shown_b) = (
         judge_perfectly(place, model, generator)
         for model, generator in (("a", None), ("a", "b"), ("b", "b/export/generator"))
     )
     assert torch.equal(shown_a, shown_b)
+    assert against_b.identity == b_itself.identity != own.identity
     assert not torch.equal(shown_own, shown_a)
     assert "not comparable" in own.notes[0]
     assert not any("not comparable" in note for note in against_b.notes)
@@ -132,6 +136,32 @@ def test_another_tokenizer_is_refused(place: Path, tmp_path: Path) -> None:
     save_pair(tmp_path / "other", build_pair(tokenizer=other), other)
     with pytest.raises(InputError, match=r"its tokenizer is not that of .*give a generator with the same tokenizer"):
         run(place / "a", "rtd", place / "text.txt", generator=tmp_path / "other")
+
+
+def prepare_rows(place: Path, out: Path, length: int) -> Path:
+    tokenizer = place / "a" / "export" / "discriminator"
+    layers = {
+        "tokenizer": {"path": str(tokenizer)},
+        "packing": {"sequence_length": length},
+        "heldout_share": 0.3,
+    }
+    list(prepare([str(place / "text.txt")], out, resolve(PrepareConfig, [Layer("test", layers)]), StopSignal()))
+    return out
+
+
+def test_of_prepared_data_the_held_out_rows_are_judged(place: Path, tmp_path: Path) -> None:
+    data = prepare_rows(place, tmp_path / "data", 16)
+    heldout = open_data(data).heldout
+    rows = read_rows(data, TOKENIZER, 24, 0)
+    np.testing.assert_array_equal(rows.ids, heldout.take(np.arange(len(heldout))))
+    found = run(place / "a", "rtd", data, heldout={"bootstrap": 0})
+    assert found.counts["rows"] == len(heldout)
+    assert run(place / "a", "mlm", data).counts["masked"] == found.counts["masked"]
+    with pytest.raises(InputError, match="has rows of 16 tokens, the model takes 8"):
+        read_rows(data, TOKENIZER, 8, 0)
+    other = learn_tokenizer(["other words entirely"] * 20, TokenizerConfig(vocab_size=100, character_coverage=1.0))
+    with pytest.raises(InputError, match="was prepared with another tokenizer"):
+        read_rows(data, other, 24, 0)
 
 
 def test_missing_networks_and_files_are_one_sentence(place: Path) -> None:

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from electralab.artifacts import sha256_json
 from electralab.config import Settings
 from electralab.evaluation.minimal_pairs import MinimalPair, read_pairs
 from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
 from electralab.evaluation.plausibility import Plausibility, guess_sentences, judge_sentences
 from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.subject import Subject
+from electralab.evaluation.subject import Subject, require_text
 from electralab.randomness import mix
 
 
@@ -39,6 +40,7 @@ class Outcomes:
 
 
 def evaluate_blimp(subject: Subject, data: Path, config: BlimpConfig, conditions: Conditions) -> Steps[Findings]:
+    require_text(subject.tokenizer, str(subject.path))
     read = read_pairs(data, conditions.max_bad_share)
     counts = {"pairs": len(read.pairs), "bad_rows": len(read.bad_rows)}
     notes: list[str] = []
@@ -60,7 +62,8 @@ def evaluate_blimp(subject: Subject, data: Path, config: BlimpConfig, conditions
         if sentences.truncated:
             notes.append(f"{sentences.truncated:,} sentences were cut to the {role}'s sequence length")
     scores, groups = summarise(outcomes)
-    return Findings(scores, groups, counts, tuple(notes), read.bad_rows)
+    identity = sha256_json([[[pair.good, pair.bad] for pair in outcome.pairs] for outcome in outcomes])
+    return Findings(scores, groups, counts, identity, tuple(notes), read.bad_rows)
 
 
 def choose_pairs(pairs: Sequence[MinimalPair], limit: int, seed: int) -> list[MinimalPair]:

@@ -19,6 +19,7 @@ from electralab.corpus.sources import find_sources
 from electralab.corpus.streams import Meter
 from electralab.errors import InputError
 from electralab.evaluation.outcome import Conditions
+from electralab.evaluation.subject import require_text
 from electralab.objective.electra import mask_vocabulary
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
 from electralab.objective.unigram import unigram_log_shares
@@ -81,6 +82,7 @@ def _spread(count: int, limit: int) -> NDArray[np.int64]:
 
 
 def _pack_text(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int) -> HeldoutRows:
+    require_text(tokenizer, "the model")
     documents: list[NDArray[np.int64]] = []
     wanted = limit * (sequence_length - 2) if limit else np.inf
     size = undecodable = 0

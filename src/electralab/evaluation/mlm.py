@@ -3,6 +3,7 @@
 HeldoutRows, generator -> Findings
 """
 
+import hashlib
 import math
 from pathlib import Path
 
@@ -20,7 +21,8 @@ def evaluate_mlm(subject: Subject, data: Path, config: HeldoutConfig, conditions
     generator = subject.need_generator("guessing masked tokens")
     rows = read_rows(data, subject.tokenizer, generator.config.sequence_length, config.limit)
     loss = unigram_loss = 0.0
-    asked = right = unigram_right = done = 0
+    targets_seen = right = unigram_right = done = 0
+    asked = hashlib.sha256()
     for masked in mask_rows(rows, subject.tokenizer, config, conditions):
         conditions.check()
         batch, targets = masked.batch, masked.target_ids.cpu().numpy()
@@ -30,16 +32,17 @@ def evaluate_mlm(subject: Subject, data: Path, config: HeldoutConfig, conditions
             right += int((guesses.argmax(dim=-1) == masked.target_ids).sum())
         unigram_loss -= float(rows.unigram[targets].sum())
         unigram_right += int((targets == rows.unigram.argmax()).sum())
-        asked += len(targets)
+        targets_seen += len(targets)
+        asked.update(masked.input_ids.cpu().numpy().tobytes())
         done += len(masked.input_ids)
         yield Progress("rows", done, len(rows.ids))
-    asked = max(asked, 1)
+    count = max(targets_seen, 1)
     per_token = count_characters(rows, subject.tokenizer)
-    scores = _score(loss / asked, right / asked, per_token)
-    unigram = _score(unigram_loss / asked, unigram_right / asked, per_token)
-    counts = {"rows": len(rows.ids), "masked": asked}
+    scores = _score(loss / count, right / count, per_token)
+    unigram = _score(unigram_loss / count, unigram_right / count, per_token)
+    counts = {"rows": len(rows.ids), "masked": targets_seen}
     groups = {"by": {"generator": scores, "unigram": unigram}}
-    return Findings(scores | {"characters_per_token": per_token}, groups, counts, rows.notes)
+    return Findings(scores | {"characters_per_token": per_token}, groups, counts, asked.hexdigest(), rows.notes)
 
 
 def _score(loss: float, accuracy: float, characters_per_token: float) -> Scores:

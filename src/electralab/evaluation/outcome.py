@@ -30,6 +30,8 @@ class Evaluation:
     groups: dict[str, dict[str, Scores]]
     """Kind of group -> group -> its scores: {"field": {"syntax": {"discriminator": 0.62, ...}}}."""
     counts: dict[str, int]
+    identity: str
+    """A hash of what was asked: scores of two models are comparable where it is the same."""
     notes: tuple[str, ...]
     """What a reader must know to take the scores for what they are."""
     bad_rows: tuple[str, ...]
@@ -44,6 +46,7 @@ class Findings:
     scores: Scores
     groups: dict[str, dict[str, Scores]]
     counts: dict[str, int]
+    identity: str
     notes: tuple[str, ...] = ()
     bad_rows: tuple[str, ...] = ()
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from electralab.artifacts import sha256_json
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
@@ -108,7 +109,8 @@ def evaluate_probe(
     if len(chosen) < len(read.train.examples):
         notes.append(f"trained on {len(chosen):,} of {len(read.train.examples):,} training examples")
     groups = {"control": controls, "layer": by_layer}
-    return Findings(scores | {"accuracy_interval": accuracy}, groups, counts, tuple(notes), tuple(bad_rows))
+    identity = sha256_json([read.identity, chosen.tolist()])
+    return Findings(scores | {"accuracy_interval": accuracy}, groups, counts, identity, tuple(notes), tuple(bad_rows))
 
 
 def _find_task(name: str | None) -> Task:

@@ -3,6 +3,7 @@
 HeldoutRows, discriminator, generator -> Findings
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,7 @@ def evaluate_rtd(
     prohibition = prohibition_for(guesser, subject.tokenizer)
     sampling = SamplingConfig(temperature=config.temperature)
     tables: list[_Table] = []
+    asked = hashlib.sha256()
     guessed = right = done = 0
     for masked in mask_rows(rows, subject.tokenizer, config, conditions):
         conditions.check()
@@ -45,6 +47,7 @@ def evaluate_rtd(
         guessed += len(masked.target_ids)
         right += int((trial.guesses.argmax(dim=-1) == masked.target_ids).sum())
         tables.append(_read_table(trial))
+        asked.update(trial.corrupted.input_ids.cpu().numpy().tobytes())
         done += len(masked.input_ids)
         yield Progress("rows", done, len(rows.ids))
     by_row = [verdicts for table in tables for verdicts in table.split_rows()]
@@ -52,7 +55,7 @@ def evaluate_rtd(
     scores = score_verdicts(whole) | {"generator_accuracy": right / max(guessed, 1)}
     scores |= bootstrap_rows(by_row, config.bootstrap, conditions.seed)
     counts = {"rows": len(by_row), "tokens": len(whole.logits), "masked": guessed}
-    return Findings(scores, {"part": _score_parts(tables)}, counts, (*notes, *rows.notes))
+    return Findings(scores, {"part": _score_parts(tables)}, counts, asked.hexdigest(), (*notes, *rows.notes))
 
 
 def _choose_generator(subject: Subject, path: Path | None, conditions: Conditions) -> tuple[Subject, tuple[str, ...]]:

@@ -75,9 +75,10 @@ def evaluate(
         scores=findings.scores,
         groups=findings.groups,
         counts=findings.counts,
+        identity=findings.identity,
         notes=findings.notes,
         bad_rows=findings.bad_rows[:BAD_ROWS_SHOWN],
-        settings=config.model_dump(mode="json"),
+        settings=config.model_dump(mode="json") | {"generator": str(generator or ""), "task": task or ""},
     )
 
 

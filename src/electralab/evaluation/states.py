@@ -17,7 +17,7 @@ from torch import Tensor
 from electralab.config import Settings
 from electralab.evaluation.outcome import Conditions, Progress, Steps
 from electralab.evaluation.sentences import SentenceBatch, Sentences, batch_by_length
-from electralab.evaluation.subject import load_tokenizer
+from electralab.evaluation.subject import require_text
 from electralab.model.encoder import Encoder, Trace
 from electralab.model.folder import load_encoder, locate_model
 from electralab.model.weights import initialise
@@ -59,7 +59,9 @@ class Frozen:
 
 def load_frozen(path: Path, config: StatesConfig, device: str) -> Frozen:
     folder = locate_model(path, config.network)
-    return Frozen(load_encoder(folder).to(device), load_tokenizer(folder))
+    tokenizer = Tokenizer.load(folder)
+    require_text(tokenizer, str(folder))
+    return Frozen(load_encoder(folder).to(device), tokenizer)
 
 
 def pool_texts(

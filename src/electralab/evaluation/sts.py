@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from electralab.artifacts import sha256_json
 from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
 from electralab.evaluation.resampling import bootstrap, choose_some
 from electralab.evaluation.sentences import encode_sentences
@@ -63,7 +64,8 @@ def evaluate_sts(
         "truncated": truncated,
         "bad_rows": len(bad_rows),
     }
-    return Findings(scores, groups, counts, read.notes, tuple(bad_rows))
+    identity = sha256_json([read.identity, [pair.texts for pair in test]])
+    return Findings(scores, groups, counts, identity, read.notes, tuple(bad_rows))
 
 
 def choose_layer(validation: dict[str, float]) -> str:

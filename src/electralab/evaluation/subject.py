@@ -44,7 +44,7 @@ def load_subject(path: Path, device: torch.device) -> Subject:
     """From a run or a pair both networks, from a model folder the one it holds."""
     folders = {locate_model(path, "discriminator"), locate_model(path, "generator")}
     networks = [load_network(folder).to(device) for folder in sorted(folders)]
-    tokenizers = [load_tokenizer(folder) for folder in sorted(folders)]
+    tokenizers = [Tokenizer.load(folder) for folder in sorted(folders)]
     if len({tokenizer.to_json() for tokenizer in tokenizers}) > 1:
         raise InputError(f"{path}: its two networks have different tokenizers; evaluate their folders one by one")
     for network in networks:
@@ -61,11 +61,9 @@ def load_subject(path: Path, device: torch.device) -> Subject:
     )
 
 
-def load_tokenizer(folder: Path) -> Tokenizer:
-    tokenizer = Tokenizer.load(folder)
+def require_text(tokenizer: Tokenizer, where: str) -> None:
     if tokenizer.is_symbols:
-        raise InputError(f"{folder}: is a model of symbols, not of text; 'electra evaluate' takes models of text")
-    return tokenizer
+        raise InputError(f"{where}: is a model of symbols, which cannot read text; give prepared data to rtd or mlm")
 
 
 def prohibition_for(generator: Generator, tokenizer: Tokenizer) -> Tensor:
