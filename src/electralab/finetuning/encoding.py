@@ -74,6 +74,12 @@ class Framer:
             return self.tokenizer.encode_many(texts)
         return [self.tokenizer.encode_symbols(split_symbols(text)) for text in texts]
 
+    def _read_words(self, words: Sequence[str]) -> list[Ids]:
+        """Of a model of symbols every word is one."""
+        if not self.tokenizer.is_symbols:
+            return self.tokenizer.encode_many(words)
+        return [self.tokenizer.encode_symbols([word]) for word in words]
+
     def _frame(self, parts: Sequence[Ids]) -> tuple[Ids, Ids]:
         """[CLS] A [SEP] or [CLS] A [SEP] B [SEP], and 0 or 1 for the segment."""
         special = self.tokenizer.special
@@ -87,7 +93,7 @@ class Framer:
     def _encode_tagged(self, examples: Sequence[Example], *, is_labelled: bool) -> FeatureSet:
         number_of = {label: number for number, label in enumerate(self.labels)}
         known = [example for example in examples if isinstance(example, TaggedExample)]
-        flat = iter(self.tokenizer.encode_many([word for example in known for word in example.words]))
+        flat = iter(self._read_words([word for example in known for word in example.words]))
         features, places = [], []
         too_long = 0
         for place, example in enumerate(known):
@@ -152,7 +158,7 @@ def split_symbols(text: str) -> list[str | int]:
         symbols = json.loads(text)
     except (ValueError, RecursionError):
         symbols = None
-    is_list = isinstance(symbols, list) and all(isinstance(symbol, str | int) for symbol in symbols)
+    is_list = isinstance(symbols, list) and all(type(symbol) in (str, int) for symbol in symbols)
     return symbols if is_list else list(text.split())
 
 

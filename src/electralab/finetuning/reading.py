@@ -103,9 +103,9 @@ def read_task(task: Task, data_dir: Path, config: TaskDataConfig) -> TaskData:
         raise InputError(f"{unlabelled.path}: has no labels to score by; add its column {columns.label!r}")
     train = whole
     notes = [f"{name}: {note}" for name, split in {"train": whole, **rest}.items() for note in split.notes]
-    if not devs:
+    if "dev" not in rest:
         train, dev = _hold_out(whole, config.dev_share)
-        devs = (dev,)
+        devs = (dev, *devs)
         notes.append(
             f"no dev file: {len(dev.examples)} of the {len(whole.examples)} training examples are held out, "
             "chosen by their content"
@@ -289,6 +289,6 @@ def _identify(
             "columns": [*columns.texts, columns.label],
             "labels": list(labels),
             "encoding": config.encoding,
-            "dev_share": 0 if any(name.startswith("dev") for name in files) else config.dev_share,
+            "dev_share": 0 if "dev" in files else config.dev_share,
         }
     )

@@ -4,6 +4,7 @@ FinetuneRequest -> TuneEvent...
 """
 
 import json
+import math
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, write_file, write_json
 from electralab.config import Layer, to_toml
-from electralab.errors import DamagedArtifact, UsageError
+from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.finetuning.curves import draw_learning_curve
 from electralab.finetuning.decoding import decode
 from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
@@ -30,14 +31,14 @@ from electralab.finetuning.summary import read_curves, summarise
 from electralab.finetuning.tasks import Task
 from electralab.finetuning.work import TuneWork, count_steps
 from electralab.model.electra import parameter_depths
-from electralab.model.tuned import Tuned
+from electralab.model.tuned import HeadConfig, Tuned
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.metrics import Record
 from electralab.training.optimizer import Optimizer, group_parameters
-from electralab.training.session import Event, Pace, RunFinished, Session, spread
+from electralab.training.session import Event, Pace, RunFinished, Session, Warned, spread
 
 RESULTS = "results.json"
 
@@ -166,13 +167,21 @@ class _Run:
         yield DataRead(self.data, {"train": self.train.too_long, **too_long})
         first = self.config.seed
         seeds = range(first, first + self.request.seeds)
+        is_summarised = self._has_summary_of(seeds)
         for number, seed in enumerate(seeds, start=1):
             yield SeedStarted(seed, number, len(seeds))
             folder = self._folder_of(seed)
             if not (folder / RESULTS).is_file():
+                is_summarised = False
                 yield from self._tune(seed, folder)
             yield SeedFinished(seed, read_json(folder / RESULTS)["dev"])
-        yield RunFinished(self._summarise(seeds))
+        if not is_summarised:
+            yield from self._summarise(seeds)
+        yield RunFinished(read_json(self.request.run_dir / RESULTS))
+
+    def _has_summary_of(self, seeds: Sequence[int]) -> bool:
+        path = self.request.run_dir / RESULTS
+        return path.is_file() and [result["seed"] for result in read_json(path)["seeds"]] == list(seeds)
 
     def _folder_of(self, seed: int) -> Path:
         return self.request.run_dir / f"seed-{seed}"
@@ -188,7 +197,7 @@ class _Run:
         state = TrainingState(network, Optimizer(groups, optimizer), scale, Progress(), None)
 
         def score() -> Record:
-            return dict(self._judge(self.sample, self._run([network], self.sample), network).scores)
+            return dict(self._judge(self.sample, self._run(network, self.sample), network.head_config).scores)
 
         pad_id = self.origin.tokenizer.special.pad
         work = TuneWork(network, self.rows, self.config, seed, pad_id, self.device, score)
@@ -205,18 +214,22 @@ class _Run:
 
     def _finish(self, seed: int, folder: Path, network: Tuned, state: TrainingState) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
-        judged = {name: self._judge(of, self._run([network], of), network) for name, of in self.judged.items()}
-        threshold = judged["dev"].best_threshold
+        head = network.head_config
+        outputs = {name: self._run(network, of) for name, of in self.judged.items()}
+        judged = {name: self._judge(of, outputs[name], head) for name, of in self.judged.items()}
+        threshold = judged["dev"].best_threshold or 0.0
         card = TunedCard(
             task=self.task.name,
             num_texts=len(getattr(self.data.train.examples[0], "texts", ())),
             sequence_length=self.config.sequence_length,
             spans=self.config.spans,
-            threshold=0.0 if threshold is None else threshold,
+            threshold=threshold,
         )
         save_model(folder / "model", TunedModel(network, self.origin.tokenizer, card))
-        for name, found in judged.items():
-            rows = describe_predictions(self.judged[name].split.examples, found.predictions)
+        for name, of in self.judged.items():
+            # As the saved model says it, with its threshold; the scores are those of a threshold that nothing chose.
+            said = decode(head, of.split.examples, of.encoded, outputs[name], self.config.spans, threshold)
+            rows = describe_predictions(of.split.examples, said)
             write_predictions(folder / "predictions" / f"{name}.jsonl", rows)
         results = {"seed": seed, **asdict(state.progress), **self._scores_of(judged), "report": judged["dev"].report}
         write_json(folder / RESULTS, results)
@@ -226,16 +239,17 @@ class _Run:
     def _scores_of(self, judged: dict[str, Judged]) -> Record:
         return {name: found.scores for name, found in judged.items() if self.judged[name].split.is_labelled}
 
-    def _run(self, networks: Sequence[Tuned], of: _Encoded) -> list[RowOutput]:
+    def _run(self, network: Tuned, of: _Encoded) -> list[RowOutput]:
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
-        outputs = [run_network(network, of.encoded.features, pad_id, size, self.stop) for network in networks]
-        return outputs[0] if len(outputs) == 1 else average_outputs(outputs, are_classes=bool(self.data.labels))
+        return run_network(network, of.encoded.features, pad_id, size, self.stop)
 
-    def _judge(self, of: _Encoded, outputs: Sequence[RowOutput], network: Tuned) -> Judged:
-        predictions = decode(network.head_config, of.split.examples, of.encoded, outputs, self.config.spans, 0.0)
-        return judge_predictions(self.task, of.split, predictions, self.data.labels, 0.0)
+    def _judge(self, of: _Encoded, outputs: Sequence[RowOutput], head: HeadConfig) -> Judged:
+        predictions = decode(head, of.split.examples, of.encoded, outputs, self.config.spans, 0.0)
+        # Without a head for doubt every question is answered.
+        threshold = 0.0 if head.has_answerability or head.kind != "qa" else math.inf
+        return judge_predictions(self.task, of.split, predictions, self.data.labels, threshold)
 
-    def _summarise(self, seeds: Sequence[int]) -> Record:
+    def _summarise(self, seeds: Sequence[int]) -> Iterator[TuneEvent]:
         """All seeds side by side, the best one as the run's model, and what they say together."""
         run_dir = self.request.run_dir
         results = [read_json(self._folder_of(seed) / RESULTS) for seed in seeds]
@@ -250,21 +264,29 @@ class _Run:
                     shutil.copyfile(file, temporary / file.name)
         for name in self.judged:
             if name in self.task.submissions:
-                self._submit(name, best)
+                yield from self._submit(name, best)
         self._draw(seeds)
         write_json(run_dir / RESULTS, summary)
-        return summary
 
     def _judge_together(self, seeds: Sequence[int]) -> Record:
         """The dev scores of the mean of what the seeds say."""
-        networks = [load_model(self._folder_of(seed)).network.to(self.device) for seed in seeds]
         dev = self.judged["dev"]
-        return dict(self._judge(dev, self._run(networks, dev), networks[0]).scores)
+        outputs = []
+        for seed in seeds:  # one network in memory at a time
+            network = load_model(self._folder_of(seed)).network.to(self.device)
+            outputs.append(self._run(network, dev))
+        together = average_outputs(outputs, are_classes=bool(self.data.labels))
+        return dict(self._judge(dev, together, network.head_config).scores)
 
-    def _submit(self, name: str, best: Path) -> None:
-        rows = [json.loads(line) for line in (best / "predictions" / f"{name}.jsonl").read_text().splitlines()]
+    def _submit(self, name: str, best: Path) -> Iterator[TuneEvent]:
+        """A test file with a bad row cannot be submitted; that must not cost the run its results."""
+        lines = (best / "predictions" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines]
         path = self.request.run_dir / "submission" / self.task.submissions[name]
-        write_submission(path, self.task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
+        try:
+            write_submission(path, self.task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
+        except InputError as error:
+            yield Warned(str(error))
 
     def _draw(self, seeds: Sequence[int]) -> None:
         metric = self.task.metrics[0]
