@@ -67,6 +67,10 @@ def test_four_spellings_are_the_same_spans(tags: str) -> None:
     assert " ".join(to_iob2(tags.split())) == "B-A I-A B-A O B-B B-A"
 
 
+def test_after_an_end_the_next_word_begins_a_span() -> None:
+    assert to_iob2(["B-A", "E-A", "I-A", "S-A", "I-A"]) == ("B-A", "I-A", "B-A", "B-A", "B-A")
+
+
 @given(st.lists(st.sampled_from(["O", *(f"{prefix}-{kind}" for prefix in "BIES" for kind in "XY")])))
 def test_respelling_twice_changes_nothing_more_and_every_span_begins(tags: list[str]) -> None:
     once = to_iob2(tags)

@@ -121,6 +121,13 @@ def test_a_label_that_may_not_occur_makes_its_row_bad() -> None:
     assert result.bad_rows == (BadRow(1, "has the unknown label 'c' (known are a, b)"),)
 
 
+def test_one_odd_tag_does_not_change_how_the_others_are_spelled() -> None:
+    rows = ({"words": "a b", "tags": "B-A E-A"}, {"words": "c", "tags": "odd"})
+    result = converted("label", *rows, labels=("B-A", "I-A", "O"))
+    assert result.examples == [TaggedExample("1", ("a", "b"), ("B-A", "I-A"))]
+    assert [bad.row for bad in result.bad_rows] == [2]
+
+
 @pytest.mark.parametrize("unknown", ["", "-1", -1, None])
 def test_a_column_of_unknown_labels_is_none(unknown: object) -> None:
     result = converted("classify", {"text": "t", "label": unknown}, labels=("0", "1"))

@@ -65,6 +65,7 @@ def found(task: str, place: Path) -> dict[str, str]:
             ["Train.csv", "my_val.csv", "retrieval.csv", "training.log"],
             {"train": "Train.csv", "dev": "my_val.csv"},
         ),
+        ("classify", ["train_and_dev.csv"], {"train": "train_and_dev.csv"}),
         ("label", ["train.jsonl", "valid.jsonl"], {"train": "train.jsonl", "dev": "valid.jsonl"}),
         ("qa", ["train.parquet", "validation.parquet"], {"train": "train.parquet", "dev": "validation.parquet"}),
     ],

@@ -211,6 +211,8 @@ def test_identity_follows_content_columns_and_share_but_not_tolerance(tmp_path: 
     first = read("classify", path).identity
     assert read("classify", path, max_bad_share=0.2).identity == first
     assert read("classify", path, dev_share=0.5).identity != first
+    both = write(tmp_path / "both.csv", "text,title,label\na,b,0\nc,d,1\n")
+    assert read("classify", both).identity != read("classify", both, text="title").identity
     write(path, REVIEWS + "more,pos\n")
     assert read("classify", path).identity != first
 

@@ -105,6 +105,12 @@ def test_a_quotation_mark_left_open_costs_its_row_and_not_the_rest(tmp_path: Pat
     assert one.reason.startswith("has broken quoting")
 
 
+def test_rows_that_an_open_quotation_mark_would_swallow_are_kept(tmp_path: Path) -> None:
+    table = read_table(write(tmp_path / "a.csv", 'text,label\n"open,0\nfine,1\n6",1,1\n'), "utf-8")
+    assert fields(table) == [{"text": "fine", "label": "1"}]
+    assert [row.row for row in bad(table)] == [2, 4]
+
+
 def test_an_open_quotation_mark_is_given_up_after_some_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "MAX_RECORD_LINES", 3)
     table = read_table(write(tmp_path / "a.csv", 'text\n"1\n2\n3\n4"\nlast\n'), "utf-8")
