@@ -1,0 +1,444 @@
+"""From labelled files to a run folder: what is learned, what is written, and what a stop or another command changes."""
+
+import json
+import random
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from little_tasks import fill, follow, make_request, read_lines, save_origin, tune, write_animals, write_rows
+
+from electralab.config import Tree
+from electralab.errors import ElectraError, IdentityMismatch, Stopped, UsageError
+from electralab.finetuning import stage
+from electralab.finetuning.decoding import decode
+from electralab.finetuning.encoding import Framer
+from electralab.finetuning.examples import TextExample
+from electralab.finetuning.exports import load_model
+from electralab.finetuning.features import Feature
+from electralab.finetuning.forward import RowOutput, run_network
+from electralab.finetuning.predictions import describe_predictions
+from electralab.finetuning.stage import FinetuneRequest, SeedFinished, SeedStarted, finetune
+from electralab.model.tuned import Tuned
+from electralab.stopping import StopSignal
+from electralab.training.optimizer import Optimizer, OptimizerConfig, ParameterGroup
+from electralab.training.session import RunFinished, RunStarted, StepLogged, Warned
+
+TIMING = ("seconds", "tokens_per_second")
+SHORT: Tree = {"epochs": 2, "evaluation": {"times": 4}, "optimizer": {"learning_rate": 3e-3}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch_as_it_was() -> Any:
+    """A stage fixes threads and kernels for the whole process."""
+    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(mode)
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture takes longer than the training."""
+    monkeypatch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_origin(tmp_path_factory.mktemp("origin") / "model", dropout=0.1)
+
+
+@pytest.fixture(scope="module")
+def animals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_animals(tmp_path_factory.mktemp("animals"))
+
+
+@pytest.fixture(scope="module")
+def whole(origin: Path, animals: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds that nobody disturbed, and that have not learned everything."""
+    run = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+        tune(two_seeds(origin, animals, run))
+    return run
+
+
+def two_seeds(origin: Path, data: Path, run: Path, **changes: Any) -> FinetuneRequest:
+    return make_request(origin, "classify", data, run, SHORT, **({"seeds": 2, "save_every": 3} | changes))
+
+
+# What is learned
+
+
+@pytest.mark.parametrize("style", ["released", "huggingface"])
+def test_classes_that_a_word_decides_are_learned(origin: Path, animals: Path, tmp_path: Path, style: str) -> None:
+    results = tune(make_request(origin, "classify", animals, tmp_path / "run", {"head": {"style": style}}))
+    assert results["dev"] == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert results["report"]["confusion"] == [[8, 0], [0, 8]]
+    assert load_model(tmp_path / "run").network.head_config.style == style
+
+
+def test_pairs_are_learned_where_there_are_no_segments(tmp_path: Path) -> None:
+    """Yes if the second text has a cat, whatever the first has."""
+    rng = random.Random(1)
+    for split, count in (("train", 96), ("dev", 16)):
+        pairs = [(rng.choice(("cat", "dog")), word) for word in ("cat", "dog") * (count // 2)]
+        rows = [{"a": fill(rng, one), "b": other, "label": str(int(other == "cat"))} for one, other in pairs]
+        write_rows(tmp_path / "data" / f"{split}.jsonl", rows)
+    model = save_origin(tmp_path / "model", backbone="modern", dropout=0.0, attention_dropout=0.0)
+    columns: Tree = {"data": {"text_a": "a", "text_b": "b"}}
+    results = tune(make_request(model, "pair", tmp_path / "data", tmp_path / "run", columns))
+    assert results["dev"]["accuracy"] == 1.0
+    assert load_model(tmp_path / "run").card.num_texts == 2
+
+
+def test_numbers_that_a_word_decides_are_learned(origin: Path, tmp_path: Path) -> None:
+    rng = random.Random(2)
+    for split, count in (("train", 64), ("dev", 16)):
+        words = [("cat", 4.5), ("dog", 1.5)] * (count // 2)
+        rows = [{"text": fill(rng, word), "score": score + rng.uniform(-0.2, 0.2)} for word, score in words]
+        write_rows(tmp_path / "data" / f"{split}.jsonl", rows)
+    results = tune(make_request(origin, "regress", tmp_path / "data", tmp_path / "run"))
+    assert results["dev"]["pearson"] > 0.9
+    rows = read_lines(tmp_path / "run/seed-0/predictions/dev.jsonl")
+    assert all(abs(row["prediction"] - row["truth"]) < 1 for row in rows)
+
+
+def test_tags_of_words_are_learned(origin: Path, tmp_path: Path) -> None:
+    rng = random.Random(3)
+    tag_of = {"cat": "B-CAT", "dog": "B-DOG"}
+    for split, count in (("train", 64), ("dev", 16)):
+        sentences = [fill(rng, rng.choice(("cat", "dog"))).split() for _ in range(count)]
+        lines = ["".join(f"{word} {tag_of.get(word, 'O')}\n" for word in words) for words in sentences]
+        (tmp_path / f"{split}.txt").write_text("\n".join(lines))
+    results = tune(make_request(origin, "label", tmp_path, tmp_path / "run"))
+    assert results["dev"]["f1"] == 1.0
+    assert [kind["name"] for kind in results["report"]["classes"]] == ["CAT", "DOG"]
+
+
+def write_questions(folder: Path, *, can_be_impossible: bool) -> None:
+    """Who sat: the cat did; where there is none, nobody."""
+    rng = random.Random(4)
+    for split, count in (("train", 64), ("dev", 16)):
+        rows = []
+        for number in range(count):
+            word = "dog" if can_be_impossible and number % 2 else "cat"
+            context = fill(rng, word)
+            start = [context.index(word)] if word == "cat" else []
+            answers = {"text": ["cat"] * len(start), "answer_start": start}
+            rows.append({"id": f"{split}{number}", "question": "who sat", "context": context, "answers": answers})
+        write_rows(folder / f"{split}.jsonl", rows)
+
+
+def test_answers_are_learned(origin: Path, tmp_path: Path) -> None:
+    write_questions(tmp_path / "data", can_be_impossible=False)
+    results = tune(make_request(origin, "qa", tmp_path / "data", tmp_path / "run"))
+    assert results["dev"] == {"exact_match": 1.0, "f1": 1.0}
+    assert not load_model(tmp_path / "run").network.head_config.has_answerability
+
+
+def test_a_question_without_an_answer_is_doubted_by_a_head_with_a_threshold(origin: Path, tmp_path: Path) -> None:
+    write_questions(tmp_path / "data", can_be_impossible=True)
+    results = tune(make_request(origin, "qa", tmp_path / "data", tmp_path / "run"))
+    assert results["dev"]["best_f1"] == 1.0
+    model = load_model(tmp_path / "run")
+    assert model.network.head_config.has_answerability
+    assert model.card.threshold == results["dev"]["best_f1_threshold"] != 0.0
+    rows = read_lines(tmp_path / "run/seed-0/predictions/dev.jsonl")
+    assert [row["prediction"] for row in rows] == ["cat", ""] * 8
+    bar = round(model.card.threshold, 6)
+    assert all((row["no_answer_score"] > bar) == (not row["prediction"]) for row in rows)
+
+
+# What is written
+
+
+def test_results_have_the_median_of_the_seeds_and_each_of_them(whole: Path) -> None:
+    results = json.loads((whole / "results.json").read_text())
+    assert results["task"] == "classify"
+    assert [one["seed"] for one in results["seeds"]] == [0, 1]
+    first, second = (one["dev"]["accuracy"] for one in results["seeds"])
+    assert first != second
+    assert results["dev"]["accuracy"] == results["spread"]["accuracy"]["median"] == (first + second) / 2
+    assert results["best_seed"] == (0 if first > second else 1)
+    assert results["steps"] == 16
+
+
+def test_the_model_of_the_run_is_that_of_its_best_seed(whole: Path) -> None:
+    best = json.loads((whole / "results.json").read_text())["best_seed"]
+    weights = "model/model.safetensors"
+    assert (whole / "export" / weights).read_bytes() == (whole / f"seed-{best}" / weights).read_bytes()
+    assert (whole / "export" / weights).read_bytes() != (whole / f"seed-{1 - best}" / weights).read_bytes()
+
+
+def test_the_saved_model_predicts_what_the_run_wrote(whole: Path) -> None:
+    for seed in (0, 1):
+        model = load_model(whole / f"seed-{seed}")
+        rows = read_lines(whole / f"seed-{seed}/predictions/dev.jsonl")
+        examples = [TextExample(row["id"], tuple(row["texts"]), row["truth"]) for row in rows]
+        head, card = model.network.head_config, model.card
+        encoded = Framer(model.tokenizer, head.labels, card.sequence_length, card.spans).encode(
+            examples, is_labelled=False
+        )
+        outputs = run_network(model.network, encoded.features, model.tokenizer.special.pad, 8192, StopSignal())
+        said = decode(head, examples, encoded, outputs, card.spans, card.threshold)
+        assert describe_predictions(examples, said) == rows
+
+
+def test_the_seeds_together_say_the_mean_of_their_probabilities(whole: Path) -> None:
+    first, second = (read_lines(whole / f"seed-{seed}/predictions/dev.jsonl") for seed in (0, 1))
+    hits = [
+        max(("yes", "no"), key=lambda label: one["probabilities"][label] + other["probabilities"][label])
+        == one["truth"]
+        for one, other in zip(first, second, strict=True)
+    ]
+    results = json.loads((whole / "results.json").read_text())
+    assert results["ensemble"]["accuracy"] == sum(hits) / len(hits)
+
+
+def test_the_curve_is_that_of_every_seed(whole: Path) -> None:
+    logged = read_lines(whole / "seed-1/metrics.jsonl")
+    assert [line["step"] for line in logged if "dev_accuracy" in line] == [4, 8, 12, 16]
+    assert [line["step"] for line in logged] == [4, 5, 8, 10, 12, 15, 16]
+    assert (whole / "learning-curve.png").is_file()
+
+
+def test_checkpoints_can_be_let_go_at_the_end(origin: Path, animals: Path, whole: Path, tmp_path: Path) -> None:
+    tune(two_seeds(origin, animals, tmp_path / "run", keep=0, seeds=1))
+    assert not (tmp_path / "run/seed-0/checkpoints").exists()
+    assert [path.name for path in (whole / "seed-0/checkpoints").iterdir()] == ["step-16"]
+
+
+def write_tsv(path: Path, *rows: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+
+
+FEW: Tree = {"steps": 2, "evaluation": {"times": 0}}
+
+
+def test_a_test_split_of_glue_becomes_a_submission(origin: Path, tmp_path: Path) -> None:
+    judged = [("x", "1", "", "the cat sat"), ("x", "0", "*", "cat the sat")] * 4
+    write_tsv(tmp_path / "CoLA/train.tsv", *judged)
+    write_tsv(tmp_path / "CoLA/dev.tsv", *judged[:2])
+    write_tsv(tmp_path / "CoLA/test.tsv", ("index", "sentence"), ("0", "a cat"), ("1", "the mat"), ("2", "dog"))
+    results = tune(make_request(origin, "cola", tmp_path, tmp_path / "run", FEW))
+    assert results.keys() >= {"dev", "seeds"}
+    assert "test" not in results
+    header, *lines = (tmp_path / "run/submission/CoLA.tsv").read_text().splitlines()
+    assert header == "index\tprediction"
+    assert [line.split("\t")[0] for line in lines] == ["0", "1", "2"]
+    assert {line.split("\t")[1] for line in lines} <= {"0", "1"}
+
+
+def test_a_test_file_with_a_gap_is_not_submitted_but_costs_no_results(origin: Path, tmp_path: Path) -> None:
+    judged = [("x", "1", "", "the cat sat"), ("x", "0", "*", "cat the sat")] * 4
+    write_tsv(tmp_path / "CoLA/train.tsv", *judged)
+    write_tsv(tmp_path / "CoLA/test.tsv", ("index", "sentence"), ("0", "a cat"), ("2", "dog"))
+    events = follow(make_request(origin, "cola", tmp_path, tmp_path / "run", FEW))
+    warned = [event.text for event in events if isinstance(event, Warned)]
+    assert len(warned) == 1
+    assert "the row after 0 is 2" in warned[0]
+    assert isinstance(events[-1], RunFinished)
+    assert not (tmp_path / "run/submission").exists()
+
+
+@pytest.mark.parametrize("has_matched", [True, False])
+def test_mnli_is_scored_on_both_of_its_dev_files(origin: Path, tmp_path: Path, has_matched: bool) -> None:
+    """Without the matched one some of the training rows take its place."""
+    header = ("index", "sentence1", "sentence2", "gold_label")
+    words = ("cat", "dog", "mat", "sat", "on")
+    labels = ("neutral", "entailment", "contradiction")
+    rows = [(str(i), f"the {one}", f"a {words[i % 5]}", labels[i % 3]) for i, one in enumerate(words * 3)]
+    for name in ("train", *(["dev_matched"] if has_matched else []), "dev_mismatched"):
+        write_tsv(tmp_path / "MNLI" / f"{name}.tsv", header, *rows)
+    results = tune(make_request(origin, "mnli", tmp_path, tmp_path / "run", FEW))
+    assert results.keys() >= {"dev", "dev-mm"}
+    assert results["seeds"][0].keys() == {"seed", "dev", "dev-mm"}
+    assert len(read_lines(tmp_path / "run/seed-0/predictions/dev-mm.jsonl")) == 15
+
+
+def test_pairs_of_mrpc_are_learned_in_both_orders(origin: Path, tmp_path: Path) -> None:
+    header = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
+    rows = [(str(number % 2), "1", "2", f"the cat {'s ' * number}", "a dog") for number in range(8)]
+    for name in ("train", "dev"):
+        write_tsv(tmp_path / f"{name}.tsv", header, *rows)
+    once: Tree = {"epochs": 1, "batch": {"size": 2}, "double_pairs": False}
+    steps = [
+        tune(make_request(origin, "mrpc", tmp_path, tmp_path / name, {"epochs": 1, "batch": {"size": 2}}, change))[
+            "steps"
+        ]
+        for name, change in (("doubled", {}), ("single", once))
+    ]
+    assert steps == [8, 4]
+
+
+# Going on
+
+
+def test_a_finished_run_is_left_as_it_is(origin: Path, animals: Path, whole: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.suffix in (".json", ".safetensors")}
+    before.pop(whole / "environment.json")
+    events = follow(two_seeds(origin, animals, whole))
+    assert not any(isinstance(event, RunStarted | StepLogged) for event in events)
+    assert isinstance(events[-1], RunFinished)
+    assert events[-1].results == json.loads((whole / "results.json").read_text())
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_seeds_can_be_added(origin: Path, animals: Path, whole: Path, tmp_path: Path) -> None:
+    tune(two_seeds(origin, animals, tmp_path / "run", seeds=1))
+    events = follow(two_seeds(origin, animals, tmp_path / "run", seeds=2))
+    assert [event.seed for event in events if isinstance(event, SeedStarted)] == [0, 1]
+    assert sum(isinstance(event, RunStarted) for event in events) == 1
+    assert_equal_runs(tmp_path / "run", whole)
+
+
+class Impatient(StopSignal):
+    """A signal that arrives when work has looked for it so many times."""
+
+    def __init__(self, patience: int) -> None:
+        super().__init__()
+        self.patience = patience
+
+    def check(self, *_: object) -> None:
+        self.patience -= 1
+        if self.patience < 0:
+            self.number = signal.SIGTERM
+        super().check()
+
+
+def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
+    origin: Path, animals: Path, whole: Path, tmp_path: Path
+) -> None:
+    sittings = 0
+    while not (tmp_path / "run/results.json").exists():
+        sittings += 1
+        try:
+            list(finetune(two_seeds(origin, animals, tmp_path / "run"), Impatient(400 + 37 * sittings)))
+        except Stopped as stopped:
+            assert stopped.status == 143  # noqa: PT017
+    assert sittings > 3
+    assert_equal_runs(tmp_path / "run", whole)
+
+
+@pytest.mark.parametrize("calls", [2, 5, 7])
+def test_a_stop_inside_judging_loses_neither_step_nor_record(
+    origin: Path, animals: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    """The second judging along the way; the last one, of the finished seed; the first of the second seed."""
+    stop = StopSignal()
+    made: list[int] = []
+
+    def judge(network: Tuned, features: Sequence[Feature], pad_id: int, size: int, _: StopSignal) -> list[RowOutput]:
+        made.append(1)
+        if len(made) == calls:
+            stop.number = signal.SIGTERM
+        return run_network(network, features, pad_id, size, stop)
+
+    monkeypatch.setattr(stage, "run_network", judge)
+    with pytest.raises(Stopped):
+        list(finetune(two_seeds(origin, animals, tmp_path / "run"), stop))
+    assert len(made) == calls
+    monkeypatch.setattr(stage, "run_network", run_network)
+    tune(two_seeds(origin, animals, tmp_path / "run"))
+    assert_equal_runs(tmp_path / "run", whole)
+
+
+def assert_equal_runs(one: Path, other: Path) -> None:
+    """But for what tells the time: weights, optimizer, logs, predictions and scores."""
+    for seed in ("seed-0", "seed-1"):
+        assert log_of(one / seed) == log_of(other / seed)
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            paths = [run / seed / "checkpoints/step-16" / name for run in (one, other)]
+            assert paths[0].read_bytes() == paths[1].read_bytes()
+        for name in ("model/model.safetensors", "model/config.json", "model/task.json", "predictions/dev.jsonl"):
+            assert (one / seed / name).read_bytes() == (other / seed / name).read_bytes()
+    first, second = (json.loads((run / "results.json").read_text()) for run in (one, other))
+    assert first | {"seconds": 0} == second | {"seconds": 0}
+
+
+def log_of(folder: Path) -> list[dict[str, Any]]:
+    lines = read_lines(folder / "metrics.jsonl")
+    return [{key: value for key, value in line.items() if key not in TIMING} for line in lines]
+
+
+def refusal(request: FinetuneRequest) -> ElectraError:
+    with pytest.raises(ElectraError) as caught:
+        follow(request)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_going_on_as_another_run_is_refused(origin: Path, animals: Path, whole: Path, tmp_path: Path) -> None:
+    other_model = save_origin(tmp_path / "model", dropout=0.2, hidden_size=16)
+    other_data = write_animals(tmp_path / "data", seed=9)
+    for request, reason in (
+        (make_request(origin, "classify", animals, whole), "epochs was 2.0, now 12.0"),
+        (two_seeds(origin, other_data, whole), "began with another data"),
+        (two_seeds(other_model, animals, whole), "began with another model"),
+        (make_request(origin, "pair", animals, whole, {"data": {"text_a": "text", "text_b": "text"}}), "was a run of"),
+        (two_seeds(origin, animals, whole, threads=2), "ran with --threads 1, now 2"),
+        (two_seeds(origin, animals, whole, init_from=whole), "began with another model"),
+    ):
+        error = refusal(request)
+        assert isinstance(error, IdentityMismatch), error
+        assert str(error).startswith(f"{whole}: ")
+        assert reason in str(error)
+
+
+def test_what_cannot_be_run_is_refused_before_anything_is_written(origin: Path, animals: Path, tmp_path: Path) -> None:
+    assert "has no training examples" in str(refusal(make_request(origin, "ax", animals, tmp_path / "run")))
+    foreign = refusal(make_request(origin, "classify", animals, origin))
+    assert isinstance(foreign, UsageError)
+    assert "not a run" in str(foreign)
+    assert not (tmp_path / "run").exists()
+
+
+def test_seeds_without_an_identity_are_not_gone_on_with(origin: Path, animals: Path, tmp_path: Path) -> None:
+    (tmp_path / "seed-0").mkdir()
+    assert "has seeds but no run.json" in str(refusal(make_request(origin, "classify", animals, tmp_path)))
+
+
+# What reaches the parts
+
+
+def test_lower_layers_learn_slower(
+    origin: Path, animals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factors: dict[str, float] = {}
+
+    def spy(groups: list[ParameterGroup], config: OptimizerConfig) -> Optimizer:
+        factors.update((name, group.rate_factor) for group in groups for name, _ in group.parameters)
+        assert {group.weight_decay for group in groups} == {0.0}
+        return Optimizer(groups, config)
+
+    monkeypatch.setattr(stage, "Optimizer", spy)
+    tune(make_request(origin, "classify", animals, tmp_path / "run", FEW, {"optimizer": {"layer_decay": 0.5}}))
+    assert factors["head.output.weight"] == 1.0
+    assert {factor for name, factor in factors.items() if ".layers.0." in name} == {0.5}
+    assert factors["encoder.embeddings.tokens.weight"] == 0.25
+
+
+def test_along_the_way_a_part_of_the_dev_rows_is_scored_and_at_the_end_all(
+    origin: Path, animals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[int] = []
+
+    def count(network: Tuned, features: Sequence[Feature], *rest: Any) -> list[RowOutput]:
+        judged.append(len(features))
+        return run_network(network, features, *rest)
+
+    monkeypatch.setattr(stage, "run_network", count)
+    tune(make_request(origin, "classify", animals, tmp_path / "run", {"steps": 4, "evaluation": {"rows": 5}}))
+    assert judged == [5, 5, 16]
+
+
+def test_every_seed_is_told_from_start_to_end(origin: Path, animals: Path, tmp_path: Path) -> None:
+    events = follow(make_request(origin, "classify", animals, tmp_path / "run", FEW, {"seed": 7}, seeds=2))
+    told = [(event.seed, type(event)) for event in events if isinstance(event, SeedStarted | SeedFinished)]
+    assert told == [(7, SeedStarted), (7, SeedFinished), (8, SeedStarted), (8, SeedFinished)]
+    assert sorted(path.name for path in (tmp_path / "run").glob("seed-*")) == ["seed-7", "seed-8"]
