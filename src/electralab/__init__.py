@@ -4,7 +4,19 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["detect", "finetune", "import_model", "prepare", "pretrain", "quickstart", "show"]
+__all__ = [
+    "detect",
+    "evaluate",
+    "finetune",
+    "glue",
+    "import_model",
+    "load",
+    "predict",
+    "prepare",
+    "pretrain",
+    "quickstart",
+    "show",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
+    from electralab.evaluation.outcome import Evaluation
+    from electralab.evaluation.outcome import Progress as EvaluationProgress
+    from electralab.finetuning.examples import Split
     from electralab.finetuning.stage import TuneEvent
+    from electralab.finetuning.suite import SuiteEvent
     from electralab.tokens.prepare import PrepareProgress
     from electralab.training.session import Event
 
@@ -76,24 +80,89 @@ class Display:
 
     def follow_finetune(self, events: "Iterator[TuneEvent]") -> Record:
         """Draw every seed of a run to the end and return the results of all."""
-        from electralab.finetuning import stage
+        with self._bar() as bar:
+            return self._follow_run(self._tell_seeds(events), bar)
+
+    def follow_glue(self, events: "Iterator[SuiteEvent]") -> Record:
+        """Draw every task to its end and return the table."""
+        from electralab.finetuning import suite
+
+        results: Record = {}
+
+        def of_tasks() -> "Iterator[TuneEvent]":
+            for event in events:
+                match event:
+                    case suite.TaskStarted(task, number, count):
+                        self.say(f"{task.display} ({number} of {count})", style="bold underline")
+                    case suite.TaskFinished():
+                        pass
+                    case suite.SuiteFinished():
+                        results.update(event.results)
+                    case _:
+                        yield event
 
         with self._bar() as bar:
+            self._follow_run(self._tell_seeds(of_tasks()), bar)
+        return results
 
-            def inner() -> "Iterator[Event]":
-                for event in events:
-                    match event:
-                        case stage.DataRead():
-                            self._announce_data(event)
-                        case stage.SeedStarted(seed, number, count):
-                            if count > 1:
-                                self.say(f"seed {seed} ({number} of {count})", style="bold")
-                        case stage.SeedFinished(seed, dev):
-                            self.say(f"seed {seed}: dev {describe_scores(dev)}", style="green")
-                        case _:
-                            yield event
+    def _tell_seeds(self, events: "Iterator[TuneEvent]") -> "Iterator[Event]":
+        from electralab.finetuning import stage
 
-            return self._follow_run(inner(), bar)
+        for event in events:
+            match event:
+                case stage.DataRead():
+                    self._announce_data(event)
+                case stage.SeedStarted(seed, number, count):
+                    if count > 1:
+                        self.say(f"seed {seed} ({number} of {count})", style="bold")
+                case stage.SeedFinished(seed, dev):
+                    self.say(f"seed {seed}: dev {describe_scores(dev)}", style="green")
+                case _:
+                    yield event
+
+    def follow_evaluate(self, steps: "Iterator[EvaluationProgress | Evaluation]") -> "Evaluation":
+        """Draw each phase; in a pipe one line when it begins."""
+        from electralab.evaluation.outcome import Evaluation
+
+        phase = ""
+        found: Evaluation | None = None
+        with self._bar() as bar:
+            task = bar.add_task("evaluating", total=None)
+            for step in steps:
+                if isinstance(step, Evaluation):
+                    found = step
+                    continue
+                if step.phase != phase:
+                    bar.reset(task, total=step.total or None)
+                    if not self.is_live:
+                        self.say(step.phase)
+                phase = step.phase
+                bar.update(task, description=escape(step.phase), completed=step.done, total=step.total or None)
+        assert found is not None, "an evaluation ends with its result"
+        for note in found.notes:
+            self.say(note, style="yellow")
+        for bad in found.bad_rows:
+            self.say(f"warning: {bad}", style="yellow")
+        return found
+
+    def follow_predict(self, chunks: Iterator[list[Record]], total: int) -> list[Record]:
+        rows: list[Record] = []
+        with self._bar() as bar:
+            task = bar.add_task("predicting", total=total)
+            for chunk in chunks:
+                rows += chunk
+                bar.update(task, completed=len(rows))
+        return rows
+
+    def tell_bad_rows(self, split: "Split") -> None:
+        """How many rows could not be used, and why the first of them."""
+        if not split.bad_rows:
+            return
+        self.say(f"warning: {split.path}: {len(split.bad_rows):,} of {split.rows:,} rows are bad", style="yellow")
+        for bad in split.bad_rows[:_SHOWN_BAD_ROWS]:
+            self.say(f"         row {bad.row}: {bad.reason}", style="yellow")
+        if len(split.bad_rows) > _SHOWN_BAD_ROWS:
+            self.say(f"         and {len(split.bad_rows) - _SHOWN_BAD_ROWS:,} more", style="yellow")
 
     def _announce_data(self, event: Any) -> None:
         """What was read from where, every bad row counted and the first of them told."""
@@ -102,12 +171,7 @@ class Display:
             columns = ", ".join(f"{part} from {name!r}" for part, name in split.columns.items())
             label = "" if split.is_labelled else ", no labels"
             self.say(f"{split.name}: {len(split.examples):,} examples{label}" + (f" ({columns})" if columns else ""))
-            if split.bad_rows:
-                self.say(
-                    f"warning: {split.path}: {len(split.bad_rows):,} of {split.rows:,} rows are bad", style="yellow"
-                )
-                for bad in split.bad_rows[:_SHOWN_BAD_ROWS]:
-                    self.say(f"         row {bad.row}: {bad.reason}", style="yellow")
+            self.tell_bad_rows(split)
             if event.too_long.get(split.name):
                 self.say(f"         {event.too_long[split.name]:,} of them are longer than a row", style="dim")
         for note in data.notes:
@@ -248,6 +312,57 @@ def scores_table(results: Record) -> Table:
         values = [f"{spread[name]:.4f}" for name in ("median", "mean", "sd", "best")]
         table.add_row(metric, *values, *together)
     return table
+
+
+def glue_table(results: Record) -> Table:
+    """One row a task, in points, the released ELECTRA-Small beside it for orientation."""
+    table = Table(title="GLUE, dev", title_justify="left")
+    for name, justify in (("task", "left"), ("metric", "left"), ("median", "right"), ("mean ± sd", "right")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    table.add_column("best", justify="right")
+    table.add_column("ELECTRA-Small, released", justify="right", style="dim")
+    for name, of in results["tasks"].items():
+        paper = results["paper"][name]
+        table.add_row(
+            name,
+            of["metric"],
+            _points(of["median"]),
+            f"{_points(of['mean'])} ± {_points(of['sd'])}",
+            _points(of["best"]),
+            _points(paper),
+        )
+    average = results["average"]
+    table.add_section()
+    spread = f"{_points(average['mean'])} ± {_points(average['sd'])}"
+    table.add_row("average", "", _points(average["median"]), spread, "", _points(average["paper"]))
+    return table
+
+
+def _points(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}"
+
+
+def evaluation_table(result: Record) -> Table:
+    """The scores of a suite; an interval, where there is one, behind its score."""
+    table = Table(title=f"{result['suite']}  {result['model']}", title_justify="left")
+    table.add_column("")
+    table.add_column("", justify="right")
+    for name, value in _flatten(result["scores"]):
+        table.add_row(name, value)
+    for name, count in result["counts"].items():
+        table.add_row(name, f"{count:,}", style="dim")
+    return table
+
+
+def _flatten(tree: Record, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in tree.items():
+        name = f"{prefix}{key}".replace("_", " ")
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{name} ")
+        elif isinstance(value, list | tuple):
+            yield name, "  ".join(f"{one:.4f}" if isinstance(one, float) else str(one) for one in value)
+        else:
+            yield name, f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def colour_tokens(result: Record) -> Text:

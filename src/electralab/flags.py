@@ -172,6 +172,9 @@ def _add_tuning(parser: Parser) -> None:
     parser.add_argument(
         "--head", choices=["released", "huggingface"], help="dropout and linear (default), or that of transformers"
     )
+    parser.add_argument(
+        "--from-scratch", action="store_true", default=None, help="forget what MODEL learned: a baseline for it"
+    )
     parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")
     parser.add_argument("--log-every", type=_count, default=20, metavar="N", help="steps between log lines (20)")
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")

@@ -64,6 +64,13 @@ def use_exact_arithmetic(threads: int, device: "torch.device") -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
+def use_threads(threads: int) -> None:
+    """0 means: as many as there are cores."""
+    import torch
+
+    torch.set_num_threads(threads or default_threads())
+
+
 def autocast(device: "torch.device", precision: Precision) -> AbstractContextManager[None]:
     """What the networks compute in; weights, losses and sampling stay in float32."""
     if precision == "fp32":

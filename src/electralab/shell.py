@@ -15,11 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from electralab import verbs
+from electralab.artifacts import write_json
 from electralab.config import Tree, parse_overrides
 from electralab.display import (
     Display,
     colour_tokens,
     describe_heldout,
+    evaluation_table,
+    glue_table,
     results_table,
     scores_table,
     sparkline,
@@ -52,8 +55,9 @@ _TUNING_FLAGS = {
     "learning_rate": "optimizer.learning_rate",
     "batch_size": "batch.size",
     "head": "head.style",
+    "from_scratch": "from_scratch",
 }
-_COLUMN_FLAGS = {"text": "text", "text_a": "text_a", "text_b": "text_b"}
+_COLUMN_FLAGS = ("text", "text_a", "text_b")
 _FINETUNE_FLAGS = _TUNING_FLAGS | {name: f"data.{name}" for name in (*_COLUMN_FLAGS, "label")}
 _PRETRAIN_FLAGS = {"size": "size", "seed": "seed", "objective": "objective", "procedure": "procedure"}
 
@@ -63,6 +67,9 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
         "prepare": _prepare,
         "pretrain": _pretrain,
         "finetune": _finetune,
+        "glue": _glue,
+        "evaluate": _evaluate,
+        "predict": _predict,
         "detect": _detect,
         "show": _show,
         "import": _import,
@@ -134,6 +141,65 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         console.print(scores_table(result))
         console.print(f"model  {arguments.out}/export/model")
     return {"run": arguments.out, **result}
+
+
+def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["seeds", "threads", "save_every", "log_every", "allow_inexact", "dry_run", "config"]
+    result = verbs.glue(
+        arguments.model,
+        arguments.data,
+        arguments.out,
+        tasks=[name for name in (arguments.tasks or "").split(",") if name],
+        settings=_collect(arguments, _TUNING_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    console.print(_tree_table("plan", result) if arguments.dry_run else glue_table(result))
+    return {"run": arguments.out, **result}
+
+
+def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    if arguments.dry_run:
+        plan = {name: getattr(arguments, name) for name in ("model", "suite", "data", "generator", "task")}
+        console.print(_tree_table("plan", plan))
+        return plan
+    result = verbs.evaluate(
+        arguments.model,
+        arguments.suite,
+        arguments.data,
+        generator=arguments.generator,
+        task=arguments.task,
+        config=arguments.config,
+        settings=_collect(arguments, {"seed": "seed"}, dotted),
+        threads=arguments.threads,
+    )
+    if arguments.out:
+        write_json(Path(arguments.out), result)
+    console.print(evaluation_table(result))
+    return result
+
+
+def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    settings = _collect(arguments, {name: f"data.{name}" for name in _COLUMN_FLAGS}, dotted)
+    if arguments.dry_run:
+        plan = {"model": arguments.model, "input": arguments.input, "out": arguments.out, "settings": settings}
+        console.print(_tree_table("plan", plan))
+        return plan
+    result = verbs.predict(
+        arguments.model,
+        arguments.input,
+        arguments.out,
+        ensemble=arguments.ensemble,
+        config=arguments.config,
+        settings=settings,
+        threads=arguments.threads,
+    )
+    if arguments.out:
+        console.print(f"{arguments.out}: {len(result['predictions']):,} predictions", markup=False)
+        result = {"out": arguments.out, **result}
+    elif not arguments.json:
+        for row in result["predictions"]:
+            print_json(row)
+    return result
 
 
 def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Any:

@@ -5,14 +5,18 @@ words or keyword arguments -> settings -> stage -> result
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from electralab.config import Layer, Tree, read_toml, resolve
 from electralab.display import Display
 from electralab.errors import InputError, UsageError
 from electralab.stopping import listen_for_stop
+
+if TYPE_CHECKING:
+    from electralab.evaluation.outcome import Suite
+    from electralab.serving.loaded import Loaded
 
 Result = dict[str, Any]
 
@@ -31,8 +35,7 @@ def prepare(
     from electralab.tokens.prepare import prepare as run_prepare
 
     names = [str(name) for name in inputs]
-    layers = [read_toml(Path(config))] if config else []
-    resolved = resolve(PrepareConfig, [*layers, Layer("command line", settings or {})])
+    resolved = resolve(PrepareConfig, _layers(config, settings))
     if dry_run:
         from electralab.runtime import default_threads
         from electralab.tokens.plan import plan_prepare
@@ -120,18 +123,18 @@ def finetune(
     display: Display | None = None,
 ) -> Result:
     """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
+    from electralab.export.tuned_card import write_tuned_card
     from electralab.finetuning.plan import plan_finetune
     from electralab.finetuning.stage import FinetuneRequest
     from electralab.finetuning.stage import finetune as run_finetune
     from electralab.finetuning.tasks import find_task
 
-    layers = [*([read_toml(Path(config))] if config else []), Layer("command line", settings or {})]
     request = FinetuneRequest(
         model=Path(model),
         task=find_task(task),
         data_dir=Path(data),
         run_dir=Path(out),
-        layers=tuple(layers),
+        layers=_layers(config, settings),
         seeds=seeds,
         init_from=Path(init_from) if init_from else None,
         threads=threads,
@@ -144,7 +147,132 @@ def finetune(
         return plan_finetune(request)
     display = display or Display()
     with listen_for_stop() as stop:
-        return display.follow_finetune(run_finetune(request, stop))
+        results = display.follow_finetune(run_finetune(request, stop))
+    write_tuned_card(Path(out))
+    return results
+
+
+def glue(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    tasks: Sequence[str] = (),
+    config: str | None = None,
+    settings: Tree | None = None,
+    seeds: int = 1,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 20,
+    allow_inexact: bool = False,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on."""
+    from electralab.export.tuned_card import write_tuned_card
+    from electralab.finetuning.plan import plan_finetune
+    from electralab.finetuning.stage import FinetuneRequest
+    from electralab.finetuning.suite import choose_tasks, run_suite
+
+    chosen = choose_tasks(Path(data), tasks)
+    request = FinetuneRequest(
+        model=Path(model),
+        task=chosen[0],
+        data_dir=Path(data),
+        run_dir=Path(out),
+        layers=_layers(config, settings),
+        seeds=seeds,
+        init_from=None,
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=0,
+        allow_inexact=allow_inexact,
+    )
+    if dry_run:
+        return {"tasks": {task.name: plan_finetune(replace(request, task=task)) for task in chosen}}
+    display = display or Display()
+    with listen_for_stop() as stop:
+        results = display.follow_glue(run_suite(request, chosen, stop))
+    for task in chosen:
+        write_tuned_card(Path(out) / task.name)
+    return results
+
+
+def evaluate(
+    model: str | Path,
+    suite: str,
+    data: str | Path,
+    *,
+    generator: str | Path | None = None,
+    task: str | None = None,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    display: Display | None = None,
+) -> Result:
+    """Scores of a model as it is: minimal pairs, replaced tokens, masked tokens, similarity, linear probes."""
+    from electralab.evaluation.stage import EvaluateConfig
+    from electralab.evaluation.stage import evaluate as run_evaluate
+    from electralab.runtime import use_threads
+
+    resolved = resolve(EvaluateConfig, _layers(config, settings))
+    use_threads(threads)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        steps = run_evaluate(
+            Path(model),
+            cast("Suite", suite),
+            Path(data),
+            resolved,
+            generator=Path(generator) if generator else None,
+            task=task,
+            stop=stop,
+        )
+        return asdict(display.follow_evaluate(steps))
+
+
+def predict(
+    model: str | Path,
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    ensemble: bool = False,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    display: Display | None = None,
+) -> Result:
+    """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
+    from electralab.artifacts import write_file
+    from electralab.runtime import use_threads
+    from electralab.serving.predictor import PredictConfig, Predictor, format_rows, insert_bad, open_input
+
+    use_threads(threads)
+    predictor = Predictor.load(Path(model), resolve(PredictConfig, _layers(config, settings)), is_ensemble=ensemble)
+    suffix = Path(out).suffix.lower() if out else ".jsonl"
+    format_rows([], suffix)  # refuses a wrong suffix before the work
+    with open_input(str(source)) as path:
+        split = predictor.read_file(path)
+    display = display or Display()
+    display.tell_bad_rows(split)
+    with listen_for_stop() as stop:
+        rows = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
+    rows = insert_bad(rows, split)
+    if out:
+        write_file(Path(out), format_rows(rows, suffix))
+    return {"predictions": rows, "bad_rows": len(split.bad_rows)}
+
+
+def load(path: str | Path) -> "Loaded":
+    """A model to ask from Python: `.predict(texts)` of a tuned one, `.detect(text)` of a pre-trained one."""
+    from electralab.serving.loaded import Loaded
+
+    return Loaded(Path(path))
+
+
+def _layers(config: str | None, settings: Tree | None) -> tuple[Layer, ...]:
+    return (*([read_toml(Path(config))] if config else []), Layer("command line", settings or {}))
 
 
 def detect(
@@ -157,8 +285,7 @@ def detect(
     """For each text its tokens with character spans and p_replaced; a model of symbols takes JSON lists."""
     from electralab.serving.detector import DetectConfig, Detector
 
-    layers = [*([read_toml(Path(config))] if config else []), Layer("command line", settings or {})]
-    detector = Detector.load(Path(model), resolve(DetectConfig, layers))
+    detector = Detector.load(Path(model), resolve(DetectConfig, _layers(config, settings)))
     return [_detect_one(detector, text) for text in texts]
 
 

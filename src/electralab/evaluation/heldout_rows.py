@@ -53,12 +53,8 @@ class HeldoutRows:
 
 
 def read_rows(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int) -> HeldoutRows:
-    is_prepared = (data / MANIFEST).is_file()
-    return (
-        _open_rows(data, tokenizer, sequence_length, limit)
-        if is_prepared
-        else _pack_text(data, tokenizer, sequence_length, limit)
-    )
+    read = _open_rows if (data / MANIFEST).is_file() else _pack_text
+    return read(data, tokenizer, sequence_length, limit)
 
 
 def _open_rows(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int) -> HeldoutRows:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +47,7 @@ _BOOTSTRAP = 200
 
 
 class ProbeConfig(Settings):
-    strengths: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0)
+    strengths: tuple[Annotated[float, Field(gt=0)], ...] = Field((0.001, 0.01, 0.1, 1.0), min_length=1)
     """The inverse penalties to choose from, small is strict: scikit-learn's C."""
     validation_share: float = Field(0.2, gt=0, lt=1)
     """How much of the training examples layer and penalty are chosen on."""
@@ -178,7 +179,7 @@ class Judge:
         luck = (mix(self.conditions.seed, train.examples) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         is_aside = luck < self.config.validation_share
         if not is_aside.any() or len(np.unique(train.truth[~is_aside])) < 2:
-            raise InputError("too few training examples to keep some aside for choosing a layer; give more")
+            raise InputError("probe: too few training examples to keep some aside for choosing a layer; give more")
         found: dict[tuple[str, float], float] = {}
         for done, (layer, vectors) in enumerate(train.layers.items()):
             yield Progress(phase, done, len(train.layers))

@@ -80,3 +80,5 @@ class Split:
     bad_rows: tuple[BadRow, ...]
     notes: tuple[str, ...] = ()
     """What was mended on the way, for a person to know."""
+    row_numbers: tuple[int, ...] = ()
+    """Of each example, counted as those of bad rows are; none where examples were taken out of several files."""

@@ -21,9 +21,7 @@ def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path
         return {needed: place}
     if not place.is_dir():
         raise InputError(f"{place}: no such file or folder; give the data of {task.display} with --data")
-    wanted = {plain_name(name) for name in task.folder}
-    inner = [path for path in _list(place) if path.is_dir() and plain_name(path.name) in wanted]
-    for folder in (place, *inner):
+    for folder in (place, *_find_inner(task, place)):
         if _match(task, folder, needed, []):
             files: dict[str, Path] = {}
             for split in task.files:
@@ -36,6 +34,16 @@ def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path
         f"{place}: has no {needed} file of {task.display}; looked for {', '.join(task.files[needed])} (plain or "
         f"{', '.join(_PACKED)}){below}; it holds {held}"
     )
+
+
+def has_folder(task: Task, place: Path) -> bool:
+    """Whether the official download lies there: a train.tsv in the folder itself could be any task's."""
+    return bool(_find_inner(task, place))
+
+
+def _find_inner(task: Task, place: Path) -> list[Path]:
+    wanted = {plain_name(name) for name in task.folder}
+    return [path for path in _list(place) if path.is_dir() and plain_name(path.name) in wanted]
 
 
 def _list(folder: Path) -> list[Path]:

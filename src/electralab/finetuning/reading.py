@@ -224,6 +224,7 @@ def _make_split(
 
 def _convert(table: Table, task: Task, name: str, columns: Columns, labels: tuple[str, ...]) -> Split:
     converted = convert(table, task, columns, labels)
+    bad = {row.row for row in converted.bad_rows}
     return Split(
         name=name,
         path=str(table.path),
@@ -233,6 +234,7 @@ def _convert(table: Table, task: Task, name: str, columns: Columns, labels: tupl
         rows=len(table.rows),
         bad_rows=converted.bad_rows,
         notes=converted.notes,
+        row_numbers=tuple(row.number for row in table.good_rows if row.number not in bad),
     )
 
 
@@ -268,8 +270,8 @@ def _hold_out(split: Split, share: float) -> tuple[Split, Split]:
     kept = [example for example, digest in zip(split.examples, hashes, strict=True) if digest > bar]
     if not held or not kept:
         raise InputError(f"{split.path}: too few different rows to hold some out; add rows, or a dev file")
-    train = replace(split, examples=kept, rows=len(kept) + len(split.bad_rows))
-    return train, replace(split, name="dev", examples=held, rows=len(held), bad_rows=(), notes=())
+    train = replace(split, examples=kept, rows=len(kept) + len(split.bad_rows), row_numbers=())
+    return train, replace(split, name="dev", examples=held, rows=len(held), bad_rows=(), notes=(), row_numbers=())
 
 
 def _content(example: Example) -> str:

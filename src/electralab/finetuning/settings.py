@@ -45,6 +45,8 @@ class FinetuneConfig(Settings):
     """Instead of epochs, where it is not 0."""
     sequence_length: int = Field(ge=8)
     seed: int = Field(0, ge=0, lt=2**31)
+    from_scratch: bool = False
+    """Begin with random weights in the shape of the encoder: what pre-training is measured against."""
     double_pairs: bool = False
     """Learn from every pair in both orders."""
     encoder_dropout: Probability | None = None

@@ -18,6 +18,7 @@ from electralab.finetuning.settings import FinetuneConfig
 from electralab.model.encoder import Encoder
 from electralab.model.folder import load_encoder, locate_encoder
 from electralab.model.tuned import HeadConfig, Tuned, build_tuned
+from electralab.model.weights import initialise
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -61,6 +62,8 @@ def build_network(origin: Origin, data: TaskData, config: FinetuneConfig, seed: 
         dropout=config.head.dropout,
     )
     network = build_tuned(_copy_encoder(origin.encoder, config), head, seed)
+    if config.from_scratch:
+        initialise(network, seed)
     scores = [example.score for example in data.train.examples if isinstance(example, ScoredExample)]
     if scores:
         # From the mean, so that the first steps need not move the encoder to get there.

@@ -13,4 +13,5 @@ def unigram_log_shares(ids: NDArray[np.integer], tokenizer: Tokenizer) -> NDArra
     """(V,) of the ordinary tokens among the ids; minus infinity for all others."""
     counts = np.bincount(ids.ravel(), minlength=tokenizer.vocab_size).astype(np.float64)
     counts = np.where(tokenizer.is_ordinary, counts + 1.0, 0.0)  # add-one: an unseen token has a finite loss
-    return np.log(counts / counts.sum(), out=np.full_like(counts, -np.inf), where=counts > 0)
+    log_shares: NDArray[np.float64] = np.log(counts / counts.sum(), out=np.full_like(counts, -np.inf), where=counts > 0)
+    return log_shares

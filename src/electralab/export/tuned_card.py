@@ -1,0 +1,108 @@
+"""A finished fine-tuning run -> README.md, a model card filled in from what the run wrote down itself.
+
+run folder -> README.md
+"""
+
+from pathlib import Path
+from typing import Any
+
+from electralab.artifacts import read_json, write_file
+
+
+def write_tuned_card(run_dir: Path) -> None:
+    run, results = read_json(run_dir / "run.json"), read_json(run_dir / "results.json")
+    model = read_json(run_dir / "export" / "model" / "config.json")
+    write_file(run_dir / "README.md", compose_tuned_card(run_dir.name, run, results, model))
+
+
+def compose_tuned_card(name: str, run: dict[str, Any], results: dict[str, Any], model: dict[str, Any]) -> str:
+    settings, count = run["settings"], len(results["seeds"])
+    kind = next(iter(model.get("architectures") or []), "")
+    labels = ", ".join(f"`{label}`" for label in (model.get("id2label") or {}).values())
+    return f"""---
+library_name: {"transformers" if kind else "electralab"}
+tags: [electra, {results["task"]}, electralab]
+---
+
+# {name}
+
+A text encoder tuned with electralab on the task `{results["task"]}`{f", for the labels {labels}" if labels else ""}.
+
+| | |
+|---|---|
+| encoder | {model["num_hidden_layers"]} layers, hidden {model["hidden_size"]}, {model["num_attention_heads"]} heads\
+{", random at the start" if settings["from_scratch"] else ""} |
+| epochs, steps, batch | {settings["epochs"]:g}, {results["steps"]:,}, {settings["batch"]["size"]} |
+| learning rate, layer-wise decay | {settings["optimizer"]["learning_rate"]:g}, \
+{settings["optimizer"]["layer_decay"]:g} |
+| row length, head | {settings["sequence_length"]}, {settings["head"]["style"]} |
+| seeds | {count}, from {settings["seed"]}; the exported model is that of seed {results["best_seed"]}, the best |
+| data, model | sha256 {run["data"][:16]}…, {run["model"][:16]}… |
+
+## Dev scores
+
+{_tabulate_spread(results)}
+
+The best of several seeds, chosen by the dev scores themselves, is flattered by them: compare medians or means.
+{_tabulate_classes(results["report"])}
+![learning curve](learning-curve.png)
+
+## Use
+
+```python
+import electralab
+
+electralab.load("{name}").predict({_example(results["task"], model)})
+```
+
+{_describe_loading(kind)}
+
+## Limits
+
+It knows the examples named above and what its encoder read before. Scores on other texts can be much lower.
+"""
+
+
+def _tabulate_spread(results: dict[str, Any]) -> str:
+    together = results.get("ensemble")
+    rows = ["| | median | mean | sd | best |" + (" all seeds together |" if together else "")]
+    rows.append("|---" * (6 if together else 5) + "|")
+    for metric, of in results["spread"].items():
+        row = f"| {metric} | " + " | ".join(f"{of[key]:.4f}" for key in ("median", "mean", "sd", "best")) + " |"
+        rows.append(row + (f" {together[metric]:.4f} |" if together else ""))
+    return "\n".join(rows)
+
+
+def _tabulate_classes(report: dict[str, Any]) -> str:
+    classes = report.get("classes", [])
+    if not classes:
+        return ""
+    rows = ["", "| class | precision | recall | F1 | examples |", "|---|---|---|---|---|"]
+    rows += [
+        f"| {of['name']} | {of['precision']:.3f} | {of['recall']:.3f} | {of['f1']:.3f} | {of['support']:,} |"
+        for of in classes
+    ]
+    return "\n".join([*rows, *_tabulate_confusion(report, [of["name"] for of in classes]), ""])
+
+
+def _tabulate_confusion(report: dict[str, Any], names: list[str]) -> list[str]:
+    if "confusion" not in report or len(names) > 12:
+        return []
+    return [
+        "",
+        f"| true, predicted as | {' | '.join(names)} |",
+        "|---" * (len(names) + 1) + "|",
+        *(f"| {name} | {' | '.join(map(str, row))} |" for name, row in zip(names, report["confusion"], strict=True)),
+    ]
+
+
+def _example(task: str, model: dict[str, Any]) -> str:
+    if "QuestionAnswering" in str(model.get("architectures")) or task in ("qa", "squad1", "squad2"):
+        return '[("Who wrote it?", "It was written by Ada.")]'
+    return '["a text"]'
+
+
+def _describe_loading(kind: str) -> str:
+    if kind:
+        return f'It also loads as `transformers.{kind}.from_pretrained("export/model")`, with the same logits.'
+    return "No class of transformers has this head; tune with `--head huggingface` for a model that loads there."
