@@ -38,10 +38,20 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
 
 def _view_run(path: Path) -> View:
     results = path / "results.json"
+    identity = read_json(path / "run.json")
+    if identity.get("kind") == "finetune":
+        seeds = sorted(path.glob("seed-*"), key=lambda folder: int(folder.name.removeprefix("seed-")))
+        return {
+            "kind": "fine-tuning run",
+            "path": str(path),
+            "identity": identity,
+            "records": {folder.name: read_metrics(folder / "metrics.jsonl") for folder in seeds},
+            "results": read_json(results) if results.is_file() else {},
+        }
     return {
         "kind": "run",
         "path": str(path),
-        "identity": read_json(path / "run.json"),
+        "identity": identity,
         "checkpoints": [str(checkpoint) for checkpoint in list_checkpoints(path / "checkpoints")],
         "records": read_metrics(path / "metrics.jsonl"),
         "results": read_json(results) if results.is_file() else {},
@@ -60,14 +70,16 @@ def _view_checkpoint(path: Path) -> View:
 
 
 def _view_model(path: Path) -> View:
-    from electralab.model.electra import Generator
-    from electralab.model.folder import load_network
+    from electralab.model.folder import load_any
+    from electralab.model.tuned import Tuned
 
-    network = load_network(path)
+    network = load_any(path)
+    tuned = {"head": network.head_config.model_dump(mode="json")} if isinstance(network, Tuned) else {}
     return {
         "kind": "model",
         "path": str(path),
-        "network": "generator" if isinstance(network, Generator) else "discriminator",
+        "network": type(network).__name__.lower(),
+        **tuned,
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "encoder": network.config.model_dump(mode="json"),
     }

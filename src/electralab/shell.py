@@ -275,6 +275,8 @@ def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
         console.print(f"{arguments.path}: {result['kind']}")
     elif result["kind"] in ("run", "metrics"):
         _print_run(result, console)
+    elif result["kind"] == "fine-tuning run":
+        _print_tuning(result, console)
     elif result["kind"] == "row":
         _print_row(result, console)
     else:
@@ -297,6 +299,16 @@ def _print_run(result: Result, console: Console) -> None:
         console.print(f"{'held out':>24} {describe_heldout(judged[-1])}")
     if result.get("results"):
         console.print(results_table(result["results"]))
+
+
+def _print_tuning(result: Result, console: Console) -> None:
+    console.print(f"{result['kind']} {result['path']}", style="bold")
+    for name, records in result["records"].items():
+        losses = [record["loss"] for record in records if record.get("loss") is not None]
+        if losses:
+            console.print(f"{name:>10} loss {sparkline(losses)} {losses[0]:.4g} → {losses[-1]:.4g}")
+    if result["results"]:
+        console.print(scores_table(result["results"]))
 
 
 def _print_row(result: Result, console: Console) -> None:

@@ -20,6 +20,24 @@ def _write_texts(folder: Path) -> None:
     (texts / "a.txt").write_text("\n\n".join(documents))
     events = '["open", "read", "read", "write", "close"]\n["open", "write", "close", "%d"]\n'
     (folder / "events.jsonl").write_text("".join(events % i for i in range(200)))
+    (folder / "examples").symlink_to(README.parent / "examples")
+    _write_benchmarks(folder)
+
+
+def _write_benchmarks(folder: Path) -> None:
+    """A GLUE and a BLiMP of a few rows, in their official layouts."""
+    for task, header, row in (
+        ("CoLA", "", "gj04\t{label}\t\twe the people {number}"),
+        ("RTE", "index\tsentence1\tsentence2\tlabel\n", "{number}\tthe states {number}\tthe peace\t{name}"),
+    ):
+        (folder / "glue" / task).mkdir(parents=True)
+        for split in ("train", "dev"):
+            rows = [row.format(number=i, label=i % 2, name=("not_" * (i % 2)) + "entailment") for i in range(40)]
+            (folder / "glue" / task / f"{split}.tsv").write_text(header + "\n".join(rows) + "\n")
+    (folder / "blimp").mkdir()
+    pair = '{"sentence_good": "the states are free.", "sentence_bad": "the states is free.", "UID": "agreement", '
+    pair += '"field": "morphology", "linguistics_term": "subject_verb_agreement"}\n'
+    (folder / "blimp" / "agreement.jsonl").write_text(pair * 5)
 
 
 @pytest.mark.flow
@@ -35,3 +53,4 @@ def test_the_readme_does_what_it_says(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{short}\n{done.stderr}"
     assert (tmp_path / "runs/mine/export/discriminator/config.json").is_file()
+    assert len((tmp_path / "answers.csv").read_text().splitlines()) == 3

@@ -17,7 +17,7 @@ from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder
 from electralab.model.hf_config import CONFIG, export_config
 from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
-from electralab.model.hf_weights import export_weights, import_encoder, import_network
+from electralab.model.hf_weights import TUNED_OUTPUTS, export_weights, has_verdicts, import_encoder, import_network
 from electralab.model.tuned import Tuned
 
 WEIGHTS = "model.safetensors"
@@ -62,6 +62,14 @@ def load_tuned(folder: Path) -> Tuned:
     """A network tuned for a task, here or with `transformers`, ready for evaluation."""
     _verify(folder)
     return import_tuned(read_config(folder), read_tensors(folder), str(folder)).eval()
+
+
+def load_any(folder: Path) -> Generator | Discriminator | Tuned:
+    """Whichever network the folder holds."""
+    _verify(folder)
+    config, tensors = read_config(folder), read_tensors(folder)
+    is_tuned = bool(TUNED_OUTPUTS & tensors.keys()) and not has_verdicts(config, tensors)
+    return (import_tuned if is_tuned else import_network)(config, tensors, str(folder)).eval()
 
 
 def _verify(folder: Path) -> None:
