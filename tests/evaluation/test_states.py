@@ -13,7 +13,7 @@ from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.states import Frozen, Pooling, StatesConfig, load_frozen, pool_texts, take_tokens
 from electralab.model.encoder import Encoder
 
-TEXTS = ["a cat", "dogs sit near the logs", "", "a cat", "the mat"]
+TEXTS = ["the cat sat", "", "dogs sit near the logs", "the cat sat", "a mat"]
 
 
 @pytest.fixture(scope="module")
