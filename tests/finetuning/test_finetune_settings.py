@@ -1,0 +1,64 @@
+"""The paper's settings for the task and the size, unless others are given."""
+
+import pytest
+from little_networks import make_encoder_config
+
+from electralab.config import Layer, Tree
+from electralab.errors import UsageError
+from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
+from electralab.finetuning.tasks import TASKS, find_task
+
+
+def settings(task: str, *values: Tree, hidden_size: int = 256, sequence_length: int = 512) -> FinetuneConfig:
+    encoder = make_encoder_config(hidden_size=hidden_size, sequence_length=sequence_length)
+    return resolve_finetune(find_task(task), encoder, [Layer("command line", tree) for tree in values])
+
+
+@pytest.mark.parametrize(("hidden_size", "rate", "decay"), [(256, 3e-4, 0.8), (768, 1e-4, 0.8), (1024, 5e-5, 0.9)])
+def test_the_size_decides_how_fast_is_learned(hidden_size: int, rate: float, decay: float) -> None:
+    optimizer = settings("sst2", hidden_size=hidden_size).optimizer
+    assert (optimizer.learning_rate, optimizer.layer_decay, optimizer.weight_decay) == (rate, decay, 0.0)
+
+
+def test_below_the_papers_sizes_more_is_learned_at_once() -> None:
+    assert settings("sst2", hidden_size=128).optimizer.learning_rate > 3e-4
+
+
+EPOCHS = {"rte": 10, "stsb": 10, "squad1": 2, "squad2": 2, "qa": 2}
+LENGTHS = {"squad1": 512, "squad2": 512, "qa": 512, "chunking": 256}
+
+
+@pytest.mark.parametrize("task", list(TASKS))
+def test_the_task_decides_how_long_and_how_often(task: str) -> None:
+    config = settings(task)
+    assert config.epochs == EPOCHS.get(task, 3)
+    assert config.sequence_length == LENGTHS.get(task, 128)
+    assert config.double_pairs == (task in ("mrpc", "stsb"))
+    assert config.batch.size == 32
+    assert config.schedule.warmup_share == 0.1
+
+
+def test_what_is_given_wins_and_leaves_the_rest() -> None:
+    given: Tree = {"epochs": 0.5, "optimizer": {"learning_rate": 1e-3}, "head": {"style": "huggingface"}}
+    config = settings("rte", {"epochs": 7}, given)
+    assert (config.epochs, config.head.style) == (0.5, "huggingface")
+    assert (config.optimizer.learning_rate, config.optimizer.layer_decay) == (1e-3, 0.8)
+
+
+def test_rows_are_no_longer_than_the_encoders() -> None:
+    assert settings("squad1", sequence_length=128).sequence_length == 128
+    assert settings("sst2", {"sequence_length": 400}, sequence_length=64).sequence_length == 64
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"optimizer": {"learning_rates": 1}}, "did you mean 'learning_rate'"),
+        ({"encoder_dropout": 1.5}, "encoder_dropout"),
+        ({"sequence_length": 4}, "sequence_length"),
+    ],
+)
+def test_a_wrong_setting_is_named(values: Tree, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        settings("sst2", values)

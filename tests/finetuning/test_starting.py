@@ -1,0 +1,139 @@
+"""What a seed begins with: the encoder as it was, a fresh head, and the tokenizer that both read with."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from little_tasks import save_origin
+from little_words import word_tokenizer
+
+from electralab.config import Layer, Tree
+from electralab.errors import InputError
+from electralab.finetuning.examples import Example, Question, ScoredExample, Split, TextExample
+from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
+from electralab.finetuning.reading import TaskData
+from electralab.finetuning.settings import resolve_finetune
+from electralab.finetuning.starting import Origin, build_network, load_origin
+from electralab.finetuning.tasks import find_task
+from electralab.model.tuned import Tuned
+from electralab.tokens.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_origin(tmp_path_factory.mktemp("starting") / "model", dropout=0.1)
+
+
+@pytest.fixture(scope="module")
+def origin(folder: Path) -> Origin:
+    return load_origin(folder, None)
+
+
+def build(origin: Origin, task: str, *examples: Example, seed: int = 0, **values: Tree | float) -> Tuned:
+    labels = ("no", "yes") if task == "classify" else ()
+    train = Split("train", "train.csv", examples, True, {}, len(examples), ())
+    data = TaskData(find_task(task), labels, train, (), (), "", ())
+    config = resolve_finetune(data.task, origin.encoder.config, [Layer("command line", dict(values))])
+    return build_network(origin, data, config, seed)
+
+
+TEXT = TextExample("0", ("cat",), "yes")
+
+
+def are_equal(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+
+
+def test_the_encoder_is_the_origins_and_the_head_the_seeds(origin: Origin) -> None:
+    first, again, other = (build(origin, "classify", TEXT, seed=seed) for seed in (0, 0, 1))
+    assert are_equal(first.encoder, origin.encoder)
+    assert are_equal(first.head, again.head)
+    assert not are_equal(first.head, other.head)
+
+
+def test_seeds_do_not_share_their_weights(origin: Origin) -> None:
+    first, second = (build(origin, "classify", TEXT) for _ in range(2))
+    with torch.no_grad():
+        next(first.encoder.parameters()).add_(1.0)
+    assert are_equal(second.encoder, origin.encoder)
+
+
+def test_the_encoders_dropout_can_be_another(origin: Origin) -> None:
+    assert build(origin, "classify", TEXT).config.dropout == 0.1
+    network = build(origin, "classify", TEXT, encoder_dropout=0.4)
+    assert network.config.dropout == network.encoder.config.dropout == 0.4
+    assert are_equal(network.encoder, origin.encoder)
+
+
+def test_the_heads_dropout_and_style_are_settings(origin: Origin) -> None:
+    head = build(origin, "classify", TEXT, head={"style": "huggingface", "dropout": 0.3}).head_config
+    assert (head.style, head.dropout, head.labels) == ("huggingface", 0.3, ("no", "yes"))
+
+
+@pytest.mark.parametrize("style", ["released", "huggingface"])
+def test_regression_begins_at_the_mean(origin: Origin, style: str) -> None:
+    scores = [ScoredExample(str(score), ("cat",), score) for score in (40.0, 50.0, 60.0)]
+    network = build(origin, "regress", *scores, head={"style": style}).eval()
+    ids = torch.tensor([[2, 8, 3]])
+    assert network(ids, torch.zeros_like(ids), None).item() == pytest.approx(50.0, abs=1.0)
+
+
+@pytest.mark.parametrize("is_impossible", [True, False])
+def test_only_questions_without_answers_need_a_head_for_doubt(origin: Origin, is_impossible: bool) -> None:
+    question = Question("0", "who", "cat", (), is_impossible=is_impossible)
+    network = build(origin, "qa", question)
+    assert network.head_config.has_answerability == is_impossible
+    assert (network.head.answerable is not None) == is_impossible
+
+
+# From another tuned model
+
+
+def tune_elsewhere(origin: Origin, folder: Path) -> Tuned:
+    network = build(origin, "classify", TEXT)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(1.5)
+    card = TunedCard(task="classify", num_texts=1, sequence_length=24)
+    save_model(folder, TunedModel(network, origin.tokenizer, card))
+    return network
+
+
+def test_a_tuned_model_can_lend_its_encoder(folder: Path, origin: Origin, tmp_path: Path) -> None:
+    tuned = tune_elsewhere(origin, tmp_path / "export/model")
+    lent = load_origin(folder, tmp_path)
+    assert are_equal(lent.encoder, tuned.encoder)
+    assert lent.identity != origin.identity
+
+
+def test_a_model_that_reads_other_words_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(word_tokenizer().to_json().replace('"mat"', '"hat"'))
+    other = save_origin(tmp_path / "other", tokenizer=Tokenizer.load(tmp_path))
+    with pytest.raises(InputError, match="has another tokenizer than") as caught:
+        load_origin(folder, other)
+    assert str(caught.value).startswith(f"{other}: ")
+
+
+def test_an_encoder_without_entries_for_its_tokenizer_is_refused(tmp_path: Path) -> None:
+    small = save_origin(tmp_path / "small")
+    bigger = word_tokenizer().to_json().replace('"]": 22', '"]": 22,\n      "##more": 23')
+    assert "##more" in bigger
+    (small / "tokenizer.json").write_text(bigger)
+    with pytest.raises(InputError, match=r"its tokenizer has 24 entries, its model 23; the folder mixes files"):
+        load_origin(small, None)
+
+
+def test_an_origin_is_known_by_its_content_not_by_its_place(folder: Path, origin: Origin, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "elsewhere")
+    assert load_origin(tmp_path / "elsewhere", None).identity == origin.identity
+    other = save_origin(tmp_path / "other", hidden_size=16)
+    assert load_origin(other, None).identity != origin.identity
+
+
+def test_a_saved_model_says_what_it_is_for(origin: Origin, tmp_path: Path) -> None:
+    tuned = tune_elsewhere(origin, tmp_path / "model")
+    loaded = load_model(tmp_path)
+    assert loaded.card == TunedCard(task="classify", num_texts=1, sequence_length=24)
+    assert are_equal(loaded.network, tuned)
+    assert loaded.network.head_config.labels == ("no", "yes")
