@@ -176,7 +176,7 @@ def _add_tuning(parser: Parser) -> None:
         "--from-scratch", action="store_true", default=None, help="forget what MODEL learned: a baseline for it"
     )
     parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")
-    parser.add_argument("--log-every", type=_count, default=20, metavar="N", help="steps between log lines (20)")
+    parser.add_argument("--log-every", type=_count, default=0, metavar="N", help="steps between log lines (50 lines)")
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
     parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
     _add_settings(parser, "a TOML file of settings")

@@ -6,6 +6,7 @@ torch is imported where it is used: preparing a corpus asks for the number of co
 import os
 import platform
 import sys
+import time
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -69,6 +70,19 @@ def use_threads(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads or default_threads())
+
+
+def estimate_speed() -> float:
+    """FLOP/s that training reaches here: half of what a square float32 matrix product has now, as we measured it."""
+    import torch
+
+    matrix = torch.randn(1024, 1024)
+    for _ in range(2):
+        matrix @ matrix
+    started = time.perf_counter()
+    for _ in range(8):
+        matrix @ matrix
+    return 0.5 * 8 * 2 * 1024**3 / (time.perf_counter() - started)
 
 
 def autocast(device: "torch.device", precision: Precision) -> AbstractContextManager[None]:

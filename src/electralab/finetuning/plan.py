@@ -11,11 +11,12 @@ from electralab.finetuning.settings import resolve_finetune
 from electralab.finetuning.stage import FinetuneRequest
 from electralab.finetuning.starting import load_origin
 from electralab.finetuning.work import count_steps
-from electralab.model.flops import encoder_flops
+from electralab.model.flops import encoder_flops, training_bytes
+from electralab.runtime import estimate_speed, use_threads
 
 
 def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
-    """Everything is read and checked as for training; FLOPs are forward and backward, padding left out."""
+    """Everything is read and checked as for training. FLOPs and time are those of the steps, padding left out."""
     origin = load_origin(request.model, request.init_from)
     config = resolve_finetune(request.task, origin.encoder.config, request.layers)
     data = read_task(request.task, request.data_dir, config.data)
@@ -24,7 +25,11 @@ def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
     rows = len(encoded.features) * (2 if config.double_pairs else 1)
     steps = count_steps(config, rows)
     tokens = sum(len(feature.ids) for feature in encoded.features) / max(len(encoded.features), 1)
-    flops = 3 * encoder_flops(origin.encoder.config, 1, round(tokens)) * steps * config.batch.size
+    encoder = origin.encoder.config
+    flops = 3 * encoder_flops(encoder, 1, round(tokens)) * steps * config.batch.size * request.seeds
+    parameters = sum(parameter.numel() for parameter in origin.encoder.parameters())
+    at_once = (config.batch.micro_size or config.batch.size) * max(len(feature.ids) for feature in encoded.features)
+    use_threads(request.threads)
     return {
         "task": request.task.name,
         "out": str(request.run_dir),
@@ -38,7 +43,9 @@ def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
         "too_long": encoded.too_long,
         "steps_per_seed": steps,
         "seeds": request.seeds,
-        "parameters": sum(parameter.numel() for parameter in origin.encoder.parameters()),
-        "flops": flops * request.seeds,
+        "parameters": parameters,
+        "flops": flops,
+        "estimated_minutes": round(flops / estimate_speed() / 60, 1),
+        "estimated_memory_mb": training_bytes([encoder], parameters, at_once) >> 20,
         "settings": config.model_dump(mode="json"),
     }

@@ -41,6 +41,7 @@ from electralab.training.optimizer import Optimizer, group_parameters
 from electralab.training.session import Event, Pace, RunFinished, Session, Warned, spread
 
 RESULTS = "results.json"
+_LOGGED_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class FinetuneRequest:
     """0 means: as the run had, or as many as there are cores."""
     save_every: int
     log_every: int
+    """0 means: so often that a curve can be drawn."""
     keep: int
     """Checkpoints that stay when a seed is finished; 0 for none."""
     allow_inexact: bool
@@ -205,7 +207,7 @@ class _Run:
         pace = Pace(
             total_steps,
             spread(self.config.evaluation.times, total_steps),
-            log_every=self.request.log_every,
+            log_every=self.request.log_every or spread(_LOGGED_STEPS, total_steps),
             save_every=self.request.save_every,
             keep=max(self.request.keep, 1),
         )

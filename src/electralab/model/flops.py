@@ -1,9 +1,11 @@
-"""What a step costs, computed from sizes alone, in two conventions: configs -> floating-point operations.
+"""What a step costs, computed from sizes alone, in two conventions: configs -> floating-point operations, bytes.
 
 Ours: matrix products only, 2 operations for each multiply-add, a backward pass costs two forward ones.
 The paper's, to compare with its numbers: every element-wise operation counts too, embeddings are looked up by a dense
 product with the whole table, and a backward pass costs one forward one.
 """
+
+from collections.abc import Sequence
 
 from electralab.model.encoder import EncoderConfig
 from electralab.model.heads import VerdictKind
@@ -62,6 +64,12 @@ def step_flops(
     """Forward and backward of both networks on one batch, in our convention."""
     forward = generator_flops(generator, rows, sequence_length, masked_count)
     return 3 * (forward + discriminator_flops(discriminator, rows, sequence_length, verdict_head))
+
+
+def training_bytes(encoders: Sequence[EncoderConfig], parameters: int, tokens: int) -> int:
+    """An estimate: the interpreter, weights with gradients and two moments, and what so many tokens keep to go back."""
+    per_token = sum(4 * one.num_layers * (12 * one.hidden_size + 3 * one.feedforward_size) for one in encoders)
+    return 400 * 2**20 + 16 * parameters + tokens * per_token
 
 
 def _paper_block(config: EncoderConfig, length: int) -> int:

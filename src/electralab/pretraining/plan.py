@@ -3,25 +3,22 @@
 PretrainRequest -> PretrainPlan
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from electralab.model.electra import build_electra, derive_encoders
+from electralab.model.flops import training_bytes
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.identity import read_identity
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
 from electralab.pretraining.task import flops_per_step
-from electralab.runtime import choose_device, default_threads
+from electralab.runtime import choose_device, default_threads, estimate_speed
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
 from electralab.training.checkpoint import list_checkpoints
-
-# Share of the matrix-product peak that training reaches at the shapes we measured; an estimate's precision.
-_TYPICAL_EFFICIENCY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     data = open_data(request.data_dir)
     config = request.config
     torch.set_num_threads(request.threads or default_threads())
-    seconds_per_step = flops_per_step(config, data) / (_measure_peak() * _TYPICAL_EFFICIENCY)
+    seconds_per_step = flops_per_step(config, data) / estimate_speed()
     stored = read_identity(request.run_dir)
     if stored is not None and stored.budget == request.budget:
         steps = stored.total_steps
@@ -74,24 +71,9 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     )
 
 
-def _measure_peak() -> float:
-    """FLOP/s of a square float32 matrix product on this machine, now."""
-    matrix = torch.randn(1024, 1024)
-    for _ in range(2):
-        matrix @ matrix
-    started = time.perf_counter()
-    for _ in range(8):
-        matrix @ matrix
-    return 8 * 2 * 1024**3 / (time.perf_counter() - started)
-
-
 def _estimate_memory(config: PretrainConfig, parameters: int, vocab_size: int, sequence_length: int) -> int:
-    """Bytes: the interpreter, weights with gradients and two moments, and what a micro-batch keeps to go back."""
-    rows = config.batch.micro_size or config.batch.size
-    tokens = rows * sequence_length
+    """What training needs, and the guesses with their gradients."""
+    tokens = (config.batch.micro_size or config.batch.size) * sequence_length
     encoders = derive_encoders(config.model, config.generator, vocab_size=vocab_size, sequence_length=sequence_length)
-    per_token = sum(
-        4 * encoder.num_layers * (12 * encoder.hidden_size + 3 * encoder.feedforward_size) for encoder in encoders
-    )
     logits = 3 * 4 * int(tokens * config.masking.mask_share) * vocab_size
-    return 400 * 2**20 + 16 * parameters + tokens * per_token + logits
+    return training_bytes(encoders, parameters, tokens) + logits
