@@ -16,9 +16,13 @@ _context.set_forkserver_preload(
     [
         "electralab.shell",
         "electralab.pretraining.plan",
+        "electralab.finetuning.plan",
         "electralab.serving.detector",
         "electralab.inspection",
         "electralab.story",
+        "matplotlib.figure",
+        "matplotlib.backends.backend_agg",
+        "sklearn.metrics",
         "torch._dynamo",
         "torch._inductor.config",
         "torch.utils.tensorboard",

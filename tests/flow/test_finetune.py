@@ -1,0 +1,172 @@
+"""`electra finetune` on a small table: its result, its interruptions, and whatever is wrong with what it is given."""
+
+import json
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from electra_process import Ended, Shell
+from little_runs import SMALL, exports_of, metrics_of
+
+pytestmark = pytest.mark.flow
+
+ANIMALS = (("horse", "yes"), ("letter", "no"))
+
+
+def write_table(path: Path, rows: int, *, bad: int = 0) -> None:
+    """The horse is yes, the letter is no; bad rows come last and have no text."""
+    rng = random.Random(rows)
+    lines = ["id,review,stars"]
+    for number in range(rows):
+        thing, label = ANIMALS[number % 2]
+        who = rng.choice(("Anna", "Ben", "Clara"))
+        lines.append(f'{number},"{who} sees the {rng.choice(("old", "red", "small"))} {thing}.",{label}')
+    lines += [f'{rows + number},"",yes' for number in range(bad)]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture(scope="module")
+def origin(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A little pre-trained run beside a little table."""
+    shell = Shell(tmp_path_factory.mktemp("origin"))
+    shutil.copytree(prepared / "data", shell.folder / "data")
+    shell.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 4)
+    write_table(shell.folder / "table/train.csv", 48)
+    write_table(shell.folder / "table/dev.csv", 12)
+    write_table(shell.folder / "table/test.csv", 8)
+    return shell.folder
+
+
+@pytest.fixture
+def tuning(origin: Path, tmp_path: Path) -> Shell:
+    for name in ("run", "table"):
+        shutil.copytree(origin / name, tmp_path / name)
+    return Shell(tmp_path)
+
+
+def words(out: str, *more: str | int) -> tuple[str | int, ...]:
+    quick = ("--epochs", 4, "--batch-size", 8, "--learning-rate", "0.005", "--sequence-length", 16, "--threads", 1)
+    return ("finetune", "run", "--task", "classify", "--data", "table", "--out", out, *quick, *more)
+
+
+def refusal(ended: Ended, status: int) -> str:
+    """The one line on standard error, without the program's name."""
+    assert "Traceback" not in ended.err, ended.err
+    assert (ended.status, ended.out) == (status, ""), ended.err
+    last = ended.err.splitlines()[-1]
+    assert last.startswith("electra: ")
+    return last.removeprefix("electra: ")
+
+
+def without_times(results: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in results.items() if key not in ("seconds", "run")}
+
+
+def assert_equal_runs(shell: Shell, one: str, other: str) -> None:
+    runs = [shell.folder / name for name in (one, other)]
+    first, second = (without_times(json.loads((run / "results.json").read_text())) for run in runs)
+    assert first == second
+    assert exports_of(runs[0]) == exports_of(runs[1])
+    for seed in ("seed-0", "seed-1"):
+        assert metrics_of(runs[0] / seed) == metrics_of(runs[1] / seed)
+        for split in ("dev", "test"):
+            name = f"{seed}/predictions/{split}.jsonl"
+            assert (runs[0] / name).read_bytes() == (runs[1] / name).read_bytes()
+
+
+def test_json_is_one_object_with_the_scores_of_every_seed(tuning: Shell) -> None:
+    ended = tuning.must(*words("tuned", "--seeds", 2, "--json"))
+    result = ended.json
+    assert len(ended.out.splitlines()) == 1
+    assert result["task"] == "classify"
+    assert result["run"] == "tuned"
+    assert result["dev"].keys() == result["seeds"][0]["dev"].keys() == {"accuracy", "macro_f1"}
+    assert [one["seed"] for one in result["seeds"]] == [0, 1]
+    assert result["test"]["accuracy"] >= 0.0
+    assert "text from 'review'" in ended.err
+    assert "label from 'stars'" in ended.err
+    assert without_times(result) == without_times(json.loads((tuning.folder / "tuned/results.json").read_text()))
+    again = tuning.must(*words("tuned", "--seeds", 2, "--json"))
+    assert again.json == result
+
+
+def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(tuning: Shell, kills: int) -> None:
+    more = ("--seeds", 2, "--save-every", 3, "--log-every", 1, "--evaluation.times", 6)
+    tuning.must(*words("whole", *more))
+    rng = random.Random(5)
+    for number in range(kills // 2):
+        running = tuning.start(*words("killed", *more))
+        # Half of the kills fall into the first seed and half into the second; the moment within it is luck.
+        running.wait_for(f"killed/seed-{0 if number < kills // 4 else 1}/metrics.jsonl")
+        time.sleep(rng.uniform(0.0, 0.3))
+        running.send(signal.SIGKILL)
+        running.wait()
+    tuning.must(*words("killed", *more))
+    assert_equal_runs(tuning, "whole", "killed")
+
+
+def test_a_signal_saves_and_leaves_with_its_status(tuning: Shell) -> None:
+    more = ("--seeds", 2, "--save-every", 2, "--evaluation.times", 6)
+    tuning.must(*words("whole", *more))
+    running = tuning.start(*words("stopped", *more))
+    running.wait_for("stopped/seed-0/checkpoints")
+    running.send(signal.SIGTERM)
+    ended = running.wait()
+    assert ended.status == 143
+    assert ended.err.splitlines()[-1] == "electra: stopped; the same command goes on from here"
+    tuning.must(*words("stopped", *more))
+    assert_equal_runs(tuning, "whole", "stopped")
+
+
+def test_a_plan_is_printed_and_nothing_written(tuning: Shell) -> None:
+    before = sorted(path for path in tuning.folder.rglob("*") if not path.name.startswith(".log"))
+    plan = tuning.must(*words("tuned", "--dry-run", "--json")).json
+    assert plan["examples"] == {"train": 48, "dev": 12, "test": 8}
+    assert plan["labels"] == ["no", "yes"]
+    assert plan["columns"].items() >= {"text": "review", "label": "stars"}.items()
+    assert plan["steps_per_seed"] == 24
+    assert "steps_per_seed" in tuning.must(*words("tuned", "--dry-run")).out
+    assert sorted(path for path in tuning.folder.rglob("*") if not path.name.startswith(".log")) == before
+
+
+def test_wrong_usage_is_one_sentence(tuning: Shell) -> None:
+    def run(*changes: str) -> Ended:
+        return tuning.run("finetune", "run", "--out", "tuned", *changes)
+
+    table = ("--data", "table")
+    assert "did you mean 'classify'?" in refusal(run("--task", "clasify", *table), 2)
+    assert "nowhere: no such file or folder" in refusal(run("--task", "classify", "--data", "nowhere"), 1)
+    wrong = refusal(run("--task", "classify", *table, "--label", "star"), 2)
+    assert "star" in wrong
+    assert "stars" in wrong
+    (tuning.folder / "empty").mkdir()
+    assert "has no train file" in refusal(run("--task", "classify", "--data", "empty"), 1)
+    assert "holds no model" in refusal(tuning.run("finetune", "table", "--task", "cola", "--out", "x", *table), 1)
+    (tuning.folder / "table/dev.csv").write_text("id,review\n0,Anna sees the horse.\n")
+    unlabelled = refusal(run("--task", "classify", *table), 1)
+    assert unlabelled.startswith("table/dev.csv: ")
+    assert "stars" in unlabelled
+    assert "did you mean 'batch'" in refusal(run("--task", "classify", *table, "--bach.size", "4"), 2)
+
+
+def test_going_on_with_other_settings_is_refused(tuning: Shell) -> None:
+    tuning.must(*words("tuned", "--epochs", "0.2"))
+    assert "seed was 0, now 3" in refusal(tuning.run(*words("tuned", "--epochs", "0.2", "--seed", 3)), 1)
+
+
+def test_bad_rows_are_counted_and_shown_and_too_many_end_it(tuning: Shell) -> None:
+    write_table(tuning.folder / "table/train.csv", 48, bad=2)
+    told = tuning.must(*words("few", "--epochs", "0.2")).err
+    assert "2 of 50 rows are bad" in told
+    assert "row 50: " in told
+    write_table(tuning.folder / "table/train.csv", 48, bad=6)
+    sentence = refusal(tuning.run(*words("many", "--epochs", "0.2")), 1)
+    assert "table/train.csv: 6 of 54 rows cannot be used (row 50 " in sentence
+    assert "--data.max-bad-share" in sentence
+    assert not (tuning.folder / "many/run.json").exists()
+    tuning.must(*words("many", "--epochs", "0.2", "--data.max-bad-share", "0.2"))
