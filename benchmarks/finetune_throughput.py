@@ -3,10 +3,11 @@
     python benchmarks/finetune_throughput.py --data DIR [--shapes small tiny] [--tasks sst-2 qnli] [--json]
 
 All train the same network (our export, loaded by its class of transformers; equal logits are checked first) on the
-same rows with the same batch size, length, dropout, AdamW and linear decay, in fp32 on the same number of threads. A turn
-is one epoch over the rows; sides take turns, so that a noisy machine is noisy for all. There are two peers: the Trainer
-as it is, with dynamic padding, and the Trainer told to group rows by length. The ratio is the median over the turns of
-our examples per second to the peer's: of the steps alone, and of everything from texts to the last step ("whole").
+same rows with the same batch size, length, dropout, AdamW and linear decay, in fp32 on the same number of threads. A
+turn is one epoch over the rows; sides take turns, so that a noisy machine is noisy for all. There are two peers: the
+Trainer as it is, with dynamic padding, and the Trainer told to group rows by length. The ratio is the median over the
+turns of our examples per second to the peer's: of the steps alone, with texts tokenised before, and of everything from
+texts to the last step ("whole").
 
 DIR holds glue/SST-2 and glue/QNLI as they are distributed, and vocab/bert-base-uncased-vocab.txt.
 """
