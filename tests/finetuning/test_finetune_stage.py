@@ -103,8 +103,8 @@ def test_numbers_that_a_word_decides_are_learned(origin: Path, tmp_path: Path) -
         write_rows(tmp_path / "data" / f"{split}.jsonl", rows)
     results = tune(make_request(origin, "regress", tmp_path / "data", tmp_path / "run"))
     assert results["dev"]["pearson"] > 0.9
-    rows = read_lines(tmp_path / "run/seed-0/predictions/dev.jsonl")
-    assert all(abs(row["prediction"] - row["truth"]) < 1 for row in rows)
+    said = read_lines(tmp_path / "run/seed-0/predictions/dev.jsonl")
+    assert all(abs(row["prediction"] - row["truth"]) < 1 for row in said)
 
 
 def test_tags_of_words_are_learned(origin: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Each loss against a slow, obvious twin; micro-batches that add up to the whole."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from electralab.model.tuned import SpanLogits, TaskKind
 
 CPU = torch.device("cpu")
 LENGTHS = (5, 3, 4, 2)
-TARGETS: dict[TaskKind, list[list[int]] | list[list[float]]] = {
+TARGETS: dict[TaskKind, list[list[Any]]] = {
     "classify": [[2], [0], [1], [2]],
     "regress": [[0.5], [-1.0], [3.0], [2.0]],
     "label": [
@@ -28,7 +29,7 @@ TARGETS: dict[TaskKind, list[list[int]] | list[list[float]]] = {
 
 
 def make_features(kind: TaskKind) -> list[Feature]:
-    dtype = np.float32 if kind == "regress" else np.int64
+    dtype: Any = np.float32 if kind == "regress" else np.int64
     return [
         Feature(row, np.arange(length), np.zeros(length, dtype=np.int64), np.array(targets, dtype=dtype))
         for row, (length, targets) in enumerate(zip(LENGTHS, TARGETS[kind], strict=True))
@@ -60,7 +61,7 @@ def slow_loss(kind: TaskKind, logits: Tensor | SpanLogits) -> float:
         return total
     rows = list(zip(logits.tolist(), TARGETS[kind], strict=True))
     if kind == "regress":
-        return sum((values[0] - target[0]) ** 2 for values, target in rows)
+        return math.fsum((values[0] - target[0]) ** 2 for values, target in rows)
     if kind == "classify":
         return -sum(log_chance(values, target[0]) for values, target in rows)
     places = [pair for values, targets in rows for pair in zip(values, targets, strict=False)]

@@ -1,0 +1,139 @@
+"""What a sitting does around its steps, with a network of one number to learn."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from electralab.errors import TrainingDiverged
+from electralab.stopping import StopSignal
+from electralab.training.checkpoint import Progress, TrainingState
+from electralab.training.loop import LossScale
+from electralab.training.metrics import Record, read_metrics
+from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
+from electralab.training.schedule import ScheduleConfig
+from electralab.training.session import Event, Judgement, Pace, Saved, Session, StepLogged, Warned, spread
+
+
+class Number(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.zeros(2))
+
+
+class Climb:
+    """The number is to become one; at the steps named its loss is not a number."""
+
+    def __init__(self, number: Number, lost_at: frozenset[int]) -> None:
+        self.number = number
+        self.lost_at = lost_at
+        self.judged: list[int] = []
+
+    def parts(self, step: int) -> Iterator[Tensor]:
+        yield ((self.number.value - 1) ** 2).sum() * (math.nan if step in self.lost_at else 1.0)
+
+    def count_tokens(self) -> int:
+        return 10
+
+    def count_flops(self) -> int:
+        return 100
+
+    def describe(self) -> Record:
+        return {"value": self.number.value.tolist()[0]}
+
+    def judge(self, step: int) -> Judgement:
+        self.judged.append(step)
+        return Judgement({"score": float(step)}, [f"step {step} was judged"])
+
+
+def sit(
+    run: Path, *, steps: int = 6, lost_at: tuple[int, ...] = (), evaluate_every: int = 0, **pace: int
+) -> tuple[Climb, list[Event]]:
+    number = Number()
+    config = OptimizerConfig(learning_rate=0.1, max_skipped_in_a_row=2)
+    optimizer = Optimizer(group_parameters(number.named_parameters(), {"value": 0}, frozenset(), config), config)
+    state = TrainingState(number, optimizer, LossScale(), Progress(), None)
+    work = Climb(number, frozenset(lost_at))
+    paces = Pace(steps, evaluate_every, **({"log_every": 2, "save_every": 2, "keep": 9} | pace))
+    session = Session(run, state, work, paces, config, ScheduleConfig(), StopSignal())
+    return work, list(session.events())
+
+
+def warnings(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Warned)]
+
+
+def saved(events: list[Event]) -> list[str]:
+    return [event.path.name for event in events if isinstance(event, Saved)]
+
+
+def test_progress_adds_up_what_the_work_counts(tmp_path: Path) -> None:
+    _, events = sit(tmp_path)
+    records = [event.record for event in events if isinstance(event, StepLogged)]
+    assert [(record["step"], record["tokens"], record["flops"]) for record in records] == [
+        (2, 20, 200),
+        (4, 40, 400),
+        (6, 60, 600),
+    ]
+    assert read_metrics(tmp_path / "metrics.jsonl") == records
+    assert 0 < records[0]["value"] < records[2]["value"]
+
+
+def test_the_last_step_is_logged_judged_and_saved_whatever_the_pace(tmp_path: Path) -> None:
+    work, events = sit(tmp_path, steps=7, evaluate_every=4, save_every=5, log_every=0)
+    assert work.judged == [4, 7]
+    assert saved(events) == ["step-5", "step-7"]
+    assert warnings(events) == ["step 4 was judged", "step 7 was judged"]
+    assert [record["score"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [4.0, 7.0]
+
+
+def test_work_is_not_judged_where_nobody_asks(tmp_path: Path) -> None:
+    assert sit(tmp_path)[0].judged == []
+
+
+def test_a_step_that_is_not_finite_changes_nothing_and_is_told(tmp_path: Path) -> None:
+    work, events = sit(tmp_path, lost_at=(3,))
+    assert warnings(events) == ["step 3 was not finite (loss nan, gradient norm nan) and changed nothing; 1 so far"]
+    assert math.isfinite(work.number.value.tolist()[0])
+    assert read_metrics(tmp_path / "metrics.jsonl")[-1]["skipped_steps"] == 1
+
+
+def test_a_skipped_step_is_not_saved(tmp_path: Path) -> None:
+    assert saved(sit(tmp_path, lost_at=(4,))[1]) == ["step-2", "step-6"]
+
+
+def test_too_many_skipped_steps_in_a_row_end_it_and_name_what_is_left(tmp_path: Path) -> None:
+    with pytest.raises(TrainingDiverged, match=r"3 steps in a row were not finite; .*step-2; lower"):
+        sit(tmp_path, lost_at=(3, 4, 5))
+
+
+def test_a_run_does_not_end_on_a_step_that_was_skipped(tmp_path: Path) -> None:
+    with pytest.raises(TrainingDiverged, match=r"1 steps in a row were not finite; .*step-4"):
+        sit(tmp_path, lost_at=(6,))
+
+
+def test_without_an_intact_checkpoint_it_begins_again_and_says_so(tmp_path: Path) -> None:
+    sit(tmp_path, keep=1)
+    (tmp_path / "checkpoints/step-6/state.json").write_text("{}")
+    _, events = sit(tmp_path, keep=1)
+    first, second = warnings(events)
+    assert "state.json" in first
+    assert second == f"{tmp_path / 'checkpoints'}: no checkpoint is intact; starting again from step 1"
+    assert saved(events) == ["step-2", "step-4", "step-6"]
+
+
+def test_a_finished_run_takes_no_step(tmp_path: Path) -> None:
+    sit(tmp_path)
+    work, events = sit(tmp_path)
+    assert (saved(events), warnings(events), work.judged) == ([], [], [])
+    assert [record["step"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("times", "steps", "every"), [(0, 100, 0), (1, 100, 100), (3, 100, 34), (4, 100, 25), (200, 100, 1)]
+)
+def test_so_many_times_in_a_run_are_every_so_many_steps(times: int, steps: int, every: int) -> None:
+    assert spread(times, steps) == every
