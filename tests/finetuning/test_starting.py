@@ -9,7 +9,7 @@ from little_tasks import save_origin
 from little_words import word_tokenizer
 
 from electralab.config import Layer, Tree
-from electralab.errors import InputError
+from electralab.errors import DamagedArtifact, InputError
 from electralab.finetuning.examples import Example, Question, ScoredExample, Split, TextExample
 from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
 from electralab.finetuning.reading import TaskData
@@ -137,3 +137,20 @@ def test_a_saved_model_says_what_it_is_for(origin: Origin, tmp_path: Path) -> No
     assert loaded.card == TunedCard(task="classify", num_texts=1, sequence_length=24)
     assert are_equal(loaded.network, tuned)
     assert loaded.network.head_config.labels == ("no", "yes")
+
+
+def test_without_a_card_a_model_is_for_its_heads_kind(origin: Origin, tmp_path: Path) -> None:
+    tune_elsewhere(origin, tmp_path / "model")
+    for name in ("task.json", "manifest.json"):
+        (tmp_path / "model" / name).unlink()
+    assert load_model(tmp_path / "model").card == TunedCard(task="classify", num_texts=0, sequence_length=24)
+
+
+def test_a_card_that_is_none_is_named(origin: Origin, tmp_path: Path) -> None:
+    tune_elsewhere(origin, tmp_path / "model")
+    (tmp_path / "model/manifest.json").unlink()
+    for text in ('{"task": "classify"}', "[]"):
+        (tmp_path / "model/task.json").write_text(text)
+        with pytest.raises(DamagedArtifact, match=r"task\.json: not what a task is") as caught:
+            load_model(tmp_path / "model")
+        assert "\n" not in str(caught.value)
