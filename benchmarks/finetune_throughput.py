@@ -67,6 +67,9 @@ CPU = torch.device("cpu")
 # The dropout that transformers' own config of the backbone has, unless another is asked for.
 SHAPES = {"small": 0.1, "tiny": 0.0}
 
+# Rows of a turn: many, because the peer groups by length the better the more there are.
+TASKS = {"sst-2": 6400, "qnli": 3200}
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -277,9 +280,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("ELECTRALAB_DATA"))
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
-    parser.add_argument("--tasks", nargs="+", default=["sst-2", "qnli"])
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=3200)
+    parser.add_argument("--rows", type=int, help="of a turn")
     parser.add_argument("--dropout", type=float, help="of both, instead of what transformers' configs say")
     parser.add_argument("--threads", type=int, default=default_threads())
     parser.add_argument("--json", action="store_true")
@@ -290,7 +293,7 @@ def main() -> None:
     logging.disable_progress_bar()
     use_exact_arithmetic(arguments.threads, CPU)
     results = [
-        compare(shape, task, Path(arguments.data), arguments.turns, arguments.rows, dropout)
+        compare(shape, task, Path(arguments.data), arguments.turns, arguments.rows or TASKS[task], dropout)
         for shape in arguments.shapes
         for dropout in [SHAPES[shape] if arguments.dropout is None else arguments.dropout]
         for task in arguments.tasks
