@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
     from electralab.evaluation.outcome import Evaluation
     from electralab.evaluation.outcome import Progress as EvaluationProgress
     from electralab.finetuning.examples import Split
+    from electralab.finetuning.predicting import Chunk
     from electralab.finetuning.stage import TuneEvent
     from electralab.finetuning.suite import SuiteEvent
     from electralab.tokens.prepare import PrepareProgress
@@ -26,11 +27,12 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
 Record = dict[str, Any]
 
 _SHOWN_BAD_ROWS = 5
+_WIDEST_CONFUSION = 6
 
 
 class Display:
     def __init__(self, *, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
     @property
     def is_live(self) -> bool:
@@ -145,14 +147,16 @@ class Display:
             self.say(f"warning: {bad}", style="yellow")
         return found
 
-    def follow_predict(self, chunks: Iterator[list[Record]], total: int) -> list[Record]:
-        rows: list[Record] = []
+    def follow_predict(self, chunks: "Iterator[Chunk]", total: int) -> "list[Chunk]":
+        done = []
         with self._bar() as bar:
             task = bar.add_task("predicting", total=total)
             for chunk in chunks:
-                rows += chunk
-                bar.update(task, completed=len(rows))
-        return rows
+                done.append(chunk)
+                bar.advance(task, len(chunk.rows))
+        if cut := sum(chunk.cut for chunk in done):
+            self.say(f"warning: {cut:,} of {total:,} texts are longer than the model's rows and were cut", "yellow")
+        return done
 
     def tell_bad_rows(self, split: "Split") -> None:
         """How many rows could not be used, and why the first of them."""
@@ -311,6 +315,30 @@ def scores_table(results: Record) -> Table:
         together = [f"{results['ensemble'][metric]:.4f}"] if "ensemble" in results else []
         values = [f"{spread[name]:.4f}" for name in ("median", "mean", "sd", "best")]
         table.add_row(metric, *values, *together)
+    return table
+
+
+def class_tables(report: Record) -> Iterator[Table]:
+    """What was found of each class and, where there is room, what its examples were taken for."""
+    classes, confusion = report.get("classes", []), report.get("confusion", [])
+    if classes:
+        rows = [
+            [of["name"], *(f"{of[name]:.3f}" for name in ("precision", "recall", "f1")), f"{of['support']:,}"]
+            for of in classes
+        ]
+        yield _grid("by class", ["", "precision", "recall", "f1", "examples"], rows)
+    if confusion and len(classes) <= _WIDEST_CONFUSION:
+        names = [of["name"] for of in classes]
+        rows = [[name, *map(str, counts)] for name, counts in zip(names, confusion, strict=True)]
+        yield _grid("true classes, and what they were taken for", ["", *names], rows)
+
+
+def _grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for place, name in enumerate(head):
+        table.add_column(escape(name), justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
     return table
 
 

@@ -19,6 +19,7 @@ from electralab.artifacts import write_json
 from electralab.config import Tree, parse_overrides
 from electralab.display import (
     Display,
+    class_tables,
     colour_tokens,
     describe_heldout,
     evaluation_table,
@@ -75,7 +76,9 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
         "import": _import,
         "quickstart": _quickstart,
     }[arguments.verb]
-    console = Console(quiet=arguments.json, highlight=False, soft_wrap=True)
+    # Names of files and labels are shown as they are; only the story brings markup of its own.
+    is_story = arguments.verb == "quickstart"
+    console = Console(quiet=arguments.json, highlight=False, soft_wrap=True, markup=is_story, emoji=False)
     return run(arguments, parse_overrides(dotted).values, console)
 
 
@@ -138,7 +141,7 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     if arguments.dry_run:
         console.print(_tree_table("plan", result))
     else:
-        console.print(scores_table(result))
+        _print_scores(result, console)
         console.print(f"model  {arguments.out}/export/model")
     return {"run": arguments.out, **result}
 
@@ -194,7 +197,8 @@ def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
         threads=arguments.threads,
     )
     if arguments.out:
-        console.print(f"{arguments.out}: {len(result['predictions']):,} predictions", markup=False)
+        bad = f", {result['bad_rows']:,} bad rows" if result["bad_rows"] else ""
+        console.print(f"{arguments.out}: {len(result['predictions']) - result['bad_rows']:,} predictions{bad}")
         result = {"out": arguments.out, **result}
     elif not arguments.json:
         for row in result["predictions"]:
@@ -277,6 +281,8 @@ def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
         _print_run(result, console)
     elif result["kind"] == "fine-tuning run":
         _print_tuning(result, console)
+    elif result["kind"] == "GLUE run":
+        console.print(glue_table(result["results"]))
     elif result["kind"] == "row":
         _print_row(result, console)
     else:
@@ -308,7 +314,13 @@ def _print_tuning(result: Result, console: Console) -> None:
         if losses:
             console.print(f"{name:>10} loss {sparkline(losses)} {losses[0]:.4g} → {losses[-1]:.4g}")
     if result["results"]:
-        console.print(scores_table(result["results"]))
+        _print_scores(result["results"], console)
+
+
+def _print_scores(results: Result, console: Console) -> None:
+    console.print(scores_table(results))
+    for table in class_tables(results["report"]):
+        console.print(table)
 
 
 def _print_row(result: Result, console: Console) -> None:

@@ -16,9 +16,9 @@ from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, w
 from electralab.config import Layer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.finetuning.curves import draw_learning_curve
-from electralab.finetuning.decoding import decode
+from electralab.finetuning.decoding import AnswerPrediction, Prediction, decode
 from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
-from electralab.finetuning.examples import Split
+from electralab.finetuning.examples import Question, Split
 from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
 from electralab.finetuning.forward import RowOutput, average_outputs, run_network
 from electralab.finetuning.identity import FinetuneIdentity, read_identity, require_same, write_identity
@@ -26,6 +26,7 @@ from electralab.finetuning.judging import Judged, judge_predictions
 from electralab.finetuning.predictions import describe_predictions, write_predictions, write_submission
 from electralab.finetuning.reading import TaskData, read_task
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
+from electralab.finetuning.squad_scores import write_squad_files
 from electralab.finetuning.starting import Origin, build_network, load_origin
 from electralab.finetuning.summary import read_curves, summarise
 from electralab.finetuning.tasks import Task
@@ -233,10 +234,19 @@ class _Run:
             said = decode(head, of.split.examples, of.encoded, outputs[name], self.config.spans, threshold)
             rows = describe_predictions(of.split.examples, said)
             write_predictions(folder / "predictions" / f"{name}.jsonl", rows)
+            if head.kind == "qa":
+                self._write_squad(folder / "predictions" / name, of.split, said)
         results = {"seed": seed, **asdict(state.progress), **self._scores_of(judged), "report": judged["dev"].report}
         write_json(folder / RESULTS, results)
         if not self.request.keep:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+
+    def _write_squad(self, folder: Path, split: Split, said: Sequence[Prediction]) -> None:
+        """As the official scoring script takes them."""
+        questions = [example for example in split.examples if isinstance(example, Question)]
+        answers = [prediction for prediction in said if isinstance(prediction, AnswerPrediction)]
+        doubts = [answer.best.no_answer_score for answer in answers] if self.task.has_impossible else None
+        write_squad_files(folder, questions, [answer.text for answer in answers], doubts)
 
     def _scores_of(self, judged: dict[str, Judged]) -> Record:
         return {name: found.scores for name, found in judged.items() if self.judged[name].split.is_labelled}
