@@ -154,6 +154,9 @@ def _add_finetune(verbs: Any) -> None:
     )
     parser.add_argument("--data", required=True, metavar="DIR", help="a folder with train.*, dev.*, test.*, or a file")
     _add_tuning(parser)
+    parser.add_argument(
+        "--keep", type=_count, default=1, metavar="N", help="checkpoints of a finished seed to keep (1)"
+    )
     parser.add_argument("--init-from", metavar="DIR", help="begin with the encoder of another tuned model")
     parser.add_argument("--text", metavar="COLUMN", help="the column of the text; without it, found by name or content")
     parser.add_argument("--text-a", metavar="COLUMN", help="the column of the first text of a pair, or the question")
@@ -166,6 +169,7 @@ def _add_tuning(parser: Parser) -> None:
     parser.add_argument("--seeds", type=_positive_int, default=1, metavar="N", help="runs, each with its seed (1)")
     parser.add_argument("--seed", type=int, metavar="S", help="the first seed (0)")
     parser.add_argument("--epochs", type=_positive, metavar="X", help="default: the paper's for the task")
+    parser.add_argument("--steps", type=_positive_int, metavar="N", help="instead of epochs")
     parser.add_argument("--learning-rate", type=_positive, metavar="X", help="default: the paper's for the size")
     parser.add_argument("--batch-size", type=_positive_int, metavar="N", help="rows in a step (32)")
     parser.add_argument("--sequence-length", type=_positive_int, metavar="N", help="tokens in a row")
@@ -175,6 +179,10 @@ def _add_tuning(parser: Parser) -> None:
     parser.add_argument(
         "--from-scratch", action="store_true", default=None, help="forget what MODEL learned: a baseline for it"
     )
+    parser.add_argument(
+        "--double-pairs", action=argparse.BooleanOptionalAction, help="learn from each pair in both orders"
+    )
+    parser.add_argument("--encoder-dropout", type=float, metavar="P", help="default: as in pre-training")
     parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")
     parser.add_argument("--log-every", type=_count, default=0, metavar="N", help="steps between log lines (50 lines)")
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")

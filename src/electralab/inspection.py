@@ -23,6 +23,8 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
         return {"kind": "metrics", "path": str(path), "records": read_metrics(path)}
     if (path / "run.json").is_file():
         return _view_run(path)
+    if table := _read_suite(path):
+        return {"kind": "GLUE run", "path": str(path), "results": table}
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():
@@ -40,12 +42,13 @@ def _view_run(path: Path) -> View:
     results = path / "results.json"
     identity = read_json(path / "run.json")
     if identity.get("kind") == "finetune":
-        seeds = sorted(path.glob("seed-*"), key=lambda folder: int(folder.name.removeprefix("seed-")))
+        from electralab.finetuning.summary import list_seeds
+
         return {
             "kind": "fine-tuning run",
             "path": str(path),
             "identity": identity,
-            "records": {folder.name: read_metrics(folder / "metrics.jsonl") for folder in seeds},
+            "records": {folder.name: read_metrics(folder / "metrics.jsonl") for folder in list_seeds(path)},
             "results": read_json(results) if results.is_file() else {},
         }
     return {
@@ -56,6 +59,12 @@ def _view_run(path: Path) -> View:
         "records": read_metrics(path / "metrics.jsonl"),
         "results": read_json(results) if results.is_file() else {},
     }
+
+
+def _read_suite(path: Path) -> View:
+    """The table of a run of many tasks; empty where there is none."""
+    results = read_json(path / "results.json") if (path / "results.json").is_file() else {}
+    return results if isinstance(results, dict) and results.get("suite") == "glue" else {}
 
 
 def _view_checkpoint(path: Path) -> View:

@@ -52,6 +52,9 @@ _PREPARE_FLAGS = {
 _TUNING_FLAGS = {
     "seed": "seed",
     "epochs": "epochs",
+    "steps": "steps",
+    "double_pairs": "double_pairs",
+    "encoder_dropout": "encoder_dropout",
     "sequence_length": "sequence_length",
     "learning_rate": "optimizer.learning_rate",
     "batch_size": "batch.size",
@@ -129,7 +132,7 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
 
 
 def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    names = ["seeds", "init_from", "threads", "save_every", "log_every", "allow_inexact", "dry_run", "config"]
+    names = ["seeds", "init_from", "threads", "save_every", "log_every", "keep", "allow_inexact", "dry_run", "config"]
     result = verbs.finetune(
         arguments.model,
         arguments.task,

@@ -190,7 +190,11 @@ def glue(
         allow_inexact=allow_inexact,
     )
     if dry_run:
-        return {"tasks": {task.name: plan_finetune(replace(request, task=task)) for task in chosen}}
+        return {
+            "tasks": {
+                task.name: plan_finetune(replace(request, task=task, run_dir=Path(out) / task.name)) for task in chosen
+            }
+        }
     display = display or Display()
     with listen_for_stop() as stop:
         results = display.follow_glue(run_suite(request, chosen, stop))
@@ -246,22 +250,22 @@ def predict(
     """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
     from electralab.artifacts import write_file
     from electralab.runtime import use_threads
-    from electralab.serving.predictor import PredictConfig, Predictor, format_rows, insert_bad, open_input
+    from electralab.serving.predictor import PredictConfig, Predictor, check_out, format_rows, insert_bad
 
+    resolved = resolve(PredictConfig, _layers(config, settings))
+    if out:
+        check_out(Path(out))
     use_threads(threads)
-    predictor = Predictor.load(Path(model), resolve(PredictConfig, _layers(config, settings)), is_ensemble=ensemble)
-    suffix = Path(out).suffix.lower() if out else ".jsonl"
-    format_rows([], suffix)  # refuses a wrong suffix before the work
-    with open_input(str(source)) as path:
-        split = predictor.read_file(path)
+    predictor = Predictor.load(Path(model), resolved, is_ensemble=ensemble)
+    split = predictor.read(str(source))
     display = display or Display()
     display.tell_bad_rows(split)
     with listen_for_stop() as stop:
-        rows = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
-    rows = insert_bad(rows, split)
+        chunks = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
+    rows = insert_bad([row for chunk in chunks for row in chunk.rows], split)
     if out:
-        write_file(Path(out), format_rows(rows, suffix))
-    return {"predictions": rows, "bad_rows": len(split.bad_rows)}
+        write_file(Path(out), format_rows(rows, Path(out).suffix))
+    return {"predictions": rows, "bad_rows": len(split.bad_rows), "cut": sum(chunk.cut for chunk in chunks)}
 
 
 def load(path: str | Path) -> "Loaded":

@@ -77,6 +77,20 @@ def test_regression_begins_at_the_mean(origin: Origin, style: str) -> None:
     network = build(origin, "regress", *scores, head={"style": style}).eval()
     ids = torch.tensor([[2, 8, 3]])
     assert network(ids, torch.zeros_like(ids), None).item() == pytest.approx(50.0, abs=1.0)
+    assert network.head_config.unit == pytest.approx(8.165, abs=1e-3)
+
+
+def test_the_unit_of_a_regression_is_folded_into_its_saved_weights(origin: Origin, tmp_path: Path) -> None:
+    scores = [ScoredExample(str(score), ("cat",), score) for score in (4000.0, 5000.0, 6000.0)]
+    network = build(origin, "regress", *scores).eval()
+    torch.nn.init.normal_(network.head.output.weight)
+    card = TunedCard(task="regress", num_texts=1, sequence_length=24)
+    save_model(tmp_path / "model", TunedModel(network, origin.tokenizer, card))
+    loaded = load_model(tmp_path / "model").network
+    ids = torch.tensor([[2, 8, 3]])
+    assert (loaded.head_config.origin, loaded.head_config.unit) == (0.0, 1.0)
+    said, expected = (one(ids, torch.zeros_like(ids), None).item() for one in (loaded, network))
+    assert said == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("is_impossible", [True, False])

@@ -15,6 +15,8 @@ from electralab.model.tuned import SpanLogits, TaskKind
 
 CPU = torch.device("cpu")
 LENGTHS = (5, 3, 4, 2)
+# Of questions: the first row asks with one token, the others with none.
+SEGMENTS = ([0, 0, 1, 1, 1], [0, 1, 1], [0, 1, 1, 1], [0, 1])
 TARGETS: dict[TaskKind, list[list[Any]]] = {
     "classify": [[2], [0], [1], [2]],
     "regress": [[0.5], [-1.0], [3.0], [2.0]],
@@ -31,8 +33,8 @@ TARGETS: dict[TaskKind, list[list[Any]]] = {
 def make_features(kind: TaskKind) -> list[Feature]:
     dtype: Any = np.float32 if kind == "regress" else np.int64
     return [
-        Feature(row, np.arange(length), np.zeros(length, dtype=np.int64), np.array(targets, dtype=dtype))
-        for row, (length, targets) in enumerate(zip(LENGTHS, TARGETS[kind], strict=True))
+        Feature(row, np.arange(length), np.array(segments), np.array(targets, dtype=dtype))
+        for row, (length, segments, targets) in enumerate(zip(LENGTHS, SEGMENTS, TARGETS[kind], strict=True))
     ]
 
 
@@ -52,9 +54,10 @@ def log_chance(logits: list[float], right: int) -> float:
 def slow_loss(kind: TaskKind, logits: Tensor | SpanLogits) -> float:
     if isinstance(logits, SpanLogits):
         total = 0.0
-        for row, (length, (first, last, is_answerable)) in enumerate(zip(LENGTHS, TARGETS["qa"], strict=True)):
-            total -= log_chance(logits.start[row, :length].tolist(), int(first)) / 2
-            total -= log_chance(logits.end[row, :length].tolist(), int(last)) / 2
+        for row, (segments, (first, last, is_answerable)) in enumerate(zip(SEGMENTS, TARGETS["qa"], strict=True)):
+            choices = [place for place, segment in enumerate(segments) if place == 0 or segment == 1]
+            for said, right in ((logits.start[row], first), (logits.end[row], last)):
+                total -= log_chance([said.tolist()[place] for place in choices], choices.index(right)) / 2
             if logits.answerable is not None:
                 chance = 1 / (1 + math.exp(-float(logits.answerable[row])))
                 total -= 0.5 * math.log(chance if is_answerable else 1 - chance)
@@ -103,6 +106,11 @@ def test_micro_batches_add_up_to_the_whole(kind: TaskKind) -> None:
         for rows, part in parts
     )
     assert added == pytest.approx(float(task_loss(kind, logits, whole)) / count_targets(kind, whole), rel=1e-5)
+
+
+def test_errors_of_numbers_count_in_their_unit() -> None:
+    logits, batch = make_logits("regress"), make_batch("regress")
+    assert float(task_loss("regress", logits, batch, unit=2.0)) == pytest.approx(slow_loss("regress", logits) / 4)
 
 
 def test_targets_are_rows_or_tagged_words() -> None:

@@ -11,14 +11,19 @@ from electralab.artifacts import read_json, write_file
 
 def write_tuned_card(run_dir: Path) -> None:
     run, results = read_json(run_dir / "run.json"), read_json(run_dir / "results.json")
-    model = read_json(run_dir / "export" / "model" / "config.json")
-    write_file(run_dir / "README.md", compose_tuned_card(run_dir.name, run, results, model))
+    folder = run_dir / "export" / "model"
+    model, num_texts = read_json(folder / "config.json"), read_json(folder / "task.json")["num_texts"]
+    write_file(run_dir / "README.md", compose_tuned_card(run_dir.resolve().name, run, results, model, num_texts))
 
 
-def compose_tuned_card(name: str, run: dict[str, Any], results: dict[str, Any], model: dict[str, Any]) -> str:
+def compose_tuned_card(
+    name: str, run: dict[str, Any], results: dict[str, Any], model: dict[str, Any], num_texts: int
+) -> str:
     settings, count = run["settings"], len(results["seeds"])
     kind = next(iter(model.get("architectures") or []), "")
-    labels = ", ".join(f"`{label}`" for label in (model.get("id2label") or {}).values())
+    # The output of a regression has a name in config.json too, which says nothing.
+    names = {} if model.get("problem_type") == "regression" else model.get("id2label") or {}
+    labels = ", ".join(f"`{label}`" for label in names.values())
     return f"""---
 library_name: {"transformers" if kind else "electralab"}
 tags: [electra, {results["task"]}, electralab]
@@ -52,7 +57,7 @@ The best of several seeds, chosen by the dev scores themselves, is flattered by 
 ```python
 import electralab
 
-electralab.load("{name}").predict({_example(results["task"], model)})
+electralab.load("{name}").predict({_example(model, num_texts)})
 ```
 
 {_describe_loading(kind)}
@@ -79,10 +84,15 @@ def _tabulate_classes(report: dict[str, Any]) -> str:
         return ""
     rows = ["", "| class | precision | recall | F1 | examples |", "|---|---|---|---|---|"]
     rows += [
-        f"| {of['name']} | {of['precision']:.3f} | {of['recall']:.3f} | {of['f1']:.3f} | {of['support']:,} |"
+        f"| {_cell(of['name'])} | {of['precision']:.3f} | {of['recall']:.3f} | {of['f1']:.3f} | {of['support']:,} |"
         for of in classes
     ]
-    return "\n".join([*rows, *_tabulate_confusion(report, [of["name"] for of in classes]), ""])
+    return "\n".join([*rows, *_tabulate_confusion(report, [_cell(of["name"]) for of in classes]), ""])
+
+
+def _cell(text: str) -> str:
+    """What would end a cell, or its row, is escaped or becomes a space."""
+    return " ".join(text.replace("|", "\\|").split())
 
 
 def _tabulate_confusion(report: dict[str, Any], names: list[str]) -> list[str]:
@@ -96,10 +106,10 @@ def _tabulate_confusion(report: dict[str, Any], names: list[str]) -> list[str]:
     ]
 
 
-def _example(task: str, model: dict[str, Any]) -> str:
-    if "QuestionAnswering" in str(model.get("architectures")) or task in ("qa", "squad1", "squad2"):
+def _example(model: dict[str, Any], num_texts: int) -> str:
+    if model["electralab"]["task"] == "qa":
         return '[("Who wrote it?", "It was written by Ada.")]'
-    return '["a text"]'
+    return '[("a text", "another")]' if num_texts == 2 else '["a text"]'
 
 
 def _describe_loading(kind: str) -> str:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from electralab.artifacts import new_folder, read_json, write_json
 from electralab.config import Settings
-from electralab.errors import DamagedArtifact
+from electralab.errors import DamagedArtifact, InputError
 from electralab.finetuning.questions import SpanConfig
 from electralab.model.folder import load_tuned, locate_model, save_tuned
 from electralab.model.tuned import Tuned
@@ -49,17 +49,21 @@ def save_model(folder: Path, model: TunedModel) -> None:
 def load_model(path: Path) -> TunedModel:
     """From a run or a model folder, ours or Hugging Face's."""
     folder = locate_model(path, "model")
-    network = load_tuned(folder)
-    card_path = folder / _CARD
-    if not card_path.is_file():
-        card = TunedCard(
-            task=network.head_config.kind, num_texts=0, sequence_length=min(network.config.sequence_length, 512)
+    network, tokenizer = load_tuned(folder), Tokenizer.load(folder)
+    if tokenizer.vocab_size > network.config.vocab_size:
+        raise InputError(
+            f"{folder}: its tokenizer has {tokenizer.vocab_size} entries, its model {network.config.vocab_size}; "
+            "the folder mixes files of two models, restore it"
         )
-        return TunedModel(network, Tokenizer.load(folder), card)
+    if (folder / _CARD).is_file():
+        return TunedModel(network, tokenizer, _read_card(folder / _CARD))
+    length = min(network.config.sequence_length, 512)
+    card = TunedCard(task=network.head_config.kind, num_texts=0, sequence_length=length)
+    return TunedModel(network, tokenizer, card)
+
+
+def _read_card(path: Path) -> TunedCard:
     try:
-        card = TunedCard.model_validate(read_json(card_path))
+        return TunedCard.model_validate(read_json(path))
     except ValidationError as error:
-        raise DamagedArtifact(
-            f"{card_path}: not what a task is ({error.errors()[0]['msg']}); restore the file"
-        ) from None
-    return TunedModel(network, Tokenizer.load(folder), card)
+        raise DamagedArtifact(f"{path}: not what a task is ({error.errors()[0]['msg']}); restore the file") from None

@@ -26,12 +26,9 @@ class FinetuneIdentity:
 
 def identify_model(*folders: Path) -> str:
     """The hash of what the weights and the tokenizer are, not of where they lie."""
-    files = [file for folder in folders for file in sorted([*folder.glob("model*.safetensors"), *_tokenizers(folder)])]
+    names = ("config.json", "model*.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    files = [file for folder in folders for name in names for file in sorted(folder.glob(name))]
     return sha256_json([sha256_file(file) for file in files])
-
-
-def _tokenizers(folder: Path) -> list[Path]:
-    return [path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file()]
 
 
 def write_identity(run_dir: Path, identity: FinetuneIdentity) -> None:

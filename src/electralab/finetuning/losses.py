@@ -19,13 +19,13 @@ def count_targets(kind: TaskKind, batch: TaskBatch) -> int:
     return int((batch.targets != IGNORED).sum()) if kind == "label" else len(batch.targets)
 
 
-def task_loss(kind: TaskKind, logits: Tensor | SpanLogits, batch: TaskBatch) -> Tensor:
-    """Summed over the targets, in float32 whatever the network computes in."""
+def task_loss(kind: TaskKind, logits: Tensor | SpanLogits, batch: TaskBatch, unit: float = 1.0) -> Tensor:
+    """Summed over the targets, in float32 whatever the network computes in; errors of numbers count in `unit`s."""
     if isinstance(logits, SpanLogits):
         return _span_loss(logits, batch)
     match kind:
         case "regress":
-            return F.mse_loss(logits.float().squeeze(-1), batch.targets[:, 0], reduction="sum")
+            return F.mse_loss(logits.float().squeeze(-1) / unit, batch.targets[:, 0] / unit, reduction="sum")
         case "label":
             return F.cross_entropy(
                 logits.float().flatten(0, 1), batch.targets.flatten(), ignore_index=IGNORED, reduction="sum"
@@ -36,9 +36,11 @@ def task_loss(kind: TaskKind, logits: Tensor | SpanLogits, batch: TaskBatch) -> 
 
 def _span_loss(logits: SpanLogits, batch: TaskBatch) -> Tensor:
     first, last, is_answerable = batch.targets.unbind(1)
-    hidden = float("-inf")
-    start = logits.start.float().masked_fill(batch.is_pad, hidden)
-    end = logits.end.float().masked_fill(batch.is_pad, hidden)
+    # An answer lies in the context, or on [CLS] where there is none: the question itself is no choice.
+    is_hidden = batch.is_pad | (batch.segment_ids == 0)
+    is_hidden[:, 0] = False
+    start = logits.start.float().masked_fill(is_hidden, float("-inf"))
+    end = logits.end.float().masked_fill(is_hidden, float("-inf"))
     loss = (F.cross_entropy(start, first, reduction="sum") + F.cross_entropy(end, last, reduction="sum")) / 2
     if logits.answerable is None:
         return loss

@@ -1,20 +1,22 @@
 """Tuned models at work: examples -> a prediction for each, in order, whatever the lengths.
 
-TunedModel..., Example... -> Prediction...
+TunedModel..., Example... -> Chunk...
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.errors import InputError
-from electralab.finetuning.decoding import ClassPrediction, Prediction, decode
+from electralab.finetuning.decoding import decode
 from electralab.finetuning.encoding import Framer
 from electralab.finetuning.examples import Example
 from electralab.finetuning.exports import TunedModel, load_model
 from electralab.finetuning.folders import has_folder
 from electralab.finetuning.forward import average_outputs, run_network
-from electralab.finetuning.predictions import describe_predictions, write_predictions, write_submission
+from electralab.finetuning.predictions import PredictionRow, describe_predictions, write_predictions, write_submission
 from electralab.finetuning.reading import TaskDataConfig, read_tests
+from electralab.finetuning.summary import list_seeds
 from electralab.finetuning.tasks import TASKS
 from electralab.model.folder import locate_model
 from electralab.stopping import StopSignal
@@ -23,20 +25,29 @@ from electralab.stopping import StopSignal
 _CHUNK = 4096
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The answers to a stretch of the examples, in order."""
+
+    rows: list[PredictionRow]
+    cut: int
+    """Texts that did not fit a row. Sentences of words and contexts go on in another row, and lose nothing."""
+
+
 def load_models(path: Path, *, is_ensemble: bool) -> list[TunedModel]:
     """The model of a run or folder; or that of every seed of a run, to be averaged."""
     if not is_ensemble:
         return [load_model(path)]
-    seeds = sorted(path.glob("seed-*/model"), key=lambda folder: int(folder.parent.name.removeprefix("seed-")))
-    if len(seeds) < 2:
-        raise InputError(f"{path}: holds {len(seeds)} seeds, nothing to average; give a run of 'finetune --seeds N'")
-    return [load_model(folder) for folder in seeds]
+    folders = [seed / "model" for seed in list_seeds(path) if (seed / "model").is_dir()]
+    if len(folders) < 2:
+        held = "one seed" if folders else "no seeds"
+        raise InputError(f"{path}: holds {held}, nothing to average; give a run of 'finetune --seeds N'")
+    return [load_model(folder) for folder in folders]
 
 
 def predict_examples(
     models: Sequence[TunedModel], examples: Sequence[Example], *, batch_tokens: int, stop: StopSignal
-) -> Iterator[list[Prediction]]:
-    """Chunk by chunk, each in the order of its examples."""
+) -> Iterator[Chunk]:
     first = models[0]
     head, card = first.network.head_config, first.card
     framer = Framer(first.tokenizer, head.labels, card.sequence_length, card.spans)
@@ -46,21 +57,19 @@ def predict_examples(
         encoded = framer.encode(chunk, is_labelled=False)
         outputs = [run_network(model.network, encoded.features, pad_id, batch_tokens, stop) for model in models]
         blended = outputs[0] if len(outputs) == 1 else average_outputs(outputs, are_classes=bool(head.labels))
-        yield decode(head, chunk, encoded, blended, card.spans, card.threshold)
+        predictions = decode(head, chunk, encoded, blended, card.spans, card.threshold)
+        yield Chunk(describe_predictions(chunk, predictions), encoded.too_long if head.is_pooled else 0)
 
 
-def predict_diagnostics(mnli_dir: Path, data_dir: Path) -> None:
+def predict_diagnostics(mnli_dir: Path, data_dir: Path, stop: StopSignal) -> None:
     """GLUE's diagnostic rows, which nobody trains on, by a model tuned on MNLI; nothing where they are not there."""
     task = TASKS["ax"]
     if not has_folder(task, data_dir):
         return
     model = load_model(locate_model(mnli_dir, "model"))
     for split in read_tests(task, data_dir, task.labels, TaskDataConfig()):
-        chunks = predict_examples([model], split.examples, batch_tokens=8192, stop=StopSignal())
-        predictions = [prediction for chunk in chunks for prediction in chunk]
-        rows = describe_predictions(split.examples, predictions)
+        chunks = predict_examples([model], split.examples, batch_tokens=8192, stop=stop)
+        rows = [row for chunk in chunks for row in chunk.rows]
         write_predictions(mnli_dir / "predictions" / "diagnostic.jsonl", rows)
-        labels = [one.label for one in predictions if isinstance(one, ClassPrediction)]
-        write_submission(
-            mnli_dir / "submission" / task.submission, task.name, [example.id for example in split.examples], labels
-        )
+        path = mnli_dir / "submission" / task.submission
+        write_submission(path, task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])

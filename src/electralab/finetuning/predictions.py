@@ -88,9 +88,13 @@ def _number(value: float) -> float | None:
 
 
 def write_predictions(path: Path, rows: Iterable[PredictionRow]) -> None:
+    write_file(path, to_json_lines(rows))
+
+
+def to_json_lines(rows: Iterable[PredictionRow]) -> bytes:
     lines = "".join(json.dumps(row, ensure_ascii=False).translate(_LINE_ENDS) + "\n" for row in rows)
     # Half of a surrogate pair, which UTF-8 cannot hold, becomes the very escape that JSON has for it.
-    write_file(path, lines.encode("utf-8", "backslashreplace"))
+    return lines.encode("utf-8", "backslashreplace")
 
 
 def write_submission(

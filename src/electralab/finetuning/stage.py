@@ -169,7 +169,8 @@ class _Run:
         too_long = {name: of.encoded.too_long for name, of in self.judged.items()}
         yield DataRead(self.data, {"train": self.train.too_long, **too_long})
         first = self.config.seed
-        seeds = range(first, first + self.request.seeds)
+        # Those that are there already count too: a summary never forgets one.
+        seeds = sorted({*range(first, first + self.request.seeds), *self._finished_seeds()})
         is_summarised = self._has_summary_of(seeds)
         for number, seed in enumerate(seeds, start=1):
             yield SeedStarted(seed, number, len(seeds))
@@ -185,6 +186,9 @@ class _Run:
     def _has_summary_of(self, seeds: Sequence[int]) -> bool:
         path = self.request.run_dir / RESULTS
         return path.is_file() and [result["seed"] for result in read_json(path)["seeds"]] == list(seeds)
+
+    def _finished_seeds(self) -> list[int]:
+        return [int(path.parent.name.removeprefix("seed-")) for path in self.request.run_dir.glob(f"seed-*/{RESULTS}")]
 
     def _folder_of(self, seed: int) -> Path:
         return self.request.run_dir / f"seed-{seed}"

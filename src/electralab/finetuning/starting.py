@@ -54,20 +54,19 @@ def load_origin(model: Path, init_from: Path | None) -> Origin:
 def build_network(origin: Origin, data: TaskData, config: FinetuneConfig, seed: int) -> Tuned:
     """Step 0 of a seed: the encoder as it was pre-trained, and a head drawn by the seed."""
     has_answerability = any(isinstance(example, Question) and example.is_impossible for example in data.train.examples)
+    scores = [example.score for example in data.train.examples if isinstance(example, ScoredExample)]
     head = HeadConfig(
         kind=data.task.kind,
         labels=data.labels,
         style=config.head.style,
         has_answerability=has_answerability,
+        origin=float(np.mean(scores)) if scores else 0.0,
+        unit=float(np.std(scores)) or 1.0 if scores else 1.0,
         dropout=config.head.dropout,
     )
     network = build_tuned(_copy_encoder(origin.encoder, config), head, seed)
     if config.from_scratch:
         initialise(network, seed)
-    scores = [example.score for example in data.train.examples if isinstance(example, ScoredExample)]
-    if scores:
-        # From the mean, so that the first steps need not move the encoder to get there.
-        torch.nn.init.constant_(network.head.output.bias, float(np.mean(scores)))
     return network
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from electralab.artifacts import lock_folder, write_json
+from electralab.artifacts import MANIFEST, lock_folder, write_json
 from electralab.errors import InputError, UsageError
 from electralab.finetuning.folders import find_files, has_folder
 from electralab.finetuning.predicting import predict_diagnostics
@@ -18,7 +18,7 @@ from electralab.finetuning.stage import RESULTS, FinetuneRequest, TuneEvent, fin
 from electralab.finetuning.tasks import GLUE, Task, find_task
 from electralab.stopping import StopSignal
 from electralab.training.metrics import Record
-from electralab.training.session import RunFinished
+from electralab.training.session import RunFinished, Warned
 
 # Dev scores of the released ELECTRA-Small on OpenWebText: what 14 million parameters and four days of a GPU give.
 PAPER = {
@@ -58,8 +58,10 @@ SuiteEvent = TuneEvent | TaskStarted | TaskFinished | SuiteFinished
 
 def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
     """The tasks asked for, which must all be there, or every one whose files are."""
+    if not data_dir.is_dir():
+        raise InputError(f"{data_dir}: no such folder; give the one with CoLA, SST-2, MRPC, … in it")
     if names:
-        tasks = [find_task(name) for name in names]
+        tasks = list({task.name: task for task in map(find_task, names)}.values())
         for task in tasks:
             if task.name not in GLUE:
                 raise UsageError(f"--tasks: {task.name} is not a task of GLUE; choose among {', '.join(GLUE)}")
@@ -73,6 +75,7 @@ def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
 
 def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[SuiteEvent]:
     """Each task is a run in a folder of its own, so the same request again goes on with the task that was stopped."""
+    _refuse_foreign(request.run_dir)
     results: dict[str, Record] = {}
     with lock_folder(request.run_dir):
         for number, task in enumerate(tasks, start=1):
@@ -86,8 +89,22 @@ def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal)
             yield TaskFinished(task, results[task.name])
             write_json(request.run_dir / RESULTS, tabulate(results))
         if "mnli" in results:
-            predict_diagnostics(request.run_dir / "mnli", request.data_dir)
+            yield from _diagnose(request, stop)
         yield SuiteFinished(tabulate(results))
+
+
+def _refuse_foreign(run_dir: Path) -> None:
+    held = next((name for name in (MANIFEST, "config.json", "run.json") if (run_dir / name).exists()), None)
+    if held:
+        raise UsageError(f"{run_dir}: holds data, a model or a single run (it has {held}); choose another --out")
+
+
+def _diagnose(request: FinetuneRequest, stop: StopSignal) -> Iterator[SuiteEvent]:
+    """Diagnostic rows that cannot be used must not cost the suite its table."""
+    try:
+        predict_diagnostics(request.run_dir / "mnli", request.data_dir, stop)
+    except InputError as error:
+        yield Warned(str(error))
 
 
 def tabulate(results: dict[str, Record]) -> Record:

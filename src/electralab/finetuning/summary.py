@@ -14,6 +14,12 @@ from electralab.training.metrics import Record, read_metrics
 Curves = dict[int, list[tuple[int, float]]]
 
 
+def list_seeds(run_dir: Path) -> list[Path]:
+    """The folders of a run's seeds, in order."""
+    folders = [path for path in run_dir.glob("seed-*") if path.name.removeprefix("seed-").isdecimal()]
+    return sorted(folders, key=lambda path: int(path.name.removeprefix("seed-")))
+
+
 def rank_seeds(task: Task, results: Sequence[Record]) -> list[Record]:
     """Best first, by the task's first metric; of equals the one that ran first."""
     return sorted(results, key=lambda result: -result["dev"][task.metrics[0]])

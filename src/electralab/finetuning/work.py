@@ -23,7 +23,7 @@ from electralab.training.session import Judgement
 
 
 def count_steps(config: FinetuneConfig, rows: int) -> int:
-    return config.steps or max(1, math.ceil(config.epochs * math.ceil(rows / config.batch.size)))
+    return config.steps or max(1, math.ceil(round(config.epochs * math.ceil(rows / config.batch.size), 6)))
 
 
 class TuneWork:
@@ -63,7 +63,7 @@ class TuneWork:
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
                 logits = self.network(batch.input_ids, batch.segment_ids, batch.attention_pad)
-            yield task_loss(kind, logits, batch) / total
+            yield task_loss(kind, logits, batch, self.network.head_config.unit) / total
 
     def _batches_at(self, step: int) -> list[TaskBatch]:
         epoch, place = divmod(step - 1, self._batches_per_epoch)

@@ -79,6 +79,7 @@ def _verify(folder: Path) -> None:
 
 def load_encoder(folder: Path) -> Encoder:
     """The encoder alone, from a folder with any head or none."""
+    _verify(folder)
     return import_encoder(read_config(folder), read_tensors(folder), str(folder)).eval()
 
 

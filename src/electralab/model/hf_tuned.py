@@ -82,6 +82,9 @@ def export_tuned_weights(network: Tuned) -> dict[str, Tensor]:
     """Their names -> tensors, each in storage of its own."""
     config = network.config
     weights = collect_weights(network, network.encoder)
+    weight, bias = _OUTPUT
+    weights[weight] = weights[weight] * network.head.unit
+    weights[bias] = weights[bias] * network.head.unit + network.head.origin
     has_class = bool(tuned_class_name(network))
     if has_class and network.head_config.is_pooled and network.head.dense is None:
         weights |= _fold(weights, config.hidden_size)

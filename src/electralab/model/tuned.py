@@ -16,7 +16,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from electralab.config import Settings
-from electralab.model.encoder import Encoder, EncoderConfig, Probability, make_norm
+from electralab.model.encoder import Encoder, EncoderConfig, Positive, Probability, make_norm
 from electralab.model.heads import dense_std
 from electralab.model.weights import Drawn, dense, initialise
 
@@ -31,6 +31,10 @@ class HeadConfig(Settings):
     style: HeadStyle = "released"
     has_answerability: bool = False
     """Of qa only: a logit for whether the text holds an answer."""
+    origin: float = 0.0
+    unit: Positive = 1.0
+    """Of regress: its number is origin + unit * output, so that a head begins at the mean of what it is to learn, and
+    steps of a usual size reach its spread. Saved, both are folded into the weights."""
     dropout: Probability = 0.1
     pooling: Literal["first"] = "first"
 
@@ -44,6 +48,8 @@ class HeadConfig(Settings):
             raise ValueError(f"the task {self.kind!r} has no labels; leave them out")
         if self.has_answerability and self.kind != "qa":
             raise ValueError(f"has_answerability belongs to the task 'qa', not {self.kind!r}; unset it")
+        if (self.origin, self.unit) != (0.0, 1.0) and self.kind != "regress":
+            raise ValueError(f"origin and unit belong to the task 'regress', not {self.kind!r}; unset them")
         return self
 
     @property
@@ -68,6 +74,7 @@ class TaskHead(Drawn):
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
         super().__init__()
         self.config, self.dropout = config, head.dropout
+        self.origin, self.unit = head.origin, head.unit
         size = config.hidden_size
         is_deep = head.style == "huggingface" and (config.is_modern or head.is_pooled)
         self.dense = dense(size, size, bias=not config.is_modern) if is_deep else None
@@ -91,7 +98,8 @@ class TaskHead(Drawn):
         if self.norm is not None:
             states = self.norm(states)
         logits: Tensor = self.output(self._drop(states))
-        return logits
+        has_units = (self.origin, self.unit) != (0.0, 1.0)
+        return self.origin + self.unit * logits if has_units else logits
 
     def judge_answerable(self, first: Tensor) -> Tensor | None:
         """(B, D) first states -> (B,)"""

@@ -5,18 +5,17 @@ texts or a file -> predictions in the order of the input
 
 import csv
 import io
-import json
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from electralab.config import Settings
-from electralab.errors import InputError, UsageError
+from electralab.errors import ElectraError, InputError, UsageError
 from electralab.finetuning.examples import (
     NO_LABEL,
     Example,
@@ -27,13 +26,18 @@ from electralab.finetuning.examples import (
     TextExample,
 )
 from electralab.finetuning.exports import TunedModel
-from electralab.finetuning.predicting import load_models, predict_examples
-from electralab.finetuning.predictions import PredictionRow, describe_predictions
+from electralab.finetuning.predicting import Chunk, load_models, predict_examples
+from electralab.finetuning.predictions import PredictionRow, to_json_lines
 from electralab.finetuning.reading import TaskDataConfig, read_inputs
+from electralab.finetuning.rows import is_damaged
+from electralab.finetuning.tasks import Kind
 from electralab.stopping import StopSignal
 
 # What Python may ask about: a text, a pair, the words of a sentence, or a row with named parts.
 Input = str | Sequence[str] | Mapping[str, Any]
+
+_LINES = (".jsonl", ".ndjson", "")
+_TABLES = (".csv", ".tsv")
 
 
 class PredictConfig(Settings):
@@ -52,33 +56,60 @@ class Predictor:
         return cls(load_models(path, is_ensemble=is_ensemble), config)
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         return self.models[0].network.head_config.kind
 
     def predict(self, inputs: Iterable[Input]) -> list[PredictionRow]:
         """One row for each input: prediction, and for classes the probability of each."""
+        if isinstance(inputs, str | Mapping):
+            raise InputError("inputs: are a single text or row; give a list of them")
         examples = [self._read_input(place, given) for place, given in enumerate(inputs)]
-        return [row for rows in self.predict_examples(examples, StopSignal()) for row in rows]
+        return [row for chunk in self.predict_examples(examples, StopSignal()) for row in chunk.rows]
 
-    def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[list[PredictionRow]]:
+    def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Chunk]:
         """Chunk by chunk, in order."""
-        done = 0
-        for predictions in predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop):
-            chunk = examples[done : done + len(predictions)]
-            done += len(predictions)
-            yield describe_predictions(chunk, predictions)
+        return predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop)
 
-    def read_file(self, path: Path) -> Split:
-        head, card = self.models[0].network.head_config, self.models[0].card
-        return read_inputs(head.kind, card.num_texts or 1, path, self.config.data)
+    def read(self, source: str) -> Split:
+        """A file by its path; "-" is standard input: JSON lines if its first character says so, else a text a line."""
+        if source != "-":
+            return self._read_file(Path(source))
+        data = sys.stdin.buffer.read() if sys.stdin else b""
+        if not data.strip():
+            raise InputError("standard input: is empty; pipe a text a line, or JSON lines, into it")
+        suffix = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else ".txt"
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"input{suffix}"
+            path.write_bytes(data)
+            try:
+                return replace(self._read_file(path), path="standard input")
+            except ElectraError as error:
+                raise type(error)(str(error).replace(str(path), "standard input")) from None
+
+    def _read_file(self, path: Path) -> Split:
+        return read_inputs(self.kind, self._num_texts, path, self.config.data)
+
+    @property
+    def _num_texts(self) -> int:
+        """0 where one is as good as two."""
+        match self.kind:
+            case "label":
+                return 1
+            case "qa":
+                return 2
+            case _:
+                return self.models[0].card.num_texts
 
     def _read_input(self, place: int, given: Input) -> Example:
         parts = _name_parts(self.kind, place, given)
-        wanted = self.models[0].card.num_texts
-        if self.kind in ("classify", "regress") and wanted and len(parts) != wanted:
-            raise InputError(f"input {place}: has {len(parts)} texts, the model was tuned on {wanted}; give as many")
-        if not any(part.strip() for part in parts):
-            raise InputError(f"input {place}: is empty; give a text")
+        if not parts or not all(part.strip() for part in parts):
+            raise InputError(f"input {place}: is empty{' in part' * (len(parts) > 1)}; give a text")
+        if any(map(is_damaged, parts)):
+            raise InputError(f"input {place}: holds half a character; give whole ones")
+        allowed = (self._num_texts,) if self._num_texts else (1, 2)
+        if self.kind != "label" and len(parts) not in allowed:
+            had, wanted = _count_texts(len(parts)), " or ".join(map(str, allowed))
+            raise InputError(f"input {place}: has {had}, the model was tuned on {wanted}; give as many")
         match self.kind:
             case "classify":
                 return TextExample(str(place), parts, NO_LABEL)
@@ -96,70 +127,66 @@ def _name_parts(kind: str, place: int, given: Input) -> tuple[str, ...]:
         if kind == "qa":
             raise InputError(f"input {place}: a question needs its context; give a pair (question, context)")
         return tuple(given.split()) if kind == "label" else (given,)
-    parts = _pick_parts(kind, place, given) if isinstance(given, Mapping) else list(given)
+    parts = _pick_parts(kind, place, given) if isinstance(given, Mapping) else given
+    parts = list(parts) if isinstance(parts, Iterable) else [parts]
     if not all(isinstance(part, str) for part in parts):
         raise InputError(f"input {place}: holds something that is not text; give strings")
     if kind == "qa" and len(parts) != 2:
-        raise InputError(f"input {place}: has {len(parts)} parts; give a pair (question, context)")
+        raise InputError(f"input {place}: has {_count_texts(len(parts))}; give a pair (question, context)")
     return tuple(parts)
+
+
+def _count_texts(count: int) -> str:
+    return f"{count} text{'s' * (count != 1)}"
 
 
 _PARTS: dict[str, list[tuple[str, ...]]] = {"qa": [("question", "context")], "label": [("words",), ("tokens",)]}
 _TEXT_PARTS: list[tuple[str, ...]] = [("text_a", "text_b"), ("text",)]
 
 
-def _pick_parts(kind: str, place: int, given: Mapping[str, Any]) -> list[Any]:
+def _pick_parts(kind: str, place: int, given: Mapping[str, Any]) -> Any:
     options = _PARTS.get(kind, _TEXT_PARTS)
     for names in options:
         if all(name in given for name in names):
             found = [given[name] for name in names]
-            return list(found[0]) if kind == "label" else found
+            if kind != "label":
+                return found
+            return found[0].split() if isinstance(found[0], str) else found[0]
     wanted = " or ".join(" and ".join(map(repr, names)) for names in options)
     raise InputError(f"input {place}: has {', '.join(map(repr, given)) or 'nothing'}; give {wanted}")
 
 
-@contextmanager
-def open_input(source: str) -> Iterator[Path]:
-    """A file by its path; "-" is standard input: JSON lines if its first character says so, else a text a line."""
-    if source != "-":
-        yield Path(source)
-        return
-    data = sys.stdin.buffer.read()
-    if not data.strip():
-        raise InputError("standard input: is empty; pipe a text a line, or JSON lines, into it")
-    suffix = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else ".txt"
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"standard-input{suffix}"
-        path.write_bytes(data)
-        yield path
+def check_out(out: Path) -> None:
+    """Before the work, what would otherwise be refused after it."""
+    if out.suffix.lower() not in (*_LINES, *_TABLES):
+        raise UsageError(f"--out: predictions are written as .jsonl, .csv or .tsv, not as {out.suffix}")
+    if out.is_dir():
+        raise UsageError(f"--out: {out} is a folder; give a file")
 
 
-def format_rows(rows: Sequence[PredictionRow], suffix: str) -> str:
+def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:
     """As JSON lines, or as a table of row, id, prediction, a column for each class, and what was wrong with the row."""
-    if suffix in (".jsonl", ".ndjson", ".json", ""):
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    if suffix not in (".csv", ".tsv"):
-        raise UsageError(f"--out: predictions are written as .jsonl, .csv or .tsv, not as {suffix}")
+    if suffix.lower() not in _TABLES:
+        return to_json_lines(rows)
     tables = (row["probabilities"] for row in rows if isinstance(row.get("probabilities"), dict))
     classes = list(next(tables, {}))
-    text = io.StringIO()
-    if suffix == ".csv":
-        writer: Any = csv.writer(text, lineterminator="\n")
-    else:
-        writer = csv.writer(text, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n")
-    writer.writerow(["row", "id", "prediction", *(f"p_{name}" for name in classes), "error"])
+    table: list[list[Any]] = [["row", "id", "prediction", *(f"p_{name}" for name in classes), "error"]]
     for row in rows:
         answer = row["prediction"]
         shown = " ".join(answer) if isinstance(answer, list) else answer
         chances = [row.get("probabilities", {}).get(name) for name in classes]
-        cells = [row["row"], row.get("id"), shown, *chances, row.get("error")]
-        writer.writerow([_plain(cell, suffix) for cell in cells])
-    return text.getvalue()
+        table.append([row["row"], row.get("id"), shown, *chances, row.get("error")])
+    text = io.StringIO()
+    if suffix.lower() == ".csv":
+        csv.writer(text, lineterminator="\n").writerows(table)
+    else:
+        text.writelines("\t".join(map(_to_field, cells)) + "\n" for cells in table)
+    return text.getvalue().encode("utf-8", "backslashreplace")
 
 
-def _plain(value: Any, suffix: str) -> Any:
+def _to_field(value: Any) -> str:
     """A .tsv has no quoting: what would break its rows becomes a space."""
-    return " ".join(value.split()) if suffix == ".tsv" and isinstance(value, str) else value
+    return "" if value is None else " ".join(str(value).split())
 
 
 def insert_bad(rows: Sequence[PredictionRow], split: Split) -> list[PredictionRow]:

@@ -1,0 +1,272 @@
+"""GLUE as a whole: which tasks are run, what the table says of them, and that the same command again goes on."""
+
+import json
+import math
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from little_tasks import fill, make_request, read_lines, save_origin
+
+from electralab.config import Tree
+from electralab.display import Display
+from electralab.errors import InputError, Stopped, UsageError
+from electralab.finetuning import stage
+from electralab.finetuning.stage import SeedFinished
+from electralab.finetuning.suite import (
+    PAPER,
+    SuiteEvent,
+    SuiteFinished,
+    TaskFinished,
+    TaskStarted,
+    choose_tasks,
+    run_suite,
+    tabulate,
+)
+from electralab.finetuning.tasks import GLUE
+from electralab.inspection import view
+from electralab.stopping import StopSignal
+from electralab.training.session import StepLogged, Warned
+
+BRIEF: Tree = {"epochs": 0.5, "evaluation": {"times": 1}}
+
+
+@pytest.fixture(autouse=True)
+def _torch_as_it_was() -> Iterator[None]:
+    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(mode)
+
+
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_origin(tmp_path_factory.mktemp("origin") / "model")
+
+
+def write_cola(glue: Path, rows: int = 16) -> None:
+    rng = random.Random(1)
+    for split in ("train", "dev"):
+        lines = [f"src\t{row % 2}\t\t{fill(rng, ('cat', 'dog')[row % 2])}" for row in range(rows)]
+        write(glue / "CoLA" / f"{split}.tsv", lines)
+
+
+def write_rte(glue: Path, rows: int = 16) -> None:
+    labels = ("entailment", "not_entailment")
+    for split in ("train", "dev"):
+        lines = [f"{row}\tthe cat\tthe {('cat', 'dog')[row % 2]}\t{labels[row % 2]}" for row in range(rows)]
+        write(glue / "RTE" / f"{split}.tsv", ["index\tsentence1\tsentence2\tlabel", *lines])
+
+
+def write_mnli(glue: Path, rows: int = 12) -> None:
+    labels = ("contradiction", "entailment", "neutral")
+    header = "index\tsentence1\tsentence2\tgold_label"
+    for split in ("train", "dev_matched", "dev_mismatched"):
+        lines = [f"{row}\tthe cat\tthe {('cat', 'dog', 'mat')[row % 3]}\t{labels[row % 3]}" for row in range(rows)]
+        write(glue / "MNLI" / f"{split}.tsv", [header, *lines])
+
+
+def write_diagnostic(glue: Path, ids: tuple[int, ...] = (0, 1, 2)) -> None:
+    lines = [f"{row}\tthe cat\tthe dog sat" for row in ids]
+    write(glue / "diagnostic" / "diagnostic.tsv", ["index\tsentence1\tsentence2", *lines])
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def play(origin: Path, glue: Path, run: Path, *tasks: str, **changes: Any) -> list[SuiteEvent]:
+    request = make_request(origin, "cola", glue, run, BRIEF, **({"keep": 0} | changes))
+    return list(run_suite(request, choose_tasks(glue, tasks), StopSignal()))
+
+
+def names_of(tasks: list[Any]) -> list[str]:
+    return [task.name for task in tasks]
+
+
+# Which tasks
+
+
+def test_every_task_whose_folder_is_there_is_chosen_in_the_order_of_glue(tmp_path: Path) -> None:
+    for folder in ("RTE", "SST-2", "sts-b", "CoLA", "something", "WNLI", "AX"):
+        (tmp_path / folder).mkdir()
+    assert names_of(choose_tasks(tmp_path, ())) == ["cola", "sst2", "stsb", "rte"]
+
+
+def test_tasks_asked_for_are_taken_in_that_order_and_once(tmp_path: Path) -> None:
+    write_cola(tmp_path)
+    write_rte(tmp_path)
+    assert names_of(choose_tasks(tmp_path, ("rte", "CoLA", "RTE"))) == ["rte", "cola"]
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("cola", "rtee"), "no task named 'rtee'; did you mean 'rte'?"),
+        (("cola", "nope"), "no task named 'nope'; known are cola, "),
+        (("cola", "squad1"), "squad1 is not a task of GLUE; choose among cola, sst2"),
+        (("ax",), "ax is not a task of GLUE"),
+    ],
+)
+def test_a_task_that_is_none_of_glue_is_refused(tmp_path: Path, names: tuple[str, ...], words: str) -> None:
+    write_cola(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        choose_tasks(tmp_path, names)
+    assert words in str(caught.value)
+
+
+def test_a_task_without_files_and_a_folder_without_tasks_are_refused(tmp_path: Path) -> None:
+    write_cola(tmp_path)
+    with pytest.raises(InputError, match="has no train file of RTE"):
+        choose_tasks(tmp_path, ("cola", "rte"))
+    with pytest.raises(InputError, match="holds none of GLUE's tasks"):
+        choose_tasks(tmp_path / "CoLA", ())
+    for place in (tmp_path / "nowhere", tmp_path / "CoLA" / "train.tsv"):
+        with pytest.raises(InputError, match="no such folder; give the one with CoLA"):
+            choose_tasks(place, ("cola",))
+
+
+# The table
+
+
+def of_task(metric: str, *scores: float) -> dict[str, Any]:
+    """A task's results as `summarise` gives them, as far as the table reads them."""
+    ordered = sorted(scores)
+    spread = {"median": ordered[len(ordered) // 2], "mean": sum(scores) / len(scores), "sd": 0.0, "best": ordered[-1]}
+    return {
+        "metric": metric,
+        "spread": {metric: spread, "other": {}},
+        "seeds": [{"seed": seed, "dev": {metric: score, "other": 9.0}} for seed, score in enumerate(scores)],
+    }
+
+
+def test_the_average_is_of_medians_and_its_spread_of_what_each_seed_averages() -> None:
+    table = tabulate({"cola": of_task("mcc", 0.1, 0.5, 0.3), "rte": of_task("accuracy", 0.5, 0.7, 0.9)})
+    assert table["suite"] == "glue"
+    assert table["tasks"]["cola"] == {
+        "metric": "mcc",
+        "median": 0.3,
+        "mean": pytest.approx(0.3),
+        "sd": 0.0,
+        "best": 0.5,
+    }
+    average = table["average"]
+    assert average["median"] == pytest.approx((0.3 + 0.7) / 2)
+    # Seed by seed 0.3, 0.6 and 0.6: mean 0.5, squares of the differences 0.04 + 0.01 + 0.01 over 2.
+    assert average["mean"] == pytest.approx(0.5)
+    assert average["sd"] == pytest.approx(math.sqrt(0.03))
+    assert average["paper"] == pytest.approx((0.568 + 0.685) / 2)
+    assert table["paper"] == {"cola": 0.568, "rte": 0.685}
+
+
+def test_wnli_is_shown_and_not_averaged() -> None:
+    table = tabulate({"rte": of_task("accuracy", 0.6), "wnli": of_task("accuracy", 0.1)})
+    assert table["tasks"]["wnli"]["median"] == 0.1
+    assert table["average"] == {"median": 0.6, "mean": 0.6, "sd": 0.0, "paper": 0.685}
+    assert table["paper"]["wnli"] is None
+    alone = tabulate({"wnli": of_task("accuracy", 0.1)})
+    assert set(alone["average"].values()) == {None}
+    json.dumps(alone, allow_nan=False)
+
+
+def test_the_papers_numbers_are_those_of_all_tasks_that_are_averaged() -> None:
+    assert [*PAPER, "wnli"] == list(GLUE)
+    assert all(0.5 < score < 0.9 for score in PAPER.values())
+
+
+# A suite, run
+
+
+def test_tasks_run_one_after_the_other_and_again_train_nothing(origin: Path, tmp_path: Path) -> None:
+    write_cola(tmp_path / "glue")
+    write_rte(tmp_path / "glue")
+    events = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
+    started = [(event.task.name, event.number, event.count) for event in events if isinstance(event, TaskStarted)]
+    assert started == [("cola", 1, 2), ("rte", 2, 2)]
+    assert [event.task.name for event in events if isinstance(event, TaskFinished)] == ["cola", "rte"]
+    last = events[-1]
+    assert isinstance(last, SuiteFinished)
+    assert list(last.results["tasks"]) == ["cola", "rte"]
+    assert last.results["tasks"]["cola"].keys() == {"metric", "n", "median", "mean", "sd", "best"}
+    assert last.results == json.loads((tmp_path / "run" / "results.json").read_text())
+    assert view(tmp_path / "run", row=None, model=None)["results"] == last.results
+    assert not list((tmp_path / "run").rglob("checkpoints/*"))
+    again = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
+    assert not [event for event in again if isinstance(event, StepLogged)]
+    assert len([event for event in again if isinstance(event, SeedFinished)]) == 4
+    assert again[-1] == last
+
+
+def test_a_stop_costs_only_the_task_it_falls_into(origin: Path, tmp_path: Path) -> None:
+    write_cola(tmp_path / "glue")
+    write_rte(tmp_path / "glue")
+    stop = StopSignal()
+    request = make_request(origin, "cola", tmp_path / "glue", tmp_path / "run", BRIEF)
+    seen: list[SuiteEvent] = []
+
+    def stop_in_the_second_task() -> None:
+        for event in run_suite(request, choose_tasks(tmp_path / "glue", ()), stop):
+            seen.append(event)
+            if isinstance(event, TaskStarted) and event.task.name == "rte":
+                stop.number = signal.SIGTERM
+
+    with pytest.raises(Stopped):
+        stop_in_the_second_task()
+    assert list(json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]) == ["cola"]
+    again = play(origin, tmp_path / "glue", tmp_path / "run", keep=1)
+    of_cola = again[: next(place for place, event in enumerate(again) if isinstance(event, TaskFinished))]
+    assert not [event for event in of_cola if isinstance(event, StepLogged)]
+    last = again[-1]
+    assert isinstance(last, SuiteFinished)
+    assert list(last.results["tasks"]) == ["cola", "rte"]
+
+
+def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Path) -> None:
+    write_mnli(tmp_path / "glue")
+    write_diagnostic(tmp_path / "glue")
+    events = play(origin, tmp_path / "glue", tmp_path / "run")
+    assert not [event for event in events if isinstance(event, Warned)]
+    rows = read_lines(tmp_path / "run/mnli/predictions/diagnostic.jsonl")
+    assert [row["texts"] for row in rows] == [["the cat", "the dog sat"]] * 3
+    lines = (tmp_path / "run/mnli/submission/AX.tsv").read_text().splitlines()
+    assert lines == ["index\tprediction", *(f"{place}\t{row['prediction']}" for place, row in enumerate(rows))]
+    # A gap cannot be submitted, and must not cost the table.
+    write_diagnostic(tmp_path / "glue", ids=(0, 1, 3))
+    again = play(origin, tmp_path / "glue", tmp_path / "run")
+    assert isinstance(again[-1], SuiteFinished)
+    (warning,) = [event for event in again if isinstance(event, Warned)]
+    assert "the row after 1 is 3" in warning.text
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "config.json", "run.json"])
+def test_a_folder_of_something_else_is_not_written_into(origin: Path, tmp_path: Path, name: str) -> None:
+    write_cola(tmp_path / "glue")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).write_text("{}")
+    with pytest.raises(UsageError, match="choose another --out"):
+        play(origin, tmp_path / "glue", tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [name]
+
+
+def test_a_pipe_is_told_of_every_task_and_seed(
+    origin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_cola(tmp_path / "glue")
+    request = make_request(origin, "cola", tmp_path / "glue", tmp_path / "run", BRIEF, seeds=2)
+    results = Display().follow_glue(run_suite(request, choose_tasks(tmp_path / "glue", ()), StopSignal()))
+    assert list(results["tasks"]) == ["cola"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "CoLA (1 of 1)"
+    assert "train: 16 examples (text from 'sentence', label from 'label')" in lines
+    assert "seed 1 (2 of 2)" in lines
+    assert len([line for line in lines if line.startswith("seed 1: dev mcc ")]) == 1
