@@ -63,7 +63,7 @@ class FinetuneConfig(Settings):
 
 # Up to this hidden size: learning rate and layer-wise decay, the paper's for 256, 768 and 1024; below them our own.
 _BY_HIDDEN_SIZE: tuple[tuple[float, float, float], ...] = (
-    (192, 1e-3, 0.9),
+    (192, 5e-4, 0.9),
     (512, 3e-4, 0.8),
     (896, 1e-4, 0.8),
     (float("inf"), 5e-5, 0.9),
