@@ -15,11 +15,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal
 
-from pydantic import field_validator
-
 from electralab.config import Settings
 from electralab.corpus.sources import Source
-from electralab.corpus.streams import BLOCK, Meter, open_source, read_utf8
+from electralab.corpus.streams import BLOCK, Encoding, Meter, open_source, read_utf8
 from electralab.errors import InputError
 
 MAX_CHARS = 1 << 20
@@ -33,17 +31,8 @@ class ReadingConfig(Settings):
     """What separates documents in plain text."""
     field: str = ""
     """The field or column that holds the text; empty for 'text', or 'symbols' with --symbols."""
-    encoding: str = "utf-8"
+    encoding: Encoding = "utf-8"
     """Of text without a byte order mark."""
-
-    @field_validator("encoding")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        try:
-            "".encode(name)
-        except LookupError:
-            raise ValueError("no such encoding; try utf-8, latin-1 or cp1252") from None
-        return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, cast
+from typing import Annotated, BinaryIO, cast
 
 import zstandard
+from pydantic import AfterValidator
 
 from electralab.corpus.sources import Source
 from electralab.errors import InputError
@@ -26,6 +27,18 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _UNDECODABLE = "electralab-undecodable"
+
+
+def _require_encoding(name: str) -> str:
+    try:
+        "".encode(name)
+    except LookupError:
+        raise ValueError("no such encoding; try utf-8, latin-1 or cp1252") from None
+    return name
+
+
+Encoding = Annotated[str, AfterValidator(_require_encoding)]
+"""The name of a way to write text as bytes."""
 
 
 class Meter:

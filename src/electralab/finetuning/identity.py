@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import read_json, sha256_file, sha256_json, write_json
-from electralab.config import differences
 from electralab.errors import DamagedArtifact, IdentityMismatch
+from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,14 @@ def read_identity(run_dir: Path) -> FinetuneIdentity | None:
 
 def require_same(run_dir: Path, stored: FinetuneIdentity, asked: FinetuneIdentity, *, allow_inexact: bool) -> None:
     """Refuse to go on with another run's command, naming the first difference and what to do."""
-    again = "choose another --out for a new run"
     if stored.task != asked.task:
-        raise IdentityMismatch(f"{run_dir}: was a run of {stored.task}, now {asked.task}; {again}")
+        raise IdentityMismatch(f"{run_dir}: was a run of {stored.task}, now {asked.task}; {ANOTHER}")
     for what in ("data", "model"):
         was, now = getattr(stored, what), getattr(asked, what)
         if was != now:
             raise IdentityMismatch(
-                f"{run_dir}: began with another {what} ({was[:8]}…, now {now[:8]}…); give the same or {again}"
+                f"{run_dir}: began with another {what} ({was[:8]}…, now {now[:8]}…); give the same or {ANOTHER}"
             )
-    for name, was, now in differences(stored.settings, asked.settings):
-        raise IdentityMismatch(f"{run_dir}: {name} was {was!r}, now {now!r}; give the same settings or {again}")
-    if stored.threads != asked.threads and not allow_inexact:
-        raise IdentityMismatch(
-            f"{run_dir}: ran with --threads {stored.threads}, now {asked.threads}, which changes sums; "
-            "give the same number, or --allow-inexact"
-        )
+    require_same_settings(run_dir, stored.settings, asked.settings)
+    if not allow_inexact:
+        require_same_threads(run_dir, stored.threads, asked.threads)

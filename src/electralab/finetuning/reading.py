@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from electralab.artifacts import sha256_file, sha256_json
 from electralab.config import Settings
+from electralab.corpus.streams import Encoding
 from electralab.errors import InputError, UsageError
 from electralab.finetuning.columns import Columns, choose_columns, describe_columns, find_again, is_number
 from electralab.finetuning.conll import complete_tags, is_conll, read_conll
@@ -41,21 +42,12 @@ class TaskDataConfig(Settings):
     """The column of the class, score, tags or answers."""
     id: str = ""
     """The column that names a row; without one its number does."""
-    encoding: str = "utf-8"
+    encoding: Encoding = "utf-8"
     """Of text without a byte order mark."""
     dev_share: float = Field(0.1, gt=0, lt=1)
     """How much of the training rows is held out where there is no dev file."""
     max_bad_share: float = Field(0.05, ge=0, le=1)
     """The share of unusable rows beyond which a file is refused."""
-
-    @field_validator("encoding")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        try:
-            "".encode(name)
-        except LookupError:
-            raise ValueError("no such encoding; try utf-8, latin-1 or cp1252") from None
-        return name
 
     @model_validator(mode="after")
     def _is_one_or_a_pair(self) -> Self:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from electralab.artifacts import read_json, write_json
-from electralab.config import differences
 from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
+from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
 
 BudgetKind = Literal["steps", "tokens", "flops", "minutes"]
 
@@ -51,24 +51,19 @@ def read_identity(run_dir: Path) -> RunIdentity | None:
 
 def require_same(run_dir: Path, stored: RunIdentity, asked: RunIdentity, *, extend: bool, allow_inexact: bool) -> None:
     """Refuse to go on with another run's command, naming the first difference and what to do."""
-    again = "choose another --out for a new run"
     if stored.data != asked.data:
         raise IdentityMismatch(
             f"{run_dir}: was trained on other data ({stored.data[:8]}…, now {asked.data[:8]}…); "
-            f"give the same --data or {again}"
+            f"give the same --data or {ANOTHER}"
         )
     if stored.init_from != asked.init_from:
         raise IdentityMismatch(
             f"{run_dir}: started from {stored.init_from[:16] or 'nothing'}, now asked to start from "
-            f"{asked.init_from[:16] or 'nothing'}; --init-from begins a new run: {again}"
+            f"{asked.init_from[:16] or 'nothing'}; --init-from begins a new run: {ANOTHER}"
         )
-    for name, was, now in differences(stored.settings, asked.settings):
-        raise IdentityMismatch(f"{run_dir}: {name} was {was!r}, now {now!r}; give the same settings or {again}")
-    if stored.threads != asked.threads and not allow_inexact:
-        raise IdentityMismatch(
-            f"{run_dir}: ran with --threads {stored.threads}, now {asked.threads}, which changes sums; "
-            "give the same number, or --allow-inexact"
-        )
+    require_same_settings(run_dir, stored.settings, asked.settings)
+    if not allow_inexact:
+        require_same_threads(run_dir, stored.threads, asked.threads)
     if stored.budget != asked.budget and not extend:
         raise IdentityMismatch(
             f"{run_dir}: its budget was {stored.budget}, now {asked.budget}; give the same, or --extend it"
