@@ -1,4 +1,4 @@
-"""electralab: from a folder of text to a pre-trained ELECTRA. The verbs of the shell are functions here."""
+"""electralab: from a folder of text to a pre-trained, fine-tuned ELECTRA. The verbs of the shell are functions here."""
 
 from importlib import import_module
 from typing import Any

@@ -143,6 +143,7 @@ def _describe_next(run_dir: Path, data_dir: Path) -> str:
             "[bold]What to try next[/]",
             f"  electra detect {run_dir} 'We thank the congress for its elephant.'",
             f"  electra show {run_dir}",
+            f"  electra finetune {run_dir} --task classify --data examples/messages.csv --out runs/messages",
             "  electra prepare my_texts/ --out data/mine",
             "  electra pretrain --data data/mine --out runs/mine --minutes 30",
         ]
