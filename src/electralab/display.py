@@ -355,19 +355,22 @@ def glue_table(results: Record) -> Table:
             name,
             of["metric"],
             _points(of["median"]),
-            f"{_points(of['mean'])} ± {_points(of['sd'])}",
+            _spread(of),
             _points(of["best"]),
             _points(paper),
         )
     average = results["average"]
     table.add_section()
-    spread = f"{_points(average['mean'])} ± {_points(average['sd'])}"
-    table.add_row("average", "", _points(average["median"]), spread, "", _points(average["paper"]))
+    table.add_row("average", "", _points(average["median"]), _spread(average), "", _points(average["paper"]))
     return table
 
 
 def _points(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f}"
+
+
+def _spread(of: Record) -> str:
+    return "" if of["mean"] is None else f"{_points(of['mean'])} ± {_points(of['sd'])}"
 
 
 def evaluation_table(result: Record) -> Table:

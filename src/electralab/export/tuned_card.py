@@ -91,8 +91,8 @@ def _tabulate_classes(report: dict[str, Any]) -> str:
 
 
 def _cell(text: str) -> str:
-    """What would end a cell, or its row, is escaped or becomes a space."""
-    return " ".join(text.replace("|", "\\|").split())
+    """A bar would end the cell, also behind a backslash, and a line break the row."""
+    return " ".join(text.replace("|", "&#124;").split())
 
 
 def _tabulate_confusion(report: dict[str, Any], names: list[str]) -> list[str]:

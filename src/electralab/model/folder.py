@@ -104,7 +104,10 @@ def _locate(path: Path, *roles: Role) -> Path:
         raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
     if others:
         there = " and ".join(_ROLES[cast(Role, folder.name)] for folder in others)
-        raise InputError(f"{path}: holds {there}, but not {_ROLES[roles[0]]}; give a run or a model folder with one")
+        remedy = "give a run or a model folder with one"
+        if roles == ("model",):
+            remedy = f"run 'electra finetune {path}' and give its result"
+        raise InputError(f"{path}: holds {there}, but not {_ROLES[roles[0]]}; {remedy}")
     if is_run:
         stage = "finetune" if roles == ("model",) else "pretrain"
         raise InputError(f"{path}: this run has not exported its networks yet; let 'electra {stage}' finish it")

@@ -1,0 +1,217 @@
+"""`electra predict`, `glue`, `evaluate` and `show` on a little model: from files, from a pipe, and on nonsense."""
+
+import csv
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from electra_process import Ended, Shell
+from little_runs import SMALL
+
+pytestmark = pytest.mark.flow
+
+THINGS = (("horse", "yes"), ("letter", "no"))
+QUICK = ("--epochs", "2", "--batch-size", "8", "--sequence-length", "16", "--threads", "1")
+LABELS = ("entailment", "not_entailment")
+
+
+def sentences(count: int) -> list[tuple[str, str]]:
+    """The horse is yes, the letter is no."""
+    rng = random.Random(count)
+    whos, kinds = ("Anna", "Ben", "Clara"), ("old", "red", "small")
+    chosen = [THINGS[number % 2] for number in range(count)]
+    return [(f"{rng.choice(whos)} sees the {rng.choice(kinds)} {thing}.", label) for thing, label in chosen]
+
+
+def write(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def write_glue(folder: Path) -> None:
+    for split in ("train", "dev"):
+        rows = sentences(16)
+        write(folder / "CoLA" / f"{split}.tsv", *(f"x\t{int(label == 'yes')}\t\t{text}" for text, label in rows))
+        pairs = [f"{i}\tAnna sees it.\t{text}\t{LABELS[i % 2]}" for i, (text, _) in enumerate(rows)]
+        write(folder / "RTE" / f"{split}.tsv", "index\tsentence1\tsentence2\tlabel", *pairs)
+
+
+def write_blimp(folder: Path) -> None:
+    pair = {"sentence_good": "Anna sees the house.", "sentence_bad": "Anna sees house the.", "UID": "order"}
+    write(folder / "order.jsonl", *([json.dumps({**pair, "field": "syntax", "linguistics_term": "order"})] * 4))
+
+
+@pytest.fixture(scope="module")
+def shell(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """A pre-trained `run`, a `tuned` one of it, and files of every kind."""
+    shell = Shell(tmp_path_factory.mktemp("predict"))
+    shutil.copytree(prepared / "data", shell.folder / "data")
+    shell.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 2)
+    write(shell.folder / "table/train.csv", "review,stars", *(f"{text},{label}" for text, label in sentences(32)))
+    write(shell.folder / "new.csv", "review", *(text for text, _ in sentences(6)))
+    write_glue(shell.folder / "glue")
+    write_blimp(shell.folder / "blimp")
+    shell.must("finetune", "run", "--task", "classify", "--data", "table", "--out", "tuned", *QUICK, "--seeds", 2)
+    return shell
+
+
+def refusal(ended: Ended, status: int) -> str:
+    """The one line on standard error, without the program's name."""
+    assert "Traceback" not in ended.err, ended.err
+    assert (ended.status, ended.out) == (status, ""), ended.err
+    (line,) = [line for line in ended.err.splitlines() if line.startswith("electra: ")]
+    return line.removeprefix("electra: ")
+
+
+def test_predictions_are_the_same_as_lines_as_json_and_as_a_table(shell: Shell) -> None:
+    lines = shell.must("predict", "tuned", "new.csv", "--threads", 1).out.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["texts"] for row in rows] == [[text] for text, _ in sentences(6)]
+    assert [row["row"] for row in rows] == [2, 3, 4, 5, 6, 7]
+    assert all(row["prediction"] in ("yes", "no") for row in rows)
+    assert shell.must("predict", "tuned", "new.csv", "--threads", 1, "--json").json == {
+        "predictions": rows,
+        "bad_rows": 0,
+        "cut": 0,
+    }
+    written = shell.must("predict", "tuned", "new.csv", "--threads", 1, "--out", "answers.csv")
+    assert written.out == "answers.csv: 6 predictions\n"
+    with (shell.folder / "answers.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [row["prediction"] for row in table] == [row["prediction"] for row in rows]
+    assert [float(row["p_yes"]) for row in table] == [row["probabilities"]["yes"] for row in rows]
+
+
+def test_a_pipe_goes_in_and_lines_come_out(shell: Shell) -> None:
+    """In a process of its own: the forked ones have no standard input to give."""
+    program = "import sys; from electralab.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "predict", "tuned/export/model", "-", "--threads", "1"]
+    texts = [text for text, _ in sentences(3)]
+    done = subprocess.run(
+        command, cwd=shell.folder, input="\n".join(texts), capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line)["texts"] for line in done.stdout.splitlines()] == [[text] for text in texts]
+
+
+def test_the_seeds_of_a_run_answer_together(shell: Shell) -> None:
+    chances = []
+    for words in (["tuned", "--ensemble"], ["tuned/seed-0"], ["tuned/seed-1"]):
+        rows = shell.must("predict", *words, "new.csv", "--threads", 1, "--json").json["predictions"]
+        chances.append([row["probabilities"]["yes"] for row in rows])
+    assert chances[0] == pytest.approx([(one + other) / 2 for one, other in zip(*chances[1:], strict=True)], abs=2e-6)
+    assert "holds no seeds" in refusal(shell.run("predict", "tuned/export/model", "new.csv", "--ensemble"), 1)
+
+
+def test_glue_is_one_table_and_again_trains_nothing(shell: Shell) -> None:
+    words = ("glue", "run", "--data", "glue", "--out", "suite", *QUICK, "--epochs", "0.5", "--json")
+    first = shell.must(*words)
+    table = first.json
+    assert table.keys() == {"run", "suite", "tasks", "average", "paper"}
+    assert {name: of["metric"] for name, of in table["tasks"].items()} == {"cola": "mcc", "rte": "accuracy"}
+    assert table["average"].keys() == {"median", "mean", "sd", "paper"}
+    assert "step " in first.err
+    again = shell.must(*words)
+    assert again.json == table
+    assert "step " not in again.err
+    assert shell.must("show", "suite", "--json").json["results"]["tasks"] == table["tasks"]
+    shown = shell.must("show", "suite").out
+    assert "GLUE, dev" in shown
+    assert "average" in shown
+    for task in ("cola", "rte"):
+        assert (shell.folder / "suite" / task / "README.md").is_file()
+    assert shell.must("show", "suite/rte", "--json").json["kind"] == "fine-tuning run"
+
+
+def test_a_model_as_it_is_is_scored_and_the_scores_written(shell: Shell) -> None:
+    blimp = shell.must("evaluate", "run", "--suite", "blimp", "--data", "blimp", "--threads", 1, "--json").json
+    assert blimp["suite"] == "blimp"
+    assert blimp["counts"]["pairs"] == 4
+    words = ("evaluate", "run", "--suite", "rtd", "--data", "data", "--generator", "run", "--threads", 1)
+    ended = shell.must(*words, "--heldout.limit", 4, "--out", "deep/rtd.json")
+    written = json.loads((shell.folder / "deep/rtd.json").read_text())
+    assert written["suite"] == "rtd"
+    assert "rtd  run" in ended.out
+    assert 0 <= written["scores"]["auc"] <= 1
+
+
+def test_a_tuned_run_and_its_model_show_what_they_are(shell: Shell) -> None:
+    run = shell.must("show", "tuned").out
+    assert "fine-tuning run tuned" in run
+    assert "seed-1 loss" in run
+    assert "classify, dev, 2 seeds" in run
+    assert "ensemble" in run
+    model = shell.must("show", "tuned/export/model", "--json").json
+    assert model["head"]["labels"] == ["no", "yes"]
+    assert "head.kind" in shell.must("show", "tuned/export/model").out
+    card = (shell.folder / "tuned/README.md").read_text()
+    assert "# tuned\n" in card
+    assert "`no`, `yes`" in card
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("predict", "tuned"), "predict: the following arguments are required: INPUT"),
+        (("predict", "tuned", "new.csv", "--out", "x.xlsx"), "predictions are written as .jsonl, .csv or .tsv"),
+        (("predict", "tuned", "new.csv", "--text", "revue"), "has no column 'revue'; did you mean 'review'?"),
+        (("predict", "tuned", "new.csv", "--ensembel"), "did you mean '--ensemble'?"),
+        (("predict", "tuned", "new.csv", "--threads", "0"), "must be a whole number of at least 1"),
+        (("predict", "tuned", "new.csv", "--data.texd", "x"), "did you mean 'text"),
+        (("glue", "run", "--data", "glue", "--out", "x", "--tasks", "cola,nope"), "no task named 'nope'"),
+        (("glue", "run", "--data", "glue", "--out", "x", "--seeds", "0"), "must be a whole number of at least 1"),
+        (("glue", "run", "--data", "glue", "--out", "run", "--threads", "1"), "choose another --out"),
+        (("finetune", "run", "--task", "cola", "--data", "glue", "--out", "x", "--epochs", "-1"), "above 0, got '-1'"),
+        (("finetune", "run", "--task", "cola", "--data", "glue", "--out", "x", "--sequence-length", "4"), "8"),
+        (("evaluate", "run", "--suite", "blip", "--data", "blimp"), "invalid choice: 'blip'"),
+        (("evaluate", "run", "--suite", "blimp", "--data", "blimp", "--task", "cola"), "belongs to the suite 'probe'"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_with_status_2(shell: Shell, words: tuple[str, ...], sentence: str) -> None:
+    assert sentence in refusal(shell.run(*words), 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("predict", "tuned", "none.csv"), "none.csv: no such file"),
+        (("predict", "tuned", "table"), "table: is a folder; give a file"),
+        (("predict", "nowhere", "new.csv"), "nowhere: holds no model"),
+        (("predict", "run", "new.csv"), "not a tuned model; run 'electra finetune run'"),
+        (("predict", "tuned", "tuned/export/model/model.safetensors"), "model.safetensors: "),
+        (("predict", "tuned", "new.csv", "--out", "new.csv/x.csv"), "is a file where a folder is needed"),
+        (("detect", "tuned", "Anna sees it."), "tuned: holds a tuned model, but not a discriminator"),
+        (("glue", "run", "--data", "none", "--out", "x"), "none: no such folder"),
+        (("glue", "run", "--data", "table", "--out", "x"), "holds none of GLUE's tasks"),
+        (("evaluate", "run", "--suite", "blimp", "--data", "none"), "none: "),
+        (("evaluate", "tuned", "--suite", "blimp", "--data", "blimp"), "but not a discriminator"),
+        (("show", "blimp"), "blimp: not an artifact"),
+    ],
+)
+def test_what_is_not_there_or_not_usable_is_one_sentence_with_status_1(
+    shell: Shell, words: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in refusal(shell.run(*words), 1)
+
+
+@pytest.mark.parametrize("verb", ["", "finetune", "glue", "evaluate", "predict", "show"])
+def test_help_is_given_without_loading_torch(verb: str) -> None:
+    program = f"""
+import sys
+from electralab.cli import main
+sys.argv = ["electra", *{verb.split()!r}, "--help"]
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print(sorted({{"torch", "numpy", "rich", "pydantic"}} & sys.modules.keys()))
+"""
+    environment = {**os.environ, "COLUMNS": "100"}
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment)
+    assert f"usage: electra {verb}".strip() in done.stdout
+    assert done.stdout.endswith("\n[]\n")
