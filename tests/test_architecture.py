@@ -45,10 +45,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
+    "tables": set(),
     "inspection": FOUNDATION | OFFERED,
     "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
-    "story": FOUNDATION | OFFERED | {"display", "verbs"},
-    "shell": FOUNDATION | {"display", "verbs", "story"},
+    "story": FOUNDATION | OFFERED | {"display", "tables", "verbs"},
+    "shell": FOUNDATION | {"display", "tables", "verbs", "story"},
     "flags": {"errors"},
     "cli": FOUNDATION | {"verbs", "shell", "flags"},
     "__main__": {"cli"},

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from electralab.cli import build_parser, main, split_overrides
+from electralab.cli import main, split_overrides
+from electralab.flags import build_parser
 
 VERBS = sorted(build_parser()[1])
 

@@ -1,22 +1,11 @@
-"""What a person sees: colours, curves, plain lines in a pipe, and tables that show names as they are."""
+"""What long work says on its way: plain lines in a pipe, names as they are, bad rows counted and the first told."""
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console, RenderableType
 
-from electralab.display import (
-    Display,
-    colour_tokens,
-    evaluation_table,
-    glue_table,
-    scores_table,
-    sparkline,
-    suspicion,
-)
+from electralab.display import Display
 from electralab.evaluation.outcome import Evaluation, Progress
 from electralab.finetuning.examples import BadRow, Split, TextExample
 from electralab.finetuning.predicting import Chunk
@@ -24,34 +13,6 @@ from electralab.finetuning.reading import TaskData
 from electralab.finetuning.stage import DataRead, SeedFinished, SeedStarted, TuneEvent
 from electralab.finetuning.tasks import find_task
 from electralab.training.session import RunFinished, RunStarted, Saved, StepLogged, Warned
-
-
-def test_suspicion_rises_from_green_to_red() -> None:
-    assert [suspicion(p) for p in (0.1, 0.25, 0.4, 0.9)] == ["green", "yellow", "bold red", "bold white on red"]
-
-
-def test_each_token_has_its_colour_and_the_text_stays_as_it_is() -> None:
-    tokens = [
-        {"text": "an", "start": 0, "end": 2, "p_replaced": 0.05},
-        {"text": "elephant", "start": 3, "end": 11, "p_replaced": 0.8},
-    ]
-    coloured = colour_tokens({"text": "an elephant", "tokens": tokens})
-    assert coloured.plain == "an elephant"
-    assert [(span.start, span.end, str(span.style)) for span in coloured.spans] == [
-        (0, 2, "green"),
-        (3, 11, "bold white on red"),
-    ]
-
-
-def test_a_sparkline_falls_as_its_values_fall() -> None:
-    assert sparkline([8, 7, 6, 5, 4, 3, 2, 1]) == "█▇▆▅▄▃▂▁"
-
-
-def test_a_flat_curve_is_a_flat_line() -> None:
-    assert sparkline([3.0, 3.0, 3.0]) == "▁▁▁"
-
-
-# Lines in a pipe
 
 
 def make_split(name: str, bad: int = 0) -> Split:
@@ -143,9 +104,9 @@ def make_evaluation() -> Evaluation:
         suite="blimp",
         model="runs/[a]",
         data="blimp",
-        scores={"discriminator": 0.5, "interval": (0.25, 0.75), "layers": {"best_one": 3}},
+        scores={"discriminator": 0.5},
         groups={},
-        counts={"pairs": 1000, "[bad]": 1},
+        counts={"pairs": 1000},
         identity="",
         notes=("a note",),
         bad_rows=("blimp/x.jsonl: line 3: is blank",),
@@ -162,57 +123,3 @@ def test_an_evaluation_names_each_phase_once_then_what_to_know_of_it(capsys: pyt
 
     assert Display().follow_evaluate(steps()) == make_evaluation()
     assert lines_of(capsys) == ["reading", "judging", "a note", "warning: blimp/x.jsonl: line 3: is blank"]
-
-
-# Tables
-
-
-def render(table: RenderableType, width: int = 100) -> list[list[str]]:
-    """The cells of each row, as the shell's console draws them."""
-    out = io.StringIO()
-    Console(file=out, width=width, markup=False, emoji=False).print(table)
-    lines = (line.replace("┃", "│").removeprefix("│").removesuffix("│") for line in out.getvalue().splitlines())
-    return [[cell.strip() for cell in line.split("│")] for line in lines]
-
-
-def test_scores_of_a_run_stand_beside_those_of_the_ensemble() -> None:
-    spread = {"median": 0.5, "mean": 0.51, "sd": 0.02, "best": 0.625}
-    results: dict[str, Any] = {"task": "cola", "seeds": [{}], "spread": {"mcc": spread}}
-    rows = render(scores_table(results))
-    assert rows[0] == ["cola, dev, 1 seed"]
-    assert ["mcc", "0.5000", "0.5100", "0.0200", "0.6250"] in rows
-    rows = render(scores_table({**results, "seeds": [{}, {}], "ensemble": {"mcc": 0.7}}))
-    assert rows[0] == ["cola, dev, 2 seeds"]
-    assert ["mcc", "0.5000", "0.5100", "0.0200", "0.6250", "0.7000"] in rows
-
-
-def test_glue_is_in_points_with_the_paper_beside_it() -> None:
-    spread = {"metric": "accuracy", "median": 0.5, "mean": 0.51, "sd": 0.02, "best": 0.625}
-    average = {"median": 0.5, "mean": 0.51, "sd": 0.02, "paper": 0.685}
-    results = {"tasks": {"rte": spread, "wnli": spread}, "average": average, "paper": {"rte": 0.685, "wnli": None}}
-    rows = render(glue_table(results))
-    assert ["rte", "accuracy", "50.0", "51.0 ± 2.0", "62.5", "68.5"] in rows
-    assert ["wnli", "accuracy", "50.0", "51.0 ± 2.0", "62.5", ""] in rows
-    assert ["average", "", "50.0", "51.0 ± 2.0", "", "68.5"] in rows
-
-
-def test_the_average_of_nothing_is_blank() -> None:
-    nothing = dict.fromkeys(("median", "mean", "sd", "paper"))
-    rows = render(glue_table({"tasks": {}, "average": nothing, "paper": {}}))
-    assert ["average", "", "", "", "", ""] in rows
-
-
-def test_an_evaluation_is_a_table_of_scores_and_counts() -> None:
-    evaluation = make_evaluation()
-    rows = render(
-        evaluation_table({name: getattr(evaluation, name) for name in ("suite", "model", "scores", "counts")})
-    )
-    assert rows[0] == ["blimp  runs/[a]"]
-    for row in (
-        ["discriminator", "0.5000"],
-        ["interval", "0.2500  0.7500"],
-        ["layers best one", "3"],
-        ["pairs", "1,000"],
-    ):
-        assert row in rows
-    assert ["[bad]", "1"] in rows

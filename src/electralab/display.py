@@ -3,15 +3,12 @@
 PrepareProgress..., Event... -> the eye
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
     from electralab.evaluation.outcome import Evaluation
@@ -27,7 +24,6 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
 Record = dict[str, Any]
 
 _SHOWN_BAD_ROWS = 5
-_WIDEST_CONFUSION = 6
 
 
 class Display:
@@ -254,172 +250,3 @@ def describe_heldout(record: Record) -> str:
 def _number(value: float | None) -> str:
     """A loss as logged: null where it was not finite."""
     return "n/a" if value is None else f"{value:.4g}"
-
-
-def results_table(results: Record) -> Table:
-    """Held-out scores, each beside what knowing only frequencies achieves."""
-    heldout, baselines = results["heldout"], results["baselines"]
-    table = Table(
-        title=f"held out, after {results['step']:,} steps and {results['tokens']:,} tokens", title_justify="left"
-    )
-    table.add_column("")
-    table.add_column("model", justify="right")
-    table.add_column("baseline", justify="right")
-    table.add_column("baseline is", style="dim")
-    rows = [
-        (
-            "generator loss",
-            f"{heldout['generator_loss']:.3f}",
-            f"{baselines['generator_loss']:.3f}",
-            "token frequencies",
-        ),
-        (
-            "generator accuracy",
-            f"{heldout['generator_accuracy']:.1%}",
-            f"{baselines['generator_accuracy']:.1%}",
-            "always the most frequent token",
-        ),
-        (
-            "discriminator loss",
-            f"{heldout['discriminator_loss']:.4f}",
-            f"{baselines['discriminator_loss']:.4f}",
-            "knowing only how many are replaced",
-        ),
-        ("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing"),
-        (
-            "recall on replaced",
-            f"{heldout['recall']:.3f}",
-            f"{heldout['called_replaced']:.3f}",
-            "calling as many replaced, at random",
-        ),
-        (
-            "precision",
-            f"{heldout['precision']:.3f}",
-            f"{heldout['replaced_share']:.3f}",
-            "calling at random",
-        ),
-    ]
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def scores_table(results: Record) -> Table:
-    """The dev scores of a fine-tuning run over its seeds."""
-    count = len(results["seeds"])
-    table = Table(title=f"{results['task']}, dev, {count} seed{'s' if count > 1 else ''}", title_justify="left")
-    table.add_column("")
-    for name in ("median", "mean", "± sd", "best", *(["ensemble"] if "ensemble" in results else [])):
-        table.add_column(name, justify="right")
-    for metric, spread in results["spread"].items():
-        together = [f"{results['ensemble'][metric]:.4f}"] if "ensemble" in results else []
-        values = [f"{spread[name]:.4f}" for name in ("median", "mean", "sd", "best")]
-        table.add_row(metric, *values, *together)
-    return table
-
-
-def class_tables(report: Record) -> Iterator[Table]:
-    """What was found of each class and, where there is room, what its examples were taken for."""
-    classes, confusion = report.get("classes", []), report.get("confusion", [])
-    if classes:
-        rows = [
-            [of["name"], *(f"{of[name]:.3f}" for name in ("precision", "recall", "f1")), f"{of['support']:,}"]
-            for of in classes
-        ]
-        yield _grid("by class", ["", "precision", "recall", "f1", "examples"], rows)
-    if confusion and len(classes) <= _WIDEST_CONFUSION:
-        names = [of["name"] for of in classes]
-        rows = [[name, *map(str, counts)] for name, counts in zip(names, confusion, strict=True)]
-        yield _grid("true classes, and what they were taken for", ["", *names], rows)
-
-
-def _grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for place, name in enumerate(head):
-        table.add_column(escape(name), justify="right" if place else "left")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
-
-
-def glue_table(results: Record) -> Table:
-    """One row a task, in points, the released ELECTRA-Small beside it for orientation."""
-    table = Table(title="GLUE, dev", title_justify="left")
-    for name, justify in (("task", "left"), ("metric", "left"), ("median", "right"), ("mean ± sd", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    table.add_column("best", justify="right")
-    table.add_column("ELECTRA-Small, released", justify="right", style="dim")
-    for name, of in results["tasks"].items():
-        paper = results["paper"][name]
-        table.add_row(
-            name,
-            of["metric"],
-            _points(of["median"]),
-            _spread(of),
-            _points(of["best"]),
-            _points(paper),
-        )
-    average = results["average"]
-    table.add_section()
-    table.add_row("average", "", _points(average["median"]), _spread(average), "", _points(average["paper"]))
-    return table
-
-
-def _points(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"
-
-
-def _spread(of: Record) -> str:
-    return "" if of["mean"] is None else f"{_points(of['mean'])} ± {_points(of['sd'])}"
-
-
-def evaluation_table(result: Record) -> Table:
-    """The scores of a suite; an interval, where there is one, behind its score."""
-    table = Table(title=f"{result['suite']}  {result['model']}", title_justify="left")
-    table.add_column("")
-    table.add_column("", justify="right")
-    for name, value in _flatten(result["scores"]):
-        table.add_row(name, value)
-    for name, count in result["counts"].items():
-        table.add_row(name, f"{count:,}", style="dim")
-    return table
-
-
-def _flatten(tree: Record, prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in tree.items():
-        name = f"{prefix}{key}".replace("_", " ")
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{name} ")
-        elif isinstance(value, list | tuple):
-            yield name, "  ".join(f"{one:.4f}" if isinstance(one, float) else str(one) for one in value)
-        else:
-            yield name, f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def colour_tokens(result: Record) -> Text:
-    """The text as it is, each token in the colour of its suspicion."""
-    text = Text(result["text"])
-    for token in result["tokens"]:
-        text.stylize(suspicion(token["p_replaced"]), token["start"], token["end"])
-    return text
-
-
-def suspicion(chance: float) -> str:
-    """Green up to what any token has: in training about one in seven is replaced, so 0.2 is already news."""
-    if chance > 0.5:
-        return "bold white on red"
-    if chance > 0.3:
-        return "bold red"
-    if chance > 0.2:
-        return "yellow"
-    return "green"
-
-
-def sparkline(values: Sequence[float], width: int = 60) -> str:
-    """The curve in one line, each bar the mean of its part of the run."""
-    bars = "▁▂▃▄▅▆▇█"
-    count = min(width, len(values))
-    edges = [round(i * len(values) / count) for i in range(count + 1)]
-    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
-    low, high = min(means), max(means)
-    return "".join(bars[int((mean - low) / (high - low or 1) * (len(bars) - 1))] for mean in means)

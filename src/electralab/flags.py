@@ -215,7 +215,7 @@ def _add_evaluate(verbs: Any) -> None:
     parser.add_argument("--data", required=True, metavar="PATH", help="the suite's file or folder")
     parser.add_argument("--out", metavar="FILE", help="write the result as JSON here too")
     parser.add_argument("--generator", metavar="MODEL", help="of rtd: the fixed generator that replaces tokens")
-    parser.add_argument("--task", metavar="NAME", help="of probe: the task whose files --data holds (classify)")
+    parser.add_argument("--task", metavar="NAME", help="of probe: the task whose files --data holds")
     parser.add_argument("--seed", type=int, metavar="S")
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
     _add_settings(parser, "a TOML file of settings")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import MANIFEST, read_json
-from electralab.errors import InputError
+from electralab.errors import DamagedArtifact, InputError
 from electralab.training.checkpoint import list_checkpoints
 from electralab.training.metrics import read_metrics
 
@@ -41,6 +41,8 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
 def _view_run(path: Path) -> View:
     results = path / "results.json"
     identity = read_json(path / "run.json")
+    if not isinstance(identity, dict):
+        raise DamagedArtifact(f"{path / 'run.json'}: not the identity of a run; restore the file")
     if identity.get("kind") == "finetune":
         from electralab.finetuning.summary import list_seeds
 

@@ -17,11 +17,11 @@ from rich.text import Text
 from electralab import verbs
 from electralab.artifacts import write_json
 from electralab.config import Tree, parse_overrides
-from electralab.display import (
-    Display,
+from electralab.display import Display, describe_heldout
+from electralab.errors import InputError, UsageError
+from electralab.tables import (
     class_tables,
     colour_tokens,
-    describe_heldout,
     evaluation_table,
     glue_table,
     results_table,
@@ -29,7 +29,6 @@ from electralab.display import (
     sparkline,
     suspicion,
 )
-from electralab.errors import InputError, UsageError
 
 Result = dict[str, Any]
 
@@ -232,7 +231,7 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
 
 def print_json(result: Any) -> None:
     """One line on standard output; where that knows only ASCII, escaped instead of replaced by stand-ins."""
-    is_utf8 = sys.stdout.encoding.lower().startswith("utf")
+    is_utf8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     sys.stdout.write(json.dumps(result, ensure_ascii=not is_utf8) + "\n")
 
 

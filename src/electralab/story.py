@@ -13,8 +13,9 @@ from rich.text import Text
 
 from electralab import verbs
 from electralab.config import Tree
-from electralab.display import Display, colour_tokens, results_table
+from electralab.display import Display
 from electralab.randomness import mix
+from electralab.tables import colour_tokens, results_table
 
 _SENTENCES = 8
 _WORDS = (10, 24)

@@ -8,9 +8,11 @@ import pytest
 import torch
 from little_models import TEXT, TOKENIZER, build_pair, run, save_pair
 
+from electralab.corpus.readers import ReadingConfig
+from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
 from electralab.evaluation.mlm import count_characters
-from electralab.evaluation.outcome import Conditions
+from electralab.evaluation.outcome import Conditions, Suite
 from electralab.evaluation.resampling import choose_some, draw_again, find_interval
 
 
@@ -26,7 +28,10 @@ def test_loss_and_accuracy_are_those_of_the_hidden_tokens(place: Path) -> None:
     found = run(place / "run", "mlm", place / "text.txt", batch_tokens=50)
     generator = build_pair().generator
     (masked,) = mask_rows(
-        read_rows(place / "text.txt", TOKENIZER, 24, 0), TOKENIZER, HeldoutConfig(), Conditions(batch_tokens=10**6)
+        read_rows(place / "text.txt", TOKENIZER, 24, 0, ReadingConfig()),
+        TOKENIZER,
+        HeldoutConfig(),
+        Conditions(batch_tokens=10**6),
     )
     with torch.no_grad():
         guesses = generator(masked.input_ids, masked.batch.segment_ids, masked.batch.is_pad, masked.positions)
@@ -40,16 +45,30 @@ def test_loss_and_accuracy_are_those_of_the_hidden_tokens(place: Path) -> None:
 
 
 def test_bits_per_character_divide_by_the_text_that_a_token_stands_for(place: Path) -> None:
-    rows = read_rows(place / "text.txt", TOKENIZER, 512, 0)
+    rows = read_rows(place / "text.txt", TOKENIZER, 512, 0, ReadingConfig())
     (ids,) = TOKENIZER.encode_many([TEXT])
     expected = len(" ".join([TEXT] * 6)) / (6 * len(ids))
     assert count_characters(rows, TOKENIZER) == pytest.approx(expected)
 
 
 def test_a_limit_takes_the_first_rows_of_a_text(place: Path) -> None:
-    whole, part = (read_rows(place / "text.txt", TOKENIZER, 24, limit) for limit in (0, 2))
+    whole, part = (read_rows(place / "text.txt", TOKENIZER, 24, limit, ReadingConfig()) for limit in (0, 2))
     assert len(whole.ids) > 2
     np.testing.assert_array_equal(part.ids, whole.ids[:2])
+
+
+@pytest.mark.parametrize("suite", ["mlm", "rtd"])
+def test_a_text_in_which_every_word_is_unknown_is_refused(place: Path, suite: Suite, tmp_path: Path) -> None:
+    (tmp_path / "greek.txt").write_text("αβγ δεζ")
+    with pytest.raises(InputError, match=r"greek\.txt: holds nothing that the model's vocabulary knows"):
+        run(place / "run", suite, tmp_path / "greek.txt")
+
+
+def test_the_column_of_the_text_may_be_named(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text(f"body\n{TEXT}\n")
+    with pytest.raises(InputError, match=r"choose --reading\.field"):
+        run(place / "run", "mlm", tmp_path / "in.csv")
+    assert run(place / "run", "mlm", tmp_path / "in.csv", reading={"field": "body"}).counts["rows"] == 1
 
 
 def test_choosing_and_drawing_again_depend_on_the_seed_alone() -> None:

@@ -9,6 +9,7 @@ from little_models import TEXT, TOKENIZER, build_pair, finish, run, save_pair
 from torch import Tensor
 
 from electralab.config import Layer, resolve
+from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
 from electralab.evaluation.outcome import Conditions, Findings
@@ -76,7 +77,7 @@ class PerfectDiscriminator(Discriminator):
 def judge_perfectly(place: Path, model: str, generator: str | None) -> tuple[Findings, Tensor]:
     subject = load_subject(place / model, CPU)
     assert subject.discriminator is not None
-    rows = read_rows(place / "text.txt", TOKENIZER, 24, 0)
+    rows = read_rows(place / "text.txt", TOKENIZER, 24, 0, ReadingConfig())
     perfect = PerfectDiscriminator(subject.discriminator.config).know(torch.from_numpy(rows.ids))
     knowing = Subject(subject.path, TOKENIZER, perfect, subject.generator)
     path = place / generator if generator else None
@@ -124,7 +125,7 @@ def test_loss_is_the_binary_cross_entropy() -> None:
 
 
 def test_masks_are_those_of_the_seed_whatever_the_model(place: Path) -> None:
-    rows = read_rows(place / "text.txt", TOKENIZER, 24, 0)
+    rows = read_rows(place / "text.txt", TOKENIZER, 24, 0, ReadingConfig())
     (whole,) = mask_rows(rows, TOKENIZER, HeldoutConfig(), Conditions())
     parts = mask_rows(rows, TOKENIZER, HeldoutConfig(), Conditions(batch_tokens=60))
     assert torch.equal(whole.input_ids, torch.cat([part.input_ids for part in parts]))
@@ -152,16 +153,16 @@ def prepare_rows(place: Path, out: Path, length: int) -> Path:
 def test_of_prepared_data_the_held_out_rows_are_judged(place: Path, tmp_path: Path) -> None:
     data = prepare_rows(place, tmp_path / "data", 16)
     heldout = open_data(data).heldout
-    rows = read_rows(data, TOKENIZER, 24, 0)
+    rows = read_rows(data, TOKENIZER, 24, 0, ReadingConfig())
     np.testing.assert_array_equal(rows.ids, heldout.take(np.arange(len(heldout))))
     found = run(place / "a", "rtd", data, heldout={"bootstrap": 0})
     assert found.counts["rows"] == len(heldout)
     assert run(place / "a", "mlm", data).counts["masked"] == found.counts["masked"]
     with pytest.raises(InputError, match="has rows of 16 tokens, the model takes 8"):
-        read_rows(data, TOKENIZER, 8, 0)
+        read_rows(data, TOKENIZER, 8, 0, ReadingConfig())
     other = learn_tokenizer(["other words entirely"] * 20, TokenizerConfig(vocab_size=100, character_coverage=1.0))
     with pytest.raises(InputError, match="was prepared with another tokenizer"):
-        read_rows(data, other, 24, 0)
+        read_rows(data, other, 24, 0, ReadingConfig())
 
 
 def test_missing_networks_and_files_are_one_sentence(place: Path) -> None:

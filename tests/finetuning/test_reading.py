@@ -193,6 +193,17 @@ def test_data_that_cannot_be_learnt_from_are_refused(
         read(task, write(tmp_path / name, text).parent)
 
 
+def test_fractions_are_no_classes_even_if_there_are_few(tmp_path: Path) -> None:
+    rows = [f"text {n},{n / 8}\n" for n in range(8)]
+    with pytest.raises(InputError, match="column 'label' has 8 different values in 8 rows, which are no classes"):
+        read("classify", write(tmp_path / "a" / "train.csv", "text,label\n" + "".join(rows)).parent)
+    halves = "".join(f"text {n},{n % 2 / 2}\n" for n in range(8))
+    assert read("classify", write(tmp_path / "b" / "train.csv", "text,label\n" + halves).parent).labels == (
+        "0.0",
+        "0.5",
+    )
+
+
 def test_texts_taken_for_classes_are_found_out(tmp_path: Path) -> None:
     rows = "".join(f"text {n},{n}.5\n" for n in range(200))
     with pytest.raises(InputError, match="column 'score' has 200 different values in 200 rows, which are no classes"):

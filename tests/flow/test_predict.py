@@ -56,6 +56,8 @@ def shell(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     write(shell.folder / "new.csv", "review", *(text for text, _ in sentences(6)))
     write_glue(shell.folder / "glue")
     write_blimp(shell.folder / "blimp")
+    write(shell.folder / "damaged/run.json", "[1, 2]")
+    write(shell.folder / "begun/seed-0/metrics.jsonl")
     shell.must("finetune", "run", "--task", "classify", "--data", "table", "--out", "tuned", *QUICK, "--seeds", 2)
     return shell
 
@@ -190,7 +192,9 @@ def test_wrong_usage_is_one_sentence_with_status_2(shell: Shell, words: tuple[st
         (("glue", "run", "--data", "table", "--out", "x"), "holds none of GLUE's tasks"),
         (("evaluate", "run", "--suite", "blimp", "--data", "none"), "none: "),
         (("evaluate", "tuned", "--suite", "blimp", "--data", "blimp"), "but not a discriminator"),
+        (("predict", "begun", "new.csv"), "let 'electra finetune' finish it"),
         (("show", "blimp"), "blimp: not an artifact"),
+        (("show", "damaged"), "damaged/run.json: not the identity of a run"),
     ],
 )
 def test_what_is_not_there_or_not_usable_is_one_sentence_with_status_1(

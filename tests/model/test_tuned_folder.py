@@ -145,8 +145,9 @@ def test_a_run_without_the_network_asked_for_says_what_it_has(saved: Path, tmp_p
         locate_model(tmp_path / "pretrained", "model")
 
 
-@pytest.mark.parametrize(("role", "verb"), [("model", "finetune"), ("discriminator", "pretrain")])
-def test_an_unfinished_run_is_sent_back_to_its_verb(tmp_path: Path, role: Any, verb: str) -> None:
-    (tmp_path / "checkpoints").mkdir()
+@pytest.mark.parametrize("role", ["model", "discriminator"])
+@pytest.mark.parametrize(("folder", "verb"), [("seed-0/checkpoints", "finetune"), ("checkpoints", "pretrain")])
+def test_an_unfinished_run_is_sent_back_to_its_verb(tmp_path: Path, role: Any, folder: str, verb: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
     with pytest.raises(InputError, match=f"has not exported its networks yet; let 'electra {verb}' finish it"):
         locate_model(tmp_path, role)

@@ -52,9 +52,16 @@ class HeldoutRows:
     notes: tuple[str, ...]
 
 
-def read_rows(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int) -> HeldoutRows:
-    read = _open_rows if (data / MANIFEST).is_file() else _pack_text
-    return read(data, tokenizer, sequence_length, limit)
+def read_rows(
+    data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int, reading: ReadingConfig
+) -> HeldoutRows:
+    if (data / MANIFEST).is_file():
+        rows = _open_rows(data, tokenizer, sequence_length, limit)
+    else:
+        rows = _pack_text(data, tokenizer, sequence_length, limit, reading)
+    if not tokenizer.is_ordinary[rows.ids].any():
+        raise InputError(f"{data}: holds nothing that the model's vocabulary knows; give text of its language")
+    return rows
 
 
 def _open_rows(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int) -> HeldoutRows:
@@ -77,12 +84,14 @@ def _spread(count: int, limit: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, min(limit or count, count)).astype(np.int64))
 
 
-def _pack_text(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int) -> HeldoutRows:
+def _pack_text(
+    data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int, reading: ReadingConfig
+) -> HeldoutRows:
     require_text(tokenizer, "the model")
     documents: list[NDArray[np.int64]] = []
     wanted = limit * (sequence_length - 2) if limit else np.inf
     size = undecodable = 0
-    for raw in _read_files(data):
+    for raw in _read_files(data, reading):
         if isinstance(raw, Undecodable):
             undecodable += 1
             continue
@@ -97,9 +106,9 @@ def _pack_text(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: in
     return HeldoutRows(ids, False, unigram_log_shares(ids, tokenizer), notes)
 
 
-def _read_files(data: Path) -> Iterator[Raw]:
+def _read_files(data: Path, reading: ReadingConfig) -> Iterator[Raw]:
     for source in find_sources([str(data)]).files:
-        yield from read_documents(source, ReadingConfig(), Meter(), symbols=False)
+        yield from read_documents(source, reading, Meter(), symbols=False)
 
 
 def mask_rows(

@@ -19,7 +19,7 @@ from electralab.tokens.tokenizer import Tokenizer
 
 def evaluate_mlm(subject: Subject, data: Path, config: HeldoutConfig, conditions: Conditions) -> Steps[Findings]:
     generator = subject.need_generator("guessing masked tokens")
-    rows = read_rows(data, subject.tokenizer, generator.config.sequence_length, config.limit)
+    rows = read_rows(data, subject.tokenizer, generator.config.sequence_length, config.limit, conditions.reading)
     loss = unigram_loss = 0.0
     targets_seen = right = unigram_right = done = 0
     asked = hashlib.sha256()

@@ -4,8 +4,10 @@ Progress... -> Evaluation
 """
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
+
+from electralab.corpus.readers import ReadingConfig
 
 Suite = Literal["blimp", "rtd", "mlm", "sts", "probe"]
 Scores = dict[str, Any]
@@ -64,5 +66,7 @@ class Conditions:
     batch_tokens: int = 8192
     max_bad_share: float = 0.05
     device: str = "cpu"
+    reading: ReadingConfig = field(default_factory=ReadingConfig)
+    """How text is found in files."""
     check: Callable[[], None] = lambda: None
     """Raises where the work is to be abandoned."""

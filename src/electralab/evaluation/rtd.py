@@ -32,7 +32,7 @@ def evaluate_rtd(
     rival, notes = _choose_generator(subject, generator, conditions)
     guesser = rival.need_generator("replaced-token detection")
     length = min(discriminator.config.sequence_length, guesser.config.sequence_length)
-    rows = read_rows(data, subject.tokenizer, length, config.limit)
+    rows = read_rows(data, subject.tokenizer, length, config.limit, conditions.reading)
     # Nothing is shared any more: the two may come from different runs.
     pair = Electra(guesser, discriminator, "none").eval()
     prohibition = prohibition_for(guesser, subject.tokenizer)

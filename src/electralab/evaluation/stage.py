@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 
 from electralab.config import Settings
+from electralab.corpus.readers import ReadingConfig
 from electralab.errors import UsageError
 from electralab.evaluation.blimp import BlimpConfig, evaluate_blimp
 from electralab.evaluation.heldout_rows import HeldoutConfig
@@ -36,6 +37,8 @@ class EvaluateConfig(Settings):
     blimp: BlimpConfig = BlimpConfig()
     heldout: HeldoutConfig = HeldoutConfig()
     """Of rtd and mlm."""
+    reading: ReadingConfig = ReadingConfig()
+    """How they find text in files that are not prepared."""
     states: StatesConfig = StatesConfig()
     """Of sts and probe."""
     probe: ProbeConfig = ProbeConfig()
@@ -65,6 +68,7 @@ def evaluate(
         batch_tokens=config.batch_tokens,
         max_bad_share=config.data.max_bad_share,
         device=str(choose_device(config.device)),
+        reading=config.reading,
         check=(stop or StopSignal()).check,
     )
     findings = yield from _run(model, suite, data, config, conditions, generator, task)

@@ -245,7 +245,8 @@ def _find_labels(split: Split) -> tuple[str, ...]:
     if tags := {tag for example in split.examples if isinstance(example, TaggedExample) for tag in example.tags}:
         return complete_tags(tags)
     found = {example.label for example in split.examples if isinstance(example, TextExample)}
-    if len(found) > _MANY and len(found) > len(split.examples) // 2:
+    are_fractions = all(map(is_number, found)) and not all(float(label).is_integer() for label in found)
+    if len(found) > len(split.examples) // 2 and (len(found) > _MANY or are_fractions):
         raise InputError(
             f"{split.path}: column {split.columns['label']!r} has {len(found):,} different values in "
             f"{len(split.examples):,} rows, which are no classes; give --data.label, or --task regress for numbers"

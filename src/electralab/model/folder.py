@@ -99,7 +99,8 @@ def _locate(path: Path, *roles: Role) -> Path:
             if (folder / CONFIG).is_file():
                 return folder
         others = [folder for folder in _list_places(path, *get_args(Role)) if (folder / CONFIG).is_file()]
-        is_run = (path / "checkpoints").is_dir()
+        is_tuning = any(path.glob("seed-*"))
+        is_run = is_tuning or (path / "checkpoints").is_dir()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
     if others:
@@ -109,7 +110,7 @@ def _locate(path: Path, *roles: Role) -> Path:
             remedy = f"run 'electra finetune {path}' and give its result"
         raise InputError(f"{path}: holds {there}, but not {_ROLES[roles[0]]}; {remedy}")
     if is_run:
-        stage = "finetune" if roles == ("model",) else "pretrain"
+        stage = "finetune" if is_tuning else "pretrain"
         raise InputError(f"{path}: this run has not exported its networks yet; let 'electra {stage}' finish it")
     raise InputError(f"{path}: holds no model (no {CONFIG}); give a run or a model folder")
 

@@ -1,0 +1,104 @@
+"""Results as a person sees them: colours, curves, and tables that show names as they are."""
+
+import io
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from electralab.tables import (
+    class_tables,
+    colour_tokens,
+    evaluation_table,
+    glue_table,
+    scores_table,
+    sparkline,
+    suspicion,
+)
+
+
+def test_suspicion_rises_from_green_to_red() -> None:
+    assert [suspicion(p) for p in (0.1, 0.25, 0.4, 0.9)] == ["green", "yellow", "bold red", "bold white on red"]
+
+
+def test_each_token_has_its_colour_and_the_text_stays_as_it_is() -> None:
+    tokens = [
+        {"text": "an", "start": 0, "end": 2, "p_replaced": 0.05},
+        {"text": "elephant", "start": 3, "end": 11, "p_replaced": 0.8},
+    ]
+    coloured = colour_tokens({"text": "an elephant", "tokens": tokens})
+    assert coloured.plain == "an elephant"
+    assert [(span.start, span.end, str(span.style)) for span in coloured.spans] == [
+        (0, 2, "green"),
+        (3, 11, "bold white on red"),
+    ]
+
+
+def test_a_sparkline_falls_as_its_values_fall() -> None:
+    assert sparkline([8, 7, 6, 5, 4, 3, 2, 1]) == "█▇▆▅▄▃▂▁"
+
+
+def test_a_flat_curve_is_a_flat_line() -> None:
+    assert sparkline([3.0, 3.0, 3.0]) == "▁▁▁"
+
+
+def render(table: RenderableType, width: int = 100) -> list[list[str]]:
+    """The cells of each row, as the shell's console draws them."""
+    out = io.StringIO()
+    Console(file=out, width=width, markup=False, emoji=False).print(table)
+    lines = (line.replace("┃", "│").removeprefix("│").removesuffix("│") for line in out.getvalue().splitlines())
+    return [[cell.strip() for cell in line.split("│")] for line in lines]
+
+
+def test_scores_of_a_run_stand_beside_those_of_the_ensemble() -> None:
+    spread = {"median": 0.5, "mean": 0.51, "sd": 0.02, "best": 0.625}
+    results: dict[str, Any] = {"task": "cola", "seeds": [{}], "spread": {"mcc": spread}}
+    rows = render(scores_table(results))
+    assert rows[0] == ["cola, dev, 1 seed"]
+    assert ["mcc", "0.5000", "0.5100", "0.0200", "0.6250"] in rows
+    rows = render(scores_table({**results, "seeds": [{}, {}], "ensemble": {"mcc": 0.7}}))
+    assert rows[0] == ["cola, dev, 2 seeds"]
+    assert ["mcc", "0.5000", "0.5100", "0.0200", "0.6250", "0.7000"] in rows
+
+
+def test_classes_are_shown_with_what_they_were_taken_for_where_there_is_room() -> None:
+    scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 1200}
+    names = ["[yes]", "no", ":cat:"]
+    report = {"classes": [{"name": name, **scores} for name in names], "confusion": [[7, 5, 1], [0, 2, 0], [1, 1, 9]]}
+    by_class, taken_for = map(render, class_tables(report))
+    assert ["[yes]", "0.500", "0.250", "0.333", "1,200"] in by_class
+    assert ["", *names] in taken_for
+    assert ["[yes]", "7", "5", "1"] in taken_for
+    many = {"classes": [{"name": str(n), **scores} for n in range(7)], "confusion": [[0] * 7] * 7}
+    assert len(list(class_tables(many))) == 1
+    assert list(class_tables({})) == []
+
+
+def test_glue_is_in_points_with_the_paper_beside_it() -> None:
+    spread = {"metric": "accuracy", "median": 0.5, "mean": 0.51, "sd": 0.02, "best": 0.625}
+    average = {"median": 0.5, "mean": 0.51, "sd": 0.02, "paper": 0.685}
+    results = {"tasks": {"rte": spread, "wnli": spread}, "average": average, "paper": {"rte": 0.685, "wnli": None}}
+    rows = render(glue_table(results))
+    assert ["rte", "accuracy", "50.0", "51.0 ± 2.0", "62.5", "68.5"] in rows
+    assert ["wnli", "accuracy", "50.0", "51.0 ± 2.0", "62.5", ""] in rows
+    assert ["average", "", "50.0", "51.0 ± 2.0", "", "68.5"] in rows
+
+
+def test_the_average_of_nothing_is_blank() -> None:
+    nothing = dict.fromkeys(("median", "mean", "sd", "paper"))
+    rows = render(glue_table({"tasks": {}, "average": nothing, "paper": {}}))
+    assert ["average", "", "", "", "", ""] in rows
+
+
+def test_an_evaluation_is_a_table_of_scores_and_counts() -> None:
+    scores = {"discriminator": 0.5, "interval": (0.25, 0.75), "layers": {"best_one": 3}}
+    result = {"suite": "blimp", "model": "runs/[a]", "scores": scores, "counts": {"pairs": 1000, "[bad]": 1}}
+    rows = render(evaluation_table(result))
+    assert rows[0] == ["blimp  runs/[a]"]
+    for row in (
+        ["discriminator", "0.5000"],
+        ["interval", "0.2500  0.7500"],
+        ["layers best one", "3"],
+        ["pairs", "1,000"],
+    ):
+        assert row in rows
+    assert ["[bad]", "1"] in rows
