@@ -47,7 +47,7 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_fine_tuning_in_a_pipe_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     events: list[TuneEvent] = [
-        DataRead(make_data(), {"train": 1, "dev": 0}),
+        DataRead(make_data(), {"train": [0], "dev": []}, make_data().notes),
         SeedStarted(3, 1, 2),
         RunStarted(1, 2, 1000, 1),
         step(1),
@@ -60,7 +60,7 @@ def test_fine_tuning_in_a_pipe_is_plain_lines(capsys: pytest.CaptureFixture[str]
     assert Display().follow_finetune(iter(events)) == {"task": "classify"}
     assert lines_of(capsys) == [
         "train: 2 examples (text from 'review', label from '[stars]')",
-        "         1 of them are longer than a row",
+        "         1 of them are long and are cut to fit a row (1)",
         "dev: 2 examples (text from 'review', label from '[stars]')",
         "test: 2 examples, no labels (text from 'review', label from '[stars]')",
         "no dev file: :smile: [b]",

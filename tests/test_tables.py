@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from electralab.tables import (
     class_tables,
     colour_tokens,
-    evaluation_table,
+    evaluation_tables,
     glue_table,
     scores_table,
     sparkline,
@@ -51,13 +51,13 @@ def render(table: RenderableType, width: int = 100) -> list[list[str]]:
 
 def test_scores_of_a_run_stand_beside_those_of_the_ensemble() -> None:
     spread = {"median": 0.5, "mean": 0.51, "sd": 0.02, "best": 0.625}
-    results: dict[str, Any] = {"task": "cola", "seeds": [{}], "spread": {"mcc": spread}}
+    results: dict[str, Any] = {"task": "cola", "seeds": [{}], "spread": {"dev": {"mcc": spread}}}
     rows = render(scores_table(results))
-    assert rows[0] == ["cola, dev, 1 seed"]
-    assert ["mcc", "0.5000", "0.5100", "0.0200", "0.6250"] in rows
+    assert rows[0] == ["cola, 1 seed"]
+    assert ["dev mcc", "0.5000", "0.5100", "0.0200", "0.6250"] in rows
     rows = render(scores_table({**results, "seeds": [{}, {}], "ensemble": {"mcc": 0.7}}))
-    assert rows[0] == ["cola, dev, 2 seeds"]
-    assert ["mcc", "0.5000", "0.5100", "0.0200", "0.6250", "0.7000"] in rows
+    assert rows[0] == ["cola, 2 seeds"]
+    assert ["dev mcc", "0.5000", "0.5100", "0.0200", "0.6250", "0.7000"] in rows
 
 
 def test_classes_are_shown_with_what_they_were_taken_for_where_there_is_room() -> None:
@@ -89,16 +89,23 @@ def test_the_average_of_nothing_is_blank() -> None:
     assert ["average", "", "", "", "", ""] in rows
 
 
-def test_an_evaluation_is_a_table_of_scores_and_counts() -> None:
-    scores = {"discriminator": 0.5, "interval": (0.25, 0.75), "layers": {"best_one": 3}}
-    result = {"suite": "blimp", "model": "runs/[a]", "scores": scores, "counts": {"pairs": 1000, "[bad]": 1}}
-    rows = render(evaluation_table(result))
+def test_an_evaluation_is_a_table_of_scores_and_one_for_each_kind_of_group() -> None:
+    scores = {"discriminator": 0.5, "discriminator_interval": (0.25, 0.75), "layers": {"best_one": 3}}
+    result = {
+        "suite": "blimp",
+        "model": "runs/[a]",
+        "scores": scores,
+        "counts": {"bad_rows": 1000, "[bad]": 1},
+        "groups": {"field": {"syntax": {"discriminator": 0.625}}, "uid": {str(n): {} for n in range(67)}},
+    }
+    whole, by_field = evaluation_tables(result)
+    rows = render(whole)
     assert rows[0] == ["blimp  runs/[a]"]
     for row in (
-        ["discriminator", "0.5000"],
-        ["interval", "0.2500  0.7500"],
+        ["discriminator", "0.5000 [0.2500, 0.7500]"],
         ["layers best one", "3"],
-        ["pairs", "1,000"],
+        ["bad rows", "1,000"],
+        ["[bad]", "1"],
     ):
         assert row in rows
-    assert ["[bad]", "1"] in rows
+    assert ["syntax", "0.6250"] in render(by_field)

@@ -3,7 +3,7 @@
 PrepareProgress..., Event... -> the eye
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -92,8 +92,8 @@ class Display:
                 match event:
                     case suite.TaskStarted(task, number, count):
                         self.say(f"{task.display} ({number} of {count})", style="bold underline")
-                    case suite.TaskFinished():
-                        pass
+                    case suite.TaskFinished(task, of):
+                        self.say(f"{task.display}: median {describe_scores(of['dev'])}", style="bold green")
                     case suite.SuiteFinished():
                         results.update(event.results)
                     case _:
@@ -172,10 +172,17 @@ class Display:
             label = "" if split.is_labelled else ", no labels"
             self.say(f"{split.name}: {len(split.examples):,} examples{label}" + (f" ({columns})" if columns else ""))
             self.tell_bad_rows(split)
-            if event.too_long.get(split.name):
-                self.say(f"         {event.too_long[split.name]:,} of them are longer than a row", style="dim")
-        for note in data.notes:
+            self._tell_long(split, event.too_long.get(split.name, []), is_cut=data.task.kind in ("classify", "regress"))
+        for note in event.notes:
             self.say(note, style="yellow")
+
+    def _tell_long(self, split: "Split", places: Sequence[int], *, is_cut: bool) -> None:
+        if not places:
+            return
+        fate = "are cut to fit a row" if is_cut else "go on in another row"
+        first = ", ".join(split.examples[place].id for place in places[:_SHOWN_BAD_ROWS])
+        more = ", …" if len(places) > _SHOWN_BAD_ROWS else ""
+        self.say(f"         {len(places):,} of them are long and {fate} ({first}{more})", style="dim")
 
     def _follow_run(self, events: "Iterator[Event]", bar: Progress) -> Record:
         from electralab.training import session

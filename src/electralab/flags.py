@@ -157,6 +157,9 @@ def _add_finetune(verbs: Any) -> None:
     parser.add_argument(
         "--keep", type=_count, default=1, metavar="N", help="checkpoints of a finished seed to keep (1)"
     )
+    parser.add_argument(
+        "--double-pairs", action=argparse.BooleanOptionalAction, help="learn from each pair in both orders"
+    )
     parser.add_argument("--init-from", metavar="DIR", help="begin with the encoder of another tuned model")
     parser.add_argument("--text", metavar="COLUMN", help="the column of the text; without it, found by name or content")
     parser.add_argument("--text-a", metavar="COLUMN", help="the column of the first text of a pair, or the question")
@@ -178,9 +181,6 @@ def _add_tuning(parser: Parser) -> None:
     )
     parser.add_argument(
         "--from-scratch", action="store_true", default=None, help="forget what MODEL learned: a baseline for it"
-    )
-    parser.add_argument(
-        "--double-pairs", action=argparse.BooleanOptionalAction, help="learn from each pair in both orders"
     )
     parser.add_argument("--encoder-dropout", type=float, metavar="P", help="default: as in pre-training")
     parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")

@@ -22,7 +22,7 @@ from electralab.errors import InputError, UsageError
 from electralab.tables import (
     class_tables,
     colour_tokens,
-    evaluation_table,
+    evaluation_tables,
     glue_table,
     results_table,
     scores_table,
@@ -52,7 +52,6 @@ _TUNING_FLAGS = {
     "seed": "seed",
     "epochs": "epochs",
     "steps": "steps",
-    "double_pairs": "double_pairs",
     "encoder_dropout": "encoder_dropout",
     "sequence_length": "sequence_length",
     "learning_rate": "optimizer.learning_rate",
@@ -61,7 +60,9 @@ _TUNING_FLAGS = {
     "from_scratch": "from_scratch",
 }
 _COLUMN_FLAGS = ("text", "text_a", "text_b")
-_FINETUNE_FLAGS = _TUNING_FLAGS | {name: f"data.{name}" for name in (*_COLUMN_FLAGS, "label")}
+_FINETUNE_FLAGS = (
+    _TUNING_FLAGS | {"double_pairs": "double_pairs"} | {name: f"data.{name}" for name in (*_COLUMN_FLAGS, "label")}
+)
 _PRETRAIN_FLAGS = {"size": "size", "seed": "seed", "objective": "objective", "procedure": "procedure"}
 
 
@@ -179,7 +180,8 @@ def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     )
     if arguments.out:
         write_json(Path(arguments.out), result)
-    console.print(evaluation_table(result))
+    for table in evaluation_tables(result):
+        console.print(table)
     return result
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 Record = dict[str, Any]
 
 _WIDEST_CONFUSION = 6
+_MOST_GROUPS = 15
 
 
 def results_table(results: Record) -> Table:
@@ -64,16 +65,17 @@ def results_table(results: Record) -> Table:
 
 
 def scores_table(results: Record) -> Table:
-    """The dev scores of a fine-tuning run over its seeds."""
+    """The scores of a fine-tuning run over its seeds; those of dev first, then of any other labelled file."""
     count = len(results["seeds"])
-    table = Table(title=f"{results['task']}, dev, {count} seed{'s' if count > 1 else ''}", title_justify="left")
+    table = Table(title=f"{results['task']}, {count} seed{'s' if count > 1 else ''}", title_justify="left")
     table.add_column("")
     for name in ("median", "mean", "± sd", "best", *(["ensemble"] if "ensemble" in results else [])):
         table.add_column(name, justify="right")
-    for metric, spread in results["spread"].items():
-        together = [f"{results['ensemble'][metric]:.4f}"] if "ensemble" in results else []
-        values = [f"{spread[name]:.4f}" for name in ("median", "mean", "sd", "best")]
-        table.add_row(metric, *values, *together)
+    for split, metrics in results["spread"].items():
+        for metric, spread in metrics.items():
+            values = [f"{spread[name]:.4f}" for name in ("median", "mean", "sd", "best")]
+            together = [f"{results['ensemble'][metric]:.4f}"] if "ensemble" in results and split == "dev" else []
+            table.add_row(f"{split} {metric.replace('_', ' ')}", *values, *together)
     return table
 
 
@@ -132,16 +134,29 @@ def _spread(of: Record) -> str:
     return "" if of["mean"] is None else f"{_points(of['mean'])} ± {_points(of['sd'])}"
 
 
-def evaluation_table(result: Record) -> Table:
-    """The scores of a suite; an interval, where there is one, behind its score."""
-    table = Table(title=f"{result['suite']}  {result['model']}", title_justify="left")
-    table.add_column("")
-    table.add_column("", justify="right")
-    for name, value in _flatten(result["scores"]):
-        table.add_row(name, value)
-    for name, count in result["counts"].items():
-        table.add_row(name, f"{count:,}", style="dim")
-    return table
+def evaluation_tables(result: Record) -> Iterator[Table]:
+    """The scores of a suite, an interval, where there is one, behind its score; then those of its groups."""
+    rows = [[name, value] for name, value in _flatten(_with_intervals(result["scores"]))]
+    rows += [[name.replace("_", " "), f"{count:,}"] for name, count in result["counts"].items()]
+    yield _grid(f"{result['suite']}  {result['model']}", ["", ""], rows)
+    for kind, groups in result["groups"].items():
+        if not 0 < len(groups) <= _MOST_GROUPS:
+            continue
+        shown = {group: dict(_flatten(_with_intervals(scores))) for group, scores in groups.items()}
+        names = list(dict.fromkeys(name for scores in shown.values() for name in scores))
+        rows = [[group.replace("_", " "), *(scores.get(name, "") for name in names)] for group, scores in shown.items()]
+        yield _grid(kind.replace("_", " "), ["", *names], rows)
+
+
+def _with_intervals(scores: Record) -> Record:
+    """`auc` and `auc_interval` as one cell."""
+    return {
+        name: f"{value:.4f} [{scores[f'{name}_interval'][0]:.4f}, {scores[f'{name}_interval'][1]:.4f}]"
+        if f"{name}_interval" in scores and isinstance(value, float)
+        else value
+        for name, value in scores.items()
+        if not name.endswith("_interval")
+    }
 
 
 def _flatten(tree: Record, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -10,11 +10,10 @@ from electralab.finetuning.decoding import (
     TagsPrediction,
     ValuePrediction,
     decode,
-    softmax,
 )
 from electralab.finetuning.encoding import FeatureSet, Framer
 from electralab.finetuning.examples import Example, Question, TaggedExample, TextExample
-from electralab.finetuning.forward import RowOutput
+from electralab.finetuning.forward import RowOutput, softmax
 from electralab.finetuning.questions import SpanConfig
 from electralab.model.tuned import HeadConfig
 

@@ -56,14 +56,14 @@ def test_a_text_that_says_sep_does_not_end_its_segment() -> None:
 def test_a_long_text_is_cut_and_counted() -> None:
     encoded = encode_texts("a " * 9, length=10)
     assert pieces(encoded.features[0]) == "[CLS] a a a a a a a a [SEP]"
-    assert encoded.too_long == 1
-    assert encode_texts("a " * 8, length=10).too_long == 0
+    assert encoded.too_long == [0]
+    assert encode_texts("a " * 8, length=10).too_long == []
 
 
 def test_of_a_pair_the_longer_text_is_cut() -> None:
     encoded = encode_texts("the cat", "a b c a b c a b c")
     assert pieces(encoded.features[0]) == "[CLS] the cat [SEP] a b c a b [SEP]"
-    assert encoded.too_long == 1
+    assert encoded.too_long == [0]
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=2), st.integers(2, 40))
@@ -98,7 +98,7 @@ def test_features_know_the_place_of_their_example() -> None:
 
 
 def test_nothing_becomes_nothing() -> None:
-    assert framer().encode([], is_labelled=True) == FeatureSet([], 0)
+    assert framer().encode([], is_labelled=True) == FeatureSet([], [])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_long_sentence_goes_on_in_another_row() -> None:
     ]
     assert [feature.example for feature in encoded.features] == [0, 0, 1]
     assert [places.tolist() for places in encoded.word_places] == [[1, 2, 4], [1], [1]]
-    assert encoded.too_long == 1
+    assert encoded.too_long == [0]
 
 
 def test_a_word_longer_than_a_row_has_a_row_of_its_own() -> None:
@@ -194,7 +194,7 @@ def test_a_long_context_becomes_several_windows_of_one_question() -> None:
     question = Question("0", "who sat", context, (Answer("cat", 4),), is_impossible=False)
     encoded = framer(length=16).encode([question], is_labelled=True)
     assert len(encoded.features) == len(encoded.windows) > 1
-    assert encoded.too_long == 1
+    assert encoded.too_long == [0]
     assert {feature.example for feature in encoded.features} == {0}
     assert pieces(encoded.features[0]).startswith("[CLS] who sat [SEP] the cat sat")
     assert encoded.features[0].targets.tolist() == [5, 5, 1]

@@ -38,6 +38,11 @@ def test_the_task_decides_how_long_and_how_often(task: str) -> None:
     assert config.schedule.warmup_share == 0.1
 
 
+def test_what_knows_nothing_learns_alike_in_all_layers() -> None:
+    assert settings("rte", {"from_scratch": True}).optimizer.layer_decay == 1.0
+    assert settings("rte", {"from_scratch": True, "optimizer": {"layer_decay": 0.7}}).optimizer.layer_decay == 0.7
+
+
 def test_what_is_given_wins_and_leaves_the_rest() -> None:
     given: Tree = {"epochs": 0.5, "optimizer": {"learning_rate": 1e-3}, "head": {"style": "huggingface"}}
     config = settings("rte", {"epochs": 7}, given)

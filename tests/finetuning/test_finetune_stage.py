@@ -161,7 +161,7 @@ def test_results_have_the_median_of_the_seeds_and_each_of_them(whole: Path) -> N
     assert results["task"] == "classify"
     assert [one["seed"] for one in results["seeds"]] == [0, 1]
     first, second = (one["dev"]["accuracy"] for one in results["seeds"])
-    assert results["dev"]["accuracy"] == results["spread"]["accuracy"]["median"] == (first + second) / 2
+    assert results["dev"]["accuracy"] == results["spread"]["dev"]["accuracy"]["median"] == (first + second) / 2
     assert results["best_seed"] == (0 if first >= second else 1)
     assert results["steps"] == 16
 
@@ -390,11 +390,16 @@ def test_going_on_as_another_run_is_refused(origin: Path, animals: Path, whole: 
 
 
 def test_what_cannot_be_run_is_refused_before_anything_is_written(origin: Path, animals: Path, tmp_path: Path) -> None:
-    assert "has no training examples" in str(refusal(make_request(origin, "ax", animals, tmp_path / "run")))
+    assert "has no training rows" in str(refusal(make_request(origin, "ax", animals, tmp_path / "run")))
     foreign = refusal(make_request(origin, "classify", animals, origin))
     assert isinstance(foreign, UsageError)
     assert "not a run" in str(foreign)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_has_no_pairs_cannot_be_doubled(origin: Path, animals: Path, tmp_path: Path) -> None:
+    request = make_request(origin, "classify", animals, tmp_path / "run", {"double_pairs": True})
+    assert "has no pairs of texts" in str(refusal(request))
 
 
 def test_seeds_without_an_identity_are_not_gone_on_with(origin: Path, animals: Path, tmp_path: Path) -> None:

@@ -101,3 +101,13 @@ def test_two_files_for_one_split_are_not_chosen_from(tmp_path: Path) -> None:
     touch(tmp_path, "a_train.csv", "b_train.csv")
     with pytest.raises(InputError, match=r"several files may be its train split \(a_train.csv, b_train.csv\)"):
         find_files(find_task("classify"), tmp_path)
+
+
+def test_a_word_inside_another_names_no_split(tmp_path: Path) -> None:
+    touch(tmp_path, "reviews_train.csv", "latest.csv", "devices.csv", "contest.csv")
+    assert found("classify", tmp_path) == {"train": "reviews_train.csv"}
+
+
+def test_archives_are_to_be_unpacked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unpack the archives first"):
+        found("cola", touch(tmp_path, "CoLA.zip"))

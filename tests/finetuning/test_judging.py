@@ -67,9 +67,15 @@ def answer(text: str, no_answer_score: float) -> AnswerPrediction:
 
 def test_where_every_question_has_an_answer_no_threshold_is_looked_for() -> None:
     found = [answer("cat", 9.0), answer("dog", 9.0)]
-    judged = judge_predictions(find_task("squad1"), split([question("cat"), question("mat")]), found, (), 0.0)
+    judged = judge_predictions(find_task("squad1"), split([question("cat"), question("mat")]), found, (), math.inf)
     assert judged.scores == {"exact_match": 0.5, "f1": 0.5}
     assert judged.best_threshold is None
+
+
+def test_a_model_that_doubts_is_scored_with_its_doubts_where_every_question_has_an_answer() -> None:
+    found = [answer("cat", 9.0), answer("mat", -9.0)]
+    judged = judge_predictions(find_task("squad2"), split([question("cat"), question("mat")]), found, (), 0.0)
+    assert judged.scores["exact_match"] == 0.5
 
 
 def test_the_threshold_decides_what_stays_unanswered() -> None:

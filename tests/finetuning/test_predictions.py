@@ -9,8 +9,8 @@ import pytest
 
 from electralab.errors import InputError, UsageError
 from electralab.finetuning.decoding import AnswerPrediction, ClassPrediction, TagsPrediction, ValuePrediction
-from electralab.finetuning.examples import Answer, Question, ScoredExample, TaggedExample, TextExample
-from electralab.finetuning.predictions import describe_predictions, write_predictions, write_submission
+from electralab.finetuning.examples import Answer, BadRow, Question, ScoredExample, Split, TaggedExample, TextExample
+from electralab.finetuning.predictions import describe_predictions, require_whole, write_predictions, write_submission
 from electralab.finetuning.spans import Span, SpanAnswer
 
 
@@ -27,6 +27,12 @@ def test_a_class_comes_with_the_probability_of_each() -> None:
     }
     assert unknown["prediction"] == "neg"
     assert "truth" not in unknown
+
+
+def test_a_test_file_with_a_bad_row_is_not_whole() -> None:
+    require_whole(Split("test", "test.tsv", [], False, {}, 0, ()))
+    with pytest.raises(InputError, match=r"test.tsv: row 2 is empty, and GLUE's server takes whole test files only"):
+        require_whole(Split("test", "test.tsv", [], False, {}, 1, (BadRow(2, "is empty"),)))
 
 
 def test_a_value_that_is_not_finite_is_null() -> None:

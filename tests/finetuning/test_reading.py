@@ -75,7 +75,7 @@ def test_scores_of_sts_are_numbers(tmp_path: Path) -> None:
 
 def test_ax_is_only_predicted(tmp_path: Path) -> None:
     write(tmp_path / "diagnostic/diagnostic.tsv", "index\tsentence1\tsentence2\n0\tA\tB")
-    with pytest.raises(UsageError, match="AX has no training rows; train mnli"):
+    with pytest.raises(UsageError, match="AX has no training rows; tune mnli"):
         read("ax", tmp_path)
     (split,) = read_tests(find_task("ax"), tmp_path, ("neutral",), TaskDataConfig())
     assert split.examples == [TextExample("0", ("A", "B"), "")]

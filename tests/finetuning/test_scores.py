@@ -12,9 +12,6 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from electralab.errors import UsageError
 from electralab.finetuning.scores import (
-    CLASS_METRICS,
-    VALUE_METRICS,
-    render_classes,
     report_entities,
     score_classes,
     score_tags,
@@ -29,7 +26,7 @@ SENTENCES = st.lists(st.lists(st.tuples(TAG, TAG), max_size=6), min_size=1, max_
 
 def test_two_classes_are_counted_by_hand() -> None:
     truth, predicted = np.array([1, 1, 1, 0, 0, 0, 0, 0]), np.array([1, 1, 0, 1, 0, 0, 0, 0])
-    scores = score_classes(CLASS_METRICS, truth, predicted, 2)
+    scores = score_classes(("accuracy", "f1", "macro_f1", "mcc"), truth, predicted, 2)
     # Of class 1: 2 hits, 1 too many, 1 missed; of class 0: 4 hits, 1 too many, 1 missed.
     assert scores["accuracy"] == 6 / 8
     assert scores["f1"] == pytest.approx(2 / 3)
@@ -46,14 +43,14 @@ def test_f1_of_three_classes_is_their_mean() -> None:
 @pytest.mark.parametrize("classes", [(0, 0), (1, 1), (0, 1)])
 def test_a_single_class_in_sight_gives_no_warning(size: int, classes: tuple[int, int]) -> None:
     truth, predicted = (np.full(size, one) for one in classes)
-    scores = score_classes(CLASS_METRICS, truth, predicted, 2)
+    scores = score_classes(("accuracy", "f1", "macro_f1", "mcc"), truth, predicted, 2)
     assert scores["mcc"] == 0.0
     assert scores["accuracy"] == float(size > 0 and classes[0] == classes[1])
 
 
 def test_values_that_rise_together_correlate() -> None:
     truth = np.array([0.0, 1.0, 2.0, 3.0])
-    assert score_values(VALUE_METRICS, truth, truth * 2 + 1) == {"pearson": pytest.approx(1), "spearman": 1}
+    assert score_values(("pearson", "spearman"), truth, truth * 2 + 1) == {"pearson": pytest.approx(1), "spearman": 1}
     assert score_values(["spearman"], truth, np.exp(-truth)) == {"spearman": -1}
     assert score_values(["pearson"], truth, np.array([0.0, 0.0, 0.0, 1.0]))["pearson"] == pytest.approx(
         1.5 / math.sqrt(5 * 0.75)
@@ -65,9 +62,9 @@ def test_values_that_rise_together_correlate() -> None:
 )
 def test_values_that_do_not_vary_score_zero_without_a_warning(predicted: list[float]) -> None:
     truth = np.array([0.0, 1.0, 5.0])
-    assert score_values(VALUE_METRICS, truth, np.array(predicted)) == {"pearson": 0, "spearman": 0}
-    assert score_values(VALUE_METRICS, np.array(predicted), truth) == {"pearson": 0, "spearman": 0}
-    assert score_values(VALUE_METRICS, truth[:1], truth[:1]) == {"pearson": 0, "spearman": 0}
+    assert score_values(("pearson", "spearman"), truth, np.array(predicted)) == {"pearson": 0, "spearman": 0}
+    assert score_values(("pearson", "spearman"), np.array(predicted), truth) == {"pearson": 0, "spearman": 0}
+    assert score_values(("pearson", "spearman"), truth[:1], truth[:1]) == {"pearson": 0, "spearman": 0}
 
 
 def test_an_unknown_metric_is_named_with_the_known_ones() -> None:
@@ -132,26 +129,10 @@ def test_the_report_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> No
     assert sum(map(sum, report.confusion)) == len(pairs)
 
 
-def test_the_table_has_truth_in_rows_and_reads_well() -> None:
+def test_the_table_has_truth_in_rows() -> None:
     report = tabulate_classes(np.array([0, 0, 1]), np.array([0, 1, 1]), ["neg", "pos"])
     assert report.confusion == ((1, 1), (0, 1))
-    assert report.to_text().splitlines() == [
-        "class  precision  recall     f1  support",
-        "neg        1.000   0.500  0.667        2",
-        "pos        0.500   1.000  0.667        1",
-        "",
-        "true \\ predicted  neg  pos",
-        "neg                 1    1",
-        "pos                 0    1",
-    ]
     assert json.loads(json.dumps(report.to_dict()))["confusion"] == [[1, 1], [0, 1]]
-    assert render_classes(report.classes) in report.to_text()
-
-
-def test_many_classes_tell_only_their_worst_confusions() -> None:
-    labels = [f"c{number}" for number in range(30)]
-    text = tabulate_classes(np.array([3, 3, 7, 5]), np.array([4, 4, 7, 6]), labels).to_text()
-    assert text.splitlines()[-3:] == ["most frequent confusions", "     2  c3 taken for c4", "     1  c5 taken for c6"]
 
 
 def test_seeds_are_summed_up() -> None:

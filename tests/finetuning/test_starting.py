@@ -66,6 +66,13 @@ def test_the_encoders_dropout_can_be_another(origin: Origin) -> None:
     assert are_equal(network.encoder, origin.encoder)
 
 
+def test_from_scratch_nothing_that_was_learned_is_left(origin: Origin) -> None:
+    first, again, other = (build(origin, "classify", TEXT, seed=seed, from_scratch=True) for seed in (1, 1, 2))
+    assert are_equal(first, again)
+    assert not are_equal(first.encoder, other.encoder)
+    assert not are_equal(first.encoder, origin.encoder)
+
+
 def test_the_heads_dropout_and_style_are_settings(origin: Origin) -> None:
     head = build(origin, "classify", TEXT, head={"style": "huggingface", "dropout": 0.3}).head_config
     assert (head.style, head.dropout, head.labels) == ("huggingface", 0.3, ("no", "yes"))

@@ -97,10 +97,22 @@ def names_of(tasks: list[Any]) -> list[str]:
 # Which tasks
 
 
-def test_every_task_whose_folder_is_there_is_chosen_in_the_order_of_glue(tmp_path: Path) -> None:
+def test_every_task_whose_files_are_there_is_chosen_in_the_order_of_glue(tmp_path: Path) -> None:
     for folder in ("RTE", "SST-2", "sts-b", "CoLA", "something", "WNLI", "AX"):
         (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.tsv").write_text("")
+    (tmp_path / "QQP").mkdir()
     assert names_of(choose_tasks(tmp_path, ())) == ["cola", "sst2", "stsb", "rte"]
+
+
+def test_tasks_with_different_seeds_are_averaged_over_those_they_share() -> None:
+    def of(seeds: dict[int, float]) -> dict[str, Any]:
+        spread = {"median": 0.5, "mean": 0.5, "sd": 0.0, "best": 0.5}
+        listed = [{"seed": seed, "dev": {"accuracy": score}} for seed, score in seeds.items()]
+        return {"metric": "accuracy", "spread": {"dev": {"accuracy": spread}}, "seeds": listed}
+
+    table = tabulate({"rte": of({0: 0.5, 1: 0.7, 2: 0.1}), "qnli": of({1: 0.9, 0: 0.6})})
+    assert table["average"]["mean"] == pytest.approx((0.55 + 0.8) / 2)
 
 
 def test_tasks_asked_for_are_taken_in_that_order_and_once(tmp_path: Path) -> None:
@@ -145,7 +157,7 @@ def of_task(metric: str, *scores: float) -> dict[str, Any]:
     spread = {"median": ordered[len(ordered) // 2], "mean": sum(scores) / len(scores), "sd": 0.0, "best": ordered[-1]}
     return {
         "metric": metric,
-        "spread": {metric: spread, "other": {}},
+        "spread": {"dev": {metric: spread, "other": {}}},
         "seeds": [{"seed": seed, "dev": {metric: score, "other": 9.0}} for seed, score in enumerate(scores)],
     }
 
@@ -242,7 +254,7 @@ def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Pat
     assert lines == ["index\tprediction", *(f"{place}\t{row['prediction']}" for place, row in enumerate(rows))]
     # A gap cannot be submitted, and must not cost the table.
     write_diagnostic(tmp_path / "glue", ids=(0, 1, 3))
-    again = play(origin, tmp_path / "glue", tmp_path / "run")
+    again = play(origin, tmp_path / "glue", tmp_path / "other")
     assert isinstance(again[-1], SuiteFinished)
     (warning,) = [event for event in again if isinstance(event, Warned)]
     assert "the row after 1 is 3" in warning.text

@@ -29,8 +29,8 @@ def test_each_metric_has_its_own_median() -> None:
     assert summary["metric"] == "accuracy"
     assert summary["dev"] == {"accuracy": 0.8, "f1": 0.2}
     assert summary["test"] == {"accuracy": 0.1, "f1": 0.0}
-    assert summary["spread"]["accuracy"]["best"] == 0.8
-    assert summary["spread"]["f1"]["n"] == 3
+    assert summary["spread"]["dev"]["accuracy"]["best"] == 0.8
+    assert summary["spread"]["dev"]["f1"]["n"] == 3
 
 
 def test_the_report_is_the_best_seeds_and_seconds_add_up() -> None:

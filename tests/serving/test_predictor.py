@@ -328,8 +328,9 @@ def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
         b'{"text": "the cat"}\n{"text": "a dog"}\n',
         b'\xef\xbb\xbf{"text": "the cat"}\n{"text": "a dog"}',
         b"text\tlabel\nthe cat\tyes\na dog\tno\n",
+        b'label,text\nyes,"the cat"\nno,a dog\n',
     ],
-    ids=["lines", "crlf", "json", "bom", "table"],
+    ids=["lines", "crlf", "json", "bom", "table", "csv"],
 )
 def test_standard_input_is_texts_or_rows(folder: Path, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     give(monkeypatch, data)

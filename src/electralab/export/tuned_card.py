@@ -37,14 +37,14 @@ A text encoder tuned with electralab on the task `{results["task"]}`{f", for the
 |---|---|
 | encoder | {model["num_hidden_layers"]} layers, hidden {model["hidden_size"]}, {model["num_attention_heads"]} heads\
 {", random at the start" if settings["from_scratch"] else ""} |
-| epochs, steps, batch | {settings["epochs"]:g}, {results["steps"]:,}, {settings["batch"]["size"]} |
+| steps, batch | {results["steps"]:,}, {settings["batch"]["size"]} |
 | learning rate, layer-wise decay | {settings["optimizer"]["learning_rate"]:g}, \
 {settings["optimizer"]["layer_decay"]:g} |
 | row length, head | {settings["sequence_length"]}, {settings["head"]["style"]} |
 | seeds | {count}, from {settings["seed"]}; the exported model is that of seed {results["best_seed"]}, the best |
 | data, model | sha256 {run["data"][:16]}…, {run["model"][:16]}… |
 
-## Dev scores
+## Scores
 
 {_tabulate_spread(results)}
 
@@ -72,9 +72,11 @@ def _tabulate_spread(results: dict[str, Any]) -> str:
     together = results.get("ensemble")
     rows = ["| | median | mean | sd | best |" + (" all seeds together |" if together else "")]
     rows.append("|---" * (6 if together else 5) + "|")
-    for metric, of in results["spread"].items():
-        row = f"| {metric} | " + " | ".join(f"{of[key]:.4f}" for key in ("median", "mean", "sd", "best")) + " |"
-        rows.append(row + (f" {together[metric]:.4f} |" if together else ""))
+    for split, metrics in results["spread"].items():
+        for metric, of in metrics.items():
+            values = " | ".join(f"{of[key]:.4f}" for key in ("median", "mean", "sd", "best"))
+            last = f" {together[metric]:.4f} |" if together and split == "dev" else " |" if together else ""
+            rows.append(f"| {split} {metric} | {values} |{last}")
     return "\n".join(rows)
 
 

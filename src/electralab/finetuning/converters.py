@@ -22,8 +22,9 @@ from electralab.finetuning.rows import Row, Table, is_damaged
 from electralab.finetuning.squad_files import IMPOSSIBLE, START, NoAnswer, read_answers, shorten
 from electralab.finetuning.tasks import Task
 
-# What stands for "not known" in the label column of test sets.
-_UNKNOWN = ("", "-1")
+# What stands for "not known" in the label column of test sets; for a number only nothing does.
+_UNKNOWN = {"regress": ("",)}
+_UNKNOWN_CLASS = ("", "-1")
 
 
 class Unusable(Exception):
@@ -62,7 +63,9 @@ def _has_labels(table: Table, task: Task, columns: Columns) -> bool:
     if task.kind == "qa":
         return any(row.fields.get(columns.label) or _is_impossible(row) for row in table.good_rows)
     values = (row.fields.get(columns.label) for row in table.good_rows) if columns.label else ()
-    return any(value is not None and str(value).strip() not in _UNKNOWN for value in values)
+    return any(
+        value is not None and str(value).strip() not in _UNKNOWN.get(task.kind, _UNKNOWN_CLASS) for value in values
+    )
 
 
 def _is_impossible(row: Row) -> bool:
@@ -91,6 +94,7 @@ class _Converter:
         self._labels = labels
         self._has_spans = has_spans
         self._searched = 0
+        self._question_ids: set[str] = set()
         self._respelled = 0
 
     def notes(self) -> list[str]:
@@ -154,7 +158,11 @@ class _Converter:
         if self._columns.label and not answers and not is_impossible:
             raise Unusable("has no answer")
         self._searched += searched
-        return Question(self._id(row), question, context, answers, is_impossible)
+        name = self._id(row)
+        if name in self._question_ids:  # predictions of questions are found by their id
+            raise Unusable(f"has the id {shorten(name)} of a question before it")
+        self._question_ids.add(name)
+        return Question(name, question, context, answers, is_impossible)
 
     def _given_answers(self, row: Row) -> Any:
         """[] where the row says that there is none, None where it says nothing."""

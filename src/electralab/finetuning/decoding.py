@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from electralab.finetuning.encoding import FeatureSet
 from electralab.finetuning.examples import Example, Question
-from electralab.finetuning.forward import RowOutput
+from electralab.finetuning.forward import RowOutput, softmax
 from electralab.finetuning.questions import QuestionWindow, SpanConfig
 from electralab.finetuning.spans import SpanAnswer, decode_answers
 from electralab.model.tuned import HeadConfig
@@ -67,12 +67,6 @@ def decode(
             answers = _find_answers(examples, encoded, outputs, spans)
             limit = threshold if head.has_answerability else float("inf")
             return [AnswerPrediction("" if a.no_answer_score > limit else a.text, a) for a in answers]
-
-
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
-    chances: NDArray[np.float64] = shifted / shifted.sum(axis=-1, keepdims=True)
-    return chances
 
 
 def _name_class(chances: NDArray[np.float64], labels: Sequence[str]) -> ClassPrediction:

@@ -25,12 +25,14 @@ class FeatureSet:
     """The rows of a split, in the order of its examples; an example may have several."""
 
     features: list[Feature]
-    too_long: int
-    """Examples that did not fit a row: texts were cut, tagged sentences and contexts go on in another row."""
+    too_long: list[int]
+    """Places of the examples that did not fit a row: texts are cut, tagged sentences and contexts go on in another."""
     word_places: list[Ids] = field(default_factory=list)
     """Of tagged sentences, for each row: where its words begin."""
     windows: list[QuestionWindow] = field(default_factory=list)
     """Of questions, for each row: how it lies in the context."""
+    notes: list[str] = field(default_factory=list)
+    """What the rows do not say of their examples, counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,12 @@ class Framer:
         known = [example for example in examples if isinstance(example, TextExample | ScoredExample)]
         flat = iter(self._read_texts([text for example in known for text in example.texts]))
         features = []
-        too_long = 0
+        too_long = []
         for place, example in enumerate(known):
             parts = [next(flat) for _ in example.texts]
             kept = fit_parts([len(part) for part in parts], self.sequence_length - 1 - len(parts))
-            too_long += any(len(part) > length for part, length in zip(parts, kept, strict=True))
+            if any(len(part) > length for part, length in zip(parts, kept, strict=True)):
+                too_long.append(place)
             targets: Ids | NDArray[np.float32] = _UNKNOWN
             if is_labelled and isinstance(example, TextExample):
                 targets = np.array([number_of[example.label]], dtype=np.int64)
@@ -95,12 +98,13 @@ class Framer:
         known = [example for example in examples if isinstance(example, TaggedExample)]
         flat = iter(self._read_words([word for example in known for word in example.words]))
         features, places = [], []
-        too_long = 0
+        too_long = []
         for place, example in enumerate(known):
             # A word of nothing but control characters has no pieces, yet its tag must have a place.
             words = [ids if len(ids) else np.array([self.tokenizer.special.unk]) for ids in _take(flat, example.words)]
             stretches = list(cut_words([len(word) for word in words], self.sequence_length - 2))
-            too_long += len(stretches) > 1
+            if len(stretches) > 1:
+                too_long.append(place)
             for start, end in stretches:
                 pieces = [word[: self.sequence_length - 2] for word in words[start:end]]
                 ids, segment_ids = self._frame([np.concatenate(pieces)])
@@ -120,8 +124,23 @@ class Framer:
             if isinstance(example, Question)
         ]
         windows = [window for of_question in cut for window in of_question]
-        too_long = sum(len(of_question) > 1 for of_question in cut)
-        return FeatureSet([window.feature for window in windows], too_long, windows=windows)
+        too_long = [place for place, of_question in enumerate(cut) if len(of_question) > 1]
+        notes = list(note_questions(cut, is_labelled=is_labelled))
+        return FeatureSet([window.feature for window in windows], too_long, windows=windows, notes=notes)
+
+
+def note_questions(cut: Sequence[Sequence[QuestionWindow]], *, is_labelled: bool) -> Iterator[str]:
+    asked = sum(of_question[0].is_question_cut for of_question in cut)
+    if asked:
+        yield f"questions longer than the settings allow, and cut: {asked:,}"
+    if not is_labelled:
+        return
+    lost = [of for of in cut if of[0].has_answer and not any(window.feature.targets[2] for window in of)]
+    if lost:
+        yield f"answers that no row holds whole, and cannot be learned from: {len(lost):,}"
+    ragged = sum(not of_question[0].is_aligned for of_question in cut)
+    if ragged:
+        yield f"answers that begin or end inside a token: {ragged:,}"
 
 
 def _take(flat: Iterator[Ids], words: Sequence[str]) -> list[Ids]:

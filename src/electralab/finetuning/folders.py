@@ -21,6 +21,23 @@ def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path
         return {needed: place}
     if not place.is_dir():
         raise InputError(f"{place}: no such file or folder; give the data of {task.display} with --data")
+    if files := _search(task, place, needed):
+        return files
+    held = ", ".join(path.name for path in _list(place)[:20]) or "nothing"
+    below = f", also in a folder {' or '.join(task.folder)}" if task.folder else ""
+    raise InputError(
+        f"{place}: has no {needed} file of {task.display}; looked for {', '.join(task.files[needed])} (plain or "
+        f"{', '.join(_PACKED)}){below}; it holds {held}"
+        + ("; unpack the archives first" if ".zip" in held or ".tar" in held else "")
+    )
+
+
+def has_files(task: Task, place: Path) -> bool:
+    """Whether its training file lies in a folder of its own: a train.tsv elsewhere could be any task's."""
+    return any(_match(task, folder, "train", []) for folder in _find_inner(task, place))
+
+
+def _search(task: Task, place: Path, needed: str) -> dict[str, Path]:
     for folder in (place, *_find_inner(task, place)):
         if _match(task, folder, needed, []):
             files: dict[str, Path] = {}
@@ -28,12 +45,7 @@ def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path
                 if path := _match(task, folder, split, list(files.values())):
                     files[split] = path
             return files
-    held = ", ".join(path.name for path in _list(place)[:20]) or "nothing"
-    below = f", also in a folder {' or '.join(task.folder)}" if task.folder else ""
-    raise InputError(
-        f"{place}: has no {needed} file of {task.display}; looked for {', '.join(task.files[needed])} (plain or "
-        f"{', '.join(_PACKED)}){below}; it holds {held}"
-    )
+    return {}
 
 
 def has_folder(task: Task, place: Path) -> bool:

@@ -58,17 +58,21 @@ def _unpack(said: torch.Tensor | SpanLogits) -> tuple[Floats, Floats]:
     return logits, said.answerable.float().cpu().numpy()
 
 
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=-1, keepdims=True))
+    chances: NDArray[np.float64] = shifted / shifted.sum(axis=-1, keepdims=True)
+    return chances
+
+
 def average_outputs(of_networks: Sequence[Sequence[RowOutput]], *, are_classes: bool) -> list[RowOutput]:
     """The answers of several networks as one: the mean of their probabilities, or of their numbers."""
 
     def blend(outputs: Sequence[RowOutput]) -> RowOutput:
-        logits = np.stack([output.logits for output in outputs]).astype(np.float64)
+        logits = np.stack([output.logits for output in outputs])
         if are_classes:
-            shifted = logits - logits.max(axis=-1, keepdims=True)
-            chances = np.exp(shifted) / np.exp(shifted).sum(axis=-1, keepdims=True)
-            blended = np.log(np.maximum(chances.mean(axis=0), 1e-30))
+            blended = np.log(np.maximum(softmax(logits).mean(axis=0), 1e-30))
         else:
-            blended = logits.mean(axis=0)
+            blended = logits.astype(np.float64).mean(axis=0)
         return RowOutput(blended.astype(np.float32), float(np.mean([output.answerable for output in outputs])))
 
     return [blend(outputs) for outputs in zip(*of_networks, strict=True)]

@@ -3,8 +3,9 @@
 Prediction..., Split -> Judged
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -71,10 +72,7 @@ def _judge_classes(task: Task, split: Split, found: list[Prediction], labels: Se
 def _judge_tags(split: Split, found: list[Prediction]) -> Judged:
     truth = [e.tags for e in split.examples if isinstance(e, TaggedExample)]
     predicted = [p.tags for p in found if isinstance(p, TagsPrediction)]
-    classes = [
-        {"name": c.name, "precision": c.precision, "recall": c.recall, "f1": c.f1, "support": c.support}
-        for c in report_entities(truth, predicted)
-    ]
+    classes = [asdict(one) for one in report_entities(truth, predicted)]
     return Judged(found, score_tags(truth, predicted), {"classes": classes}, None)
 
 
@@ -82,7 +80,7 @@ def _judge_answers(split: Split, found: list[Prediction], threshold: float) -> J
     questions = [e for e in split.examples if isinstance(e, Question)]
     answers = [p.best for p in found if isinstance(p, AnswerPrediction)]
     texts = [answer.text for answer in answers]
-    if not any(question.is_impossible for question in questions):
+    if math.isinf(threshold) and not any(question.is_impossible for question in questions):
         return Judged(found, score_squad(questions, texts), {}, None)
     scores = score_squad(questions, texts, [answer.no_answer_score for answer in answers], threshold)
     return Judged(found, scores, {}, scores["best_f1_threshold"])

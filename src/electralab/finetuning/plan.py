@@ -40,7 +40,7 @@ def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
         "notes": list(data.notes),
         "rows": rows,
         "tokens_per_row": round(tokens, 1),
-        "too_long": encoded.too_long,
+        "too_long": len(encoded.too_long),
         "steps_per_seed": steps,
         "seeds": request.seeds,
         "parameters": parameters,

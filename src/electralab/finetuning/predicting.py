@@ -14,7 +14,13 @@ from electralab.finetuning.examples import Example
 from electralab.finetuning.exports import TunedModel, load_model
 from electralab.finetuning.folders import has_folder
 from electralab.finetuning.forward import average_outputs, run_network
-from electralab.finetuning.predictions import PredictionRow, describe_predictions, write_predictions, write_submission
+from electralab.finetuning.predictions import (
+    PredictionRow,
+    describe_predictions,
+    require_whole,
+    write_predictions,
+    write_submission,
+)
 from electralab.finetuning.reading import TaskDataConfig, read_tests
 from electralab.finetuning.summary import list_seeds
 from electralab.finetuning.tasks import TASKS
@@ -31,7 +37,7 @@ class Chunk:
 
     rows: list[PredictionRow]
     cut: int
-    """Texts that did not fit a row. Sentences of words and contexts go on in another row, and lose nothing."""
+    """Texts that did not fit, whose rows say so. Sentences and contexts go on in another row, and lose nothing."""
 
 
 def load_models(path: Path, *, is_ensemble: bool) -> list[TunedModel]:
@@ -52,13 +58,18 @@ def predict_examples(
     head, card = first.network.head_config, first.card
     framer = Framer(first.tokenizer, head.labels, card.sequence_length, card.spans)
     pad_id = first.tokenizer.special.pad
+    threshold = sum(model.card.threshold for model in models) / len(models)
     for start in range(0, len(examples), _CHUNK):
         chunk = examples[start : start + _CHUNK]
         encoded = framer.encode(chunk, is_labelled=False)
         outputs = [run_network(model.network, encoded.features, pad_id, batch_tokens, stop) for model in models]
         blended = outputs[0] if len(outputs) == 1 else average_outputs(outputs, are_classes=bool(head.labels))
-        predictions = decode(head, chunk, encoded, blended, card.spans, card.threshold)
-        yield Chunk(describe_predictions(chunk, predictions), encoded.too_long if head.is_pooled else 0)
+        predictions = decode(head, chunk, encoded, blended, card.spans, threshold)
+        rows = describe_predictions(chunk, predictions)
+        cut = encoded.too_long if head.is_pooled else []
+        for place in cut:
+            rows[place]["cut"] = True
+        yield Chunk(rows, len(cut))
 
 
 def predict_diagnostics(mnli_dir: Path, data_dir: Path, stop: StopSignal) -> None:
@@ -68,6 +79,7 @@ def predict_diagnostics(mnli_dir: Path, data_dir: Path, stop: StopSignal) -> Non
         return
     model = load_model(locate_model(mnli_dir, "model"))
     for split in read_tests(task, data_dir, task.labels, TaskDataConfig()):
+        require_whole(split)
         chunks = predict_examples([model], split.examples, batch_tokens=8192, stop=stop)
         rows = [row for chunk in chunks for row in chunk.rows]
         write_predictions(mnli_dir / "predictions" / "diagnostic.jsonl", rows)

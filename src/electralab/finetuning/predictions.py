@@ -21,7 +21,15 @@ from electralab.finetuning.decoding import (
     TagsPrediction,
     ValuePrediction,
 )
-from electralab.finetuning.examples import NO_LABEL, Example, Question, ScoredExample, TaggedExample, TextExample
+from electralab.finetuning.examples import (
+    NO_LABEL,
+    Example,
+    Question,
+    ScoredExample,
+    Split,
+    TaggedExample,
+    TextExample,
+)
 from electralab.finetuning.spans import Span, SpanAnswer
 from electralab.finetuning.tasks import find_task
 
@@ -123,6 +131,14 @@ def write_submission(
                 f"tune the model on {task.name}"
             )
     write_file(path, "index\tprediction\n" + "".join(f"{index}\t{text}\n" for index, text in enumerate(texts)))
+
+
+def require_whole(split: Split) -> None:
+    """A row that could not be read would be missing, and at an end nobody would notice."""
+    for bad in split.bad_rows:
+        raise InputError(
+            f"{split.path}: row {bad.row} {bad.reason}, and GLUE's server takes whole test files only; mend the row"
+        )
 
 
 def _order_rows(path: Path, ids: Sequence[str]) -> list[int]:

@@ -46,8 +46,11 @@ class QuestionWindow:
     offsets: NDArray[np.int64]  # (n, 2)
     has_most_context: NDArray[np.bool_]  # (n,)
     """Of the windows that hold a token, the one that shows most on its shorter side; the first of equals."""
+    has_answer: bool
+    """Whether the question has one in its context, be it in this window or not."""
     is_aligned: bool
     """False where the answer begins or ends inside a token, so that its tokens say more than it does."""
+    is_question_cut: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ def cut_question(
         )
     special = tokenizer.special
     longest = min(config.max_question, (sequence_length - _SPECIAL_TOKENS) // 2)
-    asked = tokenizer.encode_literal(question.question).ids[:longest]
+    whole = tokenizer.encode_literal(question.question).ids
+    asked = whole[:longest]
     head = np.concatenate([[special.cls], asked, [special.sep]])
     context = _encode_context(tokenizer, question.context)
     room = sequence_length - _SPECIAL_TOKENS - len(asked)
@@ -100,7 +104,9 @@ def cut_question(
                 first_token=start,
                 offsets=context.offsets[start:end],
                 has_most_context=has_most_context,
+                has_answer=bool(question.answers),
                 is_aligned=answer is None or answer.is_aligned,
+                is_question_cut=len(whole) > longest,
             )
         )
     return windows

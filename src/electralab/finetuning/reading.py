@@ -78,7 +78,9 @@ class TaskData:
 
 def read_task(task: Task, data_dir: Path, config: TaskDataConfig) -> TaskData:
     if not task.is_trained:
-        raise UsageError(f"--task {task.name}: {task.display} has no training rows; train mnli and predict it")
+        raise UsageError(
+            f"--task {task.name}: {task.display} has no training rows; tune mnli from its folder, which predicts it"
+        )
     files = find_files(task, data_dir)
     whole, columns = _read_first(task, files["train"], config)
     if not whole.is_labelled:

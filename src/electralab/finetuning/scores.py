@@ -17,12 +17,6 @@ from electralab.errors import UsageError
 
 Scores = dict[str, float]
 
-CLASS_METRICS = ("accuracy", "f1", "macro_f1", "mcc")
-VALUE_METRICS = ("pearson", "spearman")
-
-_MANY_CLASSES = 12
-"""Beyond this a confusion table no longer fits a terminal, and only the worst confusions are told."""
-
 
 def score_classes(
     metrics: Sequence[str], truth: NDArray[np.int64], predicted: NDArray[np.int64], num_labels: int
@@ -88,26 +82,6 @@ class ClassReport:
     def to_dict(self) -> dict[str, Any]:
         return {"classes": [asdict(one) for one in self.classes], "confusion": [list(row) for row in self.confusion]}
 
-    def to_text(self) -> str:
-        return f"{render_classes(self.classes)}\n\n{self._render_confusion()}"
-
-    def _render_confusion(self) -> str:
-        names = [one.name for one in self.classes]
-        if len(names) > _MANY_CLASSES:
-            mistakes = [
-                (count, names[i], names[j])
-                for i, row in enumerate(self.confusion)
-                for j, count in enumerate(row)
-                if i != j and count
-            ]
-            worst = sorted(mistakes, key=lambda mistake: -mistake[0])[:_MANY_CLASSES]
-            return "\n".join(["most frequent confusions", *(f"{n:6d}  {i} taken for {j}" for n, i, j in worst)])
-        rows = [
-            ["true \\ predicted", *names],
-            *([name, *map(str, row)] for name, row in zip(names, self.confusion, strict=True)),
-        ]
-        return _align(rows)
-
 
 def tabulate_classes(truth: NDArray[np.int64], predicted: NDArray[np.int64], labels: Sequence[str]) -> ClassReport:
     confusion = np.zeros((len(labels), len(labels)), dtype=np.int64)
@@ -163,22 +137,6 @@ def _as_entity(tag: str) -> str:
     if tag.startswith(("L-", "U-")):
         return {"L": "E", "U": "S"}[tag[0]] + tag[1:]
     return f"S-{tag}"
-
-
-def render_classes(classes: Sequence[ClassScores]) -> str:
-    rows = [[one.name, *(f"{x:.3f}" for x in (one.precision, one.recall, one.f1)), str(one.support)] for one in classes]
-    return _align([["class", "precision", "recall", "f1", "support"], *rows])
-
-
-def _align(rows: Sequence[Sequence[str]]) -> str:
-    """Columns two spaces apart, the first to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,10 @@ _BY_HIDDEN_SIZE: tuple[tuple[float, float, float], ...] = (
 )
 
 
-def default_settings(task: Task, encoder: EncoderConfig) -> Layer:
+def default_settings(task: Task, encoder: EncoderConfig, *, from_scratch: bool = False) -> Layer:
     rate, decay = next((rate, decay) for size, rate, decay in _BY_HIDDEN_SIZE if encoder.hidden_size <= size)
+    if from_scratch:
+        decay = 1.0  # lower layers that know nothing have as much to learn as the upper ones
     values: Tree = {
         "epochs": task.epochs,
         "sequence_length": min(task.sequence_length, encoder.sequence_length),
@@ -83,6 +85,7 @@ def default_settings(task: Task, encoder: EncoderConfig) -> Layer:
 
 def resolve_finetune(task: Task, encoder: EncoderConfig, layers: Sequence[Layer]) -> FinetuneConfig:
     """Later layers win; a text longer than the encoder's rows is cut to them."""
-    config = resolve(FinetuneConfig, [default_settings(task, encoder), *layers])
+    from_scratch = any(layer.values.get("from_scratch") is True for layer in layers)
+    config = resolve(FinetuneConfig, [default_settings(task, encoder, from_scratch=from_scratch), *layers])
     longest = encoder.sequence_length
     return config if config.sequence_length <= longest else config.model_copy(update={"sequence_length": longest})

@@ -23,12 +23,19 @@ from electralab.finetuning.exports import TunedCard, TunedModel, load_model, sav
 from electralab.finetuning.forward import RowOutput, average_outputs, run_network
 from electralab.finetuning.identity import FinetuneIdentity, read_identity, require_same, write_identity
 from electralab.finetuning.judging import Judged, judge_predictions
-from electralab.finetuning.predictions import describe_predictions, write_predictions, write_submission
+from electralab.finetuning.predicting import predict_diagnostics
+from electralab.finetuning.predictions import (
+    describe_predictions,
+    require_whole,
+    to_json_lines,
+    write_predictions,
+    write_submission,
+)
 from electralab.finetuning.reading import TaskData, read_task
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.squad_scores import write_squad_files
 from electralab.finetuning.starting import Origin, build_network, load_origin
-from electralab.finetuning.summary import read_curves, summarise
+from electralab.finetuning.summary import list_seeds, read_curves, summarise
 from electralab.finetuning.tasks import Task
 from electralab.finetuning.work import TuneWork, count_steps
 from electralab.model.electra import parameter_depths
@@ -68,8 +75,9 @@ class FinetuneRequest:
 @dataclass(frozen=True, slots=True)
 class DataRead:
     data: TaskData
-    too_long: dict[str, int]
-    """By split, the examples that did not fit a row."""
+    too_long: dict[str, list[int]]
+    """By split, the places of the examples that did not fit a row."""
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +99,9 @@ TuneEvent = Event | DataRead | SeedStarted | SeedFinished
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
     task = request.task
-    if not task.is_trained:
-        raise UsageError(f"--task {task.name}: has no training examples; tune mnli and predict {task.display} with it")
     _refuse_foreign(request.run_dir)
+    if request.init_from is not None and any(layer.values.get("from_scratch") for layer in request.layers):
+        raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
     origin = load_origin(request.model, request.init_from)
     config = resolve_finetune(task, origin.encoder.config, request.layers)
     data = read_task(task, request.data_dir, config.data)
@@ -118,8 +126,16 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
 def _refuse_foreign(run_dir: Path) -> None:
     if (run_dir / MANIFEST).exists() or (run_dir / "config.json").exists():
         raise UsageError(f"{run_dir}: holds data or a model, not a run; choose another --out")
+    results = run_dir / RESULTS
+    if results.is_file() and "suite" in read_json(results):
+        raise UsageError(f"{run_dir}: holds a suite of runs; choose another --out")
     if list(run_dir.glob("seed-*")) and not (run_dir / "run.json").exists():
         raise DamagedArtifact(f"{run_dir}: has seeds but no run.json; restore it or choose another --out")
+
+
+def _require_pairs(data: TaskData) -> None:
+    if len(getattr(data.train.examples[0], "texts", ())) != 2:
+        raise UsageError(f"--double-pairs: {data.task.display} has no pairs of texts here; leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +163,7 @@ class _Run:
         self.train = self.framer.encode(data.train.examples, is_labelled=True)
         self.rows = self.train.features
         if config.double_pairs:
+            _require_pairs(data)
             self.rows = swap_pairs(self.rows, data.train.examples, self.framer)
         self.judged = {
             split.name: _Encoded(split, self.framer.encode(split.examples, is_labelled=False))
@@ -167,7 +184,10 @@ class _Run:
 
     def events(self) -> Iterator[TuneEvent]:
         too_long = {name: of.encoded.too_long for name, of in self.judged.items()}
-        yield DataRead(self.data, {"train": self.train.too_long, **too_long})
+        encoded = {"train": self.train, **{name: of.encoded for name, of in self.judged.items()}}
+        notes = [f"{name}: {note}" for name, one in encoded.items() for note in one.notes]
+        yield DataRead(self.data, {"train": self.train.too_long, **too_long}, (*self.data.notes, *notes))
+        self._write_bad_rows()
         first = self.config.seed
         # Those that are there already count too: a summary never forgets one.
         seeds = sorted({*range(first, first + self.request.seeds), *self._finished_seeds()})
@@ -187,8 +207,21 @@ class _Run:
         path = self.request.run_dir / RESULTS
         return path.is_file() and [result["seed"] for result in read_json(path)["seeds"]] == list(seeds)
 
+    def _write_bad_rows(self) -> None:
+        """All of them: the display shows the first only."""
+        rows = [
+            {"split": split.name, "path": split.path, **asdict(bad)} for split in self._splits for bad in split.bad_rows
+        ]
+        if rows:
+            write_file(self.request.run_dir / "bad-rows.jsonl", to_json_lines(rows))
+
+    @property
+    def _splits(self) -> list[Split]:
+        return [self.data.train, *self.data.devs, *self.data.tests]
+
     def _finished_seeds(self) -> list[int]:
-        return [int(path.parent.name.removeprefix("seed-")) for path in self.request.run_dir.glob(f"seed-*/{RESULTS}")]
+        folders = [path for path in list_seeds(self.request.run_dir) if (path / RESULTS).is_file()]
+        return [int(path.name.removeprefix("seed-")) for path in folders]
 
     def _folder_of(self, seed: int) -> Path:
         return self.request.run_dir / f"seed-{seed}"
@@ -223,8 +256,12 @@ class _Run:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
         head = network.head_config
         outputs = {name: self._run(network, of) for name, of in self.judged.items()}
-        judged = {name: self._judge(of, outputs[name], head) for name, of in self.judged.items()}
-        threshold = judged["dev"].best_threshold or 0.0
+        threshold = self._judge(self.judged["dev"], outputs["dev"], head).best_threshold or 0.0
+        # Dev is scored with a threshold that nothing chose, a test with the one that dev chose.
+        judged = {
+            name: self._judge(of, outputs[name], head, threshold if name.startswith("test") else 0.0)
+            for name, of in self.judged.items()
+        }
         card = TunedCard(
             task=self.task.name,
             num_texts=len(getattr(self.data.train.examples[0], "texts", ())),
@@ -234,7 +271,7 @@ class _Run:
         )
         save_model(folder / "model", TunedModel(network, self.origin.tokenizer, card))
         for name, of in self.judged.items():
-            # As the saved model says it, with its threshold; the scores are those of a threshold that nothing chose.
+            # As the saved model says it, with its threshold.
             said = decode(head, of.split.examples, of.encoded, outputs[name], self.config.spans, threshold)
             rows = describe_predictions(of.split.examples, said)
             write_predictions(folder / "predictions" / f"{name}.jsonl", rows)
@@ -246,11 +283,11 @@ class _Run:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
     def _write_squad(self, folder: Path, split: Split, said: Sequence[Prediction]) -> None:
-        """As the official scoring script takes them."""
+        """As the official scoring script takes them: the best spans, and beside them how doubtful each is."""
         questions = [example for example in split.examples if isinstance(example, Question)]
         answers = [prediction for prediction in said if isinstance(prediction, AnswerPrediction)]
         doubts = [answer.best.no_answer_score for answer in answers] if self.task.has_impossible else None
-        write_squad_files(folder, questions, [answer.text for answer in answers], doubts)
+        write_squad_files(folder, questions, [answer.best.text for answer in answers], doubts)
 
     def _scores_of(self, judged: dict[str, Judged]) -> Record:
         return {name: found.scores for name, found in judged.items() if self.judged[name].split.is_labelled}
@@ -259,10 +296,10 @@ class _Run:
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
         return run_network(network, of.encoded.features, pad_id, size, self.stop)
 
-    def _judge(self, of: _Encoded, outputs: Sequence[RowOutput], head: HeadConfig) -> Judged:
-        predictions = decode(head, of.split.examples, of.encoded, outputs, self.config.spans, 0.0)
-        # Without a head for doubt every question is answered.
-        threshold = 0.0 if head.has_answerability or head.kind != "qa" else math.inf
+    def _judge(self, of: _Encoded, outputs: Sequence[RowOutput], head: HeadConfig, threshold: float = 0.0) -> Judged:
+        if not head.has_answerability:
+            threshold = math.inf  # without a head for doubt every question is answered
+        predictions = decode(head, of.split.examples, of.encoded, outputs, self.config.spans, threshold)
         return judge_predictions(self.task, of.split, predictions, self.data.labels, threshold)
 
     def _summarise(self, seeds: Sequence[int]) -> Iterator[TuneEvent]:
@@ -271,6 +308,15 @@ class _Run:
         results = [read_json(self._folder_of(seed) / RESULTS) for seed in seeds]
         labelled = [name for name, of in self.judged.items() if of.split.is_labelled]
         summary = summarise(self.task, results, labelled)
+        summary["data"] = {
+            split.name: {
+                "path": split.path,
+                "examples": len(split.examples),
+                "bad_rows": len(split.bad_rows),
+                "columns": split.columns,
+            }
+            for split in self._splits
+        }
         best = self._folder_of(summary["best_seed"])
         if len(seeds) > 1:
             summary["ensemble"] = self._judge_together(seeds)
@@ -281,8 +327,17 @@ class _Run:
         for name in self.judged:
             if name in self.task.submissions:
                 yield from self._submit(name, best)
+        if self.task.name == "mnli":
+            yield from self._diagnose()
         self._draw(seeds)
         write_json(run_dir / RESULTS, summary)
+
+    def _diagnose(self) -> Iterator[TuneEvent]:
+        """GLUE's diagnostic rows, where they lie beside MNLI's; bad ones must not cost the run its results."""
+        try:
+            predict_diagnostics(self.request.run_dir, self.request.data_dir, self.stop)
+        except InputError as error:
+            yield Warned(str(error))
 
     def _judge_together(self, seeds: Sequence[int]) -> Record:
         """The dev scores of the mean of what the seeds say."""
@@ -300,6 +355,7 @@ class _Run:
         rows = [json.loads(line) for line in lines]
         path = self.request.run_dir / "submission" / self.task.submissions[name]
         try:
+            require_whole(self.judged[name].split)
             write_submission(path, self.task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
         except InputError as error:
             yield Warned(str(error))

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from electralab.artifacts import MANIFEST, lock_folder, write_json
+from electralab.artifacts import MANIFEST, lock_folder, read_json, write_json
 from electralab.errors import InputError, UsageError
-from electralab.finetuning.folders import find_files, has_folder
-from electralab.finetuning.predicting import predict_diagnostics
+from electralab.finetuning.folders import find_files, has_files
 from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.stage import RESULTS, FinetuneRequest, TuneEvent, finetune
 from electralab.finetuning.tasks import GLUE, Task, find_task
 from electralab.stopping import StopSignal
 from electralab.training.metrics import Record
-from electralab.training.session import RunFinished, Warned
+from electralab.training.session import RunFinished
 
 # Dev scores of the released ELECTRA-Small on OpenWebText: what 14 million parameters and four days of a GPU give.
 PAPER = {
@@ -67,7 +66,7 @@ def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
                 raise UsageError(f"--tasks: {task.name} is not a task of GLUE; choose among {', '.join(GLUE)}")
             find_files(task, data_dir)
         return tasks
-    found = [find_task(name) for name in GLUE if name != _NOT_AVERAGED and has_folder(find_task(name), data_dir)]
+    found = [find_task(name) for name in GLUE if name != _NOT_AVERAGED and has_files(find_task(name), data_dir)]
     if not found:
         raise InputError(f"{data_dir}: holds none of GLUE's tasks; give the folder with CoLA, SST-2, MRPC, … in it")
     return found
@@ -76,21 +75,21 @@ def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
 def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[SuiteEvent]:
     """Each task is a run in a folder of its own, so the same request again goes on with the task that was stopped."""
     _refuse_foreign(request.run_dir)
-    results: dict[str, Record] = {}
     with lock_folder(request.run_dir):
         for number, task in enumerate(tasks, start=1):
             yield TaskStarted(task, number, len(tasks))
             of_task = replace(request, task=task, run_dir=request.run_dir / task.name)
-            for event in finetune(of_task, stop):
-                if isinstance(event, RunFinished):
-                    results[task.name] = event.results
-                else:
-                    yield event
-            yield TaskFinished(task, results[task.name])
+            yield from (event for event in finetune(of_task, stop) if not isinstance(event, RunFinished))
+            results = _read_results(request.run_dir)
             write_json(request.run_dir / RESULTS, tabulate(results))
-        if "mnli" in results:
-            yield from _diagnose(request, stop)
-        yield SuiteFinished(tabulate(results))
+            yield TaskFinished(task, results[task.name])
+        yield SuiteFinished(tabulate(_read_results(request.run_dir)))
+
+
+def _read_results(run_dir: Path) -> dict[str, Record]:
+    """Of every task that was ever finished in this folder, in the usual order."""
+    paths = {name: run_dir / name / RESULTS for name in GLUE}
+    return {name: read_json(path) for name, path in paths.items() if path.is_file()}
 
 
 def _refuse_foreign(run_dir: Path) -> None:
@@ -99,20 +98,16 @@ def _refuse_foreign(run_dir: Path) -> None:
         raise UsageError(f"{run_dir}: holds data, a model or a single run (it has {held}); choose another --out")
 
 
-def _diagnose(request: FinetuneRequest, stop: StopSignal) -> Iterator[SuiteEvent]:
-    """Diagnostic rows that cannot be used must not cost the suite its table."""
-    try:
-        predict_diagnostics(request.run_dir / "mnli", request.data_dir, stop)
-    except InputError as error:
-        yield Warned(str(error))
-
-
 def tabulate(results: dict[str, Record]) -> Record:
     """Per task the spread of its first metric over the seeds; averaged over the tasks, of medians and seed by seed."""
-    tasks = {name: {"metric": of["metric"], **of["spread"][of["metric"]]} for name, of in results.items()}
+    tasks = {name: {"metric": of["metric"], **of["spread"]["dev"][of["metric"]]} for name, of in results.items()}
     averaged = [name for name in results if name != _NOT_AVERAGED]
-    by_seed = [[one["dev"][results[name]["metric"]] for one in results[name]["seeds"]] for name in averaged]
-    average = summarise_seeds(np.mean(by_seed, axis=0).tolist()) if averaged else None
+    by_seed = [
+        {one["seed"]: one["dev"][results[name]["metric"]] for one in results[name]["seeds"]} for name in averaged
+    ]
+    # Tasks may have been given different numbers of seeds: those that all have are averaged.
+    shared = sorted(set.intersection(*map(set, by_seed))) if by_seed else []
+    average = summarise_seeds([float(np.mean([of[seed] for of in by_seed])) for seed in shared]) if shared else None
     papers = [PAPER[name] for name in averaged]
     return {
         "suite": "glue",

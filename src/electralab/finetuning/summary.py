@@ -26,10 +26,10 @@ def rank_seeds(task: Task, results: Sequence[Record]) -> list[Record]:
 
 
 def summarise(task: Task, results: Sequence[Record], splits: Sequence[str]) -> Record:
-    """For each labelled split the median over the seeds, metric by metric; the whole spread of the dev scores."""
-    medians = {
+    """For each labelled split the median over the seeds, metric by metric, and the whole spread."""
+    spread = {
         split: {
-            metric: summarise_seeds([result[split][metric] for result in results]).median
+            metric: asdict(summarise_seeds([result[split][metric] for result in results]))
             for metric in results[0][split]
         }
         for split in splits
@@ -38,10 +38,8 @@ def summarise(task: Task, results: Sequence[Record], splits: Sequence[str]) -> R
     return {
         "task": task.name,
         "metric": task.metrics[0],
-        **medians,
-        "spread": {
-            metric: asdict(summarise_seeds([result["dev"][metric] for result in results])) for metric in task.metrics
-        },
+        **{split: {metric: of["median"] for metric, of in metrics.items()} for split, metrics in spread.items()},
+        "spread": spread,
         "best_seed": best["seed"],
         "report": best["report"],
         "seeds": [{"seed": result["seed"], **{split: result[split] for split in splits}} for result in results],

@@ -70,10 +70,20 @@ _CONLL_FILES: _Files = {
     "dev": ("valid.txt", "dev.txt", "eng.testa", "valid.conll", "dev.conll", "*valid*.txt", "*dev*.txt"),
     "test": ("test.txt", "eng.testb", "test.conll", "*test*.txt"),
 }
+
+
+def _name_files(*words: str) -> tuple[str, ...]:
+    """A word alone, or set apart in a longer name: ratings_train.csv, but not latest.csv."""
+    return (
+        *(f"{word}.*" for word in words),
+        *(pattern for word in words for pattern in (f"{word}[-_]*.*", f"*[-_.]{word}.*", f"*[-_.]{word}[-_]*.*")),
+    )
+
+
 _OWN_FILES: _Files = {
-    "train": ("train.*", "*train*.*"),
-    "dev": ("dev.*", "valid.*", "validation.*", "val.*", "*dev*.*", "*valid*.*", "*[-_.]val[-_.]*"),
-    "test": ("test.*", "*test*.*"),
+    "train": _name_files("train"),
+    "dev": _name_files("dev", "valid", "validation", "val"),
+    "test": _name_files("test"),
 }
 _AX_FILES: _Files = {"test": ("diagnostic.tsv", "AX.tsv")}
 _LABEL_FILES: _Files = {

@@ -71,13 +71,13 @@ class Predictor:
         return predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop)
 
     def read(self, source: str) -> Split:
-        """A file by its path; "-" is standard input: JSON lines if its first character says so, else a text a line."""
+        """A file, or "-" for standard input: JSON lines or a table if its first line says so, else a text a line."""
         if source != "-":
             return self._read_file(Path(source))
         data = sys.stdin.buffer.read() if sys.stdin else b""
         if not data.strip():
             raise InputError("standard input: is empty; pipe a text a line, or JSON lines, into it")
-        suffix = ".jsonl" if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{" else ".txt"
+        suffix = guess_suffix(data)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"input{suffix}"
             path.write_bytes(data)
@@ -119,6 +119,21 @@ class Predictor:
                 return TaggedExample(str(place), parts, ())
             case _:
                 return Question(str(place), parts[0], parts[1], (), is_impossible=False)
+
+
+def guess_suffix(data: bytes) -> str:
+    """What a pipe carries, by its first line: an object, a header that names a part we know, or plain text."""
+    first = data.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    if first[:1] == b"{":
+        return ".jsonl"
+    for mark, suffix in ((b"\t", ".tsv"), (b",", ".csv")):
+        cells = {cell.strip().strip(b'"').decode("utf-8", "replace").lower() for cell in first.split(mark)}
+        if cells & _HEADERS and (len(cells) > 1 or first.strip().lower() == b"text"):
+            return suffix
+    return ".txt"
+
+
+_HEADERS = {"text", "text_a", "text_b", "question", "context", "sentence", "sentence1", "sentence2"}
 
 
 def _name_parts(kind: str, place: int, given: Input) -> tuple[str, ...]:
