@@ -146,7 +146,7 @@ def test_a_tuned_run_and_its_model_show_what_they_are(shell: Shell) -> None:
     run = shell.must("show", "tuned").out
     assert "fine-tuning run tuned" in run
     assert "seed-1 loss" in run
-    assert "classify, dev, 2 seeds" in run
+    assert "classify, 2 seeds" in run
     assert "ensemble" in run
     model = shell.must("show", "tuned/export/model", "--json").json
     assert model["head"]["labels"] == ["no", "yes"]
