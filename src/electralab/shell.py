@@ -164,10 +164,6 @@ def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Resu
 
 
 def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    if arguments.dry_run:
-        plan = {name: getattr(arguments, name) for name in ("model", "suite", "data", "generator", "task")}
-        console.print(_tree_table("plan", plan))
-        return plan
     result = verbs.evaluate(
         arguments.model,
         arguments.suite,
@@ -177,7 +173,11 @@ def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         config=arguments.config,
         settings=_collect(arguments, {"seed": "seed"}, dotted),
         threads=arguments.threads,
+        dry_run=arguments.dry_run,
     )
+    if arguments.dry_run:
+        console.print(_tree_table("plan", result))
+        return result
     if arguments.out:
         write_json(Path(arguments.out), result)
     for table in evaluation_tables(result):
@@ -187,10 +187,6 @@ def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
 
 def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     settings = _collect(arguments, {name: f"data.{name}" for name in _COLUMN_FLAGS}, dotted)
-    if arguments.dry_run:
-        plan = {"model": arguments.model, "input": arguments.input, "out": arguments.out, "settings": settings}
-        console.print(_tree_table("plan", plan))
-        return plan
     result = verbs.predict(
         arguments.model,
         arguments.input,
@@ -199,8 +195,11 @@ def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
         config=arguments.config,
         settings=settings,
         threads=arguments.threads,
+        dry_run=arguments.dry_run,
     )
-    if arguments.out:
+    if arguments.dry_run:
+        console.print(_tree_table("plan", result))
+    elif arguments.out:
         bad = f", {result['bad_rows']:,} bad rows" if result["bad_rows"] else ""
         console.print(f"{arguments.out}: {len(result['predictions']) - result['bad_rows']:,} predictions{bad}")
         result = {"out": arguments.out, **result}

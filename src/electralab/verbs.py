@@ -213,6 +213,7 @@ def evaluate(
     config: str | None = None,
     settings: Tree | None = None,
     threads: int = 0,
+    dry_run: bool = False,
     display: Display | None = None,
 ) -> Result:
     """Scores of a model as it is: minimal pairs, replaced tokens, masked tokens, similarity, linear probes."""
@@ -221,6 +222,11 @@ def evaluate(
     from electralab.runtime import use_threads
 
     resolved = resolve(EvaluateConfig, _layers(config, settings))
+    if dry_run:
+        from electralab.model.folder import locate_encoder
+
+        found = {"model": str(locate_encoder(Path(model))), "suite": suite, "data": str(data)}
+        return {**found, "generator": generator, "task": task, "settings": resolved.model_dump(mode="json")}
     use_threads(threads)
     display = display or Display()
     with listen_for_stop() as stop:
@@ -245,6 +251,7 @@ def predict(
     config: str | None = None,
     settings: Tree | None = None,
     threads: int = 0,
+    dry_run: bool = False,
     display: Display | None = None,
 ) -> Result:
     """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
@@ -258,6 +265,9 @@ def predict(
     use_threads(threads)
     predictor = Predictor.load(Path(model), resolved, is_ensemble=ensemble)
     split = predictor.read(str(source))
+    if dry_run:
+        counts = {"rows": split.rows, "bad_rows": len(split.bad_rows), "columns": split.columns}
+        return {"model": str(model), "task": predictor.kind, **counts, "settings": resolved.model_dump(mode="json")}
     display = display or Display()
     display.tell_bad_rows(split)
     with listen_for_stop() as stop:

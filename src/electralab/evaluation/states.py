@@ -19,7 +19,7 @@ from electralab.evaluation.outcome import Conditions, Progress, Steps
 from electralab.evaluation.sentences import SentenceBatch, Sentences, batch_by_length
 from electralab.evaluation.subject import require_text
 from electralab.model.encoder import Encoder, Trace
-from electralab.model.folder import load_encoder, locate_model
+from electralab.model.folder import load_encoder, locate_encoder, locate_model
 from electralab.model.weights import initialise
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -58,7 +58,8 @@ class Frozen:
 
 
 def load_frozen(path: Path, config: StatesConfig, device: str) -> Frozen:
-    folder = locate_model(path, config.network)
+    # Whatever was tuned from a discriminator has its encoder.
+    folder = locate_encoder(path) if config.network == "discriminator" else locate_model(path, config.network)
     tokenizer = Tokenizer.load(folder)
     require_text(tokenizer, str(folder))
     return Frozen(load_encoder(folder).to(device), tokenizer)

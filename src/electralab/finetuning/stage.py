@@ -100,6 +100,8 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
     task = request.task
     _refuse_foreign(request.run_dir)
+    if request.seeds < 1:
+        raise UsageError(f"--seeds: must be at least 1, got {request.seeds}")
     if request.init_from is not None and any(layer.values.get("from_scratch") for layer in request.layers):
         raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
     origin = load_origin(request.model, request.init_from)
