@@ -40,11 +40,15 @@ def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
     return torch.addcmul(vectors * rotation.cos, partners, rotation.sin)
 
 
-def find_visible(length: int, window: int, is_pad: Tensor | None) -> Tensor | None:
-    """Which keys each query sees, True where it does; None where all see all, which is the fast path.
+def find_visible(length: int, window: int, is_pad: Tensor | None, is_causal: bool = False) -> Tensor | None:
+    """Which keys each query sees, True where it does; None where all see all (or, causal, all that came before), which
+    is the fast path.
 
-    A window of 0 is no window; else a query sees window // 2 positions to each side.
+    A window of 0 is no window; else a query sees window // 2 positions to each side, and a causal one, as in
+    ModernBERT's decoder, the last window // 2 with itself among them.
     """
+    if is_causal:
+        return _find_earlier(length, window, is_pad)
     if window == 0 or length <= window // 2 + 1:
         return None if is_pad is None else ~is_pad[:, None, None, :]  # (B, 1, 1, T)
     positions = torch.arange(length, device=None if is_pad is None else is_pad.device)
@@ -52,12 +56,30 @@ def find_visible(length: int, window: int, is_pad: Tensor | None) -> Tensor | No
     return is_near if is_pad is None else is_near & ~is_pad[:, None, None, :]  # (B, 1, T, T)
 
 
+def _find_earlier(length: int, window: int, is_pad: Tensor | None) -> Tensor | None:
+    if is_pad is None and (window == 0 or length <= window // 2):
+        return None
+    positions = torch.arange(length, device=None if is_pad is None else is_pad.device)
+    distances = positions[:, None] - positions  # (T, T)
+    is_earlier = (distances >= 0) & (distances < (window // 2 if window else length))
+    return is_earlier if is_pad is None else is_earlier & ~is_pad[:, None, None, :]  # (B, 1, T, T)
+
+
 class Attention(Drawn):
     def __init__(
-        self, hidden_size: int, num_heads: int, *, bias: bool, dropout: float, std: float, output_std: float
+        self,
+        hidden_size: int,
+        num_heads: int,
+        *,
+        bias: bool,
+        dropout: float,
+        std: float,
+        output_std: float,
+        is_causal: bool = False,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
+        self.is_causal = is_causal
         self.dropout = dropout
         self.std, self.output_std = std, output_std
         self.qkv = dense(hidden_size, 3 * hidden_size, bias=bias)
@@ -81,6 +103,10 @@ class Attention(Drawn):
             queries = queries[:, :, :1]
             is_visible = None if is_visible is None else is_visible[..., :1, :]
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=is_visible, dropout_p=dropout)
+        # Torch takes a mask or the word, not both; a mask of a causal network is causal itself.
+        is_causal = self.is_causal and is_visible is None
+        mixed = F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal
+        )
         attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))  # (B, T, D)
         return attended

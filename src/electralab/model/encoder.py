@@ -49,9 +49,13 @@ class EncoderConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    # A position sees itself and earlier ones only.
+    is_causal: bool = False
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if self.is_causal and self.local_attention == 1:
+            raise ValueError("a causal window of 1 leaves a position nothing to see, not even itself; give 2 or more")
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 f"a hidden size of {self.hidden_size} does not divide into {self.num_heads} heads; change one of them"
@@ -123,6 +127,7 @@ class Layer(nn.Module):
             dropout=config.attention_dropout,
             std=config.init_std,
             output_std=config.output_std,
+            is_causal=config.is_causal,
         )
         self.attention_norm: nn.Module = nn.Identity() if config.is_modern and index == 0 else make_norm(config)
         self.feedforward = FeedForward(config)
@@ -185,8 +190,9 @@ class Encoder(nn.Module):
         """
         length = input_ids.shape[1]
         assert length <= self.config.sequence_length, f"{length} positions in a network built for fewer"
-        everywhere = find_visible(length, 0, is_pad)
-        nearby = find_visible(length, self.config.local_attention, is_pad) if self.config.local_attention else None
+        window, is_causal = self.config.local_attention, self.config.is_causal
+        everywhere = find_visible(length, 0, is_pad, is_causal)
+        nearby = find_visible(length, window, is_pad, is_causal) if window else None
         far = self.global_rotary(length) if self.global_rotary is not None else None
         near = self.local_rotary(length) if self.local_rotary is not None else None
 
