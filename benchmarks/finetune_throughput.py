@@ -47,8 +47,9 @@ from electralab.finetuning.reading import TaskDataConfig, read_task
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.tasks import find_task
 from electralab.finetuning.work import TuneWork, count_steps
-from electralab.model.electra import derive_encoders, parameter_depths
+from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
+from electralab.model.settings import derive_encoders
 from electralab.model.tuned import HeadConfig, Tuned
 from electralab.model.weights import initialise
 from electralab.pretraining.settings import read_settings, resolve_pretrain

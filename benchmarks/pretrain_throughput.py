@@ -22,8 +22,9 @@ from torch import Tensor
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
 from electralab.config import Layer
-from electralab.model.electra import build_electra, derive_encoders, parameter_depths
+from electralab.model.electra import build_electra, parameter_depths
 from electralab.model.flops import step_flops
+from electralab.model.settings import derive_encoders
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.electra import count_targets, hold_trial
 from electralab.objective.losses import LossConfig

@@ -8,8 +8,9 @@ import torch
 from electralab.evaluation.outcome import Evaluation, Steps, Suite, T
 from electralab.evaluation.stage import EvaluateConfig, evaluate
 from electralab.evaluation.subject import Subject, load_subject
-from electralab.model.electra import Electra, GeneratorConfig, ModelConfig, build_electra
+from electralab.model.electra import Electra, build_electra
 from electralab.model.folder import save_network
+from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 

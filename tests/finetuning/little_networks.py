@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from electralab.model.electra import GeneratorConfig, ModelConfig, build_electra, derive_encoders
+from electralab.model.electra import build_electra
 from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 
 _SIZES = {"num_layers": 1, "hidden_size": 16, "embedding_size": 16, "num_heads": 2, "feedforward_size": 32}
 

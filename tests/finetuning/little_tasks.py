@@ -11,8 +11,9 @@ from little_words import word_tokenizer
 from electralab.config import Layer, Tree
 from electralab.finetuning.stage import FinetuneRequest, TuneEvent, finetune
 from electralab.finetuning.tasks import find_task
-from electralab.model.electra import GeneratorConfig, ModelConfig, build_electra
+from electralab.model.electra import build_electra
 from electralab.model.folder import save_network
+from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.stopping import StopSignal
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.session import RunFinished

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from electralab.config import Tree
-from electralab.model.electra import SIZES, Electra, GeneratorConfig, ModelConfig, build_electra
+from electralab.model.electra import Electra, build_electra
+from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 
 Rows = tuple[Tensor, Tensor, Tensor]
 

@@ -9,15 +9,8 @@ from networks import exaggerate, make_pair, make_rows
 
 from electralab.config import Layer, resolve
 from electralab.errors import UsageError
-from electralab.model.electra import (
-    SIZES,
-    Electra,
-    GeneratorConfig,
-    ModelConfig,
-    build_electra,
-    derive_encoders,
-    parameter_depths,
-)
+from electralab.model.electra import Electra, build_electra, parameter_depths
+from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig, derive_encoders
 
 ROWS = make_rows()
 

@@ -6,9 +6,9 @@ from networks import make_pair
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.model.electra import SIZES, GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.encoder import EncoderConfig
 from electralab.model.flops import encoder_flops, paper_discriminator_flops, paper_generator_flops, step_flops
+from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig, derive_encoders
 
 
 def make_encoders(size: str, length: int) -> tuple[EncoderConfig, EncoderConfig]:

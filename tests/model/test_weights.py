@@ -4,7 +4,8 @@ import pytest
 import torch
 from networks import make_pair
 
-from electralab.model.electra import SIZES, GeneratorConfig, ModelConfig, build_electra
+from electralab.model.electra import build_electra
+from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 
 
 def test_the_same_seed_draws_the_same_weights_and_another_seed_others() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from electralab.config import Layer, parse_overrides, to_toml
 from electralab.errors import UsageError
-from electralab.model.electra import SIZES, derive_encoders
+from electralab.model.settings import SIZES, derive_encoders
 from electralab.pretraining.settings import preset_names, read_settings, resolve_pretrain
 
 

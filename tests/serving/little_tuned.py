@@ -4,8 +4,9 @@ from pathlib import Path
 
 from electralab.finetuning.exports import TunedCard, TunedModel, save_model
 from electralab.finetuning.tasks import Kind
-from electralab.model.electra import Electra, GeneratorConfig, ModelConfig, build_electra
+from electralab.model.electra import Electra, build_electra
 from electralab.model.folder import save_network
+from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.tuned import HeadConfig, build_tuned
 from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig

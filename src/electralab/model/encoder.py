@@ -49,6 +49,9 @@ class EncoderConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    share_layers: bool = False
+    discrepancy_attention: bool = False
+    adaptive_norm: bool = False
     # A position sees itself and earlier ones only.
     is_causal: bool = False
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from electralab.model.electra import build_electra, derive_encoders
+from electralab.model.electra import build_electra
 from electralab.model.flops import training_bytes
+from electralab.model.settings import derive_encoders
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.identity import read_identity
 from electralab.pretraining.settings import PretrainConfig

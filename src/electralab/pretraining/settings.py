@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from electralab.config import Layer, Settings, Tree, read_toml, resolve
 from electralab.errors import UsageError
-from electralab.model.electra import SIZES, GeneratorConfig, ModelConfig
+from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.losses import LossConfig
 from electralab.objective.masking import MaskingConfig

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from electralab.artifacts import read_json, sha256_file, sha256_json
 from electralab.errors import InputError
 from electralab.model.adoption import adopt_weights
-from electralab.model.electra import Electra, Generator, GeneratorConfig, ModelConfig, derive_encoders
+from electralab.model.electra import Electra, Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import load_network
+from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 from electralab.training.checkpoint import find_latest, read_weights
 
 _NOTABLE_LOSS = 0.01

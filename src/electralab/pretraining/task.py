@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from electralab.model.electra import Electra, derive_encoders
+from electralab.model.electra import Electra
 from electralab.model.flops import step_flops
+from electralab.model.settings import derive_encoders
 from electralab.objective.electra import count_targets, hold_trial, mask_vocabulary, sampling_prohibition
 from electralab.objective.losses import Targets
 from electralab.objective.masking import MaskedBatch, mask_tokens
