@@ -81,10 +81,12 @@ def _view_checkpoint(path: Path) -> View:
 
 
 def _view_model(path: Path) -> View:
+    from electralab.model.encoder import EncoderConfig
     from electralab.model.folder import load_any
     from electralab.model.tuned import Tuned
 
     network = load_any(path)
+    assert isinstance(network.config, EncoderConfig)
     tuned = {"head": network.head_config.model_dump(mode="json")} if isinstance(network, Tuned) else {}
     return {
         "kind": "model",

@@ -1,4 +1,4 @@
-"""A model folder is Hugging Face's: config.json + model.safetensors <-> network.
+"""A model folder is Hugging Face's, or like it where theirs has no such network: config.json + weights <-> network.
 
 The caller owns the folder (its temporary name, its manifest) and adds the tokenizer's files.
 """
@@ -8,16 +8,24 @@ from typing import Any, Literal, cast, get_args
 
 import safetensors
 import safetensors.torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
 from electralab.config import Tree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import Encoder
-from electralab.model.hf_config import CONFIG, export_config
+from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.hf_config import CONFIG, export_config, export_encoder_config
 from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
 from electralab.model.hf_weights import TUNED_OUTPUTS, export_weights, has_verdicts, import_encoder, import_network
+from electralab.model.own_folder import (
+    export_own_config,
+    export_own_weights,
+    has_plain_encoder,
+    import_own,
+    is_expressible,
+    is_own,
+)
 from electralab.model.tuned import Tuned
 
 WEIGHTS = "model.safetensors"
@@ -32,19 +40,27 @@ _ROLES: dict[Role, str] = {"discriminator": "a discriminator", "generator": "a g
 
 def save_network(
     folder: Path,
-    network: Generator | Discriminator,
+    network: nn.Module,
     *,
     pad_id: int,
     cls_id: int | None = None,
     sep_id: int | None = None,
 ) -> None:
-    config = export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    _write(folder, config, export_weights(network))
+    if is_expressible(network):
+        config = export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+        _write(folder, config, export_weights(network))
+        return
+    assert isinstance(network.config, EncoderConfig)
+    described = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    _write(folder, export_own_config(network, described), export_own_weights(network))
 
 
 def save_tuned(folder: Path, network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> None:
     config = export_tuned_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    _write(folder, config, export_tuned_weights(network))
+    if has_plain_encoder(network):
+        _write(folder, config, export_tuned_weights(network))
+    else:
+        _write(folder, export_own_config(network, config), export_own_weights(network))
 
 
 def _write(folder: Path, config: Tree, tensors: dict[str, Tensor]) -> None:
@@ -55,21 +71,42 @@ def _write(folder: Path, config: Tree, tensors: dict[str, Tensor]) -> None:
 def load_network(folder: Path) -> Generator | Discriminator:
     """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
     _verify(folder)
-    return import_network(read_config(folder), read_tensors(folder), str(folder)).eval()
+    config, tensors = read_config(folder), read_tensors(folder)
+    if not is_own(config):
+        return import_network(config, tensors, str(folder)).eval()
+    network = import_own(config, tensors, str(folder)).eval()
+    if not isinstance(network, Generator | Discriminator):
+        raise InputError(f"{folder}: holds a {_name(network)}; give a generator or a discriminator")
+    return network
 
 
 def load_tuned(folder: Path) -> Tuned:
     """A network tuned for a task, here or with `transformers`, ready for evaluation."""
     _verify(folder)
-    return import_tuned(read_config(folder), read_tensors(folder), str(folder)).eval()
+    config, tensors = read_config(folder), read_tensors(folder)
+    if not is_own(config):
+        return import_tuned(config, tensors, str(folder)).eval()
+    network = import_own(config, tensors, str(folder)).eval()
+    if not isinstance(network, Tuned):
+        raise InputError(
+            f"{folder}: holds a {_name(network)}, which is not tuned for a task; "
+            f"run 'electra finetune {folder}' and give its result"
+        )
+    return network
 
 
-def load_any(folder: Path) -> Generator | Discriminator | Tuned:
-    """Whichever network the folder holds."""
+def load_any(folder: Path) -> nn.Module:
+    """Whichever network the folder holds; its settings are its `config`."""
     _verify(folder)
     config, tensors = read_config(folder), read_tensors(folder)
+    if is_own(config):
+        return import_own(config, tensors, str(folder)).eval()
     is_tuned = bool(TUNED_OUTPUTS & tensors.keys()) and not has_verdicts(config, tensors)
     return (import_tuned if is_tuned else import_network)(config, tensors, str(folder)).eval()
+
+
+def _name(network: nn.Module) -> str:
+    return type(network).__name__.lower()
 
 
 def _verify(folder: Path) -> None:
@@ -80,7 +117,14 @@ def _verify(folder: Path) -> None:
 def load_encoder(folder: Path) -> Encoder:
     """The encoder alone, from a folder with any head or none."""
     _verify(folder)
-    return import_encoder(read_config(folder), read_tensors(folder), str(folder)).eval()
+    config, tensors = read_config(folder), read_tensors(folder)
+    if not is_own(config):
+        return import_encoder(config, tensors, str(folder)).eval()
+    network = import_own(config, tensors, str(folder)).eval()
+    encoder = getattr(network, "encoder", None)
+    if not isinstance(encoder, Encoder):
+        raise InputError(f"{folder}: holds a {_name(network)}, which has not one encoder; give another model")
+    return encoder
 
 
 def locate_model(path: Path, role: Role) -> Path:

@@ -1,0 +1,109 @@
+"""A network that no class of `transformers` expresses is saved in our own words: network <-> config.json and tensors.
+
+config.json says what to build, under "electralab_network"; the tensors have our parameters' names, a shared one once.
+The model_type begins with "electralab-", so that no other library takes the folder for what it is not.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from electralab.config import Tree
+from electralab.errors import InputError
+from electralab.model.electra import Discriminator, Generator
+from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.hf_config import OURS, describe
+from electralab.model.hf_weights import fill, gather
+from electralab.model.tuned import HeadConfig, Tuned
+
+OWN = "electralab_network"
+# Shared layers cost no tensors, so that their number says nothing about the file; beyond this it is a damaged one.
+_MOST_SHARED_LAYERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a class is built from its encoder's settings and from those of its own that `describe` returned."""
+
+    build: Callable[[EncoderConfig, Tree], nn.Module]
+    describe: Callable[[Any], Tree] = lambda _: {}
+
+
+def _describe_discriminator(network: Discriminator) -> Tree:
+    return {"verdict_head": "linear" if network.head.dense is None else "dense"}
+
+
+# A new class of networks needs one line here, and an EncoderConfig as its `config`.
+RECIPES: dict[str, Recipe] = {
+    "Generator": Recipe(lambda config, _: Generator(config)),
+    "Discriminator": Recipe(lambda config, own: Discriminator(config, own["verdict_head"]), _describe_discriminator),
+    "Tuned": Recipe(
+        lambda config, own: Tuned(Encoder(config), HeadConfig.model_validate(own["head"])),
+        lambda network: {"head": network.head_config.model_dump(mode="json")},
+    ),
+}
+
+
+def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
+    """Whether a class of `transformers` gives the same logits as this pre-trained network."""
+    return type(network) in (Generator, Discriminator) and has_plain_encoder(network)
+
+
+def has_plain_encoder(network: nn.Module) -> bool:
+    """Whether the classes of `transformers` have the network's encoder."""
+    config = network.config
+    return isinstance(config, EncoderConfig) and not (config.discrepancy_attention or config.adaptive_norm)
+
+
+def is_own(tree: Mapping[str, Any]) -> bool:
+    return OWN in tree
+
+
+def export_own_config(network: nn.Module, described: Tree) -> Tree:
+    """`described` says sizes, ids and labels in the words of Hugging Face, for people and cards; nothing reads it."""
+    name, config = type(network).__name__, network.config
+    assert isinstance(config, EncoderConfig)
+    own = {"class": name, "encoder": config.model_dump(mode="json")} | RECIPES[name].describe(network)
+    model_type = OURS + described["model_type"].removeprefix(OURS)
+    return {key: value for key, value in described.items() if key != "architectures"} | {
+        "model_type": model_type,
+        OWN: own,
+    }
+
+
+def export_own_weights(network: nn.Module) -> dict[str, Tensor]:
+    return {
+        name: parameter.detach().clone(memory_format=torch.contiguous_format)
+        for name, parameter in network.named_parameters()
+    }
+
+
+def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
+    """The network of one of the classes above; `where` begins every error."""
+    own = tree[OWN]
+    if not isinstance(own, dict) or not isinstance(own.get("encoder"), dict):
+        raise InputError(f"{where}: {OWN} in config.json does not describe a network; restore the file")
+    recipe = RECIPES.get(str(own.get("class")))
+    if recipe is None:
+        known = ", ".join(RECIPES)
+        raise InputError(f"{where}: config.json names the class {own.get('class')!r}; known are {known}")
+    try:
+        config = EncoderConfig.model_validate(own["encoder"])
+        most_layers = _MOST_SHARED_LAYERS if config.share_layers else len(tensors)
+        if config.num_layers > most_layers:
+            raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
+        with torch.device("meta"):
+            wanted = [name for name, _ in recipe.build(config, own).named_parameters()]
+    except ValidationError as error:
+        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+    except KeyError as error:
+        raise InputError(f"{where}: {OWN} in config.json lacks {error}; restore the file") from None
+    strangers = sorted(tensors.keys() - set(wanted))
+    weights = gather({name: (name,) for name in wanted}, tensors, "", where)
+    if strangers:
+        raise InputError(f"{where}: holds the tensor {strangers[0]}, which this architecture lacks; cannot be read")
+    return fill(lambda: recipe.build(config, own), weights, where)
