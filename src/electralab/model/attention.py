@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from electralab.model.discrepancy import measure_discrepancies
 from electralab.model.weights import Drawn, dense
 
 
@@ -76,6 +77,7 @@ class Attention(Drawn):
         std: float,
         output_std: float,
         is_causal: bool = False,
+        weighs_discrepancy: bool = False,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -84,12 +86,19 @@ class Attention(Drawn):
         self.std, self.output_std = std, output_std
         self.qkv = dense(hidden_size, 3 * hidden_size, bias=bias)
         self.output = dense(hidden_size, hidden_size, bias=bias)
+        # From 0, so that the network starts as one without.
+        self.discrepancy_weights = nn.Parameter(torch.zeros(num_heads)) if weighs_discrepancy else None
 
     def weight_stds(self) -> dict[str, float]:
         return {"qkv.weight": self.std, "output.weight": self.output_std}
 
     def forward(
-        self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None, first_only: bool = False
+        self,
+        hidden: Tensor,
+        rotation: Rotation | None,
+        is_visible: Tensor | None,
+        first_only: bool = False,
+        is_pad: Tensor | None = None,
     ) -> Tensor:
         """With `first_only` the first position alone asks, of all: (B, T, D) -> (B, 1, D)."""
         qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))  # (B, T, 3, H, K)
@@ -99,6 +108,13 @@ class Attention(Drawn):
             turning, values = qkv.split((2, 1), dim=2)
             queries, keys = rotate(turning, rotation).permute(2, 0, 3, 1, 4)
             values = values.squeeze(2).transpose(1, 2)
+        scale = None
+        if self.discrepancy_weights is not None:
+            scale = keys.shape[-1] ** -0.5
+            discrepancies = measure_discrepancies(hidden, is_pad)  # (B, T)
+            # Into the scores by one more coordinate: queries hold the weight, keys the discrepancy, values nothing.
+            queries = _append(queries, self.discrepancy_weights[:, None] / scale)
+            keys, values = _append(keys, discrepancies[:, None]), F.pad(values, (0, 1))
         if first_only:
             queries = queries[:, :, :1]
             is_visible = None if is_visible is None else is_visible[..., :1, :]
@@ -106,7 +122,14 @@ class Attention(Drawn):
         # Torch takes a mask or the word, not both; a mask of a causal network is causal itself.
         is_causal = self.is_causal and is_visible is None
         mixed = F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal
+            queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal, scale=scale
         )
+        if self.discrepancy_weights is not None:
+            mixed = mixed[..., :-1]
         attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))  # (B, T, D)
         return attended
+
+
+def _append(vectors: Tensor, coordinates: Tensor) -> Tensor:
+    """(B, H, T, K) -> (B, H, T, K + 1)"""
+    return torch.cat([vectors, coordinates.to(vectors.dtype)[..., None].expand(*vectors.shape[:-1], 1)], dim=-1)

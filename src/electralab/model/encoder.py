@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from electralab.config import Settings
+from electralab.model.adaptive_norm import AdaptiveNorm
 from electralab.model.attention import Attention, RotaryTable, Rotation, find_visible
 from electralab.model.embeddings import Embeddings
 from electralab.model.weights import Drawn, dense
@@ -49,8 +50,11 @@ class EncoderConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    # All layers have one set of weights.
     share_layers: bool = False
+    # Attention looks more, or less, at tokens that disagree with their surroundings.
     discrepancy_attention: bool = False
+    # The norms after the embeddings scale a token by how replaced it looks.
     adaptive_norm: bool = False
     # A position sees itself and earlier ones only.
     is_causal: bool = False
@@ -59,6 +63,8 @@ class EncoderConfig(Settings):
     def _check(self) -> Self:
         if self.is_causal and self.local_attention == 1:
             raise ValueError("a causal window of 1 leaves a position nothing to see, not even itself; give 2 or more")
+        if self.is_causal and self.discrepancy_attention:
+            raise ValueError("discrepancy_attention looks at both sides of a token, which a causal network must not")
         if self.hidden_size % self.num_heads:
             raise ValueError(
                 f"a hidden size of {self.hidden_size} does not divide into {self.num_heads} heads; change one of them"
@@ -131,21 +137,27 @@ class Layer(nn.Module):
             std=config.init_std,
             output_std=config.output_std,
             is_causal=config.is_causal,
+            weighs_discrepancy=config.discrepancy_attention,
         )
-        self.attention_norm: nn.Module = nn.Identity() if config.is_modern and index == 0 else make_norm(config)
+        self.attention_norm: nn.Module = nn.Identity() if config.is_modern and index == 0 else _make_inner_norm(config)
         self.feedforward = FeedForward(config)
-        self.feedforward_norm = make_norm(config)
+        self.feedforward_norm = _make_inner_norm(config)
 
     def forward(
-        self, hidden: Tensor, rotation: Rotation | None, is_visible: Tensor | None, first_only: bool = False
+        self,
+        hidden: Tensor,
+        rotation: Rotation | None,
+        is_visible: Tensor | None,
+        first_only: bool = False,
+        is_pad: Tensor | None = None,
     ) -> Tensor:
         kept = hidden[:, :1] if first_only else hidden
         if self.is_pre_norm:
-            attended = self.attention(self.attention_norm(hidden), rotation, is_visible, first_only)
+            attended = self.attention(self.attention_norm(hidden), rotation, is_visible, first_only, is_pad)
             hidden = kept + F.dropout(attended, self.attention_dropout, self.training)
             risen = self.feedforward(self.feedforward_norm(hidden))
             return hidden + F.dropout(risen, self.feedforward_dropout, self.training)
-        attended = self.attention(hidden, rotation, is_visible, first_only)
+        attended = self.attention(hidden, rotation, is_visible, first_only, is_pad)
         hidden = self.attention_norm(kept + F.dropout(attended, self.attention_dropout, self.training))
         risen = self.feedforward(hidden)
         output: Tensor = self.feedforward_norm(hidden + F.dropout(risen, self.feedforward_dropout, self.training))
@@ -169,7 +181,9 @@ class Encoder(nn.Module):
             std=config.init_std,
         )
         self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_layers))
-        self.final_norm: nn.Module = make_norm(config) if config.is_modern else nn.Identity()
+        if config.share_layers:
+            _share_weights([layer for layer in self.layers if isinstance(layer, Layer)])
+        self.final_norm: nn.Module = _make_inner_norm(config) if config.is_modern else nn.Identity()
         self.global_rotary = self._make_rotary(config.global_rope_theta)
         self.local_rotary = self._make_rotary(config.local_rope_theta) if config.local_attention else None
 
@@ -204,7 +218,8 @@ class Encoder(nn.Module):
             trace["embeddings"] = hidden
         for index, layer in enumerate(self.layers):
             rotation, is_visible = (near, nearby) if layer.is_local else (far, everywhere)
-            hidden = layer(hidden, rotation, is_visible, first_only and index == self.config.num_layers - 1)
+            is_last = index == self.config.num_layers - 1
+            hidden = layer(hidden, rotation, is_visible, first_only and is_last, is_pad)
             if trace is not None:
                 trace[f"layers.{index}"] = hidden
         hidden = self.final_norm(hidden)
@@ -215,3 +230,18 @@ class Encoder(nn.Module):
 
 def make_norm(config: EncoderConfig, size: int | None = None) -> nn.LayerNorm:
     return nn.LayerNorm(size or config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)
+
+
+def _make_inner_norm(config: EncoderConfig) -> nn.LayerNorm:
+    if not config.adaptive_norm:
+        return make_norm(config)
+    return AdaptiveNorm(config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)
+
+
+def _share_weights(layers: list[Layer]) -> None:
+    """Every layer keeps what it is (local or not), and has the weights of the first that has such a part."""
+    for layer in layers[1:]:
+        layer.attention, layer.feedforward = layers[0].attention, layers[0].feedforward
+        layer.feedforward_norm = layers[0].feedforward_norm
+        # On `modern` the first layer has none: the norm of the embeddings stands in its place.
+        layer.attention_norm = layers[1 if layer.is_pre_norm else 0].attention_norm
