@@ -83,14 +83,17 @@ def our_steps(shape: Shape, config: PretrainConfig) -> Iterator[object]:
     groups = group_parameters(
         model.named_parameters(), parameter_depths(model), hidden_matrices(model), config.optimizer
     )
-    vocabulary = MaskVocabulary(MASK_ID, np.arange(SPECIAL, shape.vocab_size))
+    vocabulary = MaskVocabulary(
+        MASK_ID, np.arange(SPECIAL, shape.vocab_size), np.zeros(shape.vocab_size, dtype=np.bool_)
+    )
     prohibition = torch.zeros(shape.vocab_size)
     prohibition[:SPECIAL] = -torch.inf
 
     def parts(step: int) -> Iterator[Tensor]:
         ids = torch.from_numpy(random_rows(shape, step))
         is_pad = torch.zeros_like(ids, dtype=torch.bool)
-        batch = Batch(np.arange(shape.rows), ids, torch.zeros_like(ids), is_pad, ids >= SPECIAL, False)
+        rows = np.arange(shape.rows)
+        batch = Batch(rows, ids, torch.zeros_like(ids), is_pad, ids >= SPECIAL, False, rows)
         masked = mask_tokens(batch, vocabulary, MaskingConfig(), 0.15, Rng(0, step))
         trial = hold_trial(model, masked, prohibition, SamplingConfig())
         yield trial.losses.weigh(count_targets([masked]), LossConfig())

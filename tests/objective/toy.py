@@ -14,7 +14,8 @@ from electralab.tokens.tokenizer import SpecialIds
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCAB = 10
 ORDINARY = np.array([False] * 5 + [True] * 5)
-VOCABULARY = MaskVocabulary(MASK, np.flatnonzero(ORDINARY))
+CONTINUES = np.arange(VOCAB) >= 8  # 8 and 9 are pieces like "##ing"
+VOCABULARY = MaskVocabulary(MASK, np.flatnonzero(ORDINARY), CONTINUES)
 PROHIBITION = torch.from_numpy(np.where(ORDINARY, 0.0, -np.inf).astype(np.float32))
 
 
@@ -22,6 +23,7 @@ PROHIBITION = torch.from_numpy(np.where(ORDINARY, 0.0, -np.inf).astype(np.float3
 class ToyTokenizer:
     special: SpecialIds = field(default_factory=lambda: SpecialIds(pad=PAD, unk=UNK, cls=CLS, sep=SEP, mask=MASK))
     is_ordinary: NDArray[np.bool_] = field(default_factory=lambda: ORDINARY)
+    continues_word: NDArray[np.bool_] = field(default_factory=lambda: CONTINUES)
 
 
 def toy_batch(*rows: list[int]) -> Batch:

@@ -112,7 +112,7 @@ def masked_row(originals: list[int], hidden: list[int], kept: list[int]) -> Mask
     """[CLS] originals [SEP]; places in `hidden` show [MASK], those in `kept` are targets that stay visible."""
     ids = torch.tensor([[CLS, *originals, SEP]])
     is_pad = torch.zeros_like(ids, dtype=torch.bool)
-    batch = Batch(np.arange(1), ids, torch.zeros_like(ids), is_pad, ~is_pad, False)
+    batch = Batch(np.arange(1), ids, torch.zeros_like(ids), is_pad, ~is_pad, False, np.arange(1))
     positions = torch.tensor(sorted(hidden + kept))
     shown = ids.clone()
     shown[0, torch.tensor(hidden, dtype=torch.int64)] = MASK

@@ -4,17 +4,18 @@ Batch -> MaskedBatch
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from electralab.config import Settings
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
+from electralab.tokens.tokenizer import Tokenizer
 
 # Shares of the selected positions shown as [MASK], as they are, and as a random token.
 APPEARANCES: dict[str, tuple[float, float, float]] = {
@@ -23,13 +24,37 @@ APPEARANCES: dict[str, tuple[float, float, float]] = {
     "mask-keep-random": (0.8, 0.1, 0.1),
 }
 
+# SpanBERT's: lengths 1 to 10, each less likely by a fifth than the one before; 3.8 on average.
+_SPAN_STOP = 0.2
+_LONGEST_SPAN = 10
+
+# Masks that never change are drawn as if at this step, which training never reaches.
+_FIXED_STEP = 0
+
+Flags = NDArray[np.bool_]
+
 
 class MaskingConfig(Settings):
     mask_share: float = Field(0.15, gt=0, lt=1)
     final_mask_share: float | None = Field(None, gt=0, lt=1)
     """Where the mask share ends, linearly over the run; unset means that it stays."""
     selection: Literal["fixed", "bernoulli"] = "fixed"
+    unit: Literal["token", "word", "span"] = "token"
+    """What is hidden together: single tokens, all pieces of a word, or runs of one to ten tokens."""
     appearance: Literal["mask", "mask-keep", "mask-keep-random"] = "mask"
+    fixed_masks: bool = False
+    """A row is masked in the same way whenever it comes, as in BERT."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.selection == "bernoulli" and self.unit != "token":
+            raise ValueError(
+                f"selection 'bernoulli' draws every token by itself and cannot hide a {self.unit}; "
+                f"set unit to 'token' or selection to 'fixed'"
+            )
+        if self.fixed_masks and self.final_mask_share not in (None, self.mask_share):
+            raise ValueError("fixed_masks cannot follow a changing mask share; unset fixed_masks or final_mask_share")
+        return self
 
     def share_at(self, progress: float) -> float:
         final = self.mask_share if self.final_mask_share is None else self.final_mask_share
@@ -64,31 +89,34 @@ class MaskVocabulary:
 
     mask_id: int
     ordinary_ids: NDArray[np.int64]  # ids that may be put into a row
+    continues_word: Flags  # (V,) ids that go on with the word of the id before
+
+
+def mask_vocabulary(tokenizer: Tokenizer) -> MaskVocabulary:
+    return MaskVocabulary(tokenizer.special.mask, np.flatnonzero(tokenizer.is_ordinary), tokenizer.continues_word)
 
 
 def mask_tokens(batch: Batch, vocabulary: MaskVocabulary, config: MaskingConfig, share: float, rng: Rng) -> MaskedBatch:
-    is_ordinary = batch.is_ordinary.numpy()
-    row_count, length = is_ordinary.shape
-    luck = rng.uniforms("select", batch.row_numbers, length)
-    is_selected = (
-        _select_fixed(is_ordinary, luck, share) if config.selection == "fixed" else is_ordinary & (luck < share)
-    )
+    length = batch.original_ids.shape[1]
+    original_ids = batch.original_ids.numpy().ravel()
+    rows, mask_rng = batch.row_numbers, rng
+    if config.fixed_masks:
+        rows, mask_rng = batch.dataset_rows, Rng(rng.seed, _FIXED_STEP)
 
-    positions = np.flatnonzero(is_selected)
+    positions = np.flatnonzero(_select(batch, vocabulary, config, share, mask_rng, rows))
     show_mask, show_kept, _ = APPEARANCES[config.appearance]
-    dice = rng.uniforms("appearance", batch.row_numbers, length).ravel()[positions]
+    dice = mask_rng.uniforms("appearance", rows, length).ravel()[positions]
     is_random = dice >= show_mask + show_kept
-    random_luck = rng.uniforms("random token", batch.row_numbers, length).ravel()[positions]
+    random_luck = mask_rng.uniforms("random token", rows, length).ravel()[positions]
     random_ids = vocabulary.ordinary_ids[(random_luck * len(vocabulary.ordinary_ids)).astype(np.int64)]
 
-    original_ids = batch.original_ids.numpy().ravel()
     shown = np.where(dice < show_mask, vocabulary.mask_id, np.where(is_random, random_ids, original_ids[positions]))
     input_ids = original_ids.copy()
     input_ids[positions] = shown
     sampling_uniforms = rng.uniforms("sample", batch.row_numbers, length).ravel()[positions]
     return MaskedBatch(
         batch=batch,
-        input_ids=torch.from_numpy(input_ids.reshape(row_count, length)),
+        input_ids=torch.from_numpy(input_ids.reshape(-1, length)),
         positions=torch.from_numpy(positions),
         target_ids=torch.from_numpy(original_ids[positions]),
         is_hidden=torch.from_numpy(dice < show_mask),
@@ -96,10 +124,89 @@ def mask_tokens(batch: Batch, vocabulary: MaskVocabulary, config: MaskingConfig,
     )
 
 
-def _select_fixed(is_ordinary: NDArray[np.bool_], luck: NDArray[np.float64], share: float) -> NDArray[np.bool_]:
-    """Exactly round(share * n) of each row's n ordinary tokens, at least one, drawn without replacement."""
-    ordinary_counts = is_ordinary.sum(axis=1)
-    wanted = np.minimum(ordinary_counts, np.maximum(1, np.floor(share * ordinary_counts + 0.5).astype(np.int64)))
+def _select(
+    batch: Batch,
+    vocabulary: MaskVocabulary,
+    config: MaskingConfig,
+    share: float,
+    rng: Rng,
+    rows: NDArray[np.int64],
+) -> Flags:
+    """(B, T) what is to be guessed; the luck of a position, or of the unit that begins there, decides."""
+    is_ordinary = batch.is_ordinary.numpy()
+    luck = rng.uniforms("select", rows, is_ordinary.shape[1])
+    if config.selection == "bernoulli":
+        return is_ordinary & (luck < share)
+    # Exactly round(share * n) of each row's n ordinary tokens, at least one.
+    counts = is_ordinary.sum(axis=1)
+    wanted = np.minimum(counts, np.maximum(1, np.floor(share * counts + 0.5).astype(np.int64)))
+    if config.unit == "word":
+        return _select_words(is_ordinary, vocabulary.continues_word[batch.original_ids.numpy()], luck, wanted)
+    if config.unit == "span":
+        length_luck = rng.uniforms("span", rows, is_ordinary.shape[1])
+        return _select_spans(is_ordinary, luck, _span_lengths(length_luck), wanted)
+    return _select_tokens(is_ordinary, luck, wanted)
+
+
+def _select_tokens(is_ordinary: Flags, luck: NDArray[np.float64], wanted: NDArray[np.int64]) -> Flags:
+    """As many as wanted, drawn without replacement."""
     ranks = np.argsort(np.argsort(np.where(is_ordinary, luck, 2.0), axis=1, kind="stable"), axis=1, kind="stable")
-    selected: NDArray[np.bool_] = ranks < wanted[:, None]
+    selected: Flags = ranks < wanted[:, None]
     return selected
+
+
+def _select_words(is_ordinary: Flags, continues: Flags, luck: NDArray[np.float64], wanted: NDArray[np.int64]) -> Flags:
+    """Whole words in the order of their luck until the count is reached.
+
+    The word that would pass it is left out if it passes by more than was still missing; the first word never is.
+    """
+    row_count, length = is_ordinary.shape
+    is_start = is_ordinary.copy()
+    is_start[:, 1:] &= ~(continues[:, 1:] & is_ordinary[:, :-1])
+    columns = np.arange(length)
+    starts = np.maximum.accumulate(np.where(is_start, columns, 0), axis=1)  # (B, T) where a token's word begins
+    starts += np.arange(row_count)[:, None] * length
+    sizes = np.bincount(starts[is_ordinary], minlength=row_count * length).reshape(row_count, length)
+
+    order = np.argsort(np.where(is_start, luck, 2.0), axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(sizes, order, axis=1), axis=1)
+    before = np.pad(reached[:, :-1], ((0, 0), (1, 0)))
+    missing = wanted[:, None] - before
+    is_drawn = (missing > 0) & ((reached - wanted[:, None] <= missing) | (columns == 0))
+    is_chosen = np.zeros_like(is_ordinary)
+    np.put_along_axis(is_chosen, order, is_drawn, axis=1)
+    chosen: Flags = is_chosen.ravel()[starts] & is_ordinary
+    return chosen
+
+
+def _span_lengths(luck: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Geometric lengths up to the longest, by inverting their distribution, which is cut there and made to sum to 1."""
+    longer = 1.0 - luck * (1.0 - (1.0 - _SPAN_STOP) ** _LONGEST_SPAN)
+    lengths: NDArray[np.int64] = 1 + np.floor(np.log(longer) / np.log(1.0 - _SPAN_STOP)).astype(np.int64)
+    return lengths.clip(max=_LONGEST_SPAN)
+
+
+def _select_spans(
+    is_ordinary: Flags, luck: NDArray[np.float64], lengths: NDArray[np.int64], wanted: NDArray[np.int64]
+) -> Flags:
+    """One span per row and round, from the luckiest token still free, until the count is reached exactly.
+
+    A span ends before a special token or padding and passes over what is hidden already; the last one is cut.
+    """
+    length = is_ordinary.shape[1]
+    padded = np.pad(is_ordinary, ((0, 0), (0, _LONGEST_SPAN)))  # a window may look past the end of a row
+    chosen = np.zeros_like(padded)
+    free_luck = np.where(is_ordinary, luck, 2.0)
+    missing, rows = wanted.copy(), np.flatnonzero(wanted)
+    while rows.size:
+        starts = free_luck[rows].argmin(axis=1)
+        window = (rows[:, None], starts[:, None] + np.arange(_LONGEST_SPAN))
+        is_inside = np.logical_and.accumulate(padded[window], axis=1)
+        is_inside &= np.arange(_LONGEST_SPAN) < lengths[rows, starts][:, None]
+        is_new = is_inside & ~chosen[window]
+        is_new &= np.cumsum(is_new, axis=1) <= missing[rows, None]
+        chosen[window] |= is_new
+        free_luck[rows] = np.where(chosen[rows, :length], 2.0, free_luck[rows])
+        missing[rows] -= is_new.sum(axis=1)
+        rows = rows[missing[rows] > 0]
+    return chosen[:, :length]

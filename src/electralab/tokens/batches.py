@@ -6,7 +6,7 @@ Shapes, here and everywhere: B rows, T positions, M masked positions, V vocabula
 K per head.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ class Batch:
     is_pad: Tensor  # (B, T)
     is_ordinary: Tensor  # (B, T) neither special nor padding: may be masked
     has_padding: bool
+    dataset_rows: NDArray[np.int64]  # (B,) place within the data set; keys what stays the same in every epoch
 
     @property
     def attention_pad(self) -> Tensor | None:
@@ -39,44 +40,51 @@ class Batch:
         return int((~self.is_pad).sum())
 
     def to(self, device: torch.device) -> "Batch":
-        return Batch(
-            self.row_numbers,
-            self.original_ids.to(device),
-            self.segment_ids.to(device),
-            self.is_pad.to(device),
-            self.is_ordinary.to(device),
-            self.has_padding,
+        return replace(
+            self,
+            original_ids=self.original_ids.to(device),
+            segment_ids=self.segment_ids.to(device),
+            is_pad=self.is_pad.to(device),
+            is_ordinary=self.is_ordinary.to(device),
         )
 
     def split(self, size: int) -> list["Batch"]:
         """Micro-batches of at most `size` rows; a row keeps its number, so its masks do not depend on the split."""
-        return [
-            Batch(
-                self.row_numbers[start : start + size],
-                self.original_ids[start : start + size],
-                self.segment_ids[start : start + size],
-                self.is_pad[start : start + size],
-                self.is_ordinary[start : start + size],
-                self.has_padding,
-            )
-            for start in range(0, len(self.row_numbers), size)
-        ]
+        return [self._take(slice(start, start + size)) for start in range(0, len(self.row_numbers), size)]
+
+    def _take(self, rows: slice) -> "Batch":
+        return replace(
+            self,
+            row_numbers=self.row_numbers[rows],
+            original_ids=self.original_ids[rows],
+            segment_ids=self.segment_ids[rows],
+            is_pad=self.is_pad[rows],
+            is_ordinary=self.is_ordinary[rows],
+            dataset_rows=self.dataset_rows[rows],
+        )
 
 
-def make_batch(ids: NDArray[np.int64], tokenizer: Tokenizer, *, is_pairs: bool) -> Batch:
-    """Rows of ids as stored -> a batch; in pairs the second segment begins after the first [SEP]."""
+def make_batch(
+    ids: NDArray[np.int64], tokenizer: Tokenizer, *, is_pairs: bool, dataset_rows: NDArray[np.int64] | None = None
+) -> Batch:
+    """Rows of ids as stored -> a batch; in pairs the second segment begins after the first [SEP].
+
+    Rows that are the whole data set need no `dataset_rows`.
+    """
     is_pad = ids == tokenizer.special.pad
     segments = np.zeros_like(ids)
     if is_pairs:
         is_sep = ids == tokenizer.special.sep
         segments = ((np.cumsum(is_sep, axis=1) - is_sep > 0) & ~is_pad).astype(np.int64)
+    row_numbers = np.arange(len(ids), dtype=np.int64)
     return Batch(
-        row_numbers=np.arange(len(ids), dtype=np.int64),
+        row_numbers=row_numbers,
         original_ids=torch.from_numpy(ids),
         segment_ids=torch.from_numpy(segments),
         is_pad=torch.from_numpy(is_pad),
         is_ordinary=torch.from_numpy(tokenizer.is_ordinary[ids] & ~is_pad),
         has_padding=bool(is_pad.any()),
+        dataset_rows=row_numbers if dataset_rows is None else dataset_rows,
     )
 
 
@@ -93,10 +101,11 @@ def rows_of_step(step: int, *, batch_size: int, row_count: int, seed: int) -> ND
 
 def batch_at(data: PreparedData, step: int, *, batch_size: int, seed: int) -> Batch:
     rows = rows_of_step(step, batch_size=batch_size, row_count=len(data.train), seed=seed)
-    return make_batch(data.train.take(rows), data.tokenizer, is_pairs=data.packing == "pairs")
+    return make_batch(data.train.take(rows), data.tokenizer, is_pairs=data.packing == "pairs", dataset_rows=rows)
 
 
 def heldout_batches(data: PreparedData, rows: Rows, *, limit: int, batch_size: int) -> list[Batch]:
     """At most `limit` held-out rows, always the same, spread evenly over all of them: every source has its share."""
     places = np.unique(np.linspace(0, len(rows) - 1, min(limit, len(rows))).astype(np.int64))
-    return make_batch(rows.take(places), data.tokenizer, is_pairs=data.packing == "pairs").split(batch_size)
+    batch = make_batch(rows.take(places), data.tokenizer, is_pairs=data.packing == "pairs", dataset_rows=places)
+    return batch.split(batch_size)

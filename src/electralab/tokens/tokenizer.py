@@ -8,11 +8,13 @@ architectures would rebuild the normaliser and give other ids.
 
 import json
 import re
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+from unicodedata import category
 
 import numpy as np
 import tokenizers
@@ -30,6 +32,8 @@ TokenizerKind = Literal["wordpiece", "bpe", "unigram"]
 PIECE_CHARS = 16_384
 
 _UNUSED = re.compile(r"\[unused\d+\]|<unused\d+>")
+# Ideographs and kana: scripts without spaces, whose words no mark begins.
+_SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -158,6 +162,24 @@ class Tokenizer:
         is_special[self._special_ids] = True
         return is_special
 
+    @cached_property
+    def continues_word(self) -> NDArray[np.bool_]:
+        """(V,) ids that go on with the word of the id before, as far as a piece alone can tell.
+
+        WordPiece marks what continues. Byte-level and SentencePiece vocabularies mark what begins; there punctuation,
+        and what is written without spaces, begins a word without a mark. Where nothing is marked every id is a word.
+        """
+        continues = np.zeros(self.vocab_size, dtype=np.bool_)
+        model = self._backend.model
+        prefix = getattr(model, "continuing_subword_prefix", None)
+        mark = next((mark for mark in "▁Ġ" if any(piece.startswith(mark) for piece in self._pieces.values())), None)
+        for index, piece in self._pieces.items():
+            if prefix:
+                continues[index] = piece.startswith(prefix)
+            elif mark:
+                continues[index] = not _begins_word(piece, mark)
+        return continues & self.is_ordinary & (not self.is_symbols)
+
     def piece(self, index: int) -> str:
         return self._pieces.get(index, "")
 
@@ -218,6 +240,13 @@ class Tokenizer:
                     f"{file}: settles tokenizer.{name} by itself (got {getattr(config, name)!r}); "
                     "leave this setting out, or learn a tokenizer"
                 )
+
+
+def _begins_word(piece: str, mark: str) -> bool:
+    if mark == "Ġ":  # bytes spelt as characters: only ASCII is what it looks like
+        return piece.startswith((mark, "Ċ", "ĉ")) or all(character in string.punctuation for character in piece)
+    is_punctuation = all(character in string.punctuation or category(character)[0] == "P" for character in piece)
+    return piece.startswith(mark) or _SPACELESS.match(piece) is not None or is_punctuation
 
 
 def _encode_pieces(backend: tokenizers.Tokenizer, text: str) -> Encoded:
