@@ -15,7 +15,7 @@ from electralab.config import Tree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.hf_config import CONFIG, export_config, export_encoder_config
+from electralab.model.hf_config import CONFIG, OBJECTIVE, export_config, export_encoder_config
 from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
 from electralab.model.hf_weights import TUNED_OUTPUTS, export_weights, has_verdicts, import_encoder, import_network
 from electralab.model.own_folder import (
@@ -45,14 +45,17 @@ def save_network(
     pad_id: int,
     cls_id: int | None = None,
     sep_id: int | None = None,
+    objective: str = "",
 ) -> None:
+    """`objective` is the name of what it was taught by."""
+    taught = {OBJECTIVE: objective} if objective else {}
     if is_expressible(network):
         config = export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-        _write(folder, config, export_weights(network))
+        _write(folder, config | taught, export_weights(network))
         return
     assert isinstance(network.config, EncoderConfig)
     described = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    _write(folder, export_own_config(network, described), export_own_weights(network))
+    _write(folder, export_own_config(network, described) | taught, export_own_weights(network))
 
 
 def save_tuned(folder: Path, network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> None:

@@ -16,10 +16,17 @@ LABELS = {"0": "original", "1": "replaced"}
 
 # The part of config.json in which a tuned model says what only we understand.
 MARK = "electralab"
+# Says that the layers, copies of each other in the file, are one.
+SHARED_LAYERS = f"{MARK}_share_layers"
 # Before the model_type of a folder that no class of `transformers` can load, so that none tries to.
 OURS = f"{MARK}-"
 
+# What a pre-trained network was taught by, in its config.json.
+OBJECTIVE = f"{MARK}_objective"
+
+_DECODER = "modernbert-decoder"
 _MODEL_TYPE = {"electra": "electra", "modern": "modernbert"}
+_CAUSAL_CLASS_NAME = {"electra": "ElectraForCausalLM", "modern": "ModernBertDecoderForCausalLM"}
 _CLASS_NAME: dict[tuple[str, HeadKind], str] = {
     ("electra", "guesses"): "ElectraForMaskedLM",
     ("electra", "verdicts"): "ElectraForPreTraining",
@@ -37,7 +44,9 @@ def head_kind(network: Generator | Discriminator) -> HeadKind:
 
 def class_name(network: Generator | Discriminator) -> str:
     """The class of `transformers` that loads the network with its head."""
-    return _CLASS_NAME[network.config.backbone, head_kind(network)]
+    backbone, kind = network.config.backbone, head_kind(network)
+    is_speaking = network.config.is_causal and kind == "guesses"
+    return _CAUSAL_CLASS_NAME[backbone] if is_speaking else _CLASS_NAME[backbone, kind]
 
 
 def is_two_classes(config: EncoderConfig, kind: HeadKind) -> bool:
@@ -76,8 +85,12 @@ def export_encoder_config(
         "pad_token_id": pad_id,
         "tie_word_embeddings": True,
     }
+    if config.share_layers:
+        tree[SHARED_LAYERS] = True
     if config.is_modern:
         return tree | _modern_tree(config, cls_id, sep_id)
+    if config.is_causal:
+        tree |= {"is_decoder": True, "bos_token_id": cls_id, "eos_token_id": sep_id}
     return tree | {
         "embedding_size": config.embedding_size,
         "hidden_act": "gelu",
@@ -91,6 +104,9 @@ def export_encoder_config(
 
 def _modern_tree(config: EncoderConfig, cls_id: int | None, sep_id: int | None) -> Tree:
     kinds = ("full_attention", "sliding_attention")
+    special: Tree = {"cls_token_id": cls_id, "sep_token_id": sep_id, "bos_token_id": cls_id, "eos_token_id": sep_id}
+    if config.is_causal:  # their decoder takes no null for them
+        special = {"model_type": _DECODER} | {name: index for name, index in special.items() if index is not None}
     return {
         "hidden_activation": "gelu",
         "classifier_activation": "gelu",
@@ -111,10 +127,7 @@ def _modern_tree(config: EncoderConfig, cls_id: int | None, sep_id: int | None) 
             "full_attention": {"rope_type": "default", "rope_theta": config.global_rope_theta},
             "sliding_attention": {"rope_type": "default", "rope_theta": config.local_rope_theta},
         },
-        "cls_token_id": cls_id,
-        "sep_token_id": sep_id,
-        "bos_token_id": cls_id,
-        "eos_token_id": sep_id,
+        **special,
     }
 
 
@@ -125,11 +138,13 @@ def import_config(tree: Mapping[str, Any], where: str) -> EncoderConfig:
             fields = _electra_fields(tree, where)
         case "modernbert":
             fields = _modern_fields(tree, where)
+        case "modernbert-decoder":
+            fields = _modern_fields(tree, where) | {"is_causal": True}
         case _:
-            other = tree.get("model_type")
-            raise InputError(f"{where}: model_type is {other!r}; models of type 'electra' and 'modernbert' can be read")
+            other, known = tree.get("model_type"), f"'electra', 'modernbert' and '{_DECODER}'"
+            raise InputError(f"{where}: model_type is {other!r}; models of type {known} can be read")
     try:
-        return EncoderConfig(**fields)
+        return EncoderConfig(**fields, share_layers=tree.get(SHARED_LAYERS, False))
     except ValidationError as error:
         raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
 
@@ -159,7 +174,7 @@ def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
         where,
         hidden_act=("gelu", "gelu_python"),
         position_embedding_type=("absolute",),
-        is_decoder=(False,),
+        is_decoder=(False, True),
         add_cross_attention=(False,),
         tie_word_embeddings=(True,),
     )
@@ -177,6 +192,7 @@ def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
         "norm_eps": tree.get("layer_norm_eps", 1e-12),
         "init_std": tree.get("initializer_range", 0.02),
         "num_segments": tree.get("type_vocab_size", 2),
+        "is_causal": tree.get("is_decoder", False),
     }
 
 

@@ -1,7 +1,7 @@
 """Our weights in Hugging Face's words, and back: network <-> named tensors.
 
-What their classes cannot say is merged on the way out: on `modern` the token table and its projection become one
-table, and a verdict becomes two classes, original with the score 0 and replaced with ours, so that their softmax is
+What their classes cannot say is merged on the way out: the two parts of a disentangled table become one, on `modern`
+the token table and its projection become one table, layers that share their weights become copies, and a verdict becomes two classes, original with the score 0 and replaced with ours, so that their softmax is
 the sigmoid of our logit.
 """
 
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
+from electralab.model.embeddings import merge_tables
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.hf_config import LABELS, MARK, HeadKind, head_kind, import_config, is_two_classes
 
@@ -44,6 +45,8 @@ _MODERN_LAYER = {
     "feedforward.down": "mlp.Wo",
     "feedforward_norm": "mlp_norm",
 }
+_DECODER_QKV = ("attn.q_proj", "attn.k_proj", "attn.v_proj")
+_DECODER_HEAD = {"dense.weight": "lm_head.dense.weight", "norm.weight": "lm_head.norm.weight", "bias": "decoder.bias"}
 _HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
     ("electra", "guesses"): {
         "dense.weight": "generator_predictions.dense.weight",
@@ -88,7 +91,8 @@ def _encoder_names(config: EncoderConfig) -> Names:
         for index in range(config.num_layers):
             for ours, theirs in _MODERN_LAYER.items():
                 if index or ours != "attention_norm":
-                    names[f"layers.{index}.{ours}.weight"] = (f"layers.{index}.{theirs}.weight",)
+                    parts = _DECODER_QKV if config.is_causal and ours == "attention.qkv" else (theirs,)
+                    names[f"layers.{index}.{ours}.weight"] = tuple(f"layers.{index}.{part}.weight" for part in parts)
         return names
     names.update({f"embeddings.{ours}": (theirs,) for ours, theirs in _ELECTRA_EMBEDDINGS.items()})
     for part in ("weight", "bias"):
@@ -114,19 +118,26 @@ def name_network(config: EncoderConfig, head: Mapping[str, str], prefix: str) ->
     return encoder | {f"head.{ours}": (theirs,) for ours, theirs in head.items()}
 
 
+def _name_pretraining_head(config: EncoderConfig, kind: HeadKind) -> dict[str, str]:
+    is_decoder = config.is_modern and config.is_causal and kind == "guesses"
+    return _DECODER_HEAD if is_decoder else _HEADS[config.backbone, kind]
+
+
 def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
     kind = head_kind(network)
     weights = collect_weights(network, network.encoder)
     if is_two_classes(network.config, kind):
         for name in ("head.verdict.weight", "head.verdict.bias"):
             weights[name] = torch.cat([torch.zeros_like(weights[name]), weights[name]])
-    names = name_network(network.config, _HEADS[network.config.backbone, kind], PREFIX[network.config.backbone])
+    head = _name_pretraining_head(network.config, kind)
+    names = name_network(network.config, head, PREFIX[network.config.backbone])
     return rename_weights(names, weights)
 
 
 def collect_weights(network: nn.Module, encoder: Encoder) -> dict[str, Tensor]:
-    """Our names -> tensors, the encoder's table and projection merged where theirs has one table."""
-    weights = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    """Our names -> tensors, what makes up the encoder's table merged where theirs has one table."""
+    named = network.named_parameters(remove_duplicate=False)  # theirs has a copy where our layers share
+    weights = merge_tables(network, {name: parameter.detach() for name, parameter in named})
     projection = encoder.embeddings.projection
     if encoder.config.is_modern and projection is not None:
         del weights["encoder.embeddings.projection.weight"]
@@ -149,7 +160,7 @@ def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where
     config = read_encoder_config(tree, tensors, where)
     prefix = find_prefix(config, tensors)
     kind = _find_head(config, tree, tensors, where)
-    names = name_network(config, _HEADS[config.backbone, kind], prefix)
+    names = name_network(config, _name_pretraining_head(config, kind), prefix)
     _check_tied(tensors, names["encoder.embeddings.tokens.weight"][0], where)
     weights = gather(names, tensors, prefix, where)
     if is_two_classes(config, kind):
@@ -176,7 +187,25 @@ def read_encoder_config(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], 
     config = import_config(tree, where)
     if config.num_layers > len(tensors):
         raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
+    if config.share_layers and not _are_copies(config, tensors):
+        # Whoever trains them further with `transformers` trains each on its own, and leaves config.json as it was.
+        return config.model_copy(update={"share_layers": False})
     return config
+
+
+def _are_copies(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether all layers have the weights of the first that has such a part; a missing one is not judged here."""
+    prefix = find_prefix(config, tensors)
+    firsts: dict[str, tuple[str, ...]] = {}
+    for ours, theirs in _encoder_names(config).items():
+        if not ours.startswith("layers."):
+            continue
+        first = firsts.setdefault(ours.split(".", 2)[2], theirs)
+        for name, other in zip(first, theirs, strict=True):
+            one, two = tensors.get(prefix + name), tensors.get(prefix + other)
+            if one is not None and two is not None and not (one.dtype == two.dtype and torch.equal(one, two)):
+                return False
+    return True
 
 
 def find_prefix(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
@@ -243,7 +272,7 @@ def fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M
     Shapes are compared on a module without storage first, because a wrong config.json may ask for any amount of it.
     """
     with torch.device("meta"):
-        blueprint = dict(build().named_parameters())
+        blueprint = dict(build().named_parameters(remove_duplicate=False))
     assert blueprint.keys() == weights.keys(), f"no weights for {blueprint.keys() ^ weights.keys()}"
     for name, parameter in blueprint.items():
         if parameter.shape != weights[name].shape:
@@ -253,6 +282,6 @@ def fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M
             )
     module = build()
     with torch.no_grad():
-        for name, parameter in module.named_parameters():
+        for name, parameter in module.named_parameters(remove_duplicate=False):
             parameter.copy_(weights[name])
     return module

@@ -12,12 +12,15 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from electralab.config import Tree
+from electralab.config import Settings, Tree
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
+from electralab.model.embeddings import merge_tables
 from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.heads import VerdictKind
 from electralab.model.hf_config import OURS, describe
 from electralab.model.hf_weights import fill, gather
+from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, Tuned
 
 OWN = "electralab_network"
@@ -33,6 +36,14 @@ class Recipe:
     describe: Callable[[Any], Tree] = lambda _: {}
 
 
+class _Judge(Settings):
+    verdict_head: VerdictKind
+
+
+def _build_discriminator(config: EncoderConfig, own: Tree) -> Discriminator:
+    return Discriminator(config, _Judge(verdict_head=own["verdict_head"]).verdict_head)
+
+
 def _describe_discriminator(network: Discriminator) -> Tree:
     return {"verdict_head": "linear" if network.head.dense is None else "dense"}
 
@@ -40,7 +51,8 @@ def _describe_discriminator(network: Discriminator) -> Tree:
 # A new class of networks needs one line here, and an EncoderConfig as its `config`.
 RECIPES: dict[str, Recipe] = {
     "Generator": Recipe(lambda config, _: Generator(config)),
-    "Discriminator": Recipe(lambda config, own: Discriminator(config, own["verdict_head"]), _describe_discriminator),
+    "Discriminator": Recipe(_build_discriminator, _describe_discriminator),
+    "TwoTower": Recipe(lambda config, _: TwoTower(config)),
     "Tuned": Recipe(
         lambda config, own: Tuned(Encoder(config), HeadConfig.model_validate(own["head"])),
         lambda network: {"head": network.head_config.model_dump(mode="json")},
@@ -54,8 +66,10 @@ def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
 
 
 def has_plain_encoder(network: nn.Module) -> bool:
-    """Whether the classes of `transformers` have the network's encoder."""
+    """Whether the classes of `transformers` have the network's encoder; a causal one only below a head that guesses."""
     config = network.config
+    if isinstance(config, EncoderConfig) and config.is_causal and not isinstance(network, Generator):
+        return False
     return isinstance(config, EncoderConfig) and not (config.discrepancy_attention or config.adaptive_norm)
 
 
@@ -76,10 +90,8 @@ def export_own_config(network: nn.Module, described: Tree) -> Tree:
 
 
 def export_own_weights(network: nn.Module) -> dict[str, Tensor]:
-    return {
-        name: parameter.detach().clone(memory_format=torch.contiguous_format)
-        for name, parameter in network.named_parameters()
-    }
+    weights = merge_tables(network, {name: parameter.detach() for name, parameter in network.named_parameters()})
+    return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
 
 
 def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
@@ -97,13 +109,15 @@ def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: st
         if config.num_layers > most_layers:
             raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
         with torch.device("meta"):
-            wanted = [name for name, _ in recipe.build(config, own).named_parameters()]
+            blueprint = recipe.build(config, own)
     except ValidationError as error:
         raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
     except KeyError as error:
         raise InputError(f"{where}: {OWN} in config.json lacks {error}; restore the file") from None
-    strangers = sorted(tensors.keys() - set(wanted))
-    weights = gather({name: (name,) for name in wanted}, tensors, "", where)
+    saved = {id(parameter): name for name, parameter in blueprint.named_parameters()}
+    named = blueprint.named_parameters(remove_duplicate=False)
+    weights = gather({name: (saved[id(parameter)],) for name, parameter in named}, tensors, "", where)
+    strangers = sorted(tensors.keys() - saved.values())
     if strangers:
         raise InputError(f"{where}: holds the tensor {strangers[0]}, which this architecture lacks; cannot be read")
     return fill(lambda: recipe.build(config, own), weights, where)
