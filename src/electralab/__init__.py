@@ -15,6 +15,7 @@ __all__ = [
     "prepare",
     "pretrain",
     "quickstart",
+    "run_study",
     "show",
 ]
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
     from electralab.finetuning.predicting import Chunk
     from electralab.finetuning.stage import TuneEvent
     from electralab.finetuning.suite import SuiteEvent
+    from electralab.study.stage import StudyEvent
     from electralab.tokens.prepare import PrepareProgress
     from electralab.training.session import Event
 
@@ -154,6 +155,39 @@ class Display:
             self.say(f"warning: {cut:,} of {total:,} texts are longer than the model's rows and were cut", "yellow")
         return done
 
+    def follow_study(self, events: "Iterator[StudyEvent]") -> Record:
+        """A line for every step that ends or fails, with what is left; in a terminal a bar below them."""
+        from electralab.study import running, stage
+
+        results: Record = {}
+        with self._bar() as bar:
+            task = bar.add_task("studying", total=None)
+            for event in events:
+                match event:
+                    case stage.StudyPlanned(plan, rest):
+                        self.say(
+                            f"{plan.study.name}: {len(plan.arms)} arms x {len(plan.study.seeds)} seeds, "
+                            f"{rest.steps} steps in {rest.cells} cells left, {plan.jobs} at a time, "
+                            f"about {describe_minutes(rest.minutes)}",
+                            style="bold",
+                        )
+                        bar.reset(task, total=rest.steps)
+                    case stage.StudyAdvanced(rest):
+                        bar.update(task, completed=(bar.tasks[task].total or 0) - rest.steps)
+                        left = f"{rest.steps} steps in {rest.cells} cells left, eta {describe_minutes(rest.minutes)}"
+                        bar.update(task, description=left)
+                        if not self.is_live:
+                            self.say(f"  {left}", style="dim")
+                    case running.StepStarted(cell, step):
+                        self.say(f"{cell.name}: {step.name} begins", style="dim")
+                    case running.StepFinished(cell, step, record):
+                        self.say(f"{cell.name}: {step.name} took {describe_minutes(record.seconds / 60)}")
+                    case running.StepFailed(cell, step, reason):
+                        self.say(f"{cell.name}: {step.name} failed: {reason}", style="red")
+                    case stage.StudyFinished():
+                        results = event.results
+        return results
+
     def tell_bad_rows(self, split: "Split") -> None:
         """How many rows could not be used, and why the first of them."""
         if not split.bad_rows:
@@ -221,7 +255,7 @@ class Display:
 
     def _draw_step(self, bar: Progress, task: TaskID, record: Record, total: int) -> None:
         bar.update(task, completed=record["step"], description=escape(describe_step(record)))
-        is_heldout = "heldout_auc" in record
+        is_heldout = any(name.startswith("heldout_") for name in record)
         dev = {name.removeprefix("dev_"): value for name, value in record.items() if name.startswith("dev_")}
         if is_heldout or dev or not self.is_live:
             left = record["seconds"] / record["step"] * (total - record["step"])
@@ -237,21 +271,35 @@ def describe_scores(scores: Record) -> str:
     return "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
+def describe_minutes(minutes: float) -> str:
+    if minutes < 1.5:
+        return f"{60 * minutes:.0f} s"
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
 def describe_step(record: Record) -> str:
-    if "generator_loss" not in record:
-        return f"loss {_number(record['loss'])}  {record['tokens_per_second']:,.0f} tok/s"
-    return (
-        f"G {_number(record['generator_loss'])}  D {_number(record['discriminator_loss'])}  "
-        f"AUC {record['auc']:.3f}  recall {record['recall']:.3f}  {record['tokens_per_second']:,.0f} tok/s"
-    )
+    """Losses by their names, two of them by their letters; then how well the discriminator does, and how fast it goes."""
+    losses = {name.removesuffix("_loss"): value for name, value in record.items() if name.endswith("_loss")}
+    named = losses or {"loss": record["loss"]}
+    words = [f"{_SHORT.get(name, name)} {_number(value)}" for name, value in named.items() if "heldout" not in name]
+    words += [f"{_SHORT.get(name, name)} {record[name]:.3f}" for name in ("auc", "recall") if name in record]
+    return "  ".join([*words, f"{record['tokens_per_second']:,.0f} tok/s"])
 
 
 def describe_heldout(record: Record) -> str:
-    return (
-        f"G {_number(record['heldout_generator_loss'])} ({record['heldout_generator_accuracy']:.1%} right)  "
-        f"D {_number(record['heldout_discriminator_loss'])}  AUC {record['heldout_auc']:.3f}  "
-        f"recall {record['heldout_recall']:.3f}  precision {record['heldout_precision']:.3f}"
+    scores = {name.removeprefix("heldout_"): value for name, value in record.items() if name.startswith("heldout_")}
+    words = []
+    for name in (name.removesuffix("_loss") for name in scores if name.endswith("_loss")):
+        right = scores.get(f"{name}_accuracy")
+        words.append(f"{_SHORT.get(name, name)} {_number(scores[f'{name}_loss'])}")
+        words += [f"({right:.1%} right)"] if right is not None else []
+    line = " ".join(words).replace(") ", ")  ")
+    return "  ".join(
+        [line, *(f"{_SHORT.get(name, name)} {scores[name]:.3f}" for name in ("auc", "recall", "precision") if name in scores)]
     )
+
+
+_SHORT = {"generator": "G", "discriminator": "D", "auc": "AUC"}
 
 
 def _number(value: float | None) -> str:

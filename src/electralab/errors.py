@@ -7,7 +7,8 @@
     ├── FolderInUse            another process holds the folder
     ├── StorageError           the disk is full, read-only or failing
     ├── IdentityMismatch       a run would be resumed with other data or settings
-    └── TrainingDiverged       too many non-finite steps in a row
+    ├── TrainingDiverged       too many non-finite steps in a row
+    └── StudyFailed            cells of a study failed; the others are finished
     Stopped                    not an error: SIGINT or SIGTERM arrived; carries the exit status
 
 A message says where, what, got and what to do. An OSError that nobody foresaw becomes "FILE: reason" at the very end.
@@ -44,6 +45,10 @@ class IdentityMismatch(ElectraError):
 
 
 class TrainingDiverged(ElectraError):
+    pass
+
+
+class StudyFailed(ElectraError):
     pass
 
 

@@ -221,6 +221,34 @@ def _add_evaluate(verbs: Any) -> None:
     _add_settings(parser, "a TOML file of settings")
 
 
+def _add_study(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "study",
+        "compare settings at equal compute, seed by seed; the same command again goes on",
+        "electra study head-to-head --corpus data/mine --data benchmarks/ --out studies/mine --flops 4e13",
+    )
+    parser.add_argument(
+        "config",
+        metavar="STUDY",
+        help="a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, "
+        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size",
+    )
+    parser.add_argument("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
+    parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder of the study")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--flops", type=_positive, metavar="X", help="of each arm, instead of the study's budget")
+    budget.add_argument("--tokens", type=_positive, metavar="N")
+    budget.add_argument("--steps", type=_positive_int, metavar="N")
+    parser.add_argument("--seeds", type=_whole_numbers, metavar="S,S", help="instead of the study's")
+    parser.add_argument("--only", type=_names, default=[], metavar="ARM,ARM", help="run these arms only")
+    parser.add_argument(
+        "--jobs", type=_positive_int, default=0, metavar="N", help="cells side by side (cores / threads)"
+    )
+    parser.add_argument("--threads", type=_positive_int, default=1, metavar="N", help="of each (1)")
+
+
 def _add_predict(verbs: Any) -> None:
     parser = _verb(
         verbs,
@@ -307,6 +335,14 @@ def _positive(text: str) -> float:
     return value
 
 
+def _names(text: str) -> Words:
+    return [name for name in text.split(",") if name]
+
+
+def _whole_numbers(text: str) -> list[int]:
+    return [_count(number) for number in text.split(",")]
+
+
 def _positive_int(text: str) -> int:
     return _whole(text, least=1)
 
@@ -336,8 +372,8 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     parser.add_argument("--version", action="version", version=f"electra {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for add in (
-        *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_predict),
-        *(_add_detect, _add_show, _add_import, _add_completion),
+        *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_study),
+        *(_add_predict, _add_detect, _add_show, _add_import, _add_completion),
     ):
         add(verbs)
     return parser, verbs.choices

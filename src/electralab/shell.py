@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from electralab import verbs
@@ -27,7 +26,9 @@ from electralab.tables import (
     results_table,
     scores_table,
     sparkline,
+    study_tables,
     suspicion,
+    tree_table,
 )
 
 Result = dict[str, Any]
@@ -73,6 +74,7 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
         "finetune": _finetune,
         "glue": _glue,
         "evaluate": _evaluate,
+        "study": _study,
         "predict": _predict,
         "detect": _detect,
         "show": _show,
@@ -110,7 +112,7 @@ def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
     report = verbs.prepare(
         arguments.inputs, arguments.out, config=arguments.config, settings=settings, dry_run=arguments.dry_run
     )
-    console.print(_tree_table("plan" if arguments.dry_run else arguments.out, report))
+    console.print(tree_table("plan" if arguments.dry_run else arguments.out, report))
     return report
 
 
@@ -124,7 +126,7 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         **{name: getattr(arguments, name) for name in names},
     )
     if arguments.dry_run:
-        console.print(_tree_table("plan", result))
+        console.print(tree_table("plan", result))
     else:
         console.print(results_table(result))
         console.print(f"export  {arguments.out}/export/discriminator, {arguments.out}/export/generator")
@@ -142,7 +144,7 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         **{name: getattr(arguments, name) for name in names},
     )
     if arguments.dry_run:
-        console.print(_tree_table("plan", result))
+        console.print(tree_table("plan", result))
     else:
         _print_scores(result, console)
         console.print(f"model  {arguments.out}/export/model")
@@ -159,7 +161,7 @@ def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Resu
         settings=_collect(arguments, _TUNING_FLAGS, dotted),
         **{name: getattr(arguments, name) for name in names},
     )
-    console.print(_tree_table("plan", result) if arguments.dry_run else glue_table(result))
+    console.print(tree_table("plan", result) if arguments.dry_run else glue_table(result))
     return {"run": arguments.out, **result}
 
 
@@ -176,13 +178,33 @@ def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         dry_run=arguments.dry_run,
     )
     if arguments.dry_run:
-        console.print(_tree_table("plan", result))
+        console.print(tree_table("plan", result))
         return result
     if arguments.out:
         write_json(Path(arguments.out), result)
     for table in evaluation_tables(result):
         console.print(table)
     return result
+
+
+def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    result = verbs.run_study(
+        arguments.config,
+        arguments.corpus,
+        arguments.out,
+        settings=dotted,
+        **{
+            name: getattr(arguments, name)
+            for name in ("data", "flops", "tokens", "steps", "seeds", "only", "jobs", "threads", "dry_run")
+        },
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for table in study_tables(result):
+        console.print(table)
+    console.print(f"report  {arguments.out}/report.md")
+    return {"out": arguments.out, **result}
 
 
 def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
@@ -198,7 +220,7 @@ def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
         dry_run=arguments.dry_run,
     )
     if arguments.dry_run:
-        console.print(_tree_table("plan", result))
+        console.print(tree_table("plan", result))
     elif arguments.out:
         bad = f", {result['bad_rows']:,} bad rows" if result["bad_rows"] else ""
         console.print(f"{arguments.out}: {len(result['predictions']) - result['bad_rows']:,} predictions{bad}")
@@ -213,7 +235,7 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
     texts = list(_read_texts(arguments))
     if arguments.dry_run:
         plan = {"model": arguments.model, "texts": len(texts), "characters": sum(map(len, texts))}
-        console.print(_tree_table("plan", plan))
+        console.print(tree_table("plan", plan))
         return plan
     found = verbs.detect(arguments.model, texts, config=arguments.config, settings=dotted)
     for result in found:
@@ -289,7 +311,7 @@ def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     elif result["kind"] == "row":
         _print_row(result, console)
     else:
-        console.print(_tree_table(f"{result['kind']} {result['path']}", result.get("report", result)))
+        console.print(tree_table(f"{result['kind']} {result['path']}", result.get("report", result)))
     return result
 
 
@@ -346,10 +368,10 @@ def _print_row(result: Result, console: Console) -> None:
 def _import(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     if arguments.dry_run:
         plan = {"old": arguments.old, "out": arguments.out}
-        console.print(_tree_table("plan", plan))
+        console.print(tree_table("plan", plan))
         return plan
     result = verbs.import_model(arguments.old, arguments.out)
-    console.print(_tree_table(arguments.out, result))
+    console.print(tree_table(arguments.out, result))
     return result
 
 
@@ -367,31 +389,3 @@ def _quickstart(arguments: argparse.Namespace, dotted: Tree, console: Console) -
         console=console,
         display=Display(),
     )
-
-
-def _tree_table(title: str, values: Result) -> Table:
-    """A nested result, one dotted name per line."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None)
-    for name, value in _flatten(values):
-        table.add_row(
-            name, Text(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
-        )
-    return table
-
-
-def _flatten(values: Result, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{prefix}{key}.")
-        elif isinstance(value, list):
-            yield f"{prefix}{key}", ", ".join(map(_describe_item, value))
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _describe_item(item: Any) -> str:
-    """{"word": "garden", "characters": 6} -> garden (6 characters)."""
-    if not isinstance(item, dict):
-        return str(item)
-    (_, name), *rest = item.items()
-    return f"{name} ({', '.join(f'{value} {key}' for key, value in rest)})"

@@ -170,6 +170,19 @@ def _flatten(tree: Record, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield name, f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
+def study_tables(results: Record) -> Iterator[Table]:
+    """The arms, and how each compares with the baseline."""
+    from electralab.study.report import comparison_rows, reach_rows, score_rows
+
+    yield _grid(results["title"], *score_rows(results))
+    for title, (head, rows) in (
+        (f"against {results['baseline']}", comparison_rows(results)),
+        (f"compute to reach the final score of {results['baseline']}", reach_rows(results)),
+    ):
+        if rows:
+            yield _grid(title, head, rows)
+
+
 def colour_tokens(result: Record) -> Text:
     """The text as it is, each token in the colour of its suspicion."""
     text = Text(result["text"])
@@ -197,3 +210,31 @@ def sparkline(values: Sequence[float], width: int = 60) -> str:
     means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
     low, high = min(means), max(means)
     return "".join(bars[int((mean - low) / (high - low or 1) * (len(bars) - 1))] for mean in means)
+
+
+def tree_table(title: str, values: Record) -> Table:
+    """A nested result, one dotted name per line."""
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    for name, value in _name_leaves(values):
+        table.add_row(
+            name, Text(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
+        )
+    return table
+
+
+def _name_leaves(values: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _name_leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, list):
+            yield f"{prefix}{key}", ", ".join(map(_describe_item, value))
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _describe_item(item: Any) -> str:
+    """{"word": "garden", "characters": 6} -> garden (6 characters)."""
+    if not isinstance(item, dict):
+        return str(item)
+    (_, name), *rest = item.items()
+    return f"{name} ({', '.join(f'{value} {key}' for key, value in rest)})"

@@ -242,6 +242,49 @@ def evaluate(
         return asdict(display.follow_evaluate(steps))
 
 
+def run_study(
+    study: str,
+    corpus: str | Path,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    settings: Tree | None = None,
+    flops: float | None = None,
+    tokens: float | None = None,
+    steps: int | None = None,
+    seeds: Sequence[int] | None = None,
+    only: Sequence[str] = (),
+    jobs: int = 0,
+    threads: int = 1,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Arms of settings, pre-trained at equal compute and scored, seed by seed; the same call again goes on."""
+    from electralab.study.cells import StudyRequest
+    from electralab.study.stage import describe_plan, require_finished
+    from electralab.study.stage import run_study as run
+
+    budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
+    asked = ({"budget": budget} if budget else {}) | ({"seeds": list(seeds)} if seeds else {})
+    request = StudyRequest(
+        study=study,
+        corpus=Path(corpus),
+        data_dir=Path(data) if data else None,
+        out=Path(out),
+        settings={**(settings or {}), **asked},
+        only=tuple(only),
+        jobs=jobs,
+        threads=threads,
+    )
+    if dry_run:
+        return describe_plan(request)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        results = display.follow_study(run(request, stop))
+    require_finished(Path(out), results)
+    return results
+
+
 def predict(
     model: str | Path,
     source: str | Path,

@@ -1,0 +1,185 @@
+"""The matrix of a study: for each arm and seed a chain of commands, each with what it is and about how long it takes.
+
+StudyRequest -> Plan
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from electralab.artifacts import MANIFEST, read_json
+from electralab.config import Tree
+from electralab.errors import InputError, UsageError
+from electralab.model.encoder import EncoderConfig
+from electralab.pretraining.plan import PretrainPlan, plan_pretrain
+from electralab.pretraining.settings import PretrainConfig
+from electralab.pretraining.stage import PretrainRequest
+from electralab.runtime import default_threads
+from electralab.study.scores import Score, count_words, find_scores, tuning_epochs
+from electralab.study.settings import Arm, StudyConfig, choose_arms, read_study, resolve_arms, resolve_study
+
+# Starting Python and loading torch, which every command pays.
+START_SECONDS = 5.0
+# A sentence is judged with each of its tokens hidden once by some models, so that reading costs more than its tokens.
+_READINGS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRequest:
+    study: str
+    """A file, or the name of one that comes with the package."""
+    corpus: Path
+    data_dir: Path | None
+    out: Path
+    settings: Tree
+    """Of the command line, over those of the file."""
+    only: tuple[str, ...] = ()
+    jobs: int = 0
+    """Cells side by side; 0: as many as the cores allow."""
+    threads: int = 1
+    """Of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: str
+    """`pretrain`, or a score, with `@share` behind it where it is that of a snapshot."""
+    words: tuple[str, ...]
+    """Of the command, without those that change no result."""
+    identity: dict[str, Any]
+    seconds: float
+    """Estimated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    arm: str
+    seed: int
+    folder: Path
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.arm} seed {self.seed}"
+
+    @property
+    def run_dir(self) -> Path:
+        return self.folder / "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    study: StudyConfig
+    arms: tuple[Arm, ...]
+    scores: tuple[Score, ...]
+    cells: tuple[Cell, ...]
+    """Seed by seed, so that all arms have one before any has two."""
+    chosen: tuple[str, ...]
+    """The arms of which something may be run."""
+    pretraining: dict[str, PretrainPlan]
+    jobs: int
+
+
+def plan_study(request: StudyRequest) -> Plan:
+    """Everything is resolved and looked for; what cannot be run is refused here, before anything is."""
+    layer = read_study(request.study)
+    study = resolve_study(layer, request.settings)
+    arms = resolve_arms(study, layer.source)
+    chosen = choose_arms(request.only, list(study.arms))
+    corpus = _read_corpus(request.corpus)
+    encoders = {arm.name: _sketch_encoder(arm.config, corpus["sequence_length"]) for arm in arms}
+    scores = find_scores(study, request.data_dir, layer.source, encoders[study.baseline])
+    plans = {arm.name: _plan_arm(arm, request) for arm in arms}
+    matrix = _Matrix(request, study, tuple(scores), encoders, plans, corpus["sha256"])
+    cells = tuple(matrix.chain(arm, seed) for seed in study.seeds for arm in arms)
+    jobs = request.jobs or max(1, default_threads() // request.threads)
+    return Plan(study, tuple(arms), tuple(scores), cells, tuple(chosen), plans, jobs)
+
+
+def _read_corpus(corpus: Path) -> dict[str, Any]:
+    path = corpus / MANIFEST
+    if not path.is_file():
+        raise InputError(f"{corpus}: holds no prepared text; give --corpus a folder that 'electra prepare' wrote")
+    manifest = read_json(path)
+    if not isinstance(manifest, dict) or manifest.get("kind") != "electralab-data":
+        raise InputError(f"{corpus}: is not prepared text; give --corpus a folder that 'electra prepare' wrote")
+    return manifest
+
+
+def _sketch_encoder(config: PretrainConfig, sequence_length: int) -> EncoderConfig:
+    """As far as the defaults of fine-tuning ask."""
+    names = ("backbone", "num_layers", "hidden_size", "embedding_size", "num_heads", "feedforward_size")
+    sizes = {name: getattr(config.model, name) for name in names}
+    rest = {"vocab_size": 1, "dropout": 0.0, "attention_dropout": 0.0, "norm_eps": 1e-6}
+    return EncoderConfig(sequence_length=sequence_length, **sizes, **rest)
+
+
+def _plan_arm(arm: Arm, request: StudyRequest) -> PretrainPlan:
+    return plan_pretrain(
+        PretrainRequest(
+            data_dir=request.corpus,
+            run_dir=request.out / "cells" / arm.name / "plan",
+            config=arm.config,
+            budget=arm.budget,
+            init_from=None,
+            threads=request.threads,
+            save_every=0,
+            log_every=0,
+            keep=1,
+            extend=False,
+            allow_inexact=False,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """What the chains of all cells are made from."""
+
+    request: StudyRequest
+    study: StudyConfig
+    scores: tuple[Score, ...]
+    encoders: dict[str, EncoderConfig]
+    plans: dict[str, PretrainPlan]
+    corpus_hash: str
+
+    def chain(self, arm: Arm, seed: int) -> Cell:
+        """Pre-training first, then the scores at its end, then those along its way."""
+        folder = self.request.out / "cells" / arm.name / f"seed-{seed}"
+        steps = [self._pretrain(arm, seed, folder)]
+        steps += [self._measure(score, arm, seed, folder, folder / "run") for score in self.scores]
+        return Cell(arm.name, seed, folder, tuple(steps))
+
+    def _pretrain(self, arm: Arm, seed: int, folder: Path) -> Step:
+        amount = str(int(arm.budget.amount)) if arm.budget.kind == "steps" else repr(arm.budget.amount)
+        words = (
+            *("pretrain", "--data", str(self.request.corpus), "--out", str(folder / "run")),
+            *("--config", str(self.request.out / "arms" / f"{arm.name}.toml"), "--seed", str(seed)),
+            *(f"--{arm.budget.kind}", amount, "--keep", "1"),
+        )
+        settings = arm.config.model_dump(mode="json", exclude={"steps", "seed"})
+        identity = {"corpus": self.corpus_hash, "settings": settings, "budget": asdict(arm.budget), "seed": seed}
+        return Step("pretrain", words, identity, self.plans[arm.name].estimated_minutes * 60 + START_SECONDS)
+
+    def _measure(self, score: Score, arm: Arm, seed: int, folder: Path, model: Path, suffix: str = "") -> Step:
+        name, plan = score.name + suffix, self.plans[arm.name]
+        seconds_per_token = plan.estimated_minutes * 60 / max(plan.tokens, 1)
+        settings = self.request.out / "scores" / f"{score.name}.toml"
+        words = (str(model), "--data", str(score.data), *(("--config", str(settings)) if score.config.settings else ()))
+        words += ("--task", score.task.name) if score.task else ()
+        if score.is_tuned:
+            # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
+            words += ("--seeds", str(score.config.seeds), "--seed", str(seed * score.config.seeds))
+            words = ("finetune", *words, "--out", str(folder / name), "--keep", "0")
+            times = tuning_epochs(score, self.encoders[arm.name])
+        else:
+            words = ("evaluate", *words, "--suite", score.config.suite)
+            times = _READINGS / 3
+        identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data"})
+        return Step(name, words, identity, seconds_per_token * count_words(score) * times + START_SECONDS)
+
+
+def require_runnable(plan: Plan) -> None:
+    """A study without anything to compare by ends in an empty table: say so at once."""
+    if not plan.scores:
+        raise UsageError(f"study {plan.study.name}: has no scores; add at least one [[scores]]")

@@ -1,0 +1,73 @@
+"""What a cell keeps on the disk: the result of each step as it is finished, and what it was the result of.
+
+Cell <-> NAME.json for every step
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from electralab.artifacts import read_json, write_json
+from electralab.config import differences
+from electralab.errors import DamagedArtifact, IdentityMismatch
+from electralab.study.cells import Cell, Step
+from electralab.study.scores import Measured, Score, read_result
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    seconds: float
+    result: dict[str, Any]
+
+
+def write_record(cell: Cell, step: Step, record: Record) -> None:
+    content = {"identity": step.identity, "seconds": record.seconds, "result": record.result}
+    write_json(_path(cell, step), content)
+
+
+def read_record(cell: Cell, step: Step) -> Record | None:
+    """None where the step is not finished; a result of other settings is refused."""
+    path = _path(cell, step)
+    if not path.is_file():
+        return None
+    stored = read_json(path, "delete it to run the step again")
+    try:
+        record = Record(float(stored["seconds"]), dict(stored["result"]))
+        found = next(differences(stored["identity"], step.identity), None)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        raise DamagedArtifact(f"{path}: not the result of a step; delete it to run the step again") from None
+    if found:
+        name, was, now = found
+        raise IdentityMismatch(
+            f"{path}: {name} was {was!r}, now {now!r}; give the same study, or choose another --out for a new one"
+        )
+    return record
+
+
+def read_cell(cell: Cell) -> dict[str, Record]:
+    """The finished steps by name."""
+    found = {step.name: read_record(cell, step) for step in cell.steps}
+    return {name: record for name, record in found.items() if record is not None}
+
+
+def read_scores(records: dict[str, Record], scores: tuple[Score, ...]) -> dict[str, Measured]:
+    return dict(_measure(records, scores))
+
+
+def _measure(records: dict[str, Record], scores: tuple[Score, ...]) -> Iterator[tuple[str, Measured]]:
+    by_name = {score.name: score for score in scores}
+    for name, record in records.items():
+        score = by_name.get(name.partition("@")[0])
+        if score is not None:
+            yield name, read_result(score, record.result)
+
+
+def write_scores(cell: Cell, scores: tuple[Score, ...]) -> None:
+    """All that is measured of a cell so far, in one small file."""
+    measured = read_scores(read_cell(cell), scores)
+    write_json(cell.folder / "scores.json", {name: one.value for name, one in measured.items()})
+
+
+def _path(cell: Cell, step: Step) -> Path:
+    return cell.folder / f"{step.name}.json"

@@ -1,0 +1,123 @@
+"""What a study found, to read: a table, comparisons, curves.
+
+results -> report.md, README.md, curves.png, curves.svg
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from electralab.artifacts import write_file
+from electralab.study.results import AVERAGE, Results
+
+_README = """# {title}
+
+Made by `electra study {name}`; the same command again goes on where it stopped and runs again what failed.
+
+- `report.md`: table, comparisons and curves
+- `results.json`: all numbers, cell by cell
+- `study.toml`, `arms/`, `scores/`: every setting, resolved
+- `cells/ARM/seed-S/`: the run, the result of each score (`NAME.json`), its logs
+"""
+
+
+def write_report(out: Path, results: Results) -> None:
+    write_file(out / "README.md", _README.format(title=results["title"], name=results["name"]))
+    write_file(out / "report.md", "\n".join(_lines(results)) + "\n")
+
+
+def _lines(results: Results) -> Iterator[str]:
+    yield f"# {results['title']}\n"
+    (kind, amount), *_ = results["budget"].items()
+    seeds = results["seeds"]
+    yield (
+        f"{len(results['table'])} arms, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, a budget of {amount:.4g} "
+        f"{'FLOPs' if kind == 'flops' else kind} each. Scores in points: mean over the seeds"
+        + (" ± half the 95 % interval (Student's t)." if len(seeds) > 1 else "; one seed tells nothing of the spread.")
+        + "\n"
+    )
+    yield from table(*score_rows(results))
+    yield f"\n## Against {results['baseline']}\n"
+    yield from table(*comparison_rows(results))
+    yield "\nHolm's correction is over all tests of this table.\n"
+    yield f"## Compute to reach the final score of {results['baseline']}\n"
+    yield from table(*reach_rows(results))
+    failed = [cell for cell in results["cells"] if cell["status"] != "finished"]
+    if failed:
+        yield "\n## Not finished\n"
+        yield from (f"- {cell['arm']} seed {cell['seed']}: {cell['error'] or 'not run to its end'}" for cell in failed)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'|'.join(['---', *['---:'] * (len(head) - 1)])}|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+def score_names(results: Results) -> list[str]:
+    names = list(results["scores"])
+    return [*names, *([AVERAGE] if len(names) > 1 else [])]
+
+
+def score_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+    names = score_names(results)
+    head = ["arm", *(f"{name} ({metric})" if (metric := results["scores"].get(name)) else name for name in names)]
+    rows = []
+    for row in results["table"]:
+        label = row["arm"] + (" (baseline)" if row["arm"] == results["baseline"] else "")
+        cost = [
+            "" if row[key] is None else format_count(row[key]) for key in ("steps", "tokens", "flops", "parameters")
+        ]
+        rows.append([label, *(format_estimate(row["scores"][name]) for name in names), *cost])
+    return [*head, "steps", "tokens", "FLOPs", "parameters"], rows
+
+
+def comparison_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+    rows = []
+    for row in results["comparisons"]:
+        low, high = row["low"], row["high"]
+        interval = "" if low is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+        test = f"{row['test']} ({row['n']})"
+        rows.append(
+            [
+                row["arm"],
+                row["score"],
+                f"{100 * row['mean']:+.2f}",
+                interval,
+                test,
+                *map(format_p, (row["p"], row["p_holm"])),
+            ]
+        )
+    return ["arm", "score", "difference", "95 % interval", "test", "p", "p (Holm)"], rows
+
+
+def reach_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+    names = [name for name in score_names(results) if results["reach"].get(name)]
+    head = ["arm", *(f"{name} {100 * results['reach'][name]['target']:.1f}" for name in names)]
+    arms = [row["arm"] for row in results["table"]]
+    return head, [[arm, *(_reached(results["reach"][name]["arms"][arm]) for name in names)] for arm in arms]
+
+
+def _reached(of: Results) -> str:
+    if of["flops"] is None:
+        return "not reached"
+    return f"{'≤ ' if of['is_upper_bound'] else ''}{of['flops']:.3g} ({of['share']:.0%})"
+
+
+def format_estimate(of: Results | None) -> str:
+    if of is None:
+        return ""
+    return f"{100 * of['mean']:.1f}" + ("" if of["low"] is None else f" ± {100 * (of['high'] - of['mean']):.1f}")
+
+
+def format_p(p: float | None) -> str:
+    return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def format_count(value: float) -> str:
+    """1,234; 12.3 M; 4e+13 as it is."""
+    if value >= 1e12:
+        return f"{value:.3g}"
+    for unit, size in (("G", 1e9), ("M", 1e6)):
+        if value >= size:
+            return f"{value / size:.1f} {unit}"
+    return f"{value:,.0f}"

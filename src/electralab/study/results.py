@@ -1,0 +1,207 @@
+"""All that a study found: cells, the table of arms, comparisons with the baseline, curves over compute.
+
+Plan, records -> results
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from electralab.study.cells import Cell, Plan
+from electralab.study.records import read_cell, read_scores
+from electralab.study.scores import Measured
+from electralab.study.statistics import (
+    bootstrap_differences,
+    compare_paired,
+    correct_holm,
+    estimate_mean,
+    find_crossing,
+    pair_groups,
+)
+
+AVERAGE = "average"
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is known of one cell."""
+
+    cell: Cell
+    progress: Mapping[str, Any]
+    """Of pre-training: step, tokens, flops, seconds; empty before its end."""
+    seconds: float
+    measured: Mapping[str, Measured]
+    error: str
+
+    @property
+    def status(self) -> str:
+        if self.error:
+            return "failed"
+        names = {step.name for step in self.cell.steps} - {"pretrain"}
+        return "finished" if self.progress and names <= set(self.measured) else "unfinished"
+
+
+def gather(plan: Plan, errors: Mapping[str, str]) -> list[Finding]:
+    """From the disk, so that what earlier sittings finished is there too; `errors` by the name of the cell."""
+    findings = []
+    for cell in plan.cells:
+        records = read_cell(cell)
+        progress = records["pretrain"].result if "pretrain" in records else {}
+        seconds = sum(record.seconds for record in records.values())
+        measured = read_scores(records, plan.scores)
+        findings.append(Finding(cell, progress, seconds, measured, errors.get(cell.name, "")))
+    return findings
+
+
+def summarise_study(plan: Plan, findings: Sequence[Finding]) -> Results:
+    study = plan.study
+    values = _Values(plan, findings)
+    return {
+        "name": study.name,
+        "title": study.title or study.name,
+        "baseline": study.baseline,
+        "budget": study.budget.model_dump(exclude_none=True),
+        "seeds": list(study.seeds),
+        "scores": {score.name: values.metric(score.name) for score in plan.scores},
+        "arms": {arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) for arm in plan.arms},
+        "cells": [_describe_cell(finding, plan) for finding in findings],
+        "table": [_row(values, arm.name) for arm in plan.arms],
+        "comparisons": _compare(values),
+        "curves": {name: values.curves(name) for name in values.names},
+        "reach": {name: _reach(values, name) for name in values.names},
+    }
+
+
+def _describe_cell(finding: Finding, plan: Plan) -> Results:
+    cell, progress = finding.cell, finding.progress
+    return {
+        "arm": cell.arm,
+        "seed": cell.seed,
+        "status": finding.status,
+        "error": finding.error,
+        "scores": {name: one.value for name, one in finding.measured.items()},
+        "steps": progress.get("step"),
+        "tokens": progress.get("tokens"),
+        "flops": progress.get("flops"),
+        "parameters": plan.pretraining[cell.arm].parameters,
+        "pretraining_seconds": progress.get("seconds"),
+        "seconds": finding.seconds,
+    }
+
+
+class _Values:
+    """Scores by arm, seed and share of the run."""
+
+    def __init__(self, plan: Plan, findings: Sequence[Finding]) -> None:
+        self.plan = plan
+        self.baseline = plan.study.baseline
+        self.scores = [score.name for score in plan.scores]
+        self.names = [*self.scores, *([AVERAGE] if len(self.scores) > 1 else [])]
+        self.findings = findings
+        self.shares = sorted(plan.study.snapshots.at)
+
+    def metric(self, score: str) -> str:
+        return next((of.measured[score].metric for of in self.findings if score in of.measured), "")
+
+    def of(self, arm: str, score: str, share: float = 1.0) -> dict[int, float]:
+        """By seed. An average is there only where all scores of its cell are."""
+        found = {}
+        for finding in self.findings:
+            if finding.cell.arm == arm:
+                names = [name_at(name, share) for name in (self.scores if score == AVERAGE else [score])]
+                if all(name in finding.measured for name in names):
+                    found[finding.cell.seed] = float(np.mean([finding.measured[name].value for name in names]))
+        return found
+
+    def groups(self, arm: str, score: str, seeds: Sequence[int]) -> list[Mapping[str, float]]:
+        found = [of.measured[score].groups for of in self.findings if of.cell.arm == arm and of.cell.seed in seeds]
+        return [groups for groups in found if groups]
+
+    def mean_of(self, arm: str, key: str) -> float | None:
+        found = [of.progress[key] for of in self.findings if of.cell.arm == arm and key in of.progress]
+        return float(np.mean(found)) if found else None
+
+    def curves(self, score: str) -> Results:
+        return {arm.name: self.curve(arm.name, score) for arm in self.plan.arms}
+
+    def curve(self, arm: str, score: str) -> list[Results]:
+        points = []
+        flops, tokens = self.mean_of(arm, "flops"), self.mean_of(arm, "tokens")
+        for share in (*self.shares, 1.0):
+            values = list(self.of(arm, score, share).values())
+            if values and flops is not None and tokens is not None:
+                at = {"share": share, "flops": share * flops, "tokens": share * tokens}
+                points.append(at | {"values": values} | asdict(estimate_mean(values)))
+        return points
+
+
+def name_at(score: str, share: float) -> str:
+    return score if share == 1.0 else f"{score}@{share:g}"
+
+
+def _row(values: _Values, arm: str) -> Results:
+    return {
+        "arm": arm,
+        **{
+            key: values.mean_of(arm, name)
+            for key, name in (("steps", "step"), ("tokens", "tokens"), ("flops", "flops"))
+        },
+        "parameters": values.plan.pretraining[arm].parameters,
+        "pretraining_seconds": values.mean_of(arm, "seconds"),
+        "scores": {
+            name: asdict(estimate_mean(list(found.values()))) if (found := values.of(arm, name)) else None
+            for name in values.names
+        },
+    }
+
+
+def _compare(values: _Values) -> list[Results]:
+    """Every arm with the baseline, score by score, by the seeds and, where a score has groups, by those; then Holm."""
+    rows = []
+    for arm in values.plan.arms:
+        for name in values.names if arm.name != values.baseline else []:
+            ours, theirs = values.of(arm.name, name), values.of(values.baseline, name)
+            seeds = sorted(ours.keys() & theirs.keys())
+            if not seeds:
+                continue
+            differences = [ours[seed] - theirs[seed] for seed in seeds]
+            of = {"arm": arm.name, "score": name, **asdict(estimate_mean(differences))}
+            rows.append(of | {"test": "paired t over seeds", "p": compare_paired(differences)})
+            if name != AVERAGE:
+                rows += _compare_groups(values, arm.name, name, seeds, of)
+    corrected = correct_holm([row["p"] for row in rows])
+    return [row | {"p_holm": p} for row, p in zip(rows, corrected, strict=True)]
+
+
+def _compare_groups(values: _Values, arm: str, score: str, seeds: Sequence[int], of: Results) -> list[Results]:
+    ours, theirs = values.groups(arm, score, seeds), values.groups(values.baseline, score, seeds)
+    differences = pair_groups(ours, theirs) if ours and theirs else []
+    if len(differences) < 2:
+        return []
+    drawn = bootstrap_differences(differences)
+    interval = {"n": len(differences), "low": drawn.low, "high": drawn.high, "sd": None}
+    return [
+        of | interval | {"mean": float(np.mean(differences)), "test": "paired bootstrap over paradigms", "p": drawn.p}
+    ]
+
+
+def _reach(values: _Values, score: str) -> Results:
+    """Per arm the compute at which the mean over its seeds reaches the baseline's final one, and its share of that."""
+    final = values.curve(values.baseline, score)
+    if not final or final[-1]["share"] != 1.0:
+        return {}
+    target, spent = final[-1]["mean"], final[-1]["flops"]
+    found: Results = {"target": target, "arms": {}}
+    for arm in values.plan.arms:
+        points = [(point["flops"], point["mean"]) for point in values.curve(arm.name, score)]
+        flops = find_crossing(points, target)
+        is_bound = bool(points) and flops == min(points)[0] and min(points)[1] > target
+        found["arms"][arm.name] = {
+            "flops": flops,
+            "share": None if flops is None else flops / spent,
+            "is_upper_bound": is_bound,
+        }
+    return found

@@ -1,0 +1,185 @@
+"""A study as it is written down: arms that differ in settings, the budget they share, the scores they are compared by.
+
+study file, flags -> StudyConfig -> Arm...
+"""
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from electralab.config import Layer, Settings, Tree, read_toml, resolve
+from electralab.errors import UsageError
+from electralab.evaluation.outcome import Suite
+from electralab.pretraining.identity import Budget, BudgetKind
+from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**20)]
+
+# Names become folders.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_OWN_KEYS = ("config", "budget_share")
+
+
+class StudyBudget(Settings):
+    """The same for every arm; exactly one of the three."""
+
+    flops: float | None = Field(None, gt=0)
+    tokens: float | None = Field(None, gt=0)
+    steps: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "StudyBudget":
+        given = [name for name, value in self if value is not None]
+        if len(given) != 1:
+            raise ValueError(f"needs exactly one of flops, tokens and steps (got {', '.join(given) or 'none'})")
+        return self
+
+    def take(self, share: float) -> Budget:
+        kinds: tuple[BudgetKind, ...] = ("flops", "tokens", "steps")
+        kind, amount = next((kind, amount) for kind in kinds if (amount := getattr(self, kind)) is not None)
+        return Budget(kind, float(max(1, round(share * amount))) if kind == "steps" else share * amount)
+
+
+class ScoreConfig(Settings):
+    """An evaluation suite, or a task to be tuned on."""
+
+    suite: Suite | Literal[""] = ""
+    task: str = ""
+    """To tune on; with the suite `probe`, the task that is probed."""
+    name: str = ""
+    """In tables; without it, that of the task or suite."""
+    data: str = "."
+    """Relative to the data folder of the study."""
+    metric: str = ""
+    """Which of the scores that come out; without it, the first of the task, or the usual one of the suite."""
+    seeds: int = Field(1, ge=1)
+    """Of fine-tuning, for each seed of pre-training; their median counts."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "ScoreConfig":
+        if not self.suite and not self.task:
+            raise ValueError("needs a suite or a task")
+        if self.suite and self.task and self.suite != "probe":
+            raise ValueError(f"names both the suite {self.suite!r} and the task {self.task!r}; keep one")
+        if not _NAME.fullmatch(self.label) or self.label in ("pretrain", "average"):
+            raise ValueError(f"cannot be named {self.label!r}; use letters, digits, '.', '_' and '-'")
+        return self
+
+    @property
+    def label(self) -> str:
+        return self.name or "-".join(part for part in (self.suite, self.task) if part)
+
+
+class SnapshotConfig(Settings):
+    at: tuple[Share, ...] = ()
+    """Shares of the run after which the model is kept and scored too."""
+    scores: tuple[str, ...] | None = None
+    """Which of the scores; without it, all."""
+
+
+class StudyConfig(Settings):
+    name: str
+    title: str = ""
+    baseline: str
+    seeds: tuple[Seed, ...] = (0,)
+    budget: StudyBudget
+    pretrain: dict[str, Any] = Field(default_factory=dict)
+    """Of all arms: the settings of pre-training, and `config`, the preset or file they start from."""
+    arms: dict[str, dict[str, Any]]
+    """What each changes; `budget_share` gives it a part of the budget only."""
+    scores: tuple[ScoreConfig, ...] = ()
+    snapshots: SnapshotConfig = SnapshotConfig()
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> "StudyConfig":
+        for name in (self.name, *self.arms):
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"the name {name!r} cannot be a folder; use letters, digits, '.', '_' and '-'")
+        if self.baseline not in self.arms:
+            raise ValueError(f"baseline: {_no_arm(self.baseline, list(self.arms))}")
+        labels = [score.label for score in self.scores]
+        for what, names in (("score", labels), ("seed", self.seeds)):
+            if twice := [name for name in names if names.count(name) > 1]:  # type: ignore[arg-type]
+                raise ValueError(f"the {what} {twice[0]!r} is there twice; give the second another name")
+        if not self.seeds:
+            raise ValueError("seeds: there are none; give at least one")
+        for name in self.snapshots.scores or ():
+            if name not in labels:
+                raise ValueError(f"snapshots.scores: no score named {name!r}; known are {', '.join(labels)}")
+        return self
+
+
+def _no_arm(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"no arm named {name!r}; " + (f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}")
+
+
+def study_names() -> list[str]:
+    folder = resources.files("electralab") / "studies"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def read_study(name: str) -> Layer:
+    """A study that comes with the package by its name, or a TOML file by its path."""
+    if name in study_names():
+        with resources.as_file(resources.files("electralab") / "studies" / f"{name}.toml") as path:
+            return Layer(f"study {name}", read_toml(path).values)
+    if Path(name).suffix != ".toml" and not Path(name).exists():
+        close = difflib.get_close_matches(name, study_names(), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"studies are {', '.join(study_names())}"
+        raise UsageError(f"study: no study or file named {name!r}; {hint}")
+    return read_toml(Path(name))
+
+
+def resolve_study(layer: Layer, above: Tree) -> StudyConfig:
+    """`above` is what the command line says; a budget given there replaces the whole of the file's."""
+    values = {key: value for key, value in layer.values.items() if not (key == "budget" and "budget" in above)}
+    return resolve(StudyConfig, [Layer(layer.source, values), Layer("command line", above)])
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    name: str
+    config: PretrainConfig
+    budget: Budget
+
+
+def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
+    return [_resolve_arm(study, name, source) for name in study.arms]
+
+
+def choose_arms(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Those of `--only`, all where it is not given."""
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--only: {_no_arm(name, known)}")
+    return [name for name in known if not names or name in names]
+
+
+def _resolve_arm(study: StudyConfig, name: str, source: str) -> Arm:
+    own, shared = study.arms[name], study.pretrain
+    for key, where in (("seed", "seeds"), ("steps", "budget")):
+        if key in own or key in shared:
+            raise UsageError(f"{source}: {key}: is no setting of an arm; give the {where} of the study")
+    share = own.get("budget_share", 1.0)
+    if not isinstance(share, int | float) or share <= 0:
+        raise UsageError(f"{source}: arms.{name}: budget_share: must be a number above 0 (got {share!r})")
+    preset = own.get("config", shared.get("config"))
+    layers = [
+        *([read_settings(str(preset))] if preset else []),
+        Layer(f"{source}: pretrain", _without_own(shared)),
+        Layer(f"{source}: arms.{name}", _without_own(own)),
+    ]
+    return Arm(name, resolve_pretrain(layers), study.budget.take(float(share)))
+
+
+def _without_own(values: Tree) -> Tree:
+    return {key: value for key, value in values.items() if key not in _OWN_KEYS}

@@ -1,0 +1,151 @@
+"""The stage: a study file -> a folder of cells, and what they say together; the caller only draws what is yielded.
+
+StudyRequest -> StudyPlanned, StepEvent..., StudyFinished
+"""
+
+import sys
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tomli_w
+
+from electralab.artifacts import MANIFEST, lock_folder, write_file, write_json
+from electralab.config import to_toml
+from electralab.errors import StudyFailed, UsageError
+from electralab.stopping import StopSignal
+from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, require_runnable
+from electralab.study.records import read_cell, write_scores
+from electralab.study.report import write_report
+from electralab.study.results import Results, gather, summarise_study
+from electralab.study.running import StepEvent, StepFailed, StepFinished, StepStarted, run_cells
+
+PROGRAM = (sys.executable, "-m", "electralab")
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of what is left to do."""
+
+    cells: int
+    steps: int
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlanned:
+    plan: Plan
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class StudyAdvanced:
+    rest: Estimate
+    """By how long the steps so far took, against how long they were thought to."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyFinished:
+    results: Results
+
+
+StudyEvent = StudyPlanned | StepEvent | StudyAdvanced | StudyFinished
+
+
+def estimate_rest(plan: Plan, failed: Container[str] = ()) -> Estimate:
+    """Chains are shared out as they come; what steps took so far tells how far their estimates are off."""
+    chains = []
+    thought = took = 0.0
+    for cell in plan.cells:
+        records = read_cell(cell)
+        thought += sum(step.seconds for step in cell.steps if step.name in records)
+        took += sum(record.seconds for record in records.values())
+        if cell.arm in plan.chosen and cell.name not in failed:
+            chains.append([step for step in cell.steps if step.name not in records])
+    chains = [chain for chain in chains if chain]
+    ends = [0.0] * plan.jobs
+    for chain in chains:
+        ends[ends.index(min(ends))] += sum(step.seconds for step in chain)
+    seconds = max(ends) * (took / thought if thought else 1.0)
+    return Estimate(len(chains), sum(map(len, chains)), round(seconds / 60, 2))
+
+
+def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM) -> Iterator[StudyEvent]:
+    """The same request again goes on with the steps that are not finished, failed ones included."""
+    _refuse_foreign(request.out)
+    plan = plan_study(request)
+    require_runnable(plan)
+    with lock_folder(request.out):
+        estimate = estimate_rest(plan)  # reads what there is, and refuses what is another study's
+        _write_settings(request.out, plan)
+        yield StudyPlanned(plan, estimate)
+        errors: dict[str, str] = {}
+        chosen = [cell for cell in plan.cells if cell.arm in plan.chosen]
+        for event in run_cells(chosen, plan.jobs, request.threads, stop, program):
+            if isinstance(event, StepFinished):
+                write_scores(event.cell, plan.scores)
+                write_json(request.out / "results.json", summarise_study(plan, gather(plan, errors)))
+            elif isinstance(event, StepFailed):
+                errors[event.cell.name] = f"{event.step.name}: {event.reason}"
+            yield event
+            if not isinstance(event, StepStarted):
+                yield StudyAdvanced(estimate_rest(plan, errors))
+        results = summarise_study(plan, gather(plan, errors))
+        write_json(request.out / "results.json", results)
+        write_report(request.out, results)
+        yield StudyFinished(results)
+
+
+def describe_plan(request: StudyRequest) -> Results:
+    """What would be run, and about how long it would take."""
+    plan = plan_study(request)
+    rest = estimate_rest(plan)
+    arms = {
+        arm.name: {
+            "objective": arm.config.objective,
+            **{key: getattr(plan.pretraining[arm.name], key) for key in ("steps", "tokens", "flops", "parameters")},
+            "estimated_minutes": round(sum(step.seconds for step in _first_cell(plan, arm.name).steps) / 60, 1),
+        }
+        for arm in plan.arms
+    }
+    return {
+        "study": plan.study.name,
+        "baseline": plan.study.baseline,
+        "budget": plan.study.budget.model_dump(exclude_none=True),
+        "seeds": list(plan.study.seeds),
+        "scores": {score.name: str(score.data) for score in plan.scores},
+        "arms": arms,
+        "jobs": plan.jobs,
+        "cells_left": rest.cells,
+        "steps_left": rest.steps,
+        "estimated_minutes": rest.minutes,
+    }
+
+
+def _first_cell(plan: Plan, arm: str) -> Cell:
+    return next(cell for cell in plan.cells if cell.arm == arm)
+
+
+def require_finished(out: Path, results: Results) -> None:
+    """A study whose cells failed has its table all the same, and ends with their names."""
+    failed = [f"{cell['arm']} seed {cell['seed']} ({cell['error']})" for cell in results["cells"] if cell["error"]]
+    if failed:
+        raise StudyFailed(
+            f"{out}: {len(failed)} of {len(results['cells'])} cells failed: {'; '.join(failed)}; "
+            "the same command runs them again"
+        )
+
+
+def _refuse_foreign(out: Path) -> None:
+    for name in (MANIFEST, "config.json", "run.json"):
+        if (out / name).exists():
+            raise UsageError(f"{out}: holds data, a model or a run (it has {name}); choose another --out")
+
+
+def _write_settings(out: Path, plan: Plan) -> None:
+    """What the children read; a file that says the same already is left alone."""
+    files = {Path("study.toml"): to_toml(plan.study)}
+    files |= {Path("arms") / f"{arm.name}.toml": to_toml(arm.config) for arm in plan.arms}
+    files |= {Path("scores") / f"{score.name}.toml": tomli_w.dumps(score.config.settings) for score in plan.scores}
+    for path, content in files.items():
+        write_file(out / path, content)
