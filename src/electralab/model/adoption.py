@@ -13,6 +13,7 @@ from electralab.model.embeddings import Embeddings
 from electralab.model.encoder import Encoder
 
 _TABLE = "encoder.embeddings.tokens.weight"
+_DELTA = "encoder.embeddings.tokens.delta"
 _PROJECTION = "encoder.embeddings.projection.weight"
 _POSITIONS = "encoder.embeddings.positions.weight"
 
@@ -33,6 +34,8 @@ def adopt_weights(
     """
     weights = _name_weights(source)
     targets: dict[str, Tensor] = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    if _DELTA in targets:
+        targets[_TABLE] = targets.pop(_DELTA)
     if isinstance(source, Encoder):
         targets = {name: target for name, target in targets.items() if name.startswith("encoder.")}
     if _POSITIONS in targets and _POSITIONS in weights:
@@ -44,7 +47,10 @@ def adopt_weights(
         targets = {name: target for name, target in targets.items() if name not in (_TABLE, _PROJECTION)}
     _check(targets, weights, where)
     for name, target in targets.items():
-        target.copy_(weights[name])
+        if name == _TABLE:
+            network.encoder.embeddings.assign_table(weights[name])
+        else:
+            target.copy_(weights[name])
     return 0.0 if merged is None else _factorise(network.encoder.embeddings, merged, table_is_set)
 
 
@@ -92,7 +98,7 @@ def _factorise(embeddings: Embeddings, merged: Tensor, table_is_set: bool) -> fl
             size = min(projection.weight.shape)
             columns = torch.zeros_like(projection.weight, dtype=wanted.dtype)  # (D, E)
             columns[:, :size] = torch.linalg.eigh(wanted.T @ wanted).eigenvectors[:, -size:]  # ascending
-            table.copy_(wanted @ columns)
+            embeddings.assign_table(wanted @ columns)
         projection.weight.copy_(columns)
-        found = table.double() @ columns.T
+        found = embeddings.tokens.weight.double() @ columns.T
     return float((found - wanted).norm() / wanted.norm())

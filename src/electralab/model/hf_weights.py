@@ -1,8 +1,8 @@
 """Our weights in Hugging Face's words, and back: network <-> named tensors.
 
-What their classes cannot say is merged on the way out: the two parts of a disentangled table become one, on `modern`
-the token table and its projection become one table, layers that share their weights become copies, and a verdict becomes two classes, original with the score 0 and replaced with ours, so that their softmax is
-the sigmoid of our logit.
+What their classes cannot say is merged on the way out: the two parts of a disentangled table become one, as do, on
+`modern`, the token table and its projection; layers that share their weights become copies; and a verdict becomes two
+classes, original with the score 0 and replaced with ours, so that their softmax is the sigmoid of our logit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
