@@ -2,8 +2,9 @@ import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from electralab.tokens.batches import make_batch, rows_of_step
+from electralab.tokens.batches import batch_at, heldout_batches, make_batch, rows_of_step
 from electralab.tokens.tokenizer import SpecialIds
 
 PAD, UNK, CLS, SEP, MASK = 9, 8, 7, 6, 5
@@ -58,3 +59,36 @@ def test_splitting_keeps_every_row_and_its_number() -> None:
     assert [len(part.row_numbers) for part in parts] == [2, 2, 1]
     assert torch.equal(torch.cat([part.original_ids for part in parts]), batch.original_ids)
     assert np.concatenate([part.row_numbers for part in parts]).tolist() == [0, 1, 2, 3, 4]
+
+
+class FewRows:
+    """Ten rows that say their own place."""
+
+    def __len__(self) -> int:
+        return 10
+
+    def take(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.stack([np.array([CLS, place % 5, place // 5, SEP]) for place in places])
+
+
+class FewData:
+    train = FewRows()
+    tokenizer = TurnedAround()
+    packing = "contiguous"
+
+
+def test_rows_know_their_place_in_the_data_set() -> None:
+    batch = batch_at(FewData(), 2, batch_size=4, seed=0)  # type: ignore[arg-type]
+    assert batch.row_numbers.tolist() == [0, 1, 2, 3]
+    assert batch.dataset_rows.tolist() == (batch.original_ids[:, 1] + 5 * batch.original_ids[:, 2]).tolist()
+    parts = batch.split(3)
+    assert np.concatenate([part.dataset_rows for part in parts]).tolist() == batch.dataset_rows.tolist()
+
+
+def test_held_out_rows_know_their_place_too() -> None:
+    parts = heldout_batches(FewData(), FewRows(), limit=4, batch_size=3)  # type: ignore[arg-type]
+    assert [part.dataset_rows.tolist() for part in parts] == [[0, 3, 6], [9]]
+
+
+def test_rows_from_nowhere_are_their_own_data_set() -> None:
+    assert _batch([[CLS, i, i, SEP] for i in range(3)], is_pairs=False).dataset_rows.tolist() == [0, 1, 2]

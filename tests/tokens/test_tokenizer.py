@@ -1,6 +1,7 @@
 """Our ids are those of Hugging Face's loader on the same folder, and spans point into the original text."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from electralab.errors import InputError
+from electralab.tokens.learning import learn_symbols
 from electralab.tokens.tokenizer import PIECE_CHARS, Tokenizer, TokenizerConfig, TokenizerKind, cut_text
 
 KINDS: tuple[TokenizerKind, ...] = ("wordpiece", "bpe", "unigram")
@@ -201,3 +203,45 @@ def test_a_tokenizer_that_cannot_serve_is_refused(tmp_path: Path, name: str, con
         Tokenizer.load(tmp_path / name)
     with pytest.raises(InputError, match="no such tokenizer"):
         Tokenizer.load(tmp_path / "absent")
+
+
+def words_by_pieces(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The pieces of a text, those of one word joined by a stroke."""
+    joined = ""
+    for index in tokenizer.encode(text).ids:
+        joined += ("|" if tokenizer.continues_word[index] else " ") + tokenizer.piece(int(index))
+    return joined.split()
+
+
+def test_wordpiece_marks_the_pieces_that_continue_a_word(tmp_path: Path) -> None:
+    vocab = write_vocab(
+        tmp_path / "vocab.txt", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sing", "##ing", "##s", ","
+    )
+    tokenizer = Tokenizer.load(vocab)
+    assert words_by_pieces(tokenizer, "singing, sings") == ["sing|##ing", ",", "sing|##s"]
+    assert not tokenizer.continues_word[:5].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_join_to_the_words_between_spaces_with_punctuation_apart(kind: TokenizerKind) -> None:
+    words = words_by_pieces(little_tokenizer(kind), "the nobodycat sold, in 25 mats; catlog!")
+    plain = [word.translate(str.maketrans("", "", "|#▁Ġ")) for word in words]
+    expected = ["the", "nobodycat", "sold", ",", "in", "25", "mats", ";", "catlog", "!"]
+    assert [word for word in plain if word] == expected
+    assert any("|" in word for word in words)
+
+
+def test_bytes_of_one_letter_are_never_torn_apart() -> None:
+    words = words_by_pieces(little_tokenizer("bpe"), "çözüm çöp")
+    assert len(words) == 2
+
+
+def test_ideographs_without_spaces_are_words_of_their_own() -> None:
+    tokenizer = little_tokenizer("unigram")
+    ids = [int(index) for index in tokenizer.encode("中文句子没有空格。").ids]
+    assert not any(tokenizer.continues_word[index] for index in ids)
+
+
+def test_every_symbol_is_a_word() -> None:
+    tokenizer = learn_symbols(Counter({"##a": 3, "▁b": 2, "c": 1}), TokenizerConfig(vocab_size=64))
+    assert not tokenizer.continues_word.any()

@@ -1,0 +1,195 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from toy import CLS, MASK, PAD, SEP, UNK, VOCABULARY, ToyTokenizer, toy_batch
+
+from electralab.objective.masking import MaskingConfig, mask_tokens
+from electralab.objective.sentences import SentenceTask, arrange_pairs
+from electralab.randomness import Rng
+from electralab.tokens.batches import Batch, make_batch
+from electralab.tokens.tokenizer import SpecialIds
+
+SPECIAL = SpecialIds(pad=PAD, unk=UNK, cls=CLS, sep=SEP, mask=MASK)
+TASKS: list[SentenceTask] = ["next-sentence", "sentence-order"]
+
+
+def pair_batch(*rows: list[int]) -> Batch:
+    return make_batch(np.array(rows, dtype=np.int64), ToyTokenizer(), is_pairs=True)  # type: ignore[arg-type]
+
+
+def seed_where(wanted: list[bool], task: SentenceTask) -> Rng:
+    """The first step whose luck makes just these rows odd."""
+    rows = np.arange(len(wanted))
+    return next(
+        rng
+        for rng in (Rng(0, step) for step in range(1000))
+        if (rng.uniforms(task, rows, 1)[:, 0] < 0.5).tolist() == wanted
+    )
+
+
+def test_a_full_row_is_cut_in_the_middle_and_gives_its_last_token_for_the_second_sep() -> None:
+    paired = arrange_pairs(
+        toy_batch([CLS, 5, 6, 7, 8, 9, 5, SEP]), SPECIAL, "sentence-order", seed_where([False], "sentence-order")
+    )
+    assert paired.batch.original_ids.tolist() == [[CLS, 5, 6, SEP, 7, 8, 9, SEP]]
+    assert paired.batch.segment_ids.tolist() == [[0, 0, 0, 0, 1, 1, 1, 1]]
+    assert paired.batch.is_ordinary.tolist() == [[False, True, True, False, True, True, True, False]]
+    assert paired.is_odd.tolist() == [False]
+    assert paired.has_pair.tolist() == [True]
+
+
+def test_a_row_with_padding_loses_nothing() -> None:
+    paired = arrange_pairs(
+        toy_batch([CLS, 5, 6, 7, 8, SEP, PAD, PAD]), SPECIAL, "sentence-order", seed_where([False], "sentence-order")
+    )
+    assert paired.batch.original_ids.tolist() == [[CLS, 5, 6, SEP, 7, 8, SEP, PAD]]
+    assert paired.batch.segment_ids.tolist() == [[0, 0, 0, 0, 1, 1, 1, 0]]
+    assert paired.batch.is_pad.tolist() == [[False] * 7 + [True]]
+    assert paired.batch.has_padding
+
+
+def test_swapped_segments_are_odd() -> None:
+    batch = pair_batch([CLS, 5, SEP, 7, 8, 9, SEP, PAD])
+    paired = arrange_pairs(batch, SPECIAL, "sentence-order", seed_where([True], "sentence-order"))
+    assert paired.batch.original_ids.tolist() == [[CLS, 7, 8, 9, SEP, 5, SEP, PAD]]
+    assert paired.batch.segment_ids.tolist() == [[0, 0, 0, 0, 0, 1, 1, 0]]
+    assert paired.is_odd.tolist() == [True]
+
+
+def test_a_pair_in_order_stays_as_it_was_packed() -> None:
+    batch = pair_batch([CLS, 5, SEP, 7, 8, 9, SEP, PAD])
+    paired = arrange_pairs(batch, SPECIAL, "next-sentence", seed_where([False], "next-sentence"))
+    assert torch.equal(paired.batch.original_ids, batch.original_ids)
+    assert torch.equal(paired.batch.segment_ids, batch.segment_ids)
+
+
+def test_a_foreign_second_segment_is_the_next_rows_own_cyclically_and_cut_to_the_room() -> None:
+    batch = pair_batch(
+        [CLS, 5, 5, 5, 5, SEP, 6, SEP], [CLS, 7, SEP, 8, 9, 8, SEP, PAD], [CLS, 6, SEP, 9, SEP, PAD, PAD, PAD]
+    )
+    paired = arrange_pairs(batch, SPECIAL, "next-sentence", seed_where([True, False, True], "next-sentence"))
+    assert paired.batch.original_ids.tolist() == [
+        [CLS, 5, 5, 5, 5, SEP, 8, SEP],
+        [CLS, 7, SEP, 8, 9, 8, SEP, PAD],
+        [CLS, 6, SEP, 6, SEP, PAD, PAD, PAD],
+    ]
+    assert paired.is_odd.tolist() == [True, False, True]
+
+
+def test_inner_seps_of_joined_documents_are_kept_and_segments_follow_the_cut() -> None:
+    batch = toy_batch([CLS, 5, SEP, 6, 7, 8, SEP, 9, SEP, PAD, PAD])
+    paired = arrange_pairs(batch, SPECIAL, "sentence-order", seed_where([False], "sentence-order"))
+    assert paired.batch.original_ids.tolist() == [[CLS, 5, SEP, 6, SEP, 7, 8, SEP, 9, SEP, PAD]]
+    assert paired.batch.segment_ids.tolist() == [[0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0]]
+    assert not paired.batch.is_ordinary[0, [0, 2, 4, 7, 9, 10]].any()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_row_too_short_for_two_segments_is_left_alone_and_never_odd(task: SentenceTask) -> None:
+    batch = toy_batch([CLS, 5, SEP, PAD, PAD, PAD], [CLS, 5, 6, 7, 8, SEP])
+    paired = arrange_pairs(batch, SPECIAL, task, seed_where([True, True], task))
+    assert paired.batch.original_ids[0].tolist() == [CLS, 5, SEP, PAD, PAD, PAD]
+    assert paired.has_pair.tolist() == [False, True]
+    assert paired.is_odd.tolist() == [False, task == "sentence-order"]  # the short row has no second segment to lend
+
+
+def test_a_row_alone_has_no_neighbour_to_borrow_from() -> None:
+    paired = arrange_pairs(
+        toy_batch([CLS, 5, 6, 7, 8, SEP]), SPECIAL, "next-sentence", seed_where([True], "next-sentence")
+    )
+    assert paired.is_odd.tolist() == [False]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_about_half_of_the_rows_are_odd_and_which_ones_changes_with_the_step(task: SentenceTask) -> None:
+    batch = toy_batch(*([CLS, 5, 6, 7, 8, SEP] for _ in range(2000)))
+    first, second = (arrange_pairs(batch, SPECIAL, task, Rng(0, step)).is_odd for step in (1, 2))
+    assert first.float().mean().item() == pytest.approx(0.5, abs=0.04)
+    assert not torch.equal(first, second)
+
+
+def test_splitting_keeps_answers_with_their_rows_and_their_keys() -> None:
+    batch = toy_batch(*([CLS, 5, 6, 7, 8, SEP] for _ in range(5)))
+    whole = arrange_pairs(batch, SPECIAL, "sentence-order", Rng(0, 1))
+    parts = whole.split(2)
+    assert [len(part.is_odd) for part in parts] == [2, 2, 1]
+    assert torch.equal(torch.cat([part.is_odd for part in parts]), whole.is_odd)
+    assert torch.equal(torch.cat([part.has_pair for part in parts]), whole.has_pair)
+    assert torch.equal(torch.cat([part.batch.original_ids for part in parts]), whole.batch.original_ids)
+    assert np.concatenate([part.batch.row_numbers for part in parts]).tolist() == [0, 1, 2, 3, 4]
+
+
+def slow_segments(ids: list[int], segments: list[int], length: int) -> tuple[list[int], list[int]]:
+    if 1 in segments:
+        cut = segments.index(1)
+        return ids[1 : cut - 1], ids[cut:-1]
+    body = ids[1:-1]
+    if len(ids) == length:
+        body = body[:-1]
+    return body[: len(body) // 2], body[len(body) // 2 :]
+
+
+def slow_pairs(batch: Batch, task: SentenceTask, rng: Rng) -> list[tuple[list[int], list[int], bool, bool]]:
+    """Row by row: ids, segment ids, whether odd, whether a pair."""
+    length = batch.original_ids.shape[1]
+    texts = []
+    for row in range(len(batch.row_numbers)):
+        used = int((~batch.is_pad[row]).sum())
+        texts.append(
+            slow_segments(batch.original_ids[row].tolist()[:used], batch.segment_ids[row].tolist()[:used], length)
+        )
+    arranged = []
+    for row, (first, second) in enumerate(texts):
+        has_pair = bool(first and second)
+        is_odd = has_pair and rng.uniforms(task, np.array([row]), 1).item() < 0.5
+        other = (row + 1) % len(texts)
+        if task == "next-sentence":
+            is_odd = is_odd and other != row and bool(texts[other][0] and texts[other][1])
+            second = texts[other][1][: length - 3 - len(first)] if is_odd else second
+        elif is_odd:
+            first, second = second, first
+        ids, segments = batch.original_ids[row].tolist(), batch.segment_ids[row].tolist()
+        if has_pair:
+            ids = [CLS, *first, SEP, *second, SEP]
+            segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
+        fill = length - len(ids)
+        arranged.append((ids + [PAD] * fill, segments + [0] * (length - len(segments)), is_odd, has_pair))
+    return arranged
+
+
+@st.composite
+def packed_rows(draw: st.DrawFn) -> Batch:
+    length = draw(st.integers(4, 12))
+    is_pairs = draw(st.booleans())
+    rows = []
+    for _ in range(draw(st.integers(1, 5))):
+        body = draw(st.lists(st.integers(5, 9), min_size=1, max_size=length - 2))
+        if len(body) > 2 and draw(st.booleans()):
+            body[len(body) // 2] = SEP  # pairs: a second segment; otherwise: a second document
+        rows.append([CLS, *body, SEP] + [PAD] * (length - 2 - len(body)))
+    return make_batch(np.array(rows), ToyTokenizer(), is_pairs=is_pairs)  # type: ignore[arg-type]
+
+
+@given(packed_rows(), st.sampled_from(TASKS), st.integers(0, 1000))
+def test_pairs_are_those_of_the_slow_way(batch: Batch, task: SentenceTask, step: int) -> None:
+    paired = arrange_pairs(batch, SPECIAL, task, Rng(0, step))
+    rows = zip(
+        paired.batch.original_ids.tolist(),
+        paired.batch.segment_ids.tolist(),
+        paired.is_odd.tolist(),
+        paired.has_pair.tolist(),
+        strict=True,
+    )
+    assert list(rows) == slow_pairs(batch, task, Rng(0, step))
+    assert torch.equal(paired.batch.is_pad, paired.batch.original_ids == PAD)
+    assert torch.equal(paired.batch.is_ordinary, paired.batch.original_ids >= 5)
+    assert paired.batch.has_padding == bool(paired.batch.is_pad.any())
+
+
+def test_a_paired_batch_can_be_masked() -> None:
+    batch = toy_batch([CLS, 5, 6, 7, 8, 9, 5, SEP])
+    paired = arrange_pairs(batch, SPECIAL, "sentence-order", seed_where([True], "sentence-order"))
+    masked = mask_tokens(paired.batch, VOCABULARY, MaskingConfig(), 0.99, Rng(0, 1))
+    assert masked.input_ids.tolist() == [[CLS, MASK, MASK, MASK, SEP, MASK, MASK, SEP]]
