@@ -1,4 +1,4 @@
-"""What no class of transformers expresses is saved under our own names, comes back whole, or is refused in a sentence."""
+"""What no class of transformers expresses is saved under our own names and comes back whole, or is refused."""
 
 import json
 from pathlib import Path

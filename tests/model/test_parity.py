@@ -22,6 +22,11 @@ PAIRS = [
     pytest.param("tiny", {"local_attention": 7, "global_every": 3}, id="tiny, odd window"),
     pytest.param("tiny", {"backbone": "electra"}, id="tiny as electra, no projection"),
     pytest.param("small", {}, id="small"),
+    pytest.param("tiny", {"share_layers": True, "local_attention": 8, "global_every": 2}, id="tiny, layers shared"),
+    pytest.param("tiny", {"share_layers": True, "backbone": "electra"}, id="tiny as electra, layers shared"),
+    pytest.param("tiny", {"sharing": "disentangled"}, id="tiny, disentangled"),
+    pytest.param("tiny", {"sharing": "disentangled", "embedding_size": 48}, id="tiny, disentangled and factorised"),
+    pytest.param("tiny", {"sharing": "disentangled", "backbone": "electra"}, id="tiny as electra, disentangled"),
 ]
 
 
