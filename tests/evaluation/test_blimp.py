@@ -156,7 +156,10 @@ def test_both_networks_of_a_run_are_scored_and_a_lone_one_says_so(tmp_path: Path
         **{"pairs": 6, "bad_rows": 0, "discriminator_pairs": 6, "discriminator_truncated": 0},
         **{"generator_pairs": 4, "generator_truncated": 0},
     }
-    assert found.notes == ("the generator's scores are of 2 pairs per paradigm, 4 in all",)
+    assert found.notes == (
+        "the generator's score is the pseudo-log-likelihood: log p of each token, hidden from it in turn",
+        "the generator's scores are of 2 pairs per paradigm, 4 in all",
+    )
     alone = run(model / "export" / "discriminator", "blimp", data)
     assert alone.scores["discriminator"] == found.scores["discriminator"]
     assert "generator" not in alone.scores

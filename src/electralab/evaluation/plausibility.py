@@ -2,12 +2,19 @@
 
 Sentences -> Plausibility
 
-The discriminator reads a sentence once: sum of log(1 - p_replaced). The generator is asked for each of its tokens in
-turn, hidden from it: sum of log p(token), the pseudo-log-likelihood. Special tokens, the unknown one among them, do
-not count: the networks were never asked about them.
+The discriminator reads a sentence once: sum of log(1 - p_replaced). A generator says sum of log p(token), and what it
+is asked with depends on what it was taught:
+
+    pseudo-log-likelihood   with each token in turn hidden from it, a pass for each
+    log-likelihood          causal: with what stands before the token, one pass
+    cloze                   two towers: with all but the token, one pass
+    unmasked                taught to mend rows without [MASK]: with the row as it is, one pass
+
+Special tokens, the unknown one among them, do not count: the networks were never asked about them.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,8 +24,17 @@ from torch import Tensor
 
 from electralab.evaluation.outcome import Conditions, Progress, Steps
 from electralab.evaluation.sentences import SentenceBatch, Sentences, batch_by_length
-from electralab.model.electra import Discriminator, Generator
+from electralab.evaluation.subject import Guesser
+from electralab.model.electra import Discriminator
+from electralab.model.towers import TwoTower
 from electralab.tokens.tokenizer import Tokenizer
+
+Scoring = Literal["pseudo-log-likelihood", "log-likelihood", "cloze", "unmasked"]
+
+# A guess for every token at once is as many numbers as the vocabulary has entries, for each.
+_GUESSES_SHARE = 4
+# Their networks were asked about tokens that stood there, and never saw [MASK].
+_UNMASKED = ("replace-mlm", "all-tokens-mlm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +63,37 @@ def judge_sentences(
     return tally.finish()
 
 
+def choose_scoring(generator: Guesser, objective: str) -> Scoring:
+    if objective in _UNMASKED:
+        return "unmasked"
+    if isinstance(generator, TwoTower):
+        return "cloze"
+    return "pseudo-log-likelihood" if generator.reads_masked else "log-likelihood"
+
+
 def guess_sentences(
-    generator: Generator, tokenizer: Tokenizer, sentences: Sentences, conditions: Conditions
+    generator: Guesser,
+    tokenizer: Tokenizer,
+    sentences: Sentences,
+    conditions: Conditions,
+    scoring: Scoring = "pseudo-log-likelihood",
 ) -> Steps[Plausibility]:
     tally = _Tally(sentences, tokenizer)
     device = next(generator.parameters()).device
+    is_hiding = scoring == "pseudo-log-likelihood"
+    batch_tokens = conditions.batch_tokens if is_hiding else max(1, conditions.batch_tokens // _GUESSES_SHARE)
     done = 0
-    for batch in batch_by_length(sentences.rows, tokenizer.special, conditions.batch_tokens, device):
+    for batch in batch_by_length(sentences.rows, tokenizer.special, batch_tokens, device):
         log_chances = torch.zeros(batch.input_ids.shape, dtype=torch.float64, device=device)  # (B, T)
         asked = tally.find_counted(batch).nonzero()  # (M, 2) row and column
-        for part in torch.split(asked, max(1, conditions.batch_tokens // batch.input_ids.shape[1])):
+        copies = max(1, batch_tokens // batch.input_ids.shape[1])
+        for part in torch.split(asked, copies if is_hiding else max(1, len(asked))):
             conditions.check()
-            log_chances[part[:, 0], part[:, 1]] = _guess_hidden(generator, tokenizer.special.mask, batch, part)
+            log_chances[part[:, 0], part[:, 1]] = (
+                _guess_hidden(generator, tokenizer.special.mask, batch, part)
+                if is_hiding
+                else _guess_standing(generator, batch, part)
+            )
         tally.add(batch, log_chances.sum(dim=1))
         done += len(batch.rows)
         yield Progress("generator", done, len(sentences.rows))
@@ -66,7 +101,16 @@ def guess_sentences(
 
 
 @torch.inference_mode()
-def _guess_hidden(generator: Generator, mask_id: int, batch: SentenceBatch, asked: Tensor) -> Tensor:
+def _guess_standing(generator: Guesser, batch: SentenceBatch, asked: Tensor) -> Tensor:
+    """log p of each asked token in the row as it is. (M,)"""
+    rows, columns = asked.unbind(dim=1)
+    positions = rows * batch.input_ids.shape[1] + columns
+    guesses = generator(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, positions)
+    return -F.cross_entropy(guesses.float(), batch.input_ids[rows, columns], reduction="none").double()
+
+
+@torch.inference_mode()
+def _guess_hidden(generator: Guesser, mask_id: int, batch: SentenceBatch, asked: Tensor) -> Tensor:
     """log p of each asked token in a copy of its row where it alone is hidden. (M,)"""
     rows, columns = asked.unbind(dim=1)
     copies = torch.arange(len(asked), device=asked.device)

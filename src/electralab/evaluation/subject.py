@@ -1,4 +1,4 @@
-"""The model under evaluation, as far as its folder goes: both networks, or one.
+"""The model under evaluation, as far as its folder goes: both networks of a pair, or one.
 
 MODEL -> Subject
 """
@@ -12,8 +12,13 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.folder import load_network, locate_model
+from electralab.model.folder import load_any, locate_networks, read_config
+from electralab.model.hf_config import OBJECTIVE
+from electralab.model.towers import TwoTower
 from electralab.tokens.tokenizer import Tokenizer
+
+# Every network that guesses tokens: called with (input_ids, segment_ids, is_pad, positions), it says (M, V) logits.
+Guesser = Generator | TwoTower
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,10 @@ class Subject:
     path: Path
     tokenizer: Tokenizer
     discriminator: Discriminator | None
-    generator: Generator | None
+    generator: Guesser | None
+    """Of a pair, or the one network of a run."""
+    objective: str = ""
+    """What it was taught by, where its folder says so."""
 
     @property
     def sequence_length(self) -> int:
@@ -34,17 +42,17 @@ class Subject:
             raise InputError(f"{self.path}: holds no discriminator, which {purpose} needs; give a run or its folder")
         return self.discriminator
 
-    def need_generator(self, purpose: str) -> Generator:
+    def need_generator(self, purpose: str) -> Guesser:
         if self.generator is None:
             raise InputError(f"{self.path}: holds no generator, which {purpose} needs; give a run or its folder")
         return self.generator
 
 
 def load_subject(path: Path, device: torch.device) -> Subject:
-    """From a run or a pair both networks, from a model folder the one it holds."""
-    folders = {locate_model(path, "discriminator"), locate_model(path, "generator")}
-    networks = [load_network(folder).to(device) for folder in sorted(folders)]
-    tokenizers = [Tokenizer.load(folder) for folder in sorted(folders)]
+    """From a run or a pair both networks, from a run of one network or a model folder that one."""
+    folders = locate_networks(path)
+    networks = [_load(folder).to(device) for folder in folders]
+    tokenizers = [Tokenizer.load(folder) for folder in folders]
     if len({tokenizer.to_json() for tokenizer in tokenizers}) > 1:
         raise InputError(f"{path}: its two networks have different tokenizers; evaluate their folders one by one")
     for network in networks:
@@ -57,8 +65,21 @@ def load_subject(path: Path, device: torch.device) -> Subject:
         path,
         tokenizers[0],
         discriminator=next((network for network in networks if isinstance(network, Discriminator)), None),
-        generator=next((network for network in networks if isinstance(network, Generator)), None),
+        generator=next((network for network in networks if isinstance(network, Guesser)), None),
+        objective=_read_objective(folders[-1]),
     )
+
+
+def _read_objective(folder: Path) -> str:
+    """Whatever the run was for, its generator beside the model is taught to guess what [MASK] hides."""
+    return "" if folder.name == "generator" else str(read_config(folder).get(OBJECTIVE, ""))
+
+
+def _load(folder: Path) -> Discriminator | Guesser:
+    network = load_any(folder)
+    if not isinstance(network, Discriminator | Guesser):
+        raise InputError(f"{folder}: is a tuned model, which neither judges nor guesses tokens; give a pre-trained one")
+    return network
 
 
 def require_text(tokenizer: Tokenizer, where: str) -> None:
@@ -66,8 +87,8 @@ def require_text(tokenizer: Tokenizer, where: str) -> None:
         raise InputError(f"{where}: is a model of symbols, which cannot read text; give prepared data to rtd or mlm")
 
 
-def prohibition_for(generator: Generator, tokenizer: Tokenizer) -> Tensor:
+def prohibition_for(generator: Guesser, tokenizer: Tokenizer) -> Tensor:
     """(V,) 0 where an id may be sampled, else minus infinity; a network may have more ids than its tokenizer."""
     prohibition = np.full(generator.config.vocab_size, -np.inf, dtype=np.float32)
     prohibition[: tokenizer.vocab_size][tokenizer.is_ordinary] = 0.0
-    return torch.from_numpy(prohibition).to(generator.encoder.embeddings.tokens.weight.device)
+    return torch.from_numpy(prohibition).to(next(generator.parameters()).device)

@@ -63,6 +63,7 @@ def build_network(origin: Origin, data: TaskData, config: FinetuneConfig, seed: 
         origin=float(np.mean(scores)) if scores else 0.0,
         unit=float(np.std(scores)) or 1.0 if scores else 1.0,
         dropout=config.head.dropout,
+        pooling="last" if origin.encoder.config.is_causal else "first",
     )
     network = build_tuned(_copy_encoder(origin.encoder, config), head, seed)
     if config.from_scratch:

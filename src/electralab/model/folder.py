@@ -33,7 +33,8 @@ INDEX = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
 PICKLE_INDEX = "pytorch_model.bin.index.json"
 
-# The networks of a run by the names of their folders, and what to call them.
+# The networks of a run by the names of their folders, and what to call them. A run that is not about a pair has a
+# model, pre-trained or tuned.
 Role = Literal["discriminator", "generator", "model"]
 _ROLES: dict[Role, str] = {"discriminator": "a discriminator", "generator": "a generator", "model": "a tuned model"}
 
@@ -136,8 +137,13 @@ def locate_model(path: Path, role: Role) -> Path:
 
 
 def locate_encoder(path: Path) -> Path:
-    """Where only the encoder matters: the discriminator, else what was tuned from one, or a model folder itself."""
+    """Where only the encoder matters: the discriminator, else the one model of a run, or a model folder itself."""
     return _locate(path, "discriminator", "model")
+
+
+def locate_networks(path: Path) -> list[Path]:
+    """What there is to evaluate: both networks of a pair, the one model of a run, or a model folder itself."""
+    return sorted({_locate(path, "discriminator", "model"), _locate(path, "model", "generator")})
 
 
 def _locate(path: Path, *roles: Role) -> Path:
@@ -151,7 +157,7 @@ def _locate(path: Path, *roles: Role) -> Path:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
     if others:
-        there = " and ".join(_ROLES[cast(Role, folder.name)] for folder in others)
+        there = " and ".join(map(_describe, others))
         remedy = "give a run or a model folder with one"
         if roles == ("model",):
             remedy = f"run 'electra finetune {path}' and give its result"
@@ -160,6 +166,12 @@ def _locate(path: Path, *roles: Role) -> Path:
         stage = "finetune" if is_tuning else "pretrain"
         raise InputError(f"{path}: this run has not exported its networks yet; let 'electra {stage}' finish it")
     raise InputError(f"{path}: holds no model (no {CONFIG}); give a run or a model folder")
+
+
+def _describe(folder: Path) -> str:
+    """What a folder of a run is called."""
+    is_language_model = folder.name == "model" and OBJECTIVE in read_config(folder)
+    return "a language model" if is_language_model else _ROLES[cast(Role, folder.name)]
 
 
 def _list_places(path: Path, *roles: Role) -> list[Path]:

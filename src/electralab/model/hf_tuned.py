@@ -6,6 +6,7 @@ The classes of `transformers` that give the same logits:
     electra, label or qa           ElectraForTokenClassification, ElectraForQuestionAnswering; both styles are one head
     modern, huggingface            ModernBertFor{SequenceClassification, TokenClassification, QuestionAnswering}
     modern, released               none: a norm stands in the way
+    causal                         none that answers from the last token with such a head
 
 Where none fits, the head keeps our names, no class is named, and the model_type begins with "electralab-": Auto classes
 refuse it. A class of theirs asked for by name warns of that type and of a head it had to draw anew.
@@ -36,6 +37,7 @@ from electralab.model.hf_weights import (
     read_encoder_config,
     rename_weights,
 )
+from electralab.model.own_folder import has_plain_encoder
 from electralab.model.tuned import HeadConfig, TaskHead, TaskKind, Tuned
 
 _FAMILY = {"electra": "Electra", "modern": "ModernBert"}
@@ -55,6 +57,8 @@ _OUTPUT = ("head.output.weight", "head.output.bias")
 def tuned_class_name(network: Tuned) -> str:
     """The class of `transformers` with the same logits; "" where there is none."""
     config, head = network.config, network.head_config
+    if not has_plain_encoder(network) or head.pooling != "first":
+        return ""
     can_fold = 2 * head.num_outputs <= config.hidden_size
     is_plain_fine = not config.is_modern and (can_fold or not head.is_pooled)
     return _FAMILY[config.backbone] + _TASK[head.kind] if is_plain_fine or network.head.dense is not None else ""
@@ -158,6 +162,8 @@ def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
             f"{where}: is not tuned for a task (it has the head of pre-training, or none); "
             f"run 'electra finetune {where}' and give its result"
         )
+    if config.is_causal and config.is_modern:
+        raise InputError(f"{where}: is a decoder tuned with transformers, which cannot be read; give what it began as")
     count = tensors[min(outputs)].shape[:1].numel()
     kind = _find_task(config, tree, tensors, where)
     if kind in ("classify", "regress"):

@@ -5,12 +5,15 @@
     label      (B, T, L)   from every token's
     qa         SpanLogits  from every token's, whether there is an answer at all from the first's
 
+On a causal encoder, whose first token has seen nothing, the last token before the padding stands for the first.
+
 A head of the style `released` is a dropout and one linear map; `huggingface` is whatever the classes of `transformers`
 for the same backbone put there.
 """
 
 from typing import Literal, NamedTuple, Self
 
+import torch
 import torch.nn.functional as F
 from pydantic import model_validator
 from torch import Tensor, nn
@@ -22,6 +25,7 @@ from electralab.model.weights import Drawn, dense, initialise
 
 TaskKind = Literal["classify", "regress", "label", "qa"]
 HeadStyle = Literal["released", "huggingface"]
+Pooling = Literal["first", "last"]
 
 
 class HeadConfig(Settings):
@@ -36,7 +40,8 @@ class HeadConfig(Settings):
     """Of regress: its number is origin + unit * output, so that a head begins at the mean of what it is to learn, and
     steps of a usual size reach its spread. Saved, both are folded into the weights."""
     dropout: Probability = 0.1
-    pooling: Literal["first"] = "first"
+    pooling: Pooling = "first"
+    """Which token's state answers for the row."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -101,9 +106,9 @@ class TaskHead(Drawn):
         has_units = (self.origin, self.unit) != (0.0, 1.0)
         return self.origin + self.unit * logits if has_units else logits
 
-    def judge_answerable(self, first: Tensor) -> Tensor | None:
-        """(B, D) first states -> (B,)"""
-        return None if self.answerable is None else self.answerable(self._drop(first)).squeeze(-1)
+    def judge_answerable(self, pooled: Tensor) -> Tensor | None:
+        """(B, D) -> (B,)"""
+        return None if self.answerable is None else self.answerable(self._drop(pooled)).squeeze(-1)
 
     def _drop(self, states: Tensor) -> Tensor:
         return F.dropout(states, self.dropout, self.training)
@@ -120,14 +125,21 @@ class Tuned(nn.Module):
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor | SpanLogits:
         """(B, T) ids -> the logits of the task, in the shapes above; `is_pad` of None says that no row is padded."""
         is_pooled = self.head_config.is_pooled
-        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, first_only=is_pooled)  # (B, T or 1, D)
-        if is_pooled:
-            states = states[:, 0]  # (B, D)
-        logits: Tensor = self.head(states)
+        first_only = is_pooled and self.head_config.pooling == "first"
+        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, first_only=first_only)  # (B, T or 1, D)
+        logits: Tensor = self.head(self._pool(states, is_pad) if is_pooled else states)
         if self.head_config.kind != "qa":
             return logits
         start, end = logits.unbind(-1)  # (B, T) each
-        return SpanLogits(start, end, self.head.judge_answerable(states[:, 0]))
+        return SpanLogits(start, end, self.head.judge_answerable(self._pool(states, is_pad)))
+
+    def _pool(self, states: Tensor, is_pad: Tensor | None) -> Tensor:
+        """(B, T, D) -> (B, D)"""
+        if self.head_config.pooling == "first":
+            return states[:, 0]
+        if is_pad is None:
+            return states[:, -1]
+        return states[torch.arange(len(states), device=states.device), (~is_pad).sum(dim=1) - 1]
 
 
 def build_tuned(encoder: Encoder, head: HeadConfig, seed: int) -> Tuned:
