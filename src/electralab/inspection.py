@@ -124,9 +124,9 @@ def _try_row(data: Any, ids: Any, model: Path) -> View:
 
     from electralab.model.electra import Discriminator, Electra, Generator
     from electralab.model.folder import load_network, locate_model
-    from electralab.objective.corruption import SamplingConfig
-    from electralab.objective.electra import hold_trial, mask_vocabulary, sampling_prohibition
-    from electralab.objective.masking import MaskingConfig, mask_tokens
+    from electralab.objective.corruption import SamplingConfig, sampling_prohibition
+    from electralab.objective.electra import hold_trial
+    from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
     from electralab.randomness import Rng
     from electralab.tokens.batches import make_batch
 

@@ -20,8 +20,7 @@ from electralab.corpus.streams import Meter
 from electralab.errors import InputError
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.subject import require_text
-from electralab.objective.electra import mask_vocabulary
-from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
+from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
 from electralab.objective.unigram import unigram_log_shares
 from electralab.randomness import Rng
 from electralab.tokens.batches import make_batch

@@ -5,10 +5,11 @@ two encoder configs -> Electra
 
 from torch import Tensor, nn
 
+from electralab.model.embeddings import DisentangledTable
 from electralab.model.encoder import Encoder, EncoderConfig, Trace
 from electralab.model.heads import GuessHead, VerdictHead, VerdictKind
 from electralab.model.settings import GeneratorConfig, ModelConfig, Sharing, derive_encoders
-from electralab.model.tuned import Tuned
+from electralab.model.towers import TwoTower
 from electralab.model.weights import initialise
 
 
@@ -60,23 +61,54 @@ class Discriminator(nn.Module):
         return verdicts
 
 
+class FixedGenerator(nn.Module):
+    """Guesses without looking: the same (V,) log-probabilities everywhere, and nothing to learn."""
+
+    reads_masked = True
+    log_shares: Tensor
+
+    def __init__(self, log_shares: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("log_shares", log_shares, persistent=False)
+
+    def forward(self, _input_ids: Tensor, _segment_ids: Tensor, _is_pad: Tensor | None, positions: Tensor) -> Tensor:
+        return self.log_shares.expand(len(positions), -1)  # (M, V)
+
+
+AnyGenerator = Generator | TwoTower | FixedGenerator
+
+
 class Electra(nn.Module):
     """Both networks. What they share has two names in `state_dict`, but one, the discriminator's, as a parameter."""
 
-    def __init__(self, generator: Generator, discriminator: Discriminator, sharing: Sharing) -> None:
+    def __init__(self, generator: AnyGenerator, discriminator: Discriminator, sharing: Sharing) -> None:
         super().__init__()
         self.sharing = sharing
         # First, so that a shared parameter goes by the discriminator's name and is drawn as if it were its own.
         self.discriminator = discriminator
         self.generator = generator
-        _share(generator, discriminator, sharing)
+        # What an objective asks of the discriminator's states beside verdicts.
+        self.heads = nn.ModuleDict()
+        share_weights(generator, discriminator.encoder, sharing)
 
 
-def _share(generator: Generator, discriminator: Discriminator, sharing: Sharing) -> None:
-    if sharing == "everything":
-        generator.encoder = discriminator.encoder
+def share_weights(generator: AnyGenerator, judge: Encoder, sharing: Sharing) -> None:
+    """Let a generator use what is the judging encoder's."""
+    if sharing == "none":
         return
-    ours, theirs = generator.encoder.embeddings, discriminator.encoder.embeddings
+    assert not isinstance(generator, FixedGenerator), "it has nothing to share"
+    if isinstance(generator, TwoTower):
+        assert sharing == "token", "towers share the token table only"
+        for encoder in generator.encoders:
+            encoder.embeddings.tokens = judge.embeddings.tokens
+        return
+    if sharing == "everything":
+        generator.encoder = judge
+        return
+    ours, theirs = generator.encoder.embeddings, judge.embeddings
+    if sharing == "disentangled":
+        assert isinstance(ours.tokens, nn.Embedding)
+        theirs.tokens = DisentangledTable(ours.tokens)
     if sharing in ("token", "embeddings"):
         ours.tokens = theirs.tokens
     if sharing == "embeddings":
@@ -90,36 +122,39 @@ def build_electra(
     model: ModelConfig, generator: GeneratorConfig, *, vocab_size: int, sequence_length: int, seed: int
 ) -> Electra:
     guessing, judging = derive_encoders(model, generator, vocab_size=vocab_size, sequence_length=sequence_length)
-    pair = Electra(Generator(guessing), Discriminator(judging, model.verdict_head), model.sharing)
+    guesser = TwoTower(guessing) if generator.kind == "two-tower" else Generator(guessing)
+    pair = Electra(guesser, Discriminator(judging, model.verdict_head), model.sharing)
     initialise(pair, seed)
     return pair
 
 
-def parameter_depths(network: Electra | Generator | Discriminator | Tuned) -> dict[str, int]:
+def parameter_depths(network: nn.Module) -> dict[str, int]:
     """Parameter -> how high it stands: embeddings 0, layer i at i + 1, heads above the last layer.
 
-    Of a pair with different depths the heads stand level, so that decay ** (top - depth) is right for both.
+    Layers that are one stand where the last of them does. Of several networks with different depths the heads stand
+    level, so that decay ** (top - depth) is right for all.
     """
-    if not isinstance(network, Electra):
-        return {name: _depth(name, network.config.num_layers) for name, _ in network.named_parameters()}
-    layers = {
-        "discriminator": network.discriminator.config.num_layers,
-        "generator": network.generator.config.num_layers,
-    }
+    config = getattr(network, "config", None)
+    if isinstance(config, EncoderConfig):
+        return {name: _depth(name, config) for name, _ in network.named_parameters()}
+    found = {name: getattr(part, "config", None) for name, part in network.named_children()}
+    configs = {name: config for name, config in found.items() if isinstance(config, EncoderConfig)}
+    top = max(config.num_layers for config in configs.values())
     depths: dict[str, int] = {}
     for name, _ in network.named_parameters():
         part, _, inner = name.partition(".")
-        depths[name] = _depth(inner, layers[part]) + max(layers.values()) - layers[part]
+        config = configs.get(part)
+        depths[name] = top + 1 if config is None else _depth(inner, config) + top - config.num_layers
     return depths
 
 
-def _depth(name: str, num_layers: int) -> int:
+def _depth(name: str, config: EncoderConfig) -> int:
     match name.split("."):
-        case ["encoder", "embeddings", *_]:
+        case ["encoder" | "left" | "right", "embeddings", *_]:
             return 0
-        case ["encoder", "layers", index, *_]:
-            return int(index) + 1
-        case ["encoder", "final_norm", *_]:
-            return num_layers
+        case ["encoder" | "left" | "right", "layers", index, *_]:
+            return config.num_layers if config.share_layers else int(index) + 1
+        case ["encoder" | "left" | "right", "final_norm", *_]:
+            return config.num_layers
         case _:
-            return num_layers + 1
+            return config.num_layers + 1

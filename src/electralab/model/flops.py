@@ -32,6 +32,11 @@ def _projection_products(config: EncoderConfig) -> int:
     return _product(narrow, wide) if narrow != wide else 0
 
 
+def count_masked(length: int, share: float) -> int:
+    """Of a full row: [CLS] and [SEP] are never masked, one token always is."""
+    return max(1, round(share * (length - 2)))
+
+
 def encoder_flops(config: EncoderConfig, rows: int, length: int) -> int:
     """Forward. A local layer counts in full, because the kernel computes what it then hides."""
     return rows * length * (config.num_layers * _block_products(config, length) + _projection_products(config))
@@ -44,6 +49,12 @@ def generator_flops(config: EncoderConfig, rows: int, length: int, masked_count:
     if config.is_modern:
         guess += _projection_products(config)
     return encoder_flops(config, rows, length) + masked_count * guess
+
+
+def two_tower_flops(config: EncoderConfig, rows: int, length: int, guess_count: int) -> int:
+    """Forward: both towers read the row, their states are joined where a guess is asked for."""
+    join = _product(2 * config.hidden_size, config.hidden_size)
+    return encoder_flops(config, rows, length) + generator_flops(config, rows, length, guess_count) + guess_count * join
 
 
 def discriminator_flops(config: EncoderConfig, rows: int, length: int, verdict_head: VerdictKind = "dense") -> int:

@@ -42,7 +42,7 @@ class VerdictHead(Drawn):
 
     def __init__(self, config: EncoderConfig, kind: VerdictKind) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.kind = config, kind
         size, is_plain = config.hidden_size, kind == "linear"
         self.dense = None if is_plain else dense(size, size, bias=not config.is_modern)
         self.norm = None if is_plain or not config.is_modern else make_norm(config)

@@ -13,7 +13,8 @@ from electralab.errors import UsageError
 from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig, Positive, Probability
 from electralab.model.heads import VerdictKind
 
-Sharing = Literal["none", "token", "embeddings", "everything"]
+GeneratorKind = Literal["transformer", "causal", "two-tower", "unigram", "uniform", "frozen"]
+Sharing = Literal["none", "token", "embeddings", "everything", "disentangled"]
 
 # Sizes by name, as layers of settings; small, base and large are the released ones.
 SIZES: dict[str, Tree] = {
@@ -83,6 +84,11 @@ class ModelConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    # Of both networks: one set of weights for all layers.
+    share_layers: bool = False
+    # Of the discriminator, and of the generator where it is the same network.
+    discrepancy_attention: bool = False
+    adaptive_norm: bool = False
     verdict_head: VerdictKind = "dense"
     sharing: Sharing = "embeddings"
 
@@ -106,10 +112,12 @@ class ModelConfig(Settings):
 class GeneratorConfig(Settings):
     """The generator, relative to the discriminator."""
 
-    kind: Literal["transformer"] = "transformer"
+    kind: GeneratorKind = "transformer"
+    # Of a frozen one: the folder of a trained generator.
+    path: str = ""
     width_share: Positive = 0.25
     depth_share: Positive = 1.0
-    # 0: one for every 64 coordinates of its hidden size
+    # 0: one for every 64 coordinates of its hidden size, or as the discriminator's where that is the same
     num_heads: CountOrNone = 0
     # 0: as width_share
     feedforward_share: Annotated[float, Field(ge=0)] = 0.0
@@ -134,23 +142,28 @@ def derive_encoders(
         "global_rope_theta": model.global_rope_theta,
         "local_rope_theta": model.local_rope_theta,
         "zero_init_outputs": model.zero_init_outputs,
+        "share_layers": model.share_layers,
     }
     judged: Tree = {name: getattr(model, name) for name in _OWN}
     guessing = judged | _shrink(model, generator)
+    if model.sharing != "everything":
+        guessing |= dict.fromkeys(_JUDGING, False)
     if model.sharing == "everything" and guessing != judged:
         raise UsageError(
             "model.sharing: 'everything' needs a generator of the discriminator's size; set generator.width_share and "
             f"generator.depth_share to 1 and generator.num_heads to {model.num_heads}, or share 'embeddings'"
         )
     try:
-        return EncoderConfig(**common, **guessing), EncoderConfig(**common, **judged)
+        is_causal = generator.kind in ("causal", "two-tower")
+        return EncoderConfig(**common, **guessing, is_causal=is_causal), EncoderConfig(**common, **judged)
     except ValidationError as error:
         first = error.errors()[0]
         where = ": ".join(["model, generator", *(str(name) for name in first["loc"])])
         raise UsageError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
-_OWN = ("hidden_size", "num_layers", "num_heads", "feedforward_size", "dropout", "attention_dropout")
+_JUDGING = ("discrepancy_attention", "adaptive_norm")
+_OWN = ("hidden_size", "num_layers", "num_heads", "feedforward_size", "dropout", "attention_dropout", *_JUDGING)
 
 
 def _shrink(model: ModelConfig, generator: GeneratorConfig) -> Tree:
@@ -158,7 +171,7 @@ def _shrink(model: ModelConfig, generator: GeneratorConfig) -> Tree:
     return {
         "hidden_size": width,
         "num_layers": _scale(model.num_layers, generator.depth_share),
-        "num_heads": generator.num_heads or _count_heads(width),
+        "num_heads": generator.num_heads or (model.num_heads if width == model.hidden_size else _count_heads(width)),
         "feedforward_size": _scale(model.feedforward_size, generator.feedforward_share or generator.width_share),
         "dropout": model.dropout if generator.dropout is None else generator.dropout,
         "attention_dropout": (

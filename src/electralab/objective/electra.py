@@ -1,19 +1,32 @@
 """The ELECTRA objective: the paper's figure, line by line.
 
-Batch -> Trial
+MaskedBatch -> Trial -> Answer
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from electralab.model.electra import Electra
-from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids
-from electralab.objective.losses import Losses, Targets, electra_losses
-from electralab.objective.masking import MaskedBatch, MaskVocabulary
+from electralab.model.electra import AnyGenerator, Electra, FixedGenerator
+from electralab.model.encoder import Trace
+from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
+from electralab.model.towers import TwoTower
+from electralab.objective.corruption import (
+    CorruptedBatch,
+    SamplingConfig,
+    corrupt,
+    sample_ids,
+    sampling_prohibition,
+)
+from electralab.objective.losses import Counts, Losses, electra_losses
+from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
+from electralab.objective.objective import CLOSE_LOOK, Answer, Moment, Network
+from electralab.objective.observation import Observation, observe_draws, observe_guesses, observe_verdicts
+from electralab.objective.settings import ObjectiveConfig
+from electralab.randomness import Rng
+from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -28,23 +41,109 @@ class Trial:
     losses: Losses
 
 
-def hold_trial(model: Electra, masked: MaskedBatch, prohibition: Tensor, sampling: SamplingConfig) -> Trial:
+def make_guesses(generator: AnyGenerator, masked: MaskedBatch) -> Tensor:
+    """(M, V), from the masked row, or by a generator that does not look at the position from the original."""
     batch = masked.batch
-    guesses = model.generator(masked.input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
-    corrupted = corrupt(masked, sample_ids(guesses, masked.sampling_uniforms, prohibition, sampling))
-    verdicts = model.discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
-    return Trial(masked, guesses, corrupted, verdicts, electra_losses(guesses, verdicts, masked, corrupted))
+    input_ids = masked.input_ids if generator.reads_masked else batch.original_ids
+    guesses: Tensor = generator(input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
+    return guesses
 
 
-def count_targets(parts: Sequence[MaskedBatch]) -> Targets:
-    counts = (Targets(len(part.positions), part.batch.token_count) for part in parts)
-    return sum(counts, start=Targets(0, 0))
+def hold_trial(
+    model: Electra,
+    masked: MaskedBatch,
+    prohibition: Tensor,
+    sampling: SamplingConfig,
+    *,
+    progress: float = 0.0,
+    only_masked: bool = False,
+    trace: Trace | None = None,
+) -> Trial:
+    batch = masked.batch
+    guesses = make_guesses(model.generator, masked)
+    sampled_ids = sample_ids(
+        guesses, masked.sampling_uniforms, prohibition, sampling, target_ids=masked.target_ids, progress=progress
+    )
+    corrupted = corrupt(masked, sampled_ids)
+    verdicts = model.discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
+    losses = electra_losses(guesses, verdicts, masked, corrupted, only_masked=only_masked)
+    return Trial(masked, guesses, corrupted, verdicts, losses)
 
 
-def mask_vocabulary(tokenizer: Tokenizer) -> MaskVocabulary:
-    return MaskVocabulary(tokenizer.special.mask, np.flatnonzero(tokenizer.is_ordinary))
+class ElectraObjective:
+    """A generator that guesses, a discriminator that judges: `electra`, and `electra-15`, judged where masked only."""
+
+    guessed = "generator"
+
+    def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
+        self.networks = networks
+        self.config = config
+        self.only_masked = config.objective == "electra-15"
+        self.prohibition = sampling_prohibition(tokenizer, device)
+        self.weights: Mapping[str, float] = {
+            "generator": config.loss.generator_weight,
+            "discriminator": config.loss.discriminator_weight,
+        }
+        self._vocabulary = mask_vocabulary(tokenizer)
+
+    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[MaskedBatch]:
+        micros = batch.split(micro_size)
+        return [mask_tokens(micro, self._vocabulary, self.config.masking, share, rng) for micro in micros]
+
+    def count_targets(self, question: MaskedBatch) -> Counts:
+        guessed = len(question.positions)
+        return {"generator": guessed, "discriminator": guessed if self.only_masked else self.count_tokens(question)}
+
+    def count_tokens(self, question: MaskedBatch) -> int:
+        return question.batch.token_count
+
+    def begin(self, moment: Moment) -> None:
+        """Every step is like the others."""
+
+    def answer(self, question: MaskedBatch, moment: Moment) -> Answer:
+        trial = self._hold(question, moment.progress)
+        return Answer(self._learnable(trial.losses), observe_trial(trial, CLOSE_LOOK))
+
+    def examine(self, question: MaskedBatch) -> Answer:
+        trial = self._hold(question, 0.0)
+        seen = observe_trial(trial) + observe_draws(trial.guesses, trial.verdicts, trial.corrupted)
+        return Answer(trial.losses, seen)
+
+    def _hold(self, question: MaskedBatch, progress: float) -> Trial:
+        sampling = self.config.sampling
+        return hold_trial(
+            self.networks, question, self.prohibition, sampling, progress=progress, only_masked=self.only_masked
+        )
+
+    def _learnable(self, losses: Losses) -> Losses:
+        """Without the loss of a generator that has nothing to learn."""
+        return Losses({name: total for name, total in losses.sums.items() if total.requires_grad})
+
+    def guessed_ids(self, question: MaskedBatch) -> Sequence[int]:
+        return question.target_ids.tolist()
+
+    def count_flops(self, moment: Moment, rows: int, length: int, share: float) -> int:
+        del moment
+        judge = self.networks.discriminator
+        judging = 3 * discriminator_flops(judge.config, rows, length, judge.head.kind)
+        return judging + guessing_flops(self.networks.generator, rows, length, rows * count_masked(length, share))
+
+    def exports(self) -> Mapping[str, Network]:
+        generator = self.networks.generator
+        judge: dict[str, Network] = {"discriminator": self.networks.discriminator}
+        return judge if isinstance(generator, FixedGenerator) else judge | {"generator": generator}
 
 
-def sampling_prohibition(tokenizer: Tokenizer, device: torch.device) -> Tensor:
-    """(V,) 0 where an id may be sampled, minus infinity where it is special or padding: to be added to logits."""
-    return torch.from_numpy(np.where(tokenizer.is_ordinary, 0.0, -np.inf).astype(np.float32)).to(device)
+def guessing_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
+    """Of one step: forward and backward, forward alone of a frozen one, nothing where nothing is computed."""
+    if isinstance(generator, FixedGenerator):
+        return 0
+    count = two_tower_flops if isinstance(generator, TwoTower) else generator_flops
+    passes = 3 if any(parameter.requires_grad for parameter in generator.parameters()) else 1
+    return passes * count(generator.config, rows, length, guesses)
+
+
+def observe_trial(trial: Trial, limit: int | None = None) -> Observation:
+    masked = trial.masked
+    guessing = observe_guesses("generator", trial.guesses, masked.target_ids, masked.is_hidden, limit)
+    return guessing + observe_verdicts(trial.verdicts, trial.corrupted)

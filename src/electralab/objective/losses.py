@@ -5,6 +5,7 @@ guesses, verdicts, MaskedBatch, CorruptedBatch -> Losses
 Losses are kept as sums: the mean of a step is that of its targets, not of its micro-batches.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -15,6 +16,9 @@ from electralab.config import Settings
 from electralab.objective.corruption import CorruptedBatch
 from electralab.objective.masking import MaskedBatch
 
+# How many targets each loss has, by the loss's name; over a whole step, the divisors of its losses.
+Counts = Mapping[str, int]
+
 
 class LossConfig(Settings):
     generator_weight: float = Field(1.0, ge=0)
@@ -22,32 +26,48 @@ class LossConfig(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
-    """How many tokens each network is asked about: over a whole step, the divisors of its losses."""
-
-    generator: int
-    discriminator: int
-
-    def __add__(self, other: "Targets") -> "Targets":
-        return Targets(self.generator + other.generator, self.discriminator + other.discriminator)
-
-
-@dataclass(frozen=True, slots=True)
 class Losses:
-    generator_sum: Tensor
-    discriminator_sum: Tensor
+    """Each loss by its name, summed over its targets."""
 
-    def weigh(self, targets: Targets, config: LossConfig) -> Tensor:
-        """This part's share of the step's loss, L_MLM + lambda * L_Disc, given the targets of the *whole* step."""
-        generator = self.generator_sum / max(targets.generator, 1)
-        discriminator = self.discriminator_sum / max(targets.discriminator, 1)
-        return config.generator_weight * generator + config.discriminator_weight * discriminator
+    sums: Mapping[str, Tensor]
+
+    def weigh(self, counts: Counts, weights: Mapping[str, float]) -> Tensor:
+        """This part's share of the step's loss, such as L_MLM + lambda * L_Disc, by the counts of the *whole* step."""
+        first, *others = (weights[name] * (total / max(counts[name], 1)) for name, total in self.sums.items())
+        for other in others:
+            first = first + other
+        return first
 
 
-def electra_losses(guesses: Tensor, verdicts: Tensor, masked: MaskedBatch, corrupted: CorruptedBatch) -> Losses:
-    """Cross-entropy over the selected positions; binary cross-entropy over every token that is not padding."""
-    generator = F.cross_entropy(guesses.float(), masked.target_ids, reduction="sum")
-    per_token = F.binary_cross_entropy_with_logits(verdicts.float(), corrupted.is_replaced.float(), reduction="none")
+def add_counts(parts: Iterable[Counts]) -> Counts:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items():
+            total[name] = total.get(name, 0) + count
+    return total
+
+
+def guess_loss(guesses: Tensor, target_ids: Tensor) -> Tensor:
+    """The cross-entropy of (M, V) guesses, summed, in float32 whatever their type."""
+    return F.cross_entropy(guesses.float(), target_ids, reduction="sum")
+
+
+def verdict_loss(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Tensor:
+    """The binary cross-entropy of every token that is not padding, or of those at masked positions only, summed."""
+    masked = corrupted.masked
+    truth = corrupted.is_replaced.float()
+    if only_masked:
+        at_masked = verdicts.float().flatten().index_select(0, masked.positions)
+        wanted = truth.flatten().index_select(0, masked.positions)
+        return F.binary_cross_entropy_with_logits(at_masked, wanted, reduction="sum")
+    per_token = F.binary_cross_entropy_with_logits(verdicts.float(), truth, reduction="none")
     if masked.batch.has_padding:
         per_token = per_token.masked_fill(masked.batch.is_pad, 0.0)
-    return Losses(generator, per_token.sum())
+    return per_token.sum()
+
+
+def electra_losses(
+    guesses: Tensor, verdicts: Tensor, masked: MaskedBatch, corrupted: CorruptedBatch, *, only_masked: bool = False
+) -> Losses:
+    generator = guess_loss(guesses, masked.target_ids)
+    return Losses({"generator": generator, "discriminator": verdict_loss(verdicts, corrupted, only_masked=only_masked)})

@@ -1,6 +1,6 @@
 """What the discriminator said of tokens, beside the truth, and how often it was right.
 
-Trial -> Verdicts
+verdicts, CorruptedBatch -> Verdicts
 """
 
 from collections.abc import Sequence
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from electralab.objective.electra import Trial
+from electralab.objective.corruption import CorruptedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,10 @@ def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
     return float(part.sum() / max(int(whole.sum()), 1))
 
 
-def read_verdicts(trial: Trial) -> Verdicts:
-    is_token = ~trial.masked.batch.is_pad
-    logits = trial.verdicts.detach().float()[is_token].cpu().numpy()
-    return Verdicts(logits, trial.corrupted.is_replaced[is_token].cpu().numpy())
+def read_verdicts(verdicts: Tensor, corrupted: CorruptedBatch) -> Verdicts:
+    is_token = ~corrupted.masked.batch.is_pad
+    logits = verdicts.detach().float()[is_token].cpu().numpy()
+    return Verdicts(logits, corrupted.is_replaced[is_token].cpu().numpy())
 
 
 def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:

@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import torch
 
+from electralab.objective.named import build_objective
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import PretrainConfig
-from electralab.pretraining.state import build_state, pair_of
-from electralab.pretraining.task import PretrainTask, flops_per_step
+from electralab.pretraining.state import build_state
+from electralab.pretraining.task import PretrainTask, mean_step_flops
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData
 from electralab.training.session import take_steps
@@ -28,7 +29,8 @@ def count_steps(
         case "tokens":
             steps = budget.amount / (config.batch.size * data.sequence_length)
         case "flops":
-            steps = budget.amount / flops_per_step(config, data)
+            objective = build_objective(config, data, config.seed, device)
+            steps = budget.amount / mean_step_flops(objective, config, data)
         case "minutes":
             steps = budget.amount * 60 / _probe(config, data, device, stop)
     return max(1, int(steps))
@@ -39,8 +41,9 @@ def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, sto
 
     The lower quartile: what else the machine does in these seconds should not decide how long a run is.
     """
-    state = build_state(config, data, device)
-    task = PretrainTask(pair_of(state), data, config, 1_000_000, device)
+    objective = build_objective(config, data, config.seed, device)
+    state = build_state(objective, config)
+    task = PretrainTask(objective, data, config, 1_000_000, device)
     reports = take_steps(state, task, config.optimizer, config.schedule, 1_000_000, stop)
     next(reports)  # the first step pays for warming up
     marks = [time.perf_counter()]

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from electralab.model.electra import build_electra
 from electralab.model.flops import training_bytes
 from electralab.model.settings import derive_encoders
+from electralab.objective.named import build_objective
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.identity import read_identity
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
-from electralab.pretraining.task import flops_per_step
+from electralab.pretraining.task import mean_step_flops
 from electralab.runtime import choose_device, default_threads, estimate_speed
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
@@ -40,23 +40,19 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     data = open_data(request.data_dir)
     config = request.config
     torch.set_num_threads(request.threads or default_threads())
-    seconds_per_step = flops_per_step(config, data) / estimate_speed()
+    device = choose_device(config.runtime.device)
+    objective = build_objective(config, data, config.seed, device)
+    flops = mean_step_flops(objective, config, data)
+    seconds_per_step = flops / estimate_speed()
     stored = read_identity(request.run_dir)
     if stored is not None and stored.budget == request.budget:
         steps = stored.total_steps
     elif request.budget.kind == "minutes":
         steps = max(1, int(request.budget.amount * 60 / seconds_per_step))
     else:
-        steps = count_steps(request.budget, config, data, choose_device(config.runtime.device), StopSignal())
+        steps = count_steps(request.budget, config, data, device, StopSignal())
     latest = list_checkpoints(request.run_dir / "checkpoints")
-    model = build_electra(
-        config.model,
-        config.generator,
-        vocab_size=data.tokenizer.vocab_size,
-        sequence_length=data.sequence_length,
-        seed=config.seed,
-    )
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
     rows = steps * config.batch.size
     return PretrainPlan(
         settings=config.model_dump(mode="json"),
@@ -66,7 +62,7 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
         epochs=round(rows / len(data.train), 2),
         tokens=rows * data.sequence_length,
         parameters=parameters,
-        flops=steps * flops_per_step(config, data),
+        flops=round(steps * flops),
         estimated_minutes=round(steps * seconds_per_step / 60, 1),
         estimated_memory_mb=_estimate_memory(config, parameters, data.tokenizer.vocab_size, data.sequence_length) >> 20,
     )

@@ -13,10 +13,8 @@ from pydantic import Field, model_validator
 
 from electralab.config import Layer, Settings, Tree, read_toml, resolve
 from electralab.errors import UsageError
-from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
-from electralab.objective.corruption import SamplingConfig
-from electralab.objective.losses import LossConfig
-from electralab.objective.masking import MaskingConfig
+from electralab.model.settings import SIZES
+from electralab.objective.settings import ObjectiveConfig, implied_settings
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
@@ -34,18 +32,11 @@ class EvaluationConfig(Settings):
     """How often in a run the held-out rows are judged, the end included."""
 
 
-class PretrainConfig(Settings):
+class PretrainConfig(ObjectiveConfig):
     size: Literal["tiny", "small", "base", "large"] = "tiny"
-    objective: Literal["electra"] = "electra"
-    procedure: Literal["joint"] = "joint"
     steps: int = Field(10_000, ge=1)
     """The budget where no other is given."""
     seed: int = Field(0, ge=0, lt=2**31)
-    model: ModelConfig
-    generator: GeneratorConfig
-    masking: MaskingConfig = MaskingConfig()
-    sampling: SamplingConfig = SamplingConfig()
-    loss: LossConfig = LossConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     schedule: ScheduleConfig = ScheduleConfig()
     batch: BatchConfig = BatchConfig()
@@ -87,13 +78,30 @@ def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
         return resolve(PretrainConfig, layers)  # which says what is wrong with it
     has_preset = any(isinstance(layer, Preset) for layer in layers)
     stack = [Layer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
-    backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _networks(layer)]
-    return resolve(PretrainConfig, [_fit(layer, size, backbones[-1]) for layer in stack])
+    backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _section(layer, "model")]
+    return resolve(PretrainConfig, _imply([_fit(layer, size, backbones[-1]) for layer in stack]))
 
 
-def _networks(layer: Layer) -> Tree:
-    model = layer.values.get("model", {})
-    return model if isinstance(model, dict) else {}
+def _imply(stack: list[Layer]) -> list[Layer]:
+    """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
+    merged = {key: value for layer in stack for key, value in layer.values.items()}
+    kinds = [value for layer in stack if (value := _section(layer, "generator").get("kind"))]
+    options = [_section(layer, "procedure_options") for layer in stack]
+    inits = [section["init_from_generator"] for section in options if "init_from_generator" in section]
+    names = [
+        merged.get("objective", "electra"),
+        merged.get("procedure", "joint"),
+        kinds[-1] if kinds else "transformer",
+    ]
+    implied = implied_settings(*map(str, names), init_from_generator=not inits or inits[-1] is not False)
+    place = max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset)) + 1
+    named = ", ".join(dict.fromkeys(map(str, names)))
+    return [*stack[:place], Layer(f"what {named} implies", implied), *stack[place:]]
+
+
+def _section(layer: Layer, name: str) -> Tree:
+    section = layer.values.get(name, {})
+    return section if isinstance(section, dict) else {}
 
 
 def _fit(layer: Layer, size: str, backbone: str) -> Layer:

@@ -12,13 +12,14 @@ import torch
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, UsageError
+from electralab.objective.named import build_objective
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.exports import export_networks
 from electralab.pretraining.heldout import measure_baselines
 from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.start import describe_origin, load_origin
-from electralab.pretraining.state import build_state, pair_of
+from electralab.pretraining.state import build_state
 from electralab.pretraining.task import PretrainTask
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
@@ -109,10 +110,10 @@ class _Run:
     ) -> None:
         self.run_dir = request.run_dir
         self.data = data
-        self.state = build_state(request.config, data, device)
-        self.model = pair_of(self.state)
-        self.origin_notes = load_origin(request.init_from, self.model) if request.init_from is not None else []
-        self.task = PretrainTask(self.model, data, request.config, identity.total_steps, device)
+        self.objective = build_objective(request.config, data, request.config.seed, device)
+        self.state = build_state(self.objective, request.config)
+        self.origin_notes = load_origin(request.init_from, self.objective) if request.init_from is not None else []
+        self.task = PretrainTask(self.objective, data, request.config, identity.total_steps, device)
         pace = Pace(
             identity.total_steps,
             spread(request.config.evaluation.times, identity.total_steps),
@@ -131,14 +132,14 @@ class _Run:
         yield from self._finish()
 
     def _finish(self) -> Iterator[Event]:
-        """Export both networks and write down how they do; done again only where it was not finished."""
+        """Export the networks and write down how they do; done again only where it was not finished."""
         results_path = self.run_dir / "results.json"
         stored = read_json(results_path) if results_path.is_file() else {}
         if stored.get("step") != self.session.pace.total_steps or not (self.run_dir / "export").is_dir():
-            export_networks(self.run_dir / "export", self.model, self.data.tokenizer)
+            name = self.task.config.objective
+            export_networks(self.run_dir / "export", self.objective, name, self.data.tokenizer)
             scores = self.task.judge_heldout()
-            baselines = measure_baselines(self.data, self.task.heldout(), scores.replaced_share)
-            progress = asdict(self.state.progress)
-            stored = {**progress, "heldout": asdict(scores), "baselines": asdict(baselines)}
+            baselines = measure_baselines(self.data, self.objective, self.task.heldout(), scores)
+            stored = {"objective": name, **asdict(self.state.progress), "heldout": scores, "baselines": baselines}
             write_json(results_path, stored)
         yield RunFinished(stored)

@@ -5,6 +5,7 @@ run or model folder -> weights of both networks
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,10 +13,13 @@ from torch import Tensor, nn
 from electralab.artifacts import read_json, sha256_file, sha256_json
 from electralab.errors import InputError
 from electralab.model.adoption import adopt_weights
-from electralab.model.electra import Electra, Generator
+from electralab.model.electra import Generator
+from electralab.model.embeddings import DisentangledTable
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import load_network
+from electralab.model.folder import load_encoder, load_network
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
+from electralab.model.towers import TwoTower
+from electralab.objective.objective import Network, Objective
 from electralab.training.checkpoint import find_latest, read_weights
 
 _NOTABLE_LOSS = 0.01
@@ -31,38 +35,48 @@ def describe_origin(origin: Path | None) -> str:
     return sha256_json([sha256_file(file) for file in files])
 
 
-def load_origin(origin: Path, model: Electra) -> list[str]:
+def load_origin(origin: Path, objective: Objective[Any]) -> list[str]:
     """Take over the origin's weights in place; returned is what the user should know about how well they fitted."""
     checkpoint = _find_checkpoint(origin)
     if checkpoint is None:
-        return _load_networks(_find_networks(origin), model)
+        return _load_networks(_find_networks(origin), objective.exports())
     # A run's exports would do less well: what Hugging Face's classes cannot say was merged in them.
     settings = read_json(origin / "run.json")["settings"]
-    vocab_size, length = model.discriminator.config.vocab_size, model.discriminator.config.sequence_length
+    mine = next(iter(objective.exports().values())).config
     theirs = derive_encoders(
         ModelConfig.model_validate(settings["model"]),
         GeneratorConfig.model_validate(settings["generator"]),
-        vocab_size=vocab_size,
-        sequence_length=length,
+        vocab_size=mine.vocab_size,
+        sequence_length=mine.sequence_length,
     )
-    for encoder, mine in zip(theirs, (model.generator.config, model.discriminator.config), strict=True):
-        _require_same(checkpoint, encoder, mine)
-    _copy(checkpoint, read_weights(checkpoint), model)
+    for role, network in objective.exports().items():
+        _require_same(checkpoint, theirs[0] if role == "generator" else theirs[1], network.config)
+    _copy(checkpoint, read_weights(checkpoint), objective.networks)
     return []
 
 
-def _load_networks(folders: list[Path], model: Electra) -> list[str]:
+def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list[str]:
+    """Each into the network of its role; where only one is trained, whatever encoder there is begins it."""
+    mine = {role: network for role, network in networks.items() if not isinstance(network, TwoTower)}
+    if any(isinstance(network.encoder.embeddings.tokens, DisentangledTable) for network in mine.values()):
+        folders = folders[::-1]  # the generator's table first: the discriminator's is a difference from it
     notes = []
     table_is_set = False
     for folder in folders:
-        network = load_network(folder)
-        mine = model.generator if isinstance(network, Generator) else model.discriminator
-        _require_same(folder, network.config, mine.config)
-        lost = adopt_weights(mine, network, str(folder), table_is_set=table_is_set)
+        found = load_network(folder)
+        role = "generator" if isinstance(found, Generator) and "generator" in mine else "discriminator"
+        network = mine.get(role, mine.get("model"))
+        if network is None:
+            continue
+        source = found if type(found) is type(network) else load_encoder(folder)
+        _require_same(folder, source.config, network.config)
+        lost = adopt_weights(network, source, str(folder), table_is_set=table_is_set)
         if lost > _NOTABLE_LOSS:
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
-        tables = [pair.encoder.embeddings.tokens.weight for pair in (model.generator, model.discriminator)]
-        table_is_set = tables[0] is tables[1]
+        if role not in mine:
+            break
+        tables = [one.encoder.embeddings.tokens.weight for one in mine.values()]
+        table_is_set = len(tables) > 1 and tables[0] is tables[1]
     return notes
 
 
@@ -88,7 +102,11 @@ def _find_checkpoint(origin: Path) -> Path | None:
 def _find_networks(origin: Path) -> list[Path]:
     """A folder with `discriminator` and `generator` in it, or one network alone."""
     for parent in (origin / "export", origin):
-        found = [parent / name for name in ("discriminator", "generator") if (parent / name / "config.json").is_file()]
+        found = [
+            parent / name
+            for name in ("discriminator", "generator", "model")
+            if (parent / name / "config.json").is_file()
+        ]
         if found:
             return found
     if (origin / "config.json").is_file():

@@ -1,26 +1,25 @@
-"""What a pre-training step consists of: the step's rows, masked, tried on both networks, weighed.
+"""What a pre-training step consists of: the step's rows, asked about, answered, weighed.
 
 step -> parts of its loss
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from electralab.model.electra import Electra
-from electralab.model.flops import step_flops
-from electralab.model.settings import derive_encoders
-from electralab.objective.electra import count_targets, hold_trial, mask_vocabulary, sampling_prohibition
-from electralab.objective.losses import Targets
-from electralab.objective.masking import MaskedBatch, mask_tokens
-from electralab.objective.verdicts import Verdicts, join_verdicts, read_verdicts
-from electralab.pretraining.heldout import HeldoutScores, diagnose, judge_heldout
+from electralab.objective.losses import Counts, add_counts
+from electralab.objective.objective import Moment, Objective
+from electralab.objective.observation import Observation, observe_losses
+from electralab.pretraining.heldout import diagnose, judge_heldout
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.runtime import autocast
-from electralab.tokens.batches import Batch, batch_at, heldout_batches
+from electralab.tokens.batches import batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData
 from electralab.training.metrics import Record
 from electralab.training.session import Judgement
@@ -33,84 +32,87 @@ _HELDOUT_STEP = -1
 class StepTally:
     """What a finished step was about, for the log."""
 
-    targets: Targets
-    generator_loss: float
-    discriminator_loss: float
-    verdicts: list[Verdicts]
+    tokens: int
+    flops: int
+    observation: Observation
 
 
 class PretrainTask:
     def __init__(
-        self, model: Electra, data: PreparedData, config: PretrainConfig, total_steps: int, device: torch.device
+        self,
+        objective: Objective[Any],
+        data: PreparedData,
+        config: PretrainConfig,
+        total_steps: int,
+        device: torch.device,
     ) -> None:
-        self.model = model
+        self.objective = objective
         self.data = data
         self.config = config
         self.device = device
         self.total_steps = total_steps
-        self._flops = flops_per_step(config, data)
-        self.prohibition = sampling_prohibition(data.tokenizer, device)
-        self._vocabulary = mask_vocabulary(data.tokenizer)
         self._micro_size = config.batch.micro_size or config.batch.size
-        self.tally = StepTally(Targets(0, 0), 0.0, 0.0, [])
+        self.tally = StepTally(0, 0, Observation())
 
     def parts(self, step: int) -> Iterator[Tensor]:
         """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
         rng = Rng(self.config.seed, step)
+        moment = Moment(step, self.total_steps)
         batch = batch_at(self.data, step, batch_size=self.config.batch.size, seed=self.config.seed)
-        share = self.config.masking.share_at((step - 1) / self.total_steps)
-        masked_parts = [self._mask(micro, share, rng) for micro in batch.split(self._micro_size)]
-        targets = count_targets(masked_parts)
-        self.tally = StepTally(targets, 0.0, 0.0, [])
-        for number, masked in enumerate(masked_parts):
+        share = self.config.masking.share_at(moment.progress)
+        self.objective.begin(moment)
+        questions = self.objective.pose(batch, self._micro_size, share, rng)
+        counts = add_counts(self.objective.count_targets(question) for question in questions)
+        tokens = sum(self.objective.count_tokens(question) for question in questions)
+        flops = flops_at(self.objective, self.config, self.data, moment)
+        self.tally = StepTally(tokens, flops, Observation())
+        for number, question in enumerate(questions):
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
-                trial = hold_trial(self.model, masked, self.prohibition, self.config.sampling)
-            yield trial.losses.weigh(targets, self.config.loss)
-            self.tally.generator_loss += trial.losses.generator_sum.item() / max(targets.generator, 1)
-            self.tally.discriminator_loss += trial.losses.discriminator_sum.item() / max(targets.discriminator, 1)
-            self.tally.verdicts.append(read_verdicts(trial))
+                answer = self.objective.answer(question.to(self.device), moment)
+            yield answer.losses.weigh(counts, self.objective.weights)
+            self.tally.observation += answer.observation + observe_losses(answer.losses, _own(counts, number))
 
     def count_tokens(self) -> int:
-        return self.tally.targets.discriminator
+        return self.tally.tokens
 
     def count_flops(self) -> int:
-        return self._flops
+        return self.tally.flops
 
     def describe(self) -> Record:
-        verdicts = join_verdicts(self.tally.verdicts)
-        return {
-            "generator_loss": self.tally.generator_loss,
-            "discriminator_loss": self.tally.discriminator_loss,
-            "auc": verdicts.auc,
-            "recall": verdicts.recall,
-            "replaced_share": verdicts.replaced_share,
-        }
+        return self.tally.observation.describe("auc", "recall", "replaced_share")
 
     def judge(self, step: int) -> Judgement:
         scores = self.judge_heldout()
-        record = {f"heldout_{name}": value for name, value in asdict(scores).items()}
+        record = {f"heldout_{name}": value for name, value in scores.items()}
         return Judgement(record, diagnose(scores, step / self.total_steps))
 
-    def judge_heldout(self) -> HeldoutScores:
-        return judge_heldout(self.model, self.heldout(), self.prohibition, self.config.sampling)
+    def judge_heldout(self) -> Record:
+        return judge_heldout(self.objective, self.heldout())
 
-    def heldout(self) -> list[MaskedBatch]:
-        """The held-out rows, or training rows where none are held out, with masks that never change."""
+    def heldout(self) -> Sequence[Any]:
+        """Questions about held-out rows, or training rows where none are held out, that never change."""
         rows = self.data.heldout if len(self.data.heldout) else self.data.train
-        batches = heldout_batches(self.data, rows, limit=self.config.evaluation.rows, batch_size=self._micro_size)
-        rng = Rng(self.config.seed, _HELDOUT_STEP)
-        return [self._mask(batch, self.config.masking.mask_share, rng) for batch in batches]
+        (batch,) = heldout_batches(self.data, rows, limit=self.config.evaluation.rows, batch_size=len(rows))
+        questions = self.objective.pose(
+            batch, self._micro_size, self.config.masking.mask_share, Rng(self.config.seed, _HELDOUT_STEP)
+        )
+        return [question.to(self.device) for question in questions]
 
-    def _mask(self, batch: Batch, share: float, rng: Rng) -> MaskedBatch:
-        return mask_tokens(batch, self._vocabulary, self.config.masking, share, rng).to(self.device)
+
+def _own(counts: Counts, number: int) -> Counts:
+    """The whole step's count goes with its first part, so that the parts' sums add up to the step's mean."""
+    return counts if number == 0 else dict.fromkeys(counts, 0)
 
 
-def flops_per_step(config: PretrainConfig, data: PreparedData) -> int:
-    """By our convention: matrix products only, backward twice the forward."""
-    generator, discriminator = derive_encoders(
-        config.model, config.generator, vocab_size=data.tokenizer.vocab_size, sequence_length=data.sequence_length
-    )
-    ordinary = data.sequence_length - 2
-    masked = config.batch.size * max(1, round(config.masking.mask_share * ordinary))
-    return step_flops(generator, discriminator, config.batch.size, data.sequence_length, masked)
+def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedData, moment: Moment) -> int:
+    share = config.masking.share_at(moment.progress)
+    return objective.count_flops(moment, config.batch.size, data.sequence_length, share)
+
+
+def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData) -> float:
+    """Over a run: the mask share may change along it, and some procedures have steps of different kinds."""
+    options = config.procedure_options
+    count = 100 * (options.discriminator_updates + options.generator_updates)
+    steps = [flops_at(objective, config, data, Moment(step, count)) for step in range(1, count + 1)]
+    return reduce(add, steps) / count

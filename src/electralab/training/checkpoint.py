@@ -116,8 +116,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Each parameter once, under its first name: a shared table is one tensor."""
-    return _contiguous({name: parameter.detach() for name, parameter in model.named_parameters()})
+    """Each parameter that learns once, under its first name: a shared table is one tensor."""
+    learning = {name: one.detach() for name, one in model.named_parameters() if one.requires_grad}
+    return _contiguous(learning)
 
 
 def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,0 +1,113 @@
+"""Every objective by its name, built for its data.
+
+ObjectiveConfig, PreparedData -> Objective
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from electralab.errors import InputError, UsageError
+from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator, Generator
+from electralab.model.encoder import EncoderConfig
+from electralab.model.folder import load_network, locate_model
+from electralab.model.settings import derive_encoders
+from electralab.model.towers import TwoTower
+from electralab.model.weights import initialise
+from electralab.objective.causal import CausalObjective
+from electralab.objective.electra import ElectraObjective
+from electralab.objective.masked import MaskedObjective
+from electralab.objective.objective import Objective
+from electralab.objective.settings import ObjectiveConfig
+from electralab.objective.unigram import unigram_log_shares
+from electralab.tokens.shards import PreparedData
+from electralab.tokens.tokenizer import Tokenizer
+
+# Enough rows to know how often each token occurs.
+_COUNTED_ROWS = 20_000
+
+
+def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, device: torch.device) -> Objective[Any]:
+    """Step 0 of a run: networks whose first weights are a pure function of the seed and their names."""
+    guessing, judging = derive_encoders(
+        config.model,
+        config.generator,
+        vocab_size=data.tokenizer.vocab_size,
+        sequence_length=data.sequence_length,
+    )
+    objective = _assemble(config, data, guessing, judging, device)
+    initialise_networks(objective.networks, seed)
+    objective.networks.to(device)
+    return objective
+
+
+def _assemble(
+    config: ObjectiveConfig, data: PreparedData, guessing: EncoderConfig, judging: EncoderConfig, device: torch.device
+) -> Objective[Any]:
+    tokenizer = data.tokenizer
+    match config.objective:
+        case "electra" | "electra-15":
+            discriminator = Discriminator(judging, config.model.verdict_head)
+            pair = Electra(build_generator(config, data, guessing), discriminator, config.model.sharing)
+            return ElectraObjective(pair, config, tokenizer, device)
+        case "mlm":
+            return MaskedObjective(Generator(judging), config, tokenizer)
+        case "causal":
+            return CausalObjective(Generator(judging.model_copy(update={"is_causal": True})))
+        case _:
+            raise UsageError(f"objective: {config.objective!r} is not built yet; choose 'electra', 'mlm' or 'causal'")
+
+
+def initialise_networks(networks: nn.Module, seed: int) -> None:
+    """All but a generator that came trained from its folder."""
+    frozen = {name: one.detach().clone() for name, one in networks.named_parameters() if not one.requires_grad}
+    initialise(networks, seed)
+    with torch.no_grad():
+        for name, value in frozen.items():
+            networks.get_parameter(name).copy_(value)
+
+
+def build_generator(config: ObjectiveConfig, data: PreparedData, guessing: EncoderConfig) -> AnyGenerator:
+    match config.generator.kind:
+        case "transformer" | "causal":
+            return Generator(guessing)
+        case "two-tower":
+            return TwoTower(guessing)
+        case "unigram":
+            return FixedGenerator(torch.from_numpy(measure_unigram(data)).float())
+        case "uniform":
+            is_ordinary = data.tokenizer.is_ordinary
+            share = np.where(is_ordinary, -np.log(is_ordinary.sum()), -np.inf)
+            return FixedGenerator(torch.from_numpy(share).float())
+        case "frozen":
+            return load_frozen(Path(config.generator.path), data)
+
+
+def measure_unigram(data: PreparedData) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(V,) log p of each token by its frequency in the training rows."""
+    sample = np.linspace(0, len(data.train) - 1, min(len(data.train), _COUNTED_ROWS)).astype(np.int64)
+    return unigram_log_shares(data.train.take(sample), data.tokenizer)
+
+
+def load_frozen(path: Path, data: PreparedData) -> Generator:
+    """A trained generator that only makes replacements."""
+    folder = locate_model(path, "generator")
+    network = load_network(folder)
+    if not isinstance(network, Generator):
+        raise InputError(f"{folder}: holds no generator, which generator.path needs; give a run or its generator")
+    if Tokenizer.load(folder).to_json() != data.tokenizer.to_json():
+        raise InputError(f"{folder}: has another tokenizer than {data.path}, so its guesses mean nothing there")
+    if network.config.vocab_size != data.tokenizer.vocab_size:
+        raise InputError(
+            f"{folder}: has {network.config.vocab_size} tokens, its tokenizer {data.tokenizer.vocab_size}; give a "
+            "generator whose sizes agree"
+        )
+    if network.config.sequence_length < data.sequence_length:
+        raise InputError(
+            f"{folder}: takes rows of {network.config.sequence_length} tokens, those of {data.path} have "
+            f"{data.sequence_length}; give a generator trained on rows as long"
+        )
+    return network.requires_grad_(False)

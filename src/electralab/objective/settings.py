@@ -1,0 +1,146 @@
+"""Which objective, by which procedure, with which networks: the settings of what is learned.
+
+preset, file, flags -> ObjectiveConfig
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from electralab.config import Settings, Tree
+from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.objective.corruption import SamplingConfig
+from electralab.objective.losses import LossConfig
+from electralab.objective.masking import MaskingConfig
+
+ObjectiveName = Literal[
+    "electra",
+    "electra-15",
+    "electric",
+    "replace-mlm",
+    "all-tokens-mlm",
+    "mlm",
+    "bert",
+    "causal",
+    "permutation",
+]
+Procedure = Literal["joint", "two-stage", "adversarial", "minimax", "minimax-literal"]
+SentenceTask = Literal["none", "next-sentence", "sentence-order"]
+
+# Those with a generator and a discriminator.
+PAIRS = ("electra", "electra-15", "electric")
+# Those whose generator only makes the question for another network.
+REPLACING = (*PAIRS, "replace-mlm", "all-tokens-mlm")
+
+
+class ProcedureConfig(Settings):
+    """What some of the procedures leave open."""
+
+    init_from_generator: bool = True
+    """two-stage: the discriminator begins as a copy of the trained generator, which then has its size."""
+    discriminator_updates: int = Field(1, ge=1)
+    generator_updates: int = Field(1, ge=1)
+    """minimax: how many steps each network learns before it is the other's turn."""
+
+
+class ObjectiveConfig(Settings):
+    objective: ObjectiveName = "electra"
+    procedure: Procedure = "joint"
+    procedure_options: ProcedureConfig = ProcedureConfig()
+    sentence_task: SentenceTask = "none"
+    model: ModelConfig
+    generator: GeneratorConfig
+    masking: MaskingConfig = MaskingConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    loss: LossConfig = LossConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for complaint in _complaints(self):
+            raise ValueError(complaint)
+        return self
+
+
+def _complaints(config: ObjectiveConfig) -> list[str]:
+    """What makes no sense together, and what to do about it."""
+    objective, kind, sharing = config.objective, config.generator.kind, config.model.sharing
+    appearance = config.masking.appearance
+    found = []
+    if config.procedure != "joint" and objective not in ("electra", "electra-15"):
+        found.append(
+            f"procedure {config.procedure!r} trains a generator against a discriminator, objective {objective!r} has "
+            "no such pair; leave the procedure at 'joint'"
+        )
+    if objective in REPLACING and kind in ("causal", "two-tower") and appearance != "mask":
+        found.append(
+            f"generator.kind {kind!r} reads the original row, so masking.appearance {appearance!r} shows it nothing; "
+            "set masking.appearance to 'mask'"
+        )
+    if objective in REPLACING and sharing == "everything" and kind != "transformer":
+        found.append(
+            f"model.sharing 'everything' makes both networks one encoder, which generator.kind {kind!r} is not; "
+            "set model.sharing to 'token' or 'none'"
+        )
+    if objective in REPLACING and kind in ("unigram", "uniform", "frozen") and sharing != "none":
+        found.append(
+            f"generator.kind {kind!r} learns nothing, so there is nothing to share; set model.sharing to 'none'"
+        )
+    if objective in REPLACING and kind == "two-tower" and sharing not in ("none", "token"):
+        found.append(
+            f"model.sharing {sharing!r} means nothing between two towers and an encoder that reads both ways; "
+            "set model.sharing to 'token' or 'none'"
+        )
+    if config.procedure != "joint" and kind in ("unigram", "uniform", "frozen"):
+        found.append(
+            f"procedure {config.procedure!r} trains the generator, generator.kind {kind!r} learns nothing; "
+            "leave the procedure at 'joint'"
+        )
+    if config.procedure == "two-stage" and sharing != "none":
+        found.append(
+            "procedure 'two-stage' freezes the generator while the discriminator learns, so they can share nothing; "
+            "set model.sharing to 'none'"
+        )
+    if config.procedure in ("adversarial", "minimax", "minimax-literal") and sharing == "everything":
+        found.append(
+            f"procedure {config.procedure!r} sets one network against the other, which cannot be one encoder; "
+            "set model.sharing to 'embeddings'"
+        )
+    if objective == "electric" and kind != "two-tower":
+        found.append(
+            f"objective 'electric' needs the probability of every token in its context, which generator.kind {kind!r} "
+            "does not give; set generator.kind to 'two-tower'"
+        )
+    if config.sentence_task != "none" and objective not in ("mlm", "bert"):
+        found.append(
+            f"sentence_task {config.sentence_task!r} belongs to the objectives 'mlm' and 'bert', not {objective!r}; "
+            "set sentence_task to 'none'"
+        )
+    if (kind == "frozen") != bool(config.generator.path):
+        found.append("generator.kind 'frozen' and generator.path, the folder of a trained generator, go together")
+    return found
+
+
+def implied_settings(objective: str, procedure: str, kind: str, *, init_from_generator: bool) -> Tree:
+    """What a choice brings with it unless the user says otherwise: a layer between the preset and the user's own."""
+    masking: Tree = {}
+    model: Tree = {}
+    generator: Tree = {}
+    more: Tree = {}
+    if objective in ("mlm", "bert"):
+        masking["appearance"] = "mask-keep-random"
+    if objective == "bert":
+        masking["fixed_masks"] = True
+        more["sentence_task"] = "next-sentence"
+    if objective == "electric" and kind == "transformer":
+        kind = generator["kind"] = "two-tower"
+    if kind in ("causal", "two-tower"):
+        model["sharing"] = "token"
+    if kind in ("unigram", "uniform", "frozen"):
+        model["sharing"] = "none"
+    if procedure in ("adversarial", "minimax", "minimax-literal") and kind == "transformer":
+        model["sharing"] = "embeddings"
+    if procedure == "two-stage":
+        model["sharing"] = "none"
+        if init_from_generator:
+            generator |= {"width_share": 1.0, "depth_share": 1.0}
+    return more | {"masking": masking, "model": model, "generator": generator}
