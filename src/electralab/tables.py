@@ -176,7 +176,7 @@ def study_tables(results: Record) -> Iterator[Table]:
 
     yield _grid(results["title"], *score_rows(results))
     for title, (head, rows) in (
-        (f"against {results['baseline']}", comparison_rows(results)),
+        ("comparisons", comparison_rows(results)),
         (f"compute to reach the final score of {results['baseline']}", reach_rows(results)),
     ):
         if rows:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from electralab.artifacts import write_file
+from electralab.study.picture import draw_study
 from electralab.study.results import AVERAGE, Results
 
 _README = """# {title}
@@ -21,6 +22,7 @@ Made by `electra study {name}`; the same command again goes on where it stopped 
 
 
 def write_report(out: Path, results: Results) -> None:
+    draw_study(out, results)
     write_file(out / "README.md", _README.format(title=results["title"], name=results["name"]))
     write_file(out / "report.md", "\n".join(_lines(results)) + "\n")
 
@@ -36,11 +38,13 @@ def _lines(results: Results) -> Iterator[str]:
         + "\n"
     )
     yield from table(*score_rows(results))
-    yield f"\n## Against {results['baseline']}\n"
+    yield "\n## Comparisons\n"
     yield from table(*comparison_rows(results))
     yield "\nHolm's correction is over all tests of this table.\n"
     yield f"## Compute to reach the final score of {results['baseline']}\n"
     yield from table(*reach_rows(results))
+    if any(results["curves"].values()):
+        yield "\n![scores](curves.png)"
     failed = [cell for cell in results["cells"] if cell["status"] != "finished"]
     if failed:
         yield "\n## Not finished\n"
@@ -80,21 +84,22 @@ def comparison_rows(results: Results) -> tuple[list[str], list[list[str]]]:
         rows.append(
             [
                 row["arm"],
+                row["versus"],
                 row["score"],
-                f"{100 * row['mean']:+.2f}",
+                f"{100 * row['mean'] + 0.0:+.2f}",
                 interval,
                 test,
                 *map(format_p, (row["p"], row["p_holm"])),
             ]
         )
-    return ["arm", "score", "difference", "95 % interval", "test", "p", "p (Holm)"], rows
+    return ["arm", "against", "score", "difference", "95 % interval", "test", "p", "p (Holm)"], rows
 
 
 def reach_rows(results: Results) -> tuple[list[str], list[list[str]]]:
     names = [name for name in score_names(results) if results["reach"].get(name)]
-    head = ["arm", *(f"{name} {100 * results['reach'][name]['target']:.1f}" for name in names)]
-    arms = [row["arm"] for row in results["table"]]
-    return head, [[arm, *(_reached(results["reach"][name]["arms"][arm]) for name in names)] for arm in arms]
+    head = ["", *(f"{name} {100 * results['reach'][name]['target']:.1f}" for name in names)]
+    lines = list(results["reach"][names[0]]["lines"]) if names else []
+    return head, [[line, *(_reached(results["reach"][name]["lines"][line]) for name in names)] for line in lines]
 
 
 def _reached(of: Results) -> str:

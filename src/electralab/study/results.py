@@ -3,7 +3,7 @@
 Plan, records -> results
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from electralab.study.cells import Cell, Plan
 from electralab.study.records import read_cell, read_scores
 from electralab.study.scores import Measured
+from electralab.study.settings import Arm
 from electralab.study.statistics import (
     bootstrap_differences,
     compare_paired,
@@ -104,7 +105,9 @@ class _Values:
         self.shares = sorted(plan.study.snapshots.at)
 
     def metric(self, score: str) -> str:
-        return next((of.measured[score].metric for of in self.findings if score in of.measured), "")
+        """Where arms are measured by different ones, as language models of different kinds are, none is named."""
+        found = {of.measured[score].metric for of in self.findings if score in of.measured}
+        return found.pop() if len(found) == 1 else ""
 
     def of(self, arm: str, score: str, share: float = 1.0) -> dict[int, float]:
         """By seed. An average is there only where all scores of its cell are."""
@@ -125,17 +128,20 @@ class _Values:
         return float(np.mean(found)) if found else None
 
     def curves(self, score: str) -> Results:
-        return {arm.name: self.curve(arm.name, score) for arm in self.plan.arms}
+        """By line, from little compute to much."""
+        lines = dict.fromkeys(arm.line for arm in self.plan.arms)
+        return {line: sorted(self._points(line, score), key=lambda point: point["flops"]) for line in lines}
 
-    def curve(self, arm: str, score: str) -> list[Results]:
-        points = []
-        flops, tokens = self.mean_of(arm, "flops"), self.mean_of(arm, "tokens")
-        for share in (*self.shares, 1.0):
-            values = list(self.of(arm, score, share).values())
-            if values and flops is not None and tokens is not None:
-                at = {"share": share, "flops": share * flops, "tokens": share * tokens}
-                points.append(at | {"values": values} | asdict(estimate_mean(values)))
-        return points
+    def _points(self, line: str, score: str) -> Iterator[Results]:
+        arms = [arm.name for arm in self.plan.arms if arm.line == line]
+        for arm in arms:
+            flops, tokens = self.mean_of(arm, "flops"), self.mean_of(arm, "tokens")
+            # Where runs of several lengths make the line, it is of runs that came to their end.
+            for share in (*(self.shares if len(arms) == 1 else []), 1.0):
+                values = list(self.of(arm, score, share).values())
+                if values and flops is not None and tokens is not None:
+                    at = {"arm": arm, "share": share, "flops": share * flops, "tokens": share * tokens}
+                    yield at | {"values": values} | asdict(estimate_mean(values))
 
 
 def name_at(score: str, share: float) -> str:
@@ -159,25 +165,25 @@ def _row(values: _Values, arm: str) -> Results:
 
 
 def _compare(values: _Values) -> list[Results]:
-    """Every arm with the baseline, score by score, by the seeds and, where a score has groups, by those; then Holm."""
+    """Every arm with the one it is held against, score by score, by the seeds and, where a score has groups, by those; then Holm."""
     rows = []
     for arm in values.plan.arms:
-        for name in values.names if arm.name != values.baseline else []:
-            ours, theirs = values.of(arm.name, name), values.of(values.baseline, name)
+        for name in values.names if arm.name != arm.versus else []:
+            ours, theirs = values.of(arm.name, name), values.of(arm.versus, name)
             seeds = sorted(ours.keys() & theirs.keys())
             if not seeds:
                 continue
             differences = [ours[seed] - theirs[seed] for seed in seeds]
-            of = {"arm": arm.name, "score": name, **asdict(estimate_mean(differences))}
+            of = {"arm": arm.name, "versus": arm.versus, "score": name, **asdict(estimate_mean(differences))}
             rows.append(of | {"test": "paired t over seeds", "p": compare_paired(differences)})
             if name != AVERAGE:
-                rows += _compare_groups(values, arm.name, name, seeds, of)
+                rows += _compare_groups(values, arm, name, seeds, of)
     corrected = correct_holm([row["p"] for row in rows])
     return [row | {"p_holm": p} for row, p in zip(rows, corrected, strict=True)]
 
 
-def _compare_groups(values: _Values, arm: str, score: str, seeds: Sequence[int], of: Results) -> list[Results]:
-    ours, theirs = values.groups(arm, score, seeds), values.groups(values.baseline, score, seeds)
+def _compare_groups(values: _Values, arm: Arm, score: str, seeds: Sequence[int], of: Results) -> list[Results]:
+    ours, theirs = values.groups(arm.name, score, seeds), values.groups(arm.versus, score, seeds)
     differences = pair_groups(ours, theirs) if ours and theirs else []
     if len(differences) < 2:
         return []
@@ -189,19 +195,17 @@ def _compare_groups(values: _Values, arm: str, score: str, seeds: Sequence[int],
 
 
 def _reach(values: _Values, score: str) -> Results:
-    """Per arm the compute at which the mean over its seeds reaches the baseline's final one, and its share of that."""
-    final = values.curve(values.baseline, score)
+    """Per line the compute at which the mean over its seeds reaches the baseline's final one, and its share of that."""
+    curves = values.curves(score)
+    final = [point for points in curves.values() for point in points if point["arm"] == values.baseline]
     if not final or final[-1]["share"] != 1.0:
         return {}
     target, spent = final[-1]["mean"], final[-1]["flops"]
-    found: Results = {"target": target, "arms": {}}
-    for arm in values.plan.arms:
-        points = [(point["flops"], point["mean"]) for point in values.curve(arm.name, score)]
+    reached: Results = {}
+    for line, curve in curves.items():
+        points = [(point["flops"], point["mean"]) for point in curve]
         flops = find_crossing(points, target)
-        is_bound = bool(points) and flops == min(points)[0] and min(points)[1] > target
-        found["arms"][arm.name] = {
-            "flops": flops,
-            "share": None if flops is None else flops / spent,
-            "is_upper_bound": is_bound,
-        }
-    return found
+        is_bound = len(points) > 0 and flops == points[0][0] and points[0][1] > target
+        share = None if flops is None else flops / spent
+        reached[line] = {"flops": flops, "share": share, "is_upper_bound": is_bound}
+    return {"target": target, "flops": spent, "lines": reached}

@@ -24,7 +24,6 @@ Seed = Annotated[int, Field(ge=0, lt=2**20)]
 
 # Names become folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_OWN_KEYS = ("config", "budget_share")
 
 
 class StudyBudget(Settings):
@@ -85,6 +84,18 @@ class SnapshotConfig(Settings):
     """Which of the scores; without it, all."""
 
 
+class ArmConfig(Settings):
+    """What an arm says beside its settings of pre-training."""
+
+    config: str = ""
+    """The preset or file that its settings start from."""
+    budget_share: float = Field(1.0, gt=0)
+    line: str = ""
+    """Arms of one line, at different budgets, make one curve."""
+    versus: str = ""
+    """The arm it is compared with, where that is not the study's baseline."""
+
+
 class StudyConfig(Settings):
     name: str
     title: str = ""
@@ -94,7 +105,7 @@ class StudyConfig(Settings):
     pretrain: dict[str, Any] = Field(default_factory=dict)
     """Of all arms: the settings of pre-training, and `config`, the preset or file they start from."""
     arms: dict[str, dict[str, Any]]
-    """What each changes; `budget_share` gives it a part of the budget only."""
+    """What each changes, and the fields of ArmConfig."""
     scores: tuple[ScoreConfig, ...] = ()
     snapshots: SnapshotConfig = SnapshotConfig()
 
@@ -150,6 +161,8 @@ class Arm:
     name: str
     config: PretrainConfig
     budget: Budget
+    line: str
+    versus: str
 
 
 def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
@@ -169,17 +182,24 @@ def _resolve_arm(study: StudyConfig, name: str, source: str) -> Arm:
     for key, where in (("seed", "seeds"), ("steps", "budget")):
         if key in own or key in shared:
             raise UsageError(f"{source}: {key}: is no setting of an arm; give the {where} of the study")
-    share = own.get("budget_share", 1.0)
-    if not isinstance(share, int | float) or share <= 0:
-        raise UsageError(f"{source}: arms.{name}: budget_share: must be a number above 0 (got {share!r})")
-    preset = own.get("config", shared.get("config"))
+    options = resolve(
+        ArmConfig, [Layer(f"{source}: pretrain", _own(shared)), Layer(f"{source}: arms.{name}", _own(own))]
+    )
+    versus = options.versus or study.baseline
+    if versus not in study.arms:
+        raise UsageError(f"{source}: arms.{name}: versus: {_no_arm(versus, list(study.arms))}")
     layers = [
-        *([read_settings(str(preset))] if preset else []),
+        *([read_settings(options.config)] if options.config else []),
         Layer(f"{source}: pretrain", _without_own(shared)),
         Layer(f"{source}: arms.{name}", _without_own(own)),
     ]
-    return Arm(name, resolve_pretrain(layers), study.budget.take(float(share)))
+    budget = study.budget.take(options.budget_share)
+    return Arm(name, resolve_pretrain(layers), budget, options.line or name, versus)
+
+
+def _own(values: Tree) -> Tree:
+    return {key: value for key, value in values.items() if key in ArmConfig.model_fields}
 
 
 def _without_own(values: Tree) -> Tree:
-    return {key: value for key, value in values.items() if key not in _OWN_KEYS}
+    return {key: value for key, value in values.items() if key not in ArmConfig.model_fields}

@@ -1,0 +1,158 @@
+"""Cells side by side: a chain stops at its first failure, the others go on, and what is finished is not done again."""
+
+import json
+import os
+import signal
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from electralab.errors import IdentityMismatch, Stopped
+from electralab.stopping import StopSignal
+from electralab.study.cells import Cell, Step
+from electralab.study.records import read_cell
+from electralab.study.running import StepFailed, StepFinished, StepStarted, run_cells
+
+# Stands for `electra`: the first word says what to do.
+ACTOR = textwrap.dedent(
+    """
+    import json, pathlib, signal, sys, time
+    what, name, *_ = sys.argv[1:]
+    with open(sys.argv[3], "a") as log:
+        log.write(name + "\\n")
+    if what == "fail":
+        sys.exit("electra: the disk is full")
+    if what == "mumble":
+        print("not JSON")
+        sys.exit()
+    if what == "saves":
+        def save(*_):
+            pathlib.Path(sys.argv[3]).with_name(name + ".saved").write_text("yes")
+            sys.exit(143)
+        signal.signal(signal.SIGTERM, save)
+        pathlib.Path(sys.argv[3]).with_name(name + ".begun").write_text("yes")
+        time.sleep(60)
+    print(json.dumps({"name": name, "words": sys.argv[4:]}))
+    """
+)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> list[str]:
+    path = tmp_path / "actor.py"
+    path.write_text(ACTOR)
+    return [sys.executable, "-S", str(path)]
+
+
+def make_cell(folder: Path, arm: str, *what: str, version: int = 1) -> Cell:
+    steps = [
+        Step(f"{number}", (word, f"{arm}{number}", str(folder / "log")), {"version": version}, 1.0)
+        for number, word in enumerate(what)
+    ]
+    return Cell(arm, 0, folder / arm, tuple(steps))
+
+
+def log_of(folder: Path) -> list[str]:
+    return (folder / "log").read_text().split()
+
+
+def test_a_chain_runs_in_order_and_keeps_every_result(tmp_path: Path, program: list[str]) -> None:
+    cell = make_cell(tmp_path, "a", "work", "work")
+    events = list(run_cells([cell], 1, 3, StopSignal(), program))
+    assert [(type(event), event.step.name) for event in events] == [
+        (StepStarted, "0"),
+        (StepFinished, "0"),
+        (StepStarted, "1"),
+        (StepFinished, "1"),
+    ]
+    assert read_cell(cell)["1"].result == {"name": "a1", "words": ["--threads", "3", "--json"]}
+
+
+def test_a_failure_ends_its_own_chain_only_and_is_named(tmp_path: Path, program: list[str]) -> None:
+    cells = [make_cell(tmp_path, "a", "fail", "work"), make_cell(tmp_path, "b", "work")]
+    events = list(run_cells(cells, 1, 1, StopSignal(), program))
+    failed = [event for event in events if isinstance(event, StepFailed)]
+    assert [(event.cell.arm, event.step.name, event.reason) for event in failed] == [("a", "0", "the disk is full")]
+    assert log_of(tmp_path) == ["a0", "b0"]
+
+
+def test_a_child_that_says_nothing_of_use_has_failed(tmp_path: Path, program: list[str]) -> None:
+    events = list(run_cells([make_cell(tmp_path, "a", "mumble")], 1, 1, StopSignal(), program))
+    assert isinstance(events[-1], StepFailed)
+    assert "ended with status 0" in events[-1].reason
+
+
+def test_what_is_finished_is_not_done_again_and_what_failed_is(tmp_path: Path, program: list[str]) -> None:
+    list(run_cells([make_cell(tmp_path, "a", "work", "fail")], 1, 1, StopSignal(), program))
+    list(run_cells([make_cell(tmp_path, "a", "work", "work")], 1, 1, StopSignal(), program))
+    assert log_of(tmp_path) == ["a0", "a1", "a1"]
+
+
+def test_a_result_of_other_settings_is_refused(tmp_path: Path, program: list[str]) -> None:
+    list(run_cells([make_cell(tmp_path, "a", "work")], 1, 1, StopSignal(), program))
+    with pytest.raises(IdentityMismatch, match="version was 1, now 2; give the same study, or choose another --out"):
+        read_cell(make_cell(tmp_path, "a", "work", version=2))
+
+
+def test_as_many_cells_run_at_once_as_are_asked_for(tmp_path: Path, program: list[str]) -> None:
+    cells = [make_cell(tmp_path, arm, "work") for arm in "abcd"]
+    running = most = 0
+    for event in run_cells(cells, 3, 1, StopSignal(), program):
+        running += 1 if isinstance(event, StepStarted) else -1
+        most = max(most, running)
+    assert most == 3
+
+
+def test_a_stop_lets_children_save_and_starts_no_more(tmp_path: Path, program: list[str]) -> None:
+    stop = StopSignal()
+    cells = [make_cell(tmp_path, arm, "saves") for arm in "ab"]
+
+    def stop_when_begun() -> None:
+        until = time.monotonic() + 30
+        while time.monotonic() < until and not (tmp_path / "a0.begun").exists():
+            time.sleep(0.01)
+        stop.number = signal.SIGTERM
+
+    watcher = threading.Thread(target=stop_when_begun)
+    watcher.start()
+    with pytest.raises(Stopped) as caught:
+        list(run_cells(cells, 1, 1, stop, program))
+    watcher.join()
+    assert caught.value.status == 143
+    assert (tmp_path / "a0.saved").exists()
+    assert log_of(tmp_path) == ["a0"]
+
+
+def test_a_killed_child_is_named_with_its_signal(tmp_path: Path, program: list[str]) -> None:
+    cell = make_cell(tmp_path, "a", "saves")
+    events = run_cells([cell], 1, 1, StopSignal(), program)
+    assert isinstance(next(events), StepStarted)
+    killer = threading.Thread(target=_kill_when_begun, args=(tmp_path,))
+    killer.start()
+    failed = list(events)[-1]
+    killer.join()
+    assert isinstance(failed, StepFailed)
+    assert failed.reason.startswith("ended by signal 9 (SIGKILL), see ")
+
+
+def _kill_when_begun(folder: Path) -> None:
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not (folder / "a0.begun").exists():
+        time.sleep(0.01)
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    for child in children:
+        command = Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"actor.py" in command and str(folder).encode() in command:
+            os.kill(int(child), signal.SIGKILL)
+
+
+def test_results_on_the_disk_are_whole_files(tmp_path: Path, program: list[str]) -> None:
+    cell = make_cell(tmp_path, "a", "work")
+    list(run_cells([cell], 1, 1, StopSignal(), program))
+    stored = json.loads((cell.folder / "0.json").read_text())
+    assert stored["identity"] == {"version": 1}
+    assert not list(cell.folder.glob(".*.tmp"))

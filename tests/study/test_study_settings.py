@@ -1,0 +1,127 @@
+"""What a study file may say, and what is said of one that says something else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from electralab.config import Layer
+from electralab.errors import InputError, UsageError
+from electralab.pretraining.identity import Budget
+from electralab.study.settings import (
+    choose_arms,
+    read_study,
+    resolve_arms,
+    resolve_study,
+    study_names,
+)
+
+STUDY: dict[str, Any] = {
+    "name": "two",
+    "baseline": "plain",
+    "seeds": [0, 1],
+    "budget": {"flops": 1e12},
+    "pretrain": {"config": "tiny", "batch": {"size": 4}},
+    "arms": {"plain": {}, "wide": {"masking": {"mask_share": 0.3}}},
+    "scores": [{"suite": "blimp", "data": "blimp"}, {"task": "cola", "data": "glue"}],
+}
+SHIPPED = (
+    *("paper-objectives", "generator-size", "weight-tying", "training-procedure", "mask-share", "head-to-head"),
+    *("sample-efficiency", "model-size"),
+)
+
+
+def refusal(**changes: Any) -> str:
+    with pytest.raises(UsageError) as caught:
+        resolve_arms(resolve_study(Layer("s.toml", STUDY | changes), {}), "s.toml")
+    return str(caught.value)
+
+
+def test_an_arm_changes_what_all_share() -> None:
+    plain, wide = resolve_arms(resolve_study(Layer("s.toml", STUDY), {}), "s.toml")
+    assert (plain.config.masking.mask_share, wide.config.masking.mask_share) == (0.15, 0.3)
+    assert plain.config.batch.size == wide.config.batch.size == 4
+    assert plain.budget == wide.budget == Budget("flops", 1e12)
+
+
+def test_a_budget_of_the_command_line_replaces_the_files() -> None:
+    study = resolve_study(Layer("s.toml", STUDY), {"budget": {"steps": 10}, "seeds": [7]})
+    assert (study.budget.take(1.0), study.seeds) == (Budget("steps", 10.0), (7,))
+
+
+def test_an_arm_may_have_a_part_of_the_budget() -> None:
+    arms = STUDY["arms"] | {"short": {"budget_share": 0.25}}
+    study = resolve_study(Layer("s.toml", STUDY | {"arms": arms, "budget": {"steps": 10}}), {})
+    budgets = {arm.name: arm.budget.amount for arm in resolve_arms(study, "s.toml")}
+    assert budgets == {"plain": 10.0, "wide": 10.0, "short": 2.0}
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no such baseline": ({"baseline": "plane"}, "baseline: no arm named 'plane'; did you mean 'plain'?"),
+    "two budgets": ({"budget": {"steps": 1, "flops": 1e9}}, "needs exactly one of flops, tokens and steps"),
+    "no budget": ({"budget": {}}, "needs exactly one of flops, tokens and steps (got none)"),
+    "a misspelt setting": ({"arms": {"plain": {"maskng": {}}}}, "s.toml: arms.plain: no setting named 'maskng'"),
+    "an objective with a near name": ({"arms": {"plain": {"objective": "elektra"}}}, "elektra"),
+    "a misspelt section": ({"bugdet": {}}, "no setting named 'bugdet'; did you mean 'budget'?"),
+    "a seed of an arm": (
+        {"arms": {"plain": {"seed": 1}}},
+        "seed: is no setting of an arm; give the seeds of the study",
+    ),
+    "a name that is no folder": ({"arms": {"plain": {}, "a/b": {}}}, "the name 'a/b' cannot be a folder"),
+    "a score of nothing": ({"scores": [{"data": "x"}]}, "needs a suite or a task"),
+    "a score of two things": ({"scores": [{"suite": "blimp", "task": "cola"}]}, "names both the suite"),
+    "the same score twice": ({"scores": [{"task": "cola"}, {"task": "cola"}]}, "the score 'cola' is there twice"),
+    "the same seed twice": ({"seeds": [1, 1]}, "the seed 1 is there twice"),
+    "no seeds": ({"seeds": []}, "seeds: there are none"),
+    "an unknown snapshot score": ({"snapshots": {"at": [0.5], "scores": ["rte"]}}, "no score named 'rte'"),
+    "a snapshot after the end": ({"snapshots": {"at": [1.5]}}, "snapshots.at"),
+    "no part of a budget": ({"arms": {"plain": {"budget_share": 0}}}, "budget_share: input should be greater than 0 (got 0)"),
+    "an unknown preset": ({"pretrain": {"config": "tinny"}}, "did you mean 'tiny'?"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_study_that_makes_no_sense_is_refused_by_name(case: str) -> None:
+    changes, said = REFUSED[case]
+    assert said in refusal(**changes)
+
+
+def test_only_some_arms_are_chosen_in_their_order() -> None:
+    assert choose_arms(["c", "a"], ["a", "b", "c"]) == ["a", "c"]
+    assert choose_arms([], ["a", "b"]) == ["a", "b"]
+    with pytest.raises(UsageError, match="--only: no arm named 'electre'; did you mean 'electra'"):
+        choose_arms(["electre"], ["electra", "mlm"])
+
+
+def test_a_study_with_a_near_name_is_suggested() -> None:
+    with pytest.raises(UsageError, match="no study or file named 'head-to-haed'; did you mean 'head-to-head'"):
+        read_study("head-to-haed")
+    with pytest.raises(InputError, match="no such settings file"):
+        read_study("nowhere.toml")
+
+
+def test_all_studies_of_the_contract_are_there() -> None:
+    assert set(study_names()) == set(SHIPPED)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_study_resolves(name: str) -> None:
+    layer = read_study(name)
+    study = resolve_study(layer, {})
+    arms = resolve_arms(study, layer.source)
+    assert study.name == name
+    assert len(study.seeds) >= 2
+    assert {"blimp", "cola", "sst2", "mrpc", "qnli"} == {score.label for score in study.scores}
+    settings = [(arm.config, arm.budget) for arm in arms]
+    assert all(settings.count(one) == 1 for one in settings), "two arms are the same"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_study_says_how_it_is_run_and_what_the_paper_found(name: str) -> None:
+    import electralab
+
+    text = (Path(electralab.__file__).parent / "studies" / f"{name}.toml").read_text()
+    head = [line for line in text.splitlines() if line.startswith("#")]
+    assert head[0].startswith(f"# electra study {name} --corpus ")
+    assert "hour" in text or "minutes" in text
+    assert "aper" in "".join(head)
