@@ -1,6 +1,8 @@
 """How well the generator guesses hidden tokens of held-out rows.
 
 HeldoutRows, generator -> Findings
+
+A causal one guesses the same tokens from those before them, towers from all others: nothing need be hidden.
 """
 
 import hashlib
@@ -14,6 +16,8 @@ import torch.nn.functional as F
 from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows, read_rows
 from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
 from electralab.evaluation.subject import Subject
+from electralab.model.towers import TwoTower
+from electralab.objective.electra import make_guesses
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -25,9 +29,9 @@ def evaluate_mlm(subject: Subject, data: Path, config: HeldoutConfig, conditions
     asked = hashlib.sha256()
     for masked in mask_rows(rows, subject.tokenizer, config, conditions):
         conditions.check()
-        batch, targets = masked.batch, masked.target_ids.cpu().numpy()
+        targets = masked.target_ids.cpu().numpy()
         with torch.inference_mode():
-            guesses = generator(masked.input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
+            guesses = make_guesses(generator, masked)
             loss += float(F.cross_entropy(guesses.float(), masked.target_ids, reduction="sum"))
             right += int((guesses.argmax(dim=-1) == masked.target_ids).sum())
         unigram_loss -= float(rows.unigram[targets].sum())
@@ -42,7 +46,11 @@ def evaluate_mlm(subject: Subject, data: Path, config: HeldoutConfig, conditions
     unigram = _score(unigram_loss / count, unigram_right / count, per_token)
     counts = {"rows": len(rows.ids), "masked": targets_seen}
     groups = {"by": {"generator": scores, "unigram": unigram}}
-    return Findings(scores | {"characters_per_token": per_token}, groups, counts, asked.hexdigest(), rows.notes)
+    notes = rows.notes
+    if not generator.reads_masked:
+        seen = "all others" if isinstance(generator, TwoTower) else "those before it"
+        notes += (f"the network read the rows as they are and guessed each token from {seen}",)
+    return Findings(scores | {"characters_per_token": per_token}, groups, counts, asked.hexdigest(), notes)
 
 
 def _score(loss: float, accuracy: float, characters_per_token: float) -> Scores:
