@@ -75,6 +75,23 @@ def test_fine_tuning_in_a_pipe_is_plain_lines(capsys: pytest.CaptureFixture[str]
     ]
 
 
+def test_pre_training_names_the_losses_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    heldout = {"heldout_masked_loss": 4.5, "heldout_masked_accuracy": 0.25, "heldout_masked_entropy": 4.0}
+    events = [RunStarted(1, 1, 1000, 1), step(1, masked_loss=5.0, masked_accuracy=0.2, **heldout), RunFinished({})]
+    Display().follow_pretrain(iter(events))
+    assert lines_of(capsys)[1:] == [
+        "step      1/1  masked 5  1,234 tok/s  eta 0:00",
+        "       held out  masked 4.5 (25.0% right)",
+    ]
+    heldout = {"heldout_generator_loss": 4.5, "heldout_discriminator_loss": 0.2, "heldout_generator_accuracy": 0.25}
+    judged = step(1, generator_loss=5.0, discriminator_loss=0.25, auc=0.75, **heldout, heldout_auc=0.8)
+    Display().follow_pretrain(iter([RunStarted(1, 1, 1000, 1), judged, RunFinished({})]))
+    assert lines_of(capsys)[1:] == [
+        "step      1/1  G 5  D 0.25  AUC 0.750  1,234 tok/s  eta 0:00",
+        "       held out  G 4.5 (25.0% right)  D 0.2  AUC 0.800",
+    ]
+
+
 @pytest.mark.parametrize(
     ("bad", "rest"), [(1, []), (5, []), (6, ["         and 1 more"]), (2005, ["         and 2,000 more"])]
 )

@@ -10,6 +10,7 @@ from electralab.tables import (
     colour_tokens,
     evaluation_tables,
     glue_table,
+    results_table,
     scores_table,
     sparkline,
     suspicion,
@@ -47,6 +48,15 @@ def render(table: RenderableType, width: int = 100) -> list[list[str]]:
     Console(file=out, width=width, markup=False, emoji=False).print(table)
     lines = (line.replace("┃", "│").removeprefix("│").removesuffix("│") for line in out.getvalue().splitlines())
     return [[cell.strip() for cell in line.split("│")] for line in lines]
+
+
+def test_scores_of_one_network_stand_beside_what_frequencies_achieve() -> None:
+    heldout, baselines = {"masked_loss": 4.0, "masked_accuracy": 0.25}, {"masked_loss": 6.0, "masked_accuracy": 0.05}
+    rows = render(results_table({"step": 1000, "tokens": 64000, "heldout": heldout, "baselines": baselines}))
+    assert rows[0] == ["held out, after 1,000 steps and 64,000 tokens"]
+    assert ["masked loss", "4.000", "6.000", "token frequencies"] in rows
+    assert ["masked accuracy", "25.0%", "5.0%", "always the most frequent token"] in rows
+    assert not any("AUC" in row[0] for row in rows)
 
 
 def test_scores_of_a_run_stand_beside_those_of_the_ensemble() -> None:

@@ -129,7 +129,8 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         console.print(tree_table("plan", result))
     else:
         console.print(results_table(result))
-        console.print(f"export  {arguments.out}/export/discriminator, {arguments.out}/export/generator")
+        folders = sorted(path.parent for path in Path(arguments.out).glob("export/*/config.json"))
+        console.print(f"export  {', '.join(map(str, folders))}")
     return {"run": arguments.out, **result}
 
 

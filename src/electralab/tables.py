@@ -10,6 +10,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from electralab.export.scores import describe_scores
+
 Record = dict[str, Any]
 
 _WIDEST_CONFUSION = 6
@@ -18,7 +20,6 @@ _MOST_GROUPS = 15
 
 def results_table(results: Record) -> Table:
     """Held-out scores, each beside what knowing only frequencies achieves."""
-    heldout, baselines = results["heldout"], results["baselines"]
     table = Table(
         title=f"held out, after {results['step']:,} steps and {results['tokens']:,} tokens", title_justify="left"
     )
@@ -26,41 +27,8 @@ def results_table(results: Record) -> Table:
     table.add_column("model", justify="right")
     table.add_column("baseline", justify="right")
     table.add_column("baseline is", style="dim")
-    rows = [
-        (
-            "generator loss",
-            f"{heldout['generator_loss']:.3f}",
-            f"{baselines['generator_loss']:.3f}",
-            "token frequencies",
-        ),
-        (
-            "generator accuracy",
-            f"{heldout['generator_accuracy']:.1%}",
-            f"{baselines['generator_accuracy']:.1%}",
-            "always the most frequent token",
-        ),
-        (
-            "discriminator loss",
-            f"{heldout['discriminator_loss']:.4f}",
-            f"{baselines['discriminator_loss']:.4f}",
-            "knowing only how many are replaced",
-        ),
-        ("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing"),
-        (
-            "recall on replaced",
-            f"{heldout['recall']:.3f}",
-            f"{heldout['called_replaced']:.3f}",
-            "calling as many replaced, at random",
-        ),
-        (
-            "precision",
-            f"{heldout['precision']:.3f}",
-            f"{heldout['replaced_share']:.3f}",
-            "calling at random",
-        ),
-    ]
-    for row in rows:
-        table.add_row(*row)
+    for line in describe_scores(results):
+        table.add_row(line.name, line.value, line.baseline, line.meaning)
     return table
 
 
