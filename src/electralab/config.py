@@ -4,6 +4,7 @@ A layer is a plain nested dict with the name of where it came from, so that an e
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,8 +111,9 @@ def resolve(kind: type[S], layers: Iterable[Layer]) -> S:
     try:
         return kind.model_validate(merged)
     except ValidationError as error:
-        # A misspelt name first: it may be why a required one is missing.
-        first = min(error.errors(), key=lambda details: details["type"] != "extra_forbidden")
+        # A misspelt name first, a missing one last: the one may be why the other.
+        ranks = {"extra_forbidden": 0, "missing": 2}
+        first = min(error.errors(), key=lambda details: ranks.get(details["type"], 1))
         raise UsageError(_explain(kind, first, stack)) from None
 
 
@@ -135,14 +137,22 @@ def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[Layer])
         return f"{where}: no setting named {name!r}; {_suggest(kind, sections, name)}"
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    if not path:
-        return f"{where}: {message}"
+    if not path:  # of several settings together, of which the last layer speaks last
+        return f"{next((layer.source for layer in reversed(layers) if layer.values), 'settings')}: {message}"
     if error["type"] == "missing":
         return f"{where}: {name}: has no value and no default; give one"
     if error["type"] == "model_type":
         return f"{where}: {name}: is a section with settings of its own (got {error['input']!r}); name one of them"
     got = "" if isinstance(error["input"], dict) else f" (got {error['input']!r})"
-    return f"{where}: {name}: {message}{got}; mend this setting"
+    return f"{where}: {name}: {message}{got}; {_suggest_value(error)}"
+
+
+def _suggest_value(error: ErrorDetails) -> str:
+    """The nearest of the words that would do."""
+    expected = error.get("ctx", {}).get("expected", "") if error["type"] == "literal_error" else ""
+    words = re.findall(r"'([^']*)'", expected)
+    close = difflib.get_close_matches(str(error["input"]), words, n=1)
+    return f"did you mean {close[0]!r}?" if close else "mend this setting"
 
 
 def _sources(layers: Sequence[Layer], path: Sequence[str]) -> str:

@@ -21,11 +21,17 @@ from toy import (
 )
 
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig
-from electralab.objective.electra import count_targets, hold_trial
-from electralab.objective.losses import LossConfig, Losses, Targets, electra_losses
+from electralab.objective.electra import ElectraObjective, hold_trial
+from electralab.objective.losses import Counts, Losses, add_counts, electra_losses
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
 from electralab.randomness import Rng
 from electralab.tokens.batches import make_batch
+
+
+def count_targets(parts: list[MaskedBatch], *, only_masked: bool = False) -> Counts:
+    objective = object.__new__(ElectraObjective)
+    objective.only_masked = only_masked
+    return add_counts(objective.count_targets(part) for part in parts)
 
 
 def _masked(share: float = 0.5) -> MaskedBatch:
@@ -40,20 +46,25 @@ def test_discriminator_loss_is_the_mean_over_every_token_but_padding() -> None:
     verdicts = torch.zeros(2, 6)
     verdicts[1, 4:] = 1000.0  # an absurd verdict on padding
     losses = electra_losses(torch.zeros(len(masked.positions), VOCAB), verdicts, masked, corrupted)
-    assert losses.discriminator_sum.item() == pytest.approx(10 * math.log(2))
-    assert count_targets([masked]).discriminator == 10
+    assert losses.sums["discriminator"].item() == pytest.approx(10 * math.log(2))
+    assert count_targets([masked])["discriminator"] == 10
 
 
 def test_generator_loss_is_the_mean_over_selected_positions() -> None:
     masked = _masked()
     corrupted = CorruptedBatch(masked, masked.batch.original_ids, torch.zeros(2, 6, dtype=torch.bool))
     losses = electra_losses(torch.zeros(len(masked.positions), VOCAB), torch.zeros(2, 6), masked, corrupted)
-    assert losses.generator_sum.item() / len(masked.positions) == pytest.approx(math.log(VOCAB))
+    assert losses.sums["generator"].item() / len(masked.positions) == pytest.approx(math.log(VOCAB))
 
 
 def test_lambda_weighs_the_discriminator() -> None:
-    losses = Losses(torch.tensor(6.0), torch.tensor(8.0))
-    assert losses.weigh(Targets(3, 4), LossConfig(discriminator_weight=50)).item() == 2 + 50 * 2
+    losses = Losses({"generator": torch.tensor(6.0), "discriminator": torch.tensor(8.0)})
+    counts, weights = {"generator": 3, "discriminator": 4}, {"generator": 1.0, "discriminator": 50.0}
+    assert losses.weigh(counts, weights).item() == 2 + 50 * 2
+
+
+def test_a_step_without_targets_is_no_division_by_zero() -> None:
+    assert Losses({"generator": torch.tensor(0.0)}).weigh({"generator": 0}, {"generator": 1.0}).item() == 0.0
 
 
 def test_micro_batches_add_up_to_the_loss_of_the_whole_batch() -> None:
@@ -63,6 +74,8 @@ def test_micro_batches_add_up_to_the_loss_of_the_whole_batch() -> None:
     table, verdict_table = torch.randn(VOCAB, VOCAB), torch.randn(VOCAB)
 
     class Tables(torch.nn.Module):
+        reads_masked = True
+
         def forward(
             self, ids: Tensor, _segments: Tensor, _pad: Tensor | None, positions: Tensor | None = None
         ) -> Tensor:
@@ -73,11 +86,11 @@ def test_micro_batches_add_up_to_the_loss_of_the_whole_batch() -> None:
     parts = [mask_tokens(part, VOCABULARY, MaskingConfig(), 0.5, Rng(0, 1)) for part in batch.split(1)]
     targets = count_targets(parts)
     assert targets == count_targets(whole)
-    config = LossConfig()
+    weights = {"generator": 1.0, "discriminator": 50.0}
 
     def total(batches: list[MaskedBatch]) -> Tensor:
         trials = [hold_trial(pair, part, PROHIBITION, SamplingConfig()) for part in batches]  # type: ignore[arg-type]
-        return torch.stack([trial.losses.weigh(targets, config) for trial in trials]).sum()
+        return torch.stack([trial.losses.weigh(targets, weights) for trial in trials]).sum()
 
     assert torch.allclose(total(whole), total(parts))
 
@@ -88,7 +101,7 @@ def test_a_perfect_generator_leaves_nothing_replaced() -> None:
     masked = mask_tokens(batch, VOCABULARY, MaskingConfig(), 0.5, Rng(0, 1))
     trial = hold_trial(pair, masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
     assert not trial.corrupted.is_replaced.any()
-    assert trial.losses.generator_sum.item() == pytest.approx(0, abs=1e-4)
+    assert trial.losses.sums["generator"].item() == pytest.approx(0, abs=1e-4)
 
 
 def test_a_stubborn_generator_replaces_all_but_its_own_word() -> None:
@@ -105,6 +118,8 @@ def test_both_networks_are_told_about_padding_and_segments() -> None:
     first, second = RecordingDiscriminator(), RecordingDiscriminator()
 
     class Guesser(RecordingDiscriminator):
+        reads_masked = True
+
         def forward(self, ids: Tensor, segments: Tensor, pad: Tensor | None, positions: Tensor) -> Tensor:  # type: ignore[override]
             first(ids, segments, pad)
             return torch.zeros(len(positions), VOCAB)
@@ -119,3 +134,14 @@ def test_both_networks_are_told_about_padding_and_segments() -> None:
 
 def test_rows_without_padding_spare_the_attention_mask() -> None:
     assert full_rows(2).attention_pad is None
+
+
+def test_judged_where_masked_only_the_rest_does_not_count() -> None:
+    masked = _masked()
+    corrupted = CorruptedBatch(masked, masked.batch.original_ids, torch.zeros(2, 6, dtype=torch.bool))
+    verdicts = torch.full((2, 6), 1000.0)
+    verdicts.view(-1)[masked.positions] = 0.0
+    guesses = torch.zeros(len(masked.positions), VOCAB)
+    losses = electra_losses(guesses, verdicts, masked, corrupted, only_masked=True)
+    assert losses.sums["discriminator"].item() == pytest.approx(len(masked.positions) * math.log(2))
+    assert count_targets([masked], only_masked=True)["discriminator"] == len(masked.positions)

@@ -40,6 +40,8 @@ def full_rows(count: int, length: int = 8) -> Batch:
 class PerfectGenerator(nn.Module):
     """Knows every answer: its guess is the original."""
 
+    reads_masked = True
+
     def __init__(self, original_ids: Tensor) -> None:
         super().__init__()
         self.original_ids = original_ids
@@ -51,6 +53,8 @@ class PerfectGenerator(nn.Module):
 
 class StubbornGenerator(nn.Module):
     """Always guesses the same token."""
+
+    reads_masked = True
 
     def __init__(self, answer: int) -> None:
         super().__init__()
@@ -67,7 +71,7 @@ class RecordingDiscriminator(nn.Module):
         super().__init__()
         self.seen: list[tuple[Tensor, Tensor, Tensor | None]] = []
 
-    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor:
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, _trace: object = None) -> Tensor:
         self.seen.append((input_ids, segment_ids, is_pad))
         return torch.zeros(input_ids.shape)
 

@@ -70,7 +70,7 @@ def test_a_misspelt_preset_is_guessed() -> None:
     ("words", "expected"),
     [
         (["--size", "huge"], "command line: size: input should be 'tiny', 'small', 'base' or 'large' (got 'huge')"),
-        (["--objective", "bert"], "command line: objective: input should be 'electra' (got 'bert')"),
+        (["--objective", "elektra"], "command line: objective: input should be 'electra', "),
         (["--optimizer.lr", "1"], "command line: optimizer: no setting named 'lr'; known are kind, learning_rate, "),
         (["--learning-rate", "1"], "command line: no setting named 'learning_rate'; did you mean "),
     ],
@@ -94,3 +94,59 @@ def test_a_size_alone_brings_its_preset() -> None:
 def test_a_preset_of_another_size_gives_way_to_the_size_asked_for() -> None:
     config = resolve_pretrain([read_settings("tiny"), parse_overrides(["--size", "small"])])
     assert (config.model.hidden_size, config.model.backbone) == (256, "electra")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--objective", "elektra"], "(got 'elektra'); did you mean 'electra'?"),
+        (["--generator.kind", "casual"], "(got 'casual'); did you mean 'causal'?"),
+        (
+            ["--generator.kind", "causal", "--masking.appearance", "mask-keep-random"],
+            "command line: generator.kind 'causal' reads the original row, so masking.appearance 'mask-keep-random' "
+            "shows it nothing; set masking.appearance to 'mask'",
+        ),
+        (
+            ["--model.sharing", "everything", "--generator.width-share", "0.5"],
+            "model.sharing: 'everything' needs a generator of the discriminator's size",
+        ),
+        (["--generator.kind", "unigram", "--model.sharing", "token"], "learns nothing, so there is nothing to share"),
+        (["--objective", "mlm", "--procedure", "adversarial"], "objective 'mlm' has no such pair"),
+        (["--objective", "electric", "--generator.kind", "causal"], "set generator.kind to 'two-tower'"),
+        (["--procedure", "two-stage", "--model.sharing", "token"], "so they can share nothing"),
+        (["--procedure", "adversarial", "--model.sharing", "everything"], "which cannot be one encoder"),
+        (["--procedure", "minimax", "--generator.kind", "uniform"], "trains the generator"),
+        (["--sentence-task", "next-sentence"], "belongs to the objectives 'mlm' and 'bert'"),
+        (["--generator.kind", "frozen"], "go together"),
+        (["--generator.kind", "two-tower", "--model.sharing", "embeddings"], "means nothing between two towers"),
+    ],
+)
+def test_what_makes_no_sense_together_is_refused_by_name(words: list[str], expected: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve_pretrain([parse_overrides(words)])
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--objective", "bert"],
+        ["--objective", "electric"],
+        ["--procedure", "two-stage"],
+        ["--procedure", "adversarial"],
+        ["--generator.kind", "causal"],
+        ["--generator.kind", "two-tower"],
+        ["--generator.kind", "unigram"],
+    ],
+)
+@pytest.mark.parametrize("size", ["tiny", "small"])
+def test_a_choice_brings_along_what_it_needs(size: str, words: list[str]) -> None:
+    config = resolve_pretrain([parse_overrides(["--size", size, *words])])
+    derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
+
+
+def test_what_a_choice_implies_lies_above_the_preset_and_below_the_user() -> None:
+    assert resolve_pretrain([]).masking.appearance == "mask"
+    assert resolve_pretrain([parse_overrides(["--objective", "mlm"])]).masking.appearance == "mask-keep-random"
+    words = ["--objective", "mlm", "--masking.appearance", "mask-keep"]
+    assert resolve_pretrain([read_settings("tiny"), parse_overrides(words)]).masking.appearance == "mask-keep"

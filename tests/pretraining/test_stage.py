@@ -11,9 +11,9 @@ import torch
 from electralab import verbs
 from electralab.config import parse_overrides
 from electralab.display import Display
-from electralab.errors import InputError, Stopped, UsageError
+from electralab.errors import InputError, Stopped
 from electralab.pretraining import task
-from electralab.pretraining.heldout import HeldoutScores, judge_heldout
+from electralab.pretraining.heldout import judge_heldout
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
@@ -80,7 +80,7 @@ def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
     list(pretrain(request(data, tmp_path / "whole"), StopSignal()))
     stop = StopSignal()
 
-    def judge(*arguments: Any) -> HeldoutScores:
+    def judge(*arguments: Any) -> dict[str, Any]:
         stop.number = signal.SIGTERM  # arrives as judging begins; the next layer of the network notices
         return judge_heldout(*arguments)
 
@@ -129,9 +129,9 @@ def test_data_without_heldout_rows_is_trained_on_with_a_warning(tmp_path: Path) 
 
 
 def test_what_cannot_be_built_is_refused_before_anything_is_written(data: Path, tmp_path: Path) -> None:
-    sharing = parse_overrides(["--model.sharing", "everything", "--generator.width-share", "0.5"])
-    wrong = request(data, tmp_path / "run", config=resolve_pretrain([SMALL, sharing]))
-    with pytest.raises(UsageError, match="'everything' needs a generator of the discriminator's size"):
+    frozen = parse_overrides(["--generator.kind", "frozen", "--generator.path", str(tmp_path)])
+    wrong = request(data, tmp_path / "run", config=resolve_pretrain([SMALL, frozen]))
+    with pytest.raises(InputError, match="holds no model"):
         list(pretrain(wrong, StopSignal()))
     with pytest.raises(InputError, match="holds no model to start from"):
         list(pretrain(request(data, tmp_path / "run", init_from=tmp_path), StopSignal()))

@@ -78,7 +78,7 @@ class Observation:
 
 
 def observe_losses(losses: Losses, counts: Counts) -> Observation:
-    return Observation({f"{name}_loss": Ratio(float(total), counts[name]) for name, total in losses.sums.items()})
+    return Observation({f"{name}_loss": Ratio(total.item(), counts[name]) for name, total in losses.sums.items()})
 
 
 @torch.no_grad()

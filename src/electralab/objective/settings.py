@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from electralab.config import Settings, Tree
-from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.losses import LossConfig
 from electralab.objective.masking import MaskingConfig
@@ -58,6 +58,8 @@ class ObjectiveConfig(Settings):
     def _fits_together(self) -> Self:
         for complaint in _complaints(self):
             raise ValueError(complaint)
+        if self.objective in REPLACING:  # sizes that do not fit together are refused before there is any data
+            derive_encoders(self.model, self.generator, vocab_size=8, sequence_length=8)
         return self
 
 
@@ -114,6 +116,12 @@ def _complaints(config: ObjectiveConfig) -> list[str]:
         found.append(
             f"sentence_task {config.sentence_task!r} belongs to the objectives 'mlm' and 'bert', not {objective!r}; "
             "set sentence_task to 'none'"
+        )
+    if config.procedure != "joint" or objective not in ("electra", "electra-15"):
+        found.extend(
+            f"loss.{name}_weight gives the discriminator of 'electra' or 'electra-15', trained jointly, one more task; "
+            f"objective {objective!r} by procedure {config.procedure!r} has no place for it; set it to 0"
+            for name in config.loss.auxiliary
         )
     if (kind == "frozen") != bool(config.generator.path):
         found.append("generator.kind 'frozen' and generator.path, the folder of a trained generator, go together")
