@@ -20,11 +20,17 @@ def _product(inputs: int, outputs: int) -> int:
     return 2 * inputs * outputs
 
 
+def _attention_products(config: EncoderConfig, length: int) -> int:
+    """One layer, one token: projections, scores and weighted sum over `length` keys, those hidden included."""
+    return 4 * _product(config.hidden_size, config.hidden_size) + 2 * _product(config.hidden_size, length)
+
+
+def _feedforward_products(config: EncoderConfig) -> int:
+    return (3 if config.is_modern else 2) * _product(config.hidden_size, config.feedforward_size)
+
+
 def _block_products(config: EncoderConfig, length: int) -> int:
-    """One layer, one token: projections, scores and weighted sum over `length` keys, feed-forward."""
-    hidden, width = config.hidden_size, config.feedforward_size
-    attention = 4 * _product(hidden, hidden) + 2 * _product(hidden, length)
-    return attention + (3 if config.is_modern else 2) * _product(hidden, width)
+    return _attention_products(config, length) + _feedforward_products(config)
 
 
 def _projection_products(config: EncoderConfig) -> int:
@@ -37,18 +43,54 @@ def count_masked(length: int, share: float) -> int:
     return max(1, round(share * (length - 2)))
 
 
+def encoder_parts(config: EncoderConfig, length: int) -> dict[str, int]:
+    """Forward, of one token, by what it is spent on; layers that share their weights are computed all the same.
+
+    A local or causal layer counts in full, because the kernel computes what it then hides. Weighing discrepancies is
+    sums and scales, no matrix product; an adaptive norm, of which a layer has two, is one with a single column.
+    """
+    norms = 2 * _product(config.hidden_size, 1) if config.adaptive_norm else 0
+    return {
+        "attention": config.num_layers * _attention_products(config, length),
+        "feed_forward": config.num_layers * _feedforward_products(config),
+        "embeddings": _projection_products(config),
+        "norms": config.num_layers * norms,
+    }
+
+
 def encoder_flops(config: EncoderConfig, rows: int, length: int) -> int:
-    """Forward. A local layer counts in full, because the kernel computes what it then hides."""
-    return rows * length * (config.num_layers * _block_products(config, length) + _projection_products(config))
+    """Forward."""
+    return rows * length * sum(encoder_parts(config, length).values())
+
+
+def first_state_flops(config: EncoderConfig, rows: int, length: int) -> int:
+    """Forward, up to the state of each row's first token: in the last layer it alone asks, and goes on."""
+    hidden = config.hidden_size
+    spared = _block_products(config, length) - 3 * _product(hidden, hidden)
+    return encoder_flops(config, rows, length) - rows * (length - 1) * spared
+
+
+def guess_flops(config: EncoderConfig, guesses: int) -> int:
+    """Forward, of the head alone."""
+    size = config.hidden_size if config.is_modern else config.embedding_size
+    guess = _product(config.hidden_size, size) + _product(config.embedding_size, config.vocab_size)
+    return guesses * (guess + (_projection_products(config) if config.is_modern else 0))
 
 
 def generator_flops(config: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
     """Forward, with guesses at the masked positions only."""
-    size = config.hidden_size if config.is_modern else config.embedding_size
-    guess = _product(config.hidden_size, size) + _product(config.embedding_size, config.vocab_size)
-    if config.is_modern:
-        guess += _projection_products(config)
-    return encoder_flops(config, rows, length) + masked_count * guess
+    return encoder_flops(config, rows, length) + guess_flops(config, masked_count)
+
+
+def copying_flops(config: EncoderConfig, rows: int, length: int) -> int:
+    """Forward, with a guess and the choice to copy for every token."""
+    tokens = rows * length
+    return generator_flops(config, rows, length, tokens) + tokens * _product(config.hidden_size, 1)
+
+
+def row_verdict_flops(config: EncoderConfig, rows: int) -> int:
+    """Forward, of one number a row from the state of its first token."""
+    return rows * _product(config.hidden_size, 1)
 
 
 def two_tower_flops(config: EncoderConfig, rows: int, length: int, guess_count: int) -> int:

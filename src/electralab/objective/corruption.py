@@ -92,11 +92,12 @@ def sample_ids(
         rows = slice(start, start + _CHUNK)
         targets = None if target_ids is None else target_ids[rows]
         logits = _shape_logits(guesses[rows], prohibition, config, temperature, targets)
-        drawn[rows] = logits.argmax(dim=-1) if config.method == "argmax" else _draw(logits, uniforms[rows, None])
+        drawn[rows] = logits.argmax(dim=-1) if config.method == "argmax" else draw_ids(logits, uniforms[rows, None])
     return drawn
 
 
-def _draw(logits: Tensor, uniforms: Tensor) -> Tensor:
+def draw_ids(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """(C, V) logits and (C, 1) uniforms -> (C,) ids."""
     cumulative = torch.softmax(logits, dim=-1).cumsum(dim=-1)  # (C, V)
     total = cumulative[:, -1:]
     # Rounding must not push the target up to the total: the search would then run past the last allowed id.

@@ -4,15 +4,17 @@ MaskedBatch -> Trial -> Answer
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
-from electralab.model.electra import AnyGenerator, Electra, FixedGenerator
+from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator
 from electralab.model.encoder import Trace
 from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
 from electralab.model.towers import TwoTower
+from electralab.objective.auxiliary import build_auxiliaries
 from electralab.objective.corruption import (
     CorruptedBatch,
     SamplingConfig,
@@ -24,6 +26,7 @@ from electralab.objective.losses import Counts, Losses, electra_losses
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
 from electralab.objective.objective import CLOSE_LOOK, Answer, Moment, Network
 from electralab.objective.observation import Observation, observe_draws, observe_guesses, observe_verdicts
+from electralab.objective.scene import Auxiliary, Scene
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -59,13 +62,36 @@ def hold_trial(
     only_masked: bool = False,
     trace: Trace | None = None,
 ) -> Trial:
-    batch = masked.batch
     guesses = make_guesses(model.generator, masked)
+    return judge_guesses(
+        model.discriminator,
+        masked,
+        guesses,
+        prohibition,
+        sampling,
+        progress=progress,
+        only_masked=only_masked,
+        trace=trace,
+    )
+
+
+def judge_guesses(
+    discriminator: Discriminator,
+    masked: MaskedBatch,
+    guesses: Tensor,
+    prohibition: Tensor,
+    sampling: SamplingConfig,
+    *,
+    progress: float = 0.0,
+    only_masked: bool = False,
+    trace: Trace | None = None,
+) -> Trial:
+    batch = masked.batch
     sampled_ids = sample_ids(
         guesses, masked.sampling_uniforms, prohibition, sampling, target_ids=masked.target_ids, progress=progress
     )
     corrupted = corrupt(masked, sampled_ids)
-    verdicts = model.discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
+    verdicts = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
     losses = electra_losses(guesses, verdicts, masked, corrupted, only_masked=only_masked)
     return Trial(masked, guesses, corrupted, verdicts, losses)
 
@@ -74,6 +100,7 @@ class ElectraObjective:
     """A generator that guesses, a discriminator that judges: `electra`, and `electra-15`, judged where masked only."""
 
     guessed = "generator"
+    auxiliaries: Mapping[str, Auxiliary] = MappingProxyType({})
 
     def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
         self.networks = networks
@@ -83,16 +110,26 @@ class ElectraObjective:
         self.weights: Mapping[str, float] = {
             "generator": config.loss.generator_weight,
             "discriminator": config.loss.discriminator_weight,
+            **config.loss.auxiliary,
         }
+        self.auxiliaries = build_auxiliaries(config.loss, networks.discriminator.config, tokenizer)
+        networks.heads.update(self.auxiliaries)
         self._vocabulary = mask_vocabulary(tokenizer)
 
     def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[MaskedBatch]:
         micros = batch.split(micro_size)
-        return [mask_tokens(micro, self._vocabulary, self.config.masking, share, rng) for micro in micros]
+        questions = [mask_tokens(micro, self._vocabulary, self.config.masking, share, rng) for micro in micros]
+        return [replace(question, luck=self._draw_luck(question, rng)) for question in questions]
+
+    def _draw_luck(self, question: MaskedBatch, rng: Rng) -> Mapping[str, Tensor]:
+        drawn = {name: auxiliary.draw_luck(question, rng) for name, auxiliary in self.auxiliaries.items()}
+        return {name: luck for name, luck in drawn.items() if luck is not None}
 
     def count_targets(self, question: MaskedBatch) -> Counts:
         guessed = len(question.positions)
-        return {"generator": guessed, "discriminator": guessed if self.only_masked else self.count_tokens(question)}
+        judged = guessed if self.only_masked else self.count_tokens(question)
+        more = {name: auxiliary.count_targets(question) for name, auxiliary in self.auxiliaries.items()}
+        return {"generator": guessed, "discriminator": judged, **more}
 
     def count_tokens(self, question: MaskedBatch) -> int:
         return question.batch.token_count
@@ -110,10 +147,23 @@ class ElectraObjective:
         return Answer(trial.losses, seen)
 
     def _hold(self, question: MaskedBatch, progress: float) -> Trial:
-        sampling = self.config.sampling
-        return hold_trial(
-            self.networks, question, self.prohibition, sampling, progress=progress, only_masked=self.only_masked
+        trace: Trace | None = {} if self.auxiliaries else None
+        trial = hold_trial(
+            self.networks,
+            question,
+            self.prohibition,
+            self.config.sampling,
+            progress=progress,
+            only_masked=self.only_masked,
+            trace=trace,
         )
+        if trace is None:
+            return trial
+        scene = Scene(
+            self.networks.discriminator, trial.corrupted, trace["states"], trial.guesses.detach(), self.prohibition
+        )
+        more = {name: auxiliary(scene) for name, auxiliary in self.auxiliaries.items()}
+        return replace(trial, losses=Losses({**trial.losses.sums, **more}))
 
     def _learnable(self, losses: Losses) -> Losses:
         """Without the loss of a generator that has nothing to learn."""
@@ -125,8 +175,11 @@ class ElectraObjective:
     def count_flops(self, moment: Moment, rows: int, length: int, share: float) -> int:
         del moment
         judge = self.networks.discriminator
+        masked_count = rows * count_masked(length, share)
         judging = 3 * discriminator_flops(judge.config, rows, length, judge.head.kind)
-        return judging + guessing_flops(self.networks.generator, rows, length, rows * count_masked(length, share))
+        guessing = guessing_flops(self.networks.generator, rows, length, masked_count)
+        tasks = self.auxiliaries.values()
+        return judging + guessing + sum(task.count_flops(judge.config, rows, length, masked_count) for task in tasks)
 
     def exports(self) -> Mapping[str, Network]:
         generator = self.networks.generator
@@ -135,12 +188,16 @@ class ElectraObjective:
 
 
 def guessing_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
-    """Of one step: forward and backward, forward alone of a frozen one, nothing where nothing is computed."""
+    """Of one step: forward and backward, forward alone of a frozen one."""
+    is_learning = any(parameter.requires_grad for parameter in generator.parameters())
+    return (3 if is_learning else 1) * forward_flops(generator, rows, length, guesses)
+
+
+def forward_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
     if isinstance(generator, FixedGenerator):
         return 0
     count = two_tower_flops if isinstance(generator, TwoTower) else generator_flops
-    passes = 3 if any(parameter.requires_grad for parameter in generator.parameters()) else 1
-    return passes * count(generator.config, rows, length, guesses)
+    return count(generator.config, rows, length, guesses)
 
 
 def observe_trial(trial: Trial, limit: int | None = None) -> Observation:

@@ -23,6 +23,30 @@ Counts = Mapping[str, int]
 class LossConfig(Settings):
     generator_weight: float = Field(1.0, ge=0)
     discriminator_weight: float = Field(50.0, ge=0)
+    sentence_weight: float = Field(1.0, ge=0)
+    """Of telling whether the two segments of a row belong together, where sentence_task asks for it."""
+    correction_weight: float = Field(0.0, ge=0)
+    """Of naming the original token at masked positions of the corrupted row; 0 leaves the task out, as below."""
+    selection_weight: float = Field(0.0, ge=0)
+    """Of telling the original token there from others that the generator drew."""
+    selection_negatives: int = Field(4, ge=1)
+    contrast_weight: float = Field(0.0, ge=0)
+    """Of a state there being like the one in the original row, and unlike those of replaced tokens."""
+    contrast_temperature: float = Field(0.1, gt=0)
+    sequence_weight: float = Field(0.0, ge=0)
+    """Of a corrupted row being like most of its original, and unlike other rows."""
+    sequence_temperature: float = Field(1.0, gt=0)
+
+    @property
+    def auxiliary(self) -> dict[str, float]:
+        """The weights that are not 0 of the losses beside the pair's own, by their names."""
+        weights = {
+            "correction": self.correction_weight,
+            "selection": self.selection_weight,
+            "contrast": self.contrast_weight,
+            "sequence": self.sequence_weight,
+        }
+        return {name: weight for name, weight in weights.items() if weight > 0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 Batch -> MaskedBatch
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Self
 
 import numpy as np
@@ -71,6 +72,7 @@ class MaskedBatch:
     target_ids: Tensor  # (M,)
     is_hidden: Tensor  # (M,) False where the generator sees the original after all
     sampling_uniforms: Tensor  # (M,) the luck of each position's draw
+    luck: Mapping[str, Tensor] = field(default_factory=dict)  # what losses beside the pair's own draw, by their names
 
     def to(self, device: torch.device) -> "MaskedBatch":
         return MaskedBatch(
@@ -80,6 +82,7 @@ class MaskedBatch:
             self.target_ids.to(device),
             self.is_hidden.to(device),
             self.sampling_uniforms.to(device),
+            {name: uniforms.to(device) for name, uniforms in self.luck.items()},
         )
 
 

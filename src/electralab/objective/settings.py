@@ -107,6 +107,18 @@ def _complaints(config: ObjectiveConfig) -> list[str]:
             f"procedure {config.procedure!r} sets one network against the other, which cannot be one encoder; "
             "set model.sharing to 'embeddings'"
         )
+    if config.procedure == "two-stage" and config.procedure_options.init_from_generator:
+        found.extend(_unlike(config.model, config.generator))
+    if config.procedure in ("adversarial", "minimax", "minimax-literal") and config.sampling.method == "argmax":
+        found.append(
+            f"procedure {config.procedure!r} rewards what the generator draws by chance, sampling.method 'argmax' leaves "
+            "nothing to chance; set sampling.method to 'sample'"
+        )
+    if objective == "electric" and not (config.sampling.method == "sample" and config.sampling.is_plain):
+        found.append(
+            "objective 'electric' tells tokens from noise that may be any token; leave sampling.method, top_k, top_p and "
+            "allow_original at their defaults"
+        )
     if objective == "electric" and kind != "two-tower":
         found.append(
             f"objective 'electric' needs the probability of every token in its context, which generator.kind {kind!r} "
@@ -126,6 +138,25 @@ def _complaints(config: ObjectiveConfig) -> list[str]:
     if (kind == "frozen") != bool(config.generator.path):
         found.append("generator.kind 'frozen' and generator.path, the folder of a trained generator, go together")
     return found
+
+
+def _unlike(model: ModelConfig, generator: GeneratorConfig) -> list[str]:
+    """How a generator differs from the discriminator that is to begin as its copy."""
+    otherwise = "or let the discriminator begin anew: set procedure_options.init_from_generator to false"
+    if generator.kind != "transformer":
+        return [
+            "procedure 'two-stage' begins the discriminator as a copy of a generator that reads masked rows, which "
+            f"generator.kind {generator.kind!r} does not; set it to 'transformer', {otherwise}"
+        ]
+    guessing, judging = derive_encoders(model, generator, vocab_size=8, sequence_length=8)
+    for name in ("hidden_size", "num_layers", "num_heads", "feedforward_size"):
+        theirs, mine = getattr(guessing, name), getattr(judging, name)
+        if theirs != mine:
+            return [
+                f"procedure 'two-stage' begins the discriminator ({name} {mine}) as a copy of the generator ({name} "
+                f"{theirs}); give the generator its size (width_share and depth_share 1), {otherwise}"
+            ]
+    return []
 
 
 def implied_settings(objective: str, procedure: str, kind: str, *, init_from_generator: bool) -> Tree:
