@@ -167,14 +167,14 @@ class Display:
                     case stage.StudyPlanned(plan, rest):
                         self.say(
                             f"{plan.study.name}: {len(plan.arms)} arms x {len(plan.study.seeds)} seeds, "
-                            f"{rest.steps} steps in {rest.cells} cells left, {plan.jobs} at a time, "
+                            f"{rest.steps} commands in {rest.cells} cells left, {plan.jobs} at a time, "
                             f"about {describe_minutes(rest.minutes)}",
                             style="bold",
                         )
                         bar.reset(task, total=rest.steps)
                     case stage.StudyAdvanced(rest):
                         bar.update(task, completed=(bar.tasks[task].total or 0) - rest.steps)
-                        left = f"{rest.steps} steps in {rest.cells} cells left, eta {describe_minutes(rest.minutes)}"
+                        left = f"{rest.steps} commands in {rest.cells} cells left, eta {describe_minutes(rest.minutes)}"
                         bar.update(task, description=left)
                         if not self.is_live:
                             self.say(f"  {left}", style="dim")
@@ -294,9 +294,8 @@ def describe_heldout(record: Record) -> str:
         words.append(f"{_SHORT.get(name, name)} {_number(scores[f'{name}_loss'])}")
         words += [f"({right:.1%} right)"] if right is not None else []
     line = " ".join(words).replace(") ", ")  ")
-    return "  ".join(
-        [line, *(f"{_SHORT.get(name, name)} {scores[name]:.3f}" for name in ("auc", "recall", "precision") if name in scores)]
-    )
+    shown = [name for name in ("auc", "recall", "precision") if name in scores]
+    return "  ".join([line, *(f"{_SHORT.get(name, name)} {scores[name]:.3f}" for name in shown)])
 
 
 _SHORT = {"generator": "G", "discriminator": "D", "auc": "AUC"}

@@ -128,6 +128,9 @@ def _add_pretrain(verbs: Any) -> None:
     parser.add_argument("--save-every", type=_count, default=500, metavar="N", help="steps between checkpoints (500)")
     parser.add_argument("--log-every", type=_count, default=20, metavar="N", help="steps between log lines (20)")
     parser.add_argument("--keep", type=_positive_int, default=2, metavar="N", help="checkpoints to keep (2)")
+    parser.add_argument(
+        "--snapshots", type=_shares, default=[], metavar="P,P", help="export at these shares of the run too: 0.25,0.5"
+    )
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
     parser.add_argument("--objective", metavar="NAME", help="electra")
     parser.add_argument("--procedure", metavar="NAME", help="joint")
@@ -337,6 +340,13 @@ def _positive(text: str) -> float:
 
 def _names(text: str) -> Words:
     return [name for name in text.split(",") if name]
+
+
+def _shares(text: str) -> list[float]:
+    shares = [_positive(share) for share in text.split(",")]
+    if max(shares) >= 1:
+        raise argparse.ArgumentTypeError(f"must be shares between 0 and 1, got {text!r}")
+    return shares
 
 
 def _whole_numbers(text: str) -> list[int]:

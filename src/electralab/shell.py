@@ -118,7 +118,7 @@ def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
 
 def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     names = ["steps", "tokens", "flops", "minutes", "init_from", "threads", "save_every", "log_every", "keep"]
-    names += ["extend", "allow_inexact", "dry_run", "config"]
+    names += ["snapshots", "extend", "allow_inexact", "dry_run", "config"]
     result = verbs.pretrain(
         arguments.data,
         arguments.out,
@@ -205,7 +205,11 @@ def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
     for table in study_tables(result):
         console.print(table)
     console.print(f"report  {arguments.out}/report.md")
-    return {"out": arguments.out, **result}
+    result = {"out": arguments.out, **result}
+    if arguments.json and any(cell["error"] for cell in result["cells"]):
+        print_json(result)
+    verbs.require_finished(result)
+    return result
 
 
 def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:

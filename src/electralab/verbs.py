@@ -3,7 +3,6 @@
 words or keyword arguments -> settings -> stage -> result
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from electralab.config import Layer, Tree, read_toml, resolve
 from electralab.display import Display
-from electralab.errors import InputError, UsageError
+from electralab.errors import InputError, StudyFailed, UsageError
 from electralab.stopping import listen_for_stop
 
 if TYPE_CHECKING:
@@ -63,6 +62,7 @@ def pretrain(
     save_every: int = 500,
     log_every: int = 20,
     keep: int = 2,
+    snapshots: Sequence[float] = (),
     extend: bool = False,
     allow_inexact: bool = False,
     dry_run: bool = False,
@@ -70,7 +70,7 @@ def pretrain(
 ) -> Result:
     """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
     from electralab.export.card import write_card
-    from electralab.pretraining.identity import Budget, BudgetKind
+    from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
     from electralab.pretraining.plan import plan_pretrain
     from electralab.pretraining.settings import read_settings, resolve_pretrain
     from electralab.pretraining.stage import PretrainRequest
@@ -79,14 +79,11 @@ def pretrain(
     layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
     resolved = resolve_pretrain(layers)
     asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
-    budgets = [Budget(kind, float(amount)) for kind, amount in asked.items() if amount is not None]
-    if len(budgets) > 1:
-        raise UsageError(f"pretrain: {budgets[0]} and {budgets[1]} are both given; give one budget")
     request = PretrainRequest(
         data_dir=Path(data),
         run_dir=Path(out),
         config=resolved,
-        budget=budgets[0] if budgets else Budget("steps", float(resolved.steps)),
+        budget=choose_budget("pretrain", asked, Budget("steps", float(resolved.steps))),
         init_from=Path(init_from) if init_from else None,
         threads=threads,
         save_every=save_every,
@@ -94,6 +91,7 @@ def pretrain(
         keep=keep,
         extend=extend,
         allow_inexact=allow_inexact,
+        snapshots=tuple(snapshots),
     )
     if dry_run:
         return asdict(plan_pretrain(request))
@@ -102,6 +100,37 @@ def pretrain(
         results = display.follow_pretrain(run_pretrain(request, stop))
     write_card(Path(out))
     return results
+
+
+def flops(
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    data: str | Path | None = None,
+    vocab_size: int | None = None,
+    sequence_length: int | None = None,
+    steps: int | None = None,
+    tokens: float | None = None,
+    flops: float | None = None,
+    table: bool = False,
+    threads: int = 0,
+    dry_run: bool = False,
+) -> Result:
+    """What a run would cost: parameters, FLOPs in two conventions, memory, time; `table`: those of the paper."""
+    from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
+    from electralab.pretraining.paper import price_paper
+    from electralab.pretraining.price import price_run
+    from electralab.pretraining.settings import read_settings, resolve_pretrain
+    from electralab.runtime import use_threads
+
+    layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
+    resolved = resolve_pretrain(layers)
+    asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops}
+    budget = choose_budget("flops", asked, Budget("steps", float(resolved.steps)))
+    if dry_run:
+        return {"settings": resolved.model_dump(mode="json"), "budget": str(budget)}
+    use_threads(threads)
+    return price_paper() if table else price_run(resolved, budget, data, vocab_size, sequence_length)
 
 
 def finetune(
@@ -259,9 +288,12 @@ def run_study(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> Result:
-    """Arms of settings, pre-trained at equal compute and scored, seed by seed; the same call again goes on."""
+    """Arms of settings, pre-trained at equal compute and scored, seed by seed; the same call again goes on.
+
+    A cell that fails says why under `cells` of the result, and is run again by the same call.
+    """
     from electralab.study.cells import StudyRequest
-    from electralab.study.stage import describe_plan, require_finished
+    from electralab.study.stage import describe_plan
     from electralab.study.stage import run_study as run
 
     budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
@@ -280,9 +312,15 @@ def run_study(
         return describe_plan(request)
     display = display or Display()
     with listen_for_stop() as stop:
-        results = display.follow_study(run(request, stop))
-    require_finished(Path(out), results)
-    return results
+        return display.follow_study(run(request, stop))
+
+
+def require_finished(results: Result) -> None:
+    """A study whose cells failed has its table all the same, and ends with their names."""
+    failed = [f"{cell['arm']} seed {cell['seed']} ({cell['error']})" for cell in results["cells"] if cell["error"]]
+    if failed:
+        of = f"{len(failed)} of {len(results['cells'])} cells failed"
+        raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
 
 
 def predict(
@@ -343,19 +381,7 @@ def detect(
     from electralab.serving.detector import DetectConfig, Detector
 
     detector = Detector.load(Path(model), resolve(DetectConfig, _layers(config, settings)))
-    return [_detect_one(detector, text) for text in texts]
-
-
-def _detect_one(detector: Any, text: str) -> Result:
-    if not detector.tokenizer.is_symbols:
-        return asdict(detector.detect(text))
-    try:
-        symbols = json.loads(text)
-    except (ValueError, RecursionError):
-        symbols = None
-    if not isinstance(symbols, list) or not all(isinstance(s, str | int) and not isinstance(s, bool) for s in symbols):
-        raise InputError(f"a model of symbols takes a JSON list of strings or integers, got {text[:40]!r}")
-    return asdict(detector.detect_symbols(symbols))
+    return [asdict(detector.detect_line(text)) for text in texts]
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> Result:

@@ -75,7 +75,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no seeds": ({"seeds": []}, "seeds: there are none"),
     "an unknown snapshot score": ({"snapshots": {"at": [0.5], "scores": ["rte"]}}, "no score named 'rte'"),
     "a snapshot after the end": ({"snapshots": {"at": [1.5]}}, "snapshots.at"),
-    "no part of a budget": ({"arms": {"plain": {"budget_share": 0}}}, "budget_share: input should be greater than 0 (got 0)"),
+    "a seed of an arm": (
+        {"arms": {"plain": {"seed": 1}}},
+        "seed: is no setting of an arm; give the seeds of the study",
+    ),
     "an unknown preset": ({"pretrain": {"config": "tinny"}}, "did you mean 'tiny'?"),
 }
 

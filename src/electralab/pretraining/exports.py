@@ -1,4 +1,4 @@
-"""The end of a run: its networks, heads and tokenizer included, as Hugging Face folders where a class fits.
+"""The end of a run, or of a part of it: its networks with heads and tokenizer, as Hugging Face folders where one fits.
 
 Objective -> export/discriminator, export/generator, export/model
 """
@@ -6,15 +6,35 @@ Objective -> export/discriminator, export/generator, export/model
 from pathlib import Path
 from typing import Any
 
-from electralab.artifacts import new_folder
+from electralab.artifacts import new_folder, read_json
 from electralab.model.folder import save_network
 from electralab.objective.objective import Network, Objective
 from electralab.tokens.tokenizer import Tokenizer
+
+SNAPSHOTS = "snapshots"
+# Written last: a snapshot without it is not whole.
+PROGRESS = "progress.json"
 
 
 def export_networks(export_dir: Path, objective: Objective[Any], name: str, tokenizer: Tokenizer) -> None:
     for role, network in objective.exports().items():
         _export(export_dir / role, network, name, tokenizer)
+
+
+def snapshot_folder(run_dir: Path, step: int) -> Path:
+    """Laid out like `export`, so that it is a model wherever one is asked for."""
+    return run_dir / SNAPSHOTS / f"step-{step}"
+
+
+def snapshot_step(share: float, total_steps: int) -> int:
+    """After which step so much of a run is done."""
+    return max(1, round(share * total_steps))
+
+
+def read_snapshots(run_dir: Path) -> list[dict[str, Any]]:
+    """Where the run was at each, in order."""
+    found = [read_json(path) for path in (run_dir / SNAPSHOTS).glob(f"step-*/{PROGRESS}")]
+    return sorted(found, key=lambda progress: progress["step"])
 
 
 def _export(folder: Path, network: Network, objective: str, tokenizer: Tokenizer) -> None:

@@ -14,7 +14,13 @@ from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, UsageError
 from electralab.objective.named import build_objective
 from electralab.pretraining.budget import count_steps
-from electralab.pretraining.exports import export_networks
+from electralab.pretraining.exports import (
+    PROGRESS,
+    export_networks,
+    read_snapshots,
+    snapshot_folder,
+    snapshot_step,
+)
 from electralab.pretraining.heldout import measure_baselines
 from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
 from electralab.pretraining.settings import PretrainConfig
@@ -25,7 +31,7 @@ from electralab.runtime import choose_device, default_threads, describe_environm
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import list_checkpoints
-from electralab.training.session import Event, Pace, RunFinished, Session, Warned, spread
+from electralab.training.session import Event, Pace, Reached, RunFinished, Saved, Session, Warned, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,8 @@ class PretrainRequest:
     keep: int
     extend: bool
     allow_inexact: bool
+    snapshots: tuple[float, ...] = ()
+    """Shares of the run after which its networks are exported too; no part of what the run is."""
 
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
@@ -120,6 +128,7 @@ class _Run:
             log_every=request.log_every,
             save_every=request.save_every,
             keep=request.keep,
+            marks=frozenset(snapshot_step(share, identity.total_steps) for share in request.snapshots),
         )
         config = request.config
         self.session = Session(request.run_dir, self.state, self.task, pace, config.optimizer, config.schedule, stop)
@@ -128,8 +137,15 @@ class _Run:
         if not len(self.data.heldout):
             yield Warned(f"{self.data.path}: has no held-out rows, so scores are of rows that training sees")
         yield from map(Warned, self.origin_notes)
-        yield from self.session.events()
+        for event in self.session.events():
+            yield self._take_snapshot(event.step) if isinstance(event, Reached) else event
         yield from self._finish()
+
+    def _take_snapshot(self, step: int) -> Saved:
+        folder = snapshot_folder(self.run_dir, step)
+        export_networks(folder, self.objective, self.task.config.objective, self.data.tokenizer)
+        write_json(folder / PROGRESS, asdict(self.state.progress))
+        return Saved(folder)
 
     def _finish(self) -> Iterator[Event]:
         """Export the networks and write down how they do; done again only where it was not finished."""
@@ -141,5 +157,7 @@ class _Run:
             scores = self.task.judge_heldout()
             baselines = measure_baselines(self.data, self.objective, self.task.heldout(), scores)
             stored = {"objective": name, **asdict(self.state.progress), "heldout": scores, "baselines": baselines}
+            if snapshots := read_snapshots(self.run_dir):
+                stored["snapshots"] = snapshots
             write_json(results_path, stored)
         yield RunFinished(stored)

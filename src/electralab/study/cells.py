@@ -11,6 +11,7 @@ from electralab.artifacts import MANIFEST, read_json
 from electralab.config import Tree
 from electralab.errors import InputError, UsageError
 from electralab.model.encoder import EncoderConfig
+from electralab.pretraining.exports import snapshot_folder, snapshot_step
 from electralab.pretraining.plan import PretrainPlan, plan_pretrain
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
@@ -148,6 +149,14 @@ class _Matrix:
         folder = self.request.out / "cells" / arm.name / f"seed-{seed}"
         steps = [self._pretrain(arm, seed, folder)]
         steps += [self._measure(score, arm, seed, folder, folder / "run") for score in self.scores]
+        wanted = self.study.snapshots.scores
+        for share in self.study.snapshots.at:
+            model = snapshot_folder(folder / "run", snapshot_step(share, self.plans[arm.name].steps))
+            steps += [
+                self._measure(score, arm, seed, folder, model, f"@{share:g}")
+                for score in self.scores
+                if wanted is None or score.name in wanted
+            ]
         return Cell(arm.name, seed, folder, tuple(steps))
 
     def _pretrain(self, arm: Arm, seed: int, folder: Path) -> Step:
@@ -156,9 +165,11 @@ class _Matrix:
             *("pretrain", "--data", str(self.request.corpus), "--out", str(folder / "run")),
             *("--config", str(self.request.out / "arms" / f"{arm.name}.toml"), "--seed", str(seed)),
             *(f"--{arm.budget.kind}", amount, "--keep", "1"),
+            *(("--snapshots", ",".join(map(str, self.study.snapshots.at))) if self.study.snapshots.at else ()),
         )
         settings = arm.config.model_dump(mode="json", exclude={"steps", "seed"})
         identity = {"corpus": self.corpus_hash, "settings": settings, "budget": asdict(arm.budget), "seed": seed}
+        identity["snapshots"] = list(self.study.snapshots.at)
         return Step("pretrain", words, identity, self.plans[arm.name].estimated_minutes * 60 + START_SECONDS)
 
     def _measure(self, score: Score, arm: Arm, seed: int, folder: Path, model: Path, suffix: str = "") -> Step:

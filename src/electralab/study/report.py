@@ -80,7 +80,8 @@ def comparison_rows(results: Results) -> tuple[list[str], list[list[str]]]:
     for row in results["comparisons"]:
         low, high = row["low"], row["high"]
         interval = "" if low is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
-        test = f"{row['test']} ({row['n']})"
+        over = row["over"] if row["n"] > 1 else row["over"].removesuffix("s")
+        test = f"{row['test']}, {row['n']} {over}"
         rows.append(
             [
                 row["arm"],

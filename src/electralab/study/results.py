@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from electralab.pretraining.exports import snapshot_step
 from electralab.study.cells import Cell, Plan
 from electralab.study.records import read_cell, read_scores
 from electralab.study.scores import Measured
@@ -123,9 +124,17 @@ class _Values:
         found = [of.measured[score].groups for of in self.findings if of.cell.arm == arm and of.cell.seed in seeds]
         return [groups for groups in found if groups]
 
-    def mean_of(self, arm: str, key: str) -> float | None:
-        found = [of.progress[key] for of in self.findings if of.cell.arm == arm and key in of.progress]
+    def mean_of(self, arm: str, key: str, share: float = 1.0) -> float | None:
+        """Of what pre-training says of itself, at its end or at a snapshot."""
+        runs = [self._progress_at(of.progress, share) for of in self.findings if of.cell.arm == arm]
+        found = [progress[key] for progress in runs if key in progress]
         return float(np.mean(found)) if found else None
+
+    def _progress_at(self, progress: Mapping[str, Any], share: float) -> Mapping[str, Any]:
+        if share == 1.0 or not progress:
+            return progress
+        step = snapshot_step(share, progress["step"])
+        return next((at for at in progress.get("snapshots", []) if at["step"] == step), {})
 
     def curves(self, score: str) -> Results:
         """By line, from little compute to much."""
@@ -135,12 +144,12 @@ class _Values:
     def _points(self, line: str, score: str) -> Iterator[Results]:
         arms = [arm.name for arm in self.plan.arms if arm.line == line]
         for arm in arms:
-            flops, tokens = self.mean_of(arm, "flops"), self.mean_of(arm, "tokens")
             # Where runs of several lengths make the line, it is of runs that came to their end.
             for share in (*(self.shares if len(arms) == 1 else []), 1.0):
                 values = list(self.of(arm, score, share).values())
+                flops, tokens = self.mean_of(arm, "flops", share), self.mean_of(arm, "tokens", share)
                 if values and flops is not None and tokens is not None:
-                    at = {"arm": arm, "share": share, "flops": share * flops, "tokens": share * tokens}
+                    at = {"arm": arm, "share": share, "flops": flops, "tokens": tokens}
                     yield at | {"values": values} | asdict(estimate_mean(values))
 
 
@@ -165,7 +174,7 @@ def _row(values: _Values, arm: str) -> Results:
 
 
 def _compare(values: _Values) -> list[Results]:
-    """Every arm with the one it is held against, score by score, by the seeds and, where a score has groups, by those; then Holm."""
+    """Every arm with the one it is held against: by the seeds, and by groups where a score has them; then Holm."""
     rows = []
     for arm in values.plan.arms:
         for name in values.names if arm.name != arm.versus else []:
@@ -175,7 +184,7 @@ def _compare(values: _Values) -> list[Results]:
                 continue
             differences = [ours[seed] - theirs[seed] for seed in seeds]
             of = {"arm": arm.name, "versus": arm.versus, "score": name, **asdict(estimate_mean(differences))}
-            rows.append(of | {"test": "paired t over seeds", "p": compare_paired(differences)})
+            rows.append(of | {"test": "paired t", "over": "seeds", "p": compare_paired(differences)})
             if name != AVERAGE:
                 rows += _compare_groups(values, arm, name, seeds, of)
     corrected = correct_holm([row["p"] for row in rows])
@@ -190,7 +199,9 @@ def _compare_groups(values: _Values, arm: Arm, score: str, seeds: Sequence[int],
     drawn = bootstrap_differences(differences)
     interval = {"n": len(differences), "low": drawn.low, "high": drawn.high, "sd": None}
     return [
-        of | interval | {"mean": float(np.mean(differences)), "test": "paired bootstrap over paradigms", "p": drawn.p}
+        of
+        | interval
+        | {"mean": float(np.mean(differences)), "test": "paired bootstrap", "over": "paradigms", "p": drawn.p}
     ]
 
 

@@ -12,7 +12,7 @@ import tomli_w
 
 from electralab.artifacts import MANIFEST, lock_folder, write_file, write_json
 from electralab.config import to_toml
-from electralab.errors import StudyFailed, UsageError
+from electralab.errors import UsageError
 from electralab.stopping import StopSignal
 from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, require_runnable
 from electralab.study.records import read_cell, write_scores
@@ -124,16 +124,6 @@ def describe_plan(request: StudyRequest) -> Results:
 
 def _first_cell(plan: Plan, arm: str) -> Cell:
     return next(cell for cell in plan.cells if cell.arm == arm)
-
-
-def require_finished(out: Path, results: Results) -> None:
-    """A study whose cells failed has its table all the same, and ends with their names."""
-    failed = [f"{cell['arm']} seed {cell['seed']} ({cell['error']})" for cell in results["cells"] if cell["error"]]
-    if failed:
-        raise StudyFailed(
-            f"{out}: {len(failed)} of {len(results['cells'])} cells failed: {'; '.join(failed)}; "
-            "the same command runs them again"
-        )
 
 
 def _refuse_foreign(out: Path) -> None:

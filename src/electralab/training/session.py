@@ -53,11 +53,18 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """A step that was asked for was just taken; before the run goes on, its weights can be copied."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunFinished:
     results: Record
 
 
-Event = RunStarted | StepLogged | Warned | Saved | RunFinished
+Event = RunStarted | StepLogged | Warned | Saved | Reached | RunFinished
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,8 @@ class Pace:
     log_every: int
     save_every: int
     keep: int
+    marks: frozenset[int] = frozenset()
+    """Steps that are told of as they are reached."""
 
 
 def take_steps(
@@ -186,6 +195,9 @@ class Session:
             progress.seconds += time.perf_counter() - clock
             clock = time.perf_counter()
             yield from self._count_skipped(report)
+            # Before the step can be saved: who resumes behind it has been told of it.
+            if report.step in self.pace.marks:
+                yield Reached(report.step)
             if self._is_due(report.step, self.pace.log_every) or self._is_judged(report.step):
                 speed = (progress.tokens - tokens_before) / max(progress.seconds - seconds_before, 1e-9)
                 tokens_before, seconds_before = progress.tokens, progress.seconds
