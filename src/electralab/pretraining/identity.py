@@ -3,6 +3,7 @@
 RunIdentity <-> run.json
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,14 @@ class Budget:
         return f"--{self.kind} {self.amount:.15g}"
 
 
+def choose_budget(verb: str, asked: Mapping[BudgetKind, float | None], default: Budget) -> Budget:
+    """The one that was given."""
+    given = [Budget(kind, float(amount)) for kind, amount in asked.items() if amount is not None]
+    if len(given) > 1:
+        raise UsageError(f"{verb}: {given[0]} and {given[1]} are both given; give one budget")
+    return given[0] if given else default
+
+
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
     data: str
@@ -32,6 +41,8 @@ class RunIdentity:
     budget: Budget
     total_steps: int
     threads: int
+    generator: str = ""
+    """Hash of a frozen generator's weights: its path says nothing of what lies there."""
 
 
 def write_identity(run_dir: Path, identity: RunIdentity) -> None:
@@ -60,6 +71,11 @@ def require_same(run_dir: Path, stored: RunIdentity, asked: RunIdentity, *, exte
         raise IdentityMismatch(
             f"{run_dir}: started from {stored.init_from[:16] or 'nothing'}, now asked to start from "
             f"{asked.init_from[:16] or 'nothing'}; --init-from begins a new run: {ANOTHER}"
+        )
+    if stored.generator != asked.generator:
+        raise IdentityMismatch(
+            f"{run_dir}: its frozen generator was {stored.generator[:8]}…, now {asked.generator[:8]}…; "
+            f"restore that of --generator.path or {ANOTHER}"
         )
     require_same_settings(run_dir, stored.settings, asked.settings)
     if not allow_inexact:

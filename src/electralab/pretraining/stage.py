@@ -12,6 +12,7 @@ import torch
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, UsageError
+from electralab.model.folder import locate_model
 from electralab.objective.named import build_objective
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.exports import (
@@ -99,7 +100,9 @@ def _settle_identity(
         total_steps = stored.total_steps
     else:
         total_steps = count_steps(request.budget, request.config, data, device, stop)
-    identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads)
+    frozen = request.config.generator.path
+    generator = describe_origin(locate_model(Path(frozen), "generator")) if frozen else ""
+    identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads, generator)
     if stored is not None:
         require_same(request.run_dir, stored, identity, extend=request.extend, allow_inexact=request.allow_inexact)
     return identity
