@@ -123,16 +123,17 @@ def _try_row(data: Any, ids: Any, model: Path) -> View:
     import torch
 
     from electralab.model.electra import Discriminator, Electra, Generator
-    from electralab.model.folder import load_network, locate_model
+    from electralab.model.folder import load_any, locate_model
+    from electralab.model.towers import TwoTower
     from electralab.objective.corruption import SamplingConfig, sampling_prohibition
     from electralab.objective.electra import hold_trial
     from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
     from electralab.randomness import Rng
     from electralab.tokens.batches import make_batch
 
-    generator = load_network(locate_model(model, "generator"))
-    discriminator = load_network(locate_model(model, "discriminator"))
-    if not isinstance(generator, Generator) or not isinstance(discriminator, Discriminator):
+    generator = load_any(locate_model(model, "generator"))
+    discriminator = load_any(locate_model(model, "discriminator"))
+    if not isinstance(generator, Generator | TwoTower) or not isinstance(discriminator, Discriminator):
         raise InputError(f"{model}: holds one network, and judging a masked row takes both; give a run folder")
     pair = Electra(generator, discriminator, "none").eval()
     if pair.discriminator.config.vocab_size != data.tokenizer.vocab_size:

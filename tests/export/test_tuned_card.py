@@ -140,6 +140,13 @@ def test_a_head_that_transformers_has_not_is_said_to_be_ours() -> None:
     assert "library_name: transformers\n" in classify(CLASSES, REPORT)
 
 
+def test_a_network_that_transformers_has_not_is_not_sent_to_another_head() -> None:
+    model = make_model("classify", CLASSES) | {"electralab_network": {"class": "Tuned"}}
+    card = compose_tuned_card("mine", RUN, make_results("classify", REPORT), model, 1)
+    assert "No class of transformers expresses this network" in card
+    assert "--head huggingface" not in card
+
+
 def test_a_baseline_says_that_it_began_at_random() -> None:
     run = {**RUN, "settings": {**RUN["settings"], "from_scratch": True}}
     card = compose_tuned_card("mine", run, make_results("classify", REPORT), make_model("classify", CLASSES), 1)

@@ -90,6 +90,13 @@ def test_where_all_see_all_that_came_before_no_mask_is_built() -> None:
     assert find_visible(6, 0, torch.zeros(1, 6, dtype=torch.bool), is_causal=True) is not None
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_a_window_is_where_the_row_is(is_causal: bool) -> None:
+    is_visible = find_visible(6, 4, None, is_causal, torch.device("meta"))
+    assert is_visible is not None
+    assert is_visible.is_meta
+
+
 def test_a_causal_window_of_one_is_refused() -> None:
     with pytest.raises(ValueError, match="leaves a position nothing to see"):
         make_causal("modern", local_attention=1)

@@ -60,7 +60,7 @@ import electralab
 electralab.load("{name}").predict({_example(model, num_texts)})
 ```
 
-{_describe_loading(kind)}
+{_describe_loading(kind, "electralab_network" in model)}
 
 ## Limits
 
@@ -114,7 +114,9 @@ def _example(model: dict[str, Any], num_texts: int) -> str:
     return '[("a text", "another")]' if num_texts == 2 else '["a text"]'
 
 
-def _describe_loading(kind: str) -> str:
+def _describe_loading(kind: str, is_own: bool) -> str:
     if kind:
         return f'It also loads as `transformers.{kind}.from_pretrained("export/model")`, with the same logits.'
+    if is_own:
+        return "No class of transformers expresses this network; the verbs of electralab take it as it is."
     return "No class of transformers has this head; tune with `--head huggingface` for a model that loads there."

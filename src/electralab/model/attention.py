@@ -41,7 +41,13 @@ def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
     return torch.addcmul(vectors * rotation.cos, partners, rotation.sin)
 
 
-def find_visible(length: int, window: int, is_pad: Tensor | None, is_causal: bool = False) -> Tensor | None:
+def find_visible(
+    length: int,
+    window: int,
+    is_pad: Tensor | None,
+    is_causal: bool = False,
+    device: torch.device | None = None,
+) -> Tensor | None:
     """Which keys each query sees, True where it does; None where all see all (or, causal, all that came before), which
     is the fast path.
 
@@ -49,18 +55,18 @@ def find_visible(length: int, window: int, is_pad: Tensor | None, is_causal: boo
     ModernBERT's decoder, the last window // 2 with itself among them.
     """
     if is_causal:
-        return _find_earlier(length, window, is_pad)
+        return _find_earlier(length, window, is_pad, device)
     if window == 0 or length <= window // 2 + 1:
         return None if is_pad is None else ~is_pad[:, None, None, :]  # (B, 1, 1, T)
-    positions = torch.arange(length, device=None if is_pad is None else is_pad.device)
+    positions = torch.arange(length, device=device if is_pad is None else is_pad.device)
     is_near = (positions[:, None] - positions).abs() <= window // 2  # (T, T)
     return is_near if is_pad is None else is_near & ~is_pad[:, None, None, :]  # (B, 1, T, T)
 
 
-def _find_earlier(length: int, window: int, is_pad: Tensor | None) -> Tensor | None:
+def _find_earlier(length: int, window: int, is_pad: Tensor | None, device: torch.device | None) -> Tensor | None:
     if is_pad is None and (window == 0 or length <= window // 2):
         return None
-    positions = torch.arange(length, device=None if is_pad is None else is_pad.device)
+    positions = torch.arange(length, device=device if is_pad is None else is_pad.device)
     distances = positions[:, None] - positions  # (T, T)
     is_earlier = (distances >= 0) & (distances < (window // 2 if window else length))
     return is_earlier if is_pad is None else is_earlier & ~is_pad[:, None, None, :]  # (B, 1, T, T)

@@ -209,7 +209,7 @@ class Encoder(nn.Module):
         assert length <= self.config.sequence_length, f"{length} positions in a network built for fewer"
         window, is_causal = self.config.local_attention, self.config.is_causal
         everywhere = find_visible(length, 0, is_pad, is_causal)
-        nearby = find_visible(length, window, is_pad, is_causal) if window else None
+        nearby = find_visible(length, window, is_pad, is_causal, input_ids.device) if window else None
         far = self.global_rotary(length) if self.global_rotary is not None else None
         near = self.local_rotary(length) if self.local_rotary is not None else None
 

@@ -13,7 +13,7 @@ from electralab.serving.predictor import Input, PredictConfig, Predictor
 
 
 class Loaded:
-    """Networks are read when first needed: a pre-trained run detects, a tuned one predicts."""
+    """Networks are read when first needed: a pre-trained pair detects, a tuned model predicts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
