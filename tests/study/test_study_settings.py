@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two budgets": ({"budget": {"steps": 1, "flops": 1e9}}, "needs exactly one of flops, tokens and steps"),
     "no budget": ({"budget": {}}, "needs exactly one of flops, tokens and steps (got none)"),
     "a misspelt setting": ({"arms": {"plain": {"maskng": {}}}}, "s.toml: arms.plain: no setting named 'maskng'"),
-    "an objective with a near name": ({"arms": {"plain": {"objective": "elektra"}}}, "elektra"),
+    "an objective with a near name": ({"arms": {"plain": {"objective": "elektra"}}}, "did you mean 'electra'?"),
     "a misspelt section": ({"bugdet": {}}, "no setting named 'bugdet'; did you mean 'budget'?"),
     "a seed of an arm": (
         {"arms": {"plain": {"seed": 1}}},
@@ -75,9 +75,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no seeds": ({"seeds": []}, "seeds: there are none"),
     "an unknown snapshot score": ({"snapshots": {"at": [0.5], "scores": ["rte"]}}, "no score named 'rte'"),
     "a snapshot after the end": ({"snapshots": {"at": [1.5]}}, "snapshots.at"),
-    "a seed of an arm": (
-        {"arms": {"plain": {"seed": 1}}},
-        "seed: is no setting of an arm; give the seeds of the study",
+    "no part of a budget": (
+        {"arms": {"plain": {"budget_share": 0}}},
+        "s.toml: arms.plain: budget_share: input should be greater than 0 (got 0)",
     ),
     "an unknown preset": ({"pretrain": {"config": "tinny"}}, "did you mean 'tiny'?"),
 }
