@@ -161,3 +161,11 @@ def test_a_causal_network_must_not_measure_what_comes() -> None:
     shared = ModelConfig(discrepancy_attention=True, sharing="everything")
     with pytest.raises(UsageError, match="looks at both sides"):
         derive_encoders(shared, GeneratorConfig(kind="causal", width_share=1.0), vocab_size=50, sequence_length=16)
+
+
+def test_padding_and_lonely_tokens_have_a_gradient_of_zero_not_of_nothing() -> None:
+    states = torch.randn(2, 6, 4, requires_grad=True)
+    is_pad = torch.tensor([[True] * 6, [False] + [True] * 5])
+    measure_discrepancies(states, is_pad).sum().backward()
+    assert states.grad is not None
+    assert torch.equal(states.grad, torch.zeros(2, 6, 4))
