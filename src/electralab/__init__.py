@@ -8,6 +8,7 @@ __all__ = [
     "detect",
     "evaluate",
     "finetune",
+    "flops",
     "glue",
     "import_model",
     "load",

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from electralab.errors import ElectraError, Stopped, UsageError
-from electralab.flags import Parser, Words, build_parser, hint
+from electralab.flags import build_parser
+from electralab.parser import Parser, Words, hint
 
 
 def split_overrides(words: Sequence[str]) -> tuple[Words, Words]:

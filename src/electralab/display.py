@@ -278,7 +278,7 @@ def describe_minutes(minutes: float) -> str:
 
 
 def describe_step(record: Record) -> str:
-    """Losses by their names, two of them by their letters; then how well the discriminator does, and how fast it goes."""
+    """Losses by their names, two of them by their letters; then how well the discriminator does, and how fast."""
     losses = {name.removesuffix("_loss"): value for name, value in record.items() if name.endswith("_loss")}
     named = losses or {"loss": record["loss"]}
     words = [f"{_SHORT.get(name, name)} {_number(value)}" for name, value in named.items() if "heldout" not in name]

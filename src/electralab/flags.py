@@ -4,62 +4,9 @@ words -> argparse.Namespace
 """
 
 import argparse
-import difflib
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
-from electralab.errors import UsageError
-
-Words = list[str]
-
-
-class Parser(argparse.ArgumentParser):
-    """Errors as one sentence with the nearest known word, status 2."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{self._where}{message}; see '{self.prog} --help'")
-
-    @property
-    def _where(self) -> str:
-        """The verb, before what is wrong with it."""
-        return "".join(f"{verb}: " for verb in self.prog.split()[1:])
-
-    @property
-    def _flags(self) -> Words:
-        return [option for action in self._actions for option in action.option_strings]
-
-    def refuse_unknown(self, words: Words) -> None:
-        for word in words:
-            flag = word.partition("=")[0]
-            what = "no flag named" if flag.startswith("-") else "unexpected argument"
-            raise UsageError(f"{self._where}{what} '{flag}'; {hint(flag, self._flags, self.prog)}")
-
-    def check_flags(self, words: Words) -> None:
-        """Before argparse complains about what a misspelt flag was meant to give."""
-        until = words.index("--") if "--" in words else len(words)
-        flags = [word for word in words[:until] if word.startswith("--")]
-        self.refuse_unknown([flag for flag in flags if flag.partition("=")[0] not in self._flags])
-
-    def gather(self, words: Words) -> Words:
-        """Flags first, then the rest: argparse would take a verb's other words from one place only."""
-        takes_value = {flag: action.nargs != 0 for action in self._actions for flag in action.option_strings}
-        flags: Words = []
-        others: Words = []
-        rest = list(words)
-        while rest:
-            word = rest.pop(0)
-            if word == "--":
-                return [*flags, "--", *others, *rest]
-            is_flag = word.startswith("-") and word != "-"
-            (flags if is_flag else others).append(word)
-            if takes_value.get(word) and rest:
-                flags.append(rest.pop(0))
-        return [*flags, *others]
-
-
-def hint(word: str, known: Sequence[str], program: str) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"see '{program} --help'"
+from electralab.parser import Parser, Words
 
 
 def _verb(verbs: Any, name: str, summary: str, example: str) -> Parser:
@@ -137,6 +84,28 @@ def _add_pretrain(verbs: Any) -> None:
     parser.add_argument("--init-from", metavar="DIR", help="start new training from this model's weights")
     parser.add_argument("--extend", action="store_true", help="go on with a larger budget")
     parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
+    _add_settings(parser, "a preset (tiny, small, base, large, paper-small, …) or a TOML file")
+
+
+def _add_flops(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "flops",
+        "count the parameters, FLOPs, memory and time of a pre-training run that was not started",
+        "electra flops --config paper-small --vocab-size 30522 --objective mlm --steps 1450000",
+    )
+    parser.add_argument("--table", action="store_true", help="the runs of the paper, as published and as counted here")
+    parser.add_argument("--data", metavar="DIR", help="what 'electra prepare' wrote; or, without any,")
+    parser.add_argument("--vocab-size", type=_positive_int, metavar="N", help="entries of the vocabulary (8192)")
+    parser.add_argument("--sequence-length", type=_positive_int, metavar="N", help="tokens per row (128)")
+    parser.add_argument("--size", choices=["tiny", "small", "base", "large"], help="sizes of both networks")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--steps", type=_positive_int, metavar="N")
+    budget.add_argument("--tokens", type=_positive, metavar="N")
+    budget.add_argument("--flops", type=_positive, metavar="X")
+    parser.add_argument("--objective", metavar="NAME", help="as of pretrain")
+    parser.add_argument("--procedure", metavar="NAME", help="as of pretrain")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
     _add_settings(parser, "a preset (tiny, small, base, large, paper-small, …) or a TOML file")
 
 
@@ -383,7 +352,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for add in (
         *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_study),
-        *(_add_predict, _add_detect, _add_show, _add_import, _add_completion),
+        *(_add_flops, _add_predict, _add_detect, _add_show, _add_import, _add_completion),
     ):
         add(verbs)
     return parser, verbs.choices

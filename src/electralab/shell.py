@@ -11,23 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from electralab import verbs
 from electralab.artifacts import write_json
 from electralab.config import Tree, parse_overrides
-from electralab.display import Display, describe_heldout
+from electralab.display import Display
 from electralab.errors import InputError, UsageError
+from electralab.showing import print_artifact, print_scores
 from electralab.tables import (
-    class_tables,
     colour_tokens,
     evaluation_tables,
+    flops_tables,
     glue_table,
+    paper_table,
     results_table,
-    scores_table,
-    sparkline,
     study_tables,
-    suspicion,
     tree_table,
 )
 
@@ -71,6 +69,7 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
     run = {
         "prepare": _prepare,
         "pretrain": _pretrain,
+        "flops": _flops,
         "finetune": _finetune,
         "glue": _glue,
         "evaluate": _evaluate,
@@ -134,6 +133,21 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     return {"run": arguments.out, **result}
 
 
+def _flops(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["table", "data", "vocab_size", "sequence_length", "steps", "tokens", "flops", "threads", "dry_run"]
+    result = verbs.flops(
+        config=arguments.config,
+        settings=_collect(arguments, {name: name for name in ("size", "objective", "procedure")}, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for table in [paper_table(result)] if arguments.table else flops_tables(result):
+        console.print(table)
+    return result
+
+
 def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     names = ["seeds", "init_from", "threads", "save_every", "log_every", "keep", "allow_inexact", "dry_run", "config"]
     result = verbs.finetune(
@@ -147,7 +161,7 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     if arguments.dry_run:
         console.print(tree_table("plan", result))
     else:
-        _print_scores(result, console)
+        print_scores(result, console)
         console.print(f"model  {arguments.out}/export/model")
     return {"run": arguments.out, **result}
 
@@ -307,67 +321,9 @@ def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     result = verbs.show(arguments.path, row=arguments.row, model=arguments.model)
     if arguments.dry_run:
         console.print(f"{arguments.path}: {result['kind']}")
-    elif result["kind"] in ("run", "metrics"):
-        _print_run(result, console)
-    elif result["kind"] == "fine-tuning run":
-        _print_tuning(result, console)
-    elif result["kind"] == "GLUE run":
-        console.print(glue_table(result["results"]))
-    elif result["kind"] == "row":
-        _print_row(result, console)
     else:
-        console.print(tree_table(f"{result['kind']} {result['path']}", result.get("report", result)))
+        print_artifact(result, console)
     return result
-
-
-def _print_run(result: Result, console: Console) -> None:
-    records = result["records"]
-    console.print(f"{result['kind']} {result['path']}", style="bold")
-    if "identity" in result:
-        console.print(f"steps {records[-1]['step'] if records else 0:,} of {result['identity']['total_steps']:,}")
-        console.print(f"checkpoints {', '.join(result['checkpoints']) or 'none'}")
-    for key in ("generator_loss", "discriminator_loss", "auc", "recall", "heldout_auc", "heldout_generator_loss"):
-        values = [record[key] for record in records if record.get(key) is not None]
-        if values:
-            console.print(f"{key:>24} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
-    judged = [record for record in records if "heldout_auc" in record]
-    if judged:
-        console.print(f"{'held out':>24} {describe_heldout(judged[-1])}")
-    if result.get("results"):
-        console.print(results_table(result["results"]))
-
-
-def _print_tuning(result: Result, console: Console) -> None:
-    console.print(f"{result['kind']} {result['path']}", style="bold")
-    for name, records in result["records"].items():
-        losses = [record["loss"] for record in records if record.get("loss") is not None]
-        if losses:
-            console.print(f"{name:>10} loss {sparkline(losses)} {losses[0]:.4g} → {losses[-1]:.4g}")
-    if result["results"]:
-        _print_scores(result["results"], console)
-
-
-def _print_scores(results: Result, console: Console) -> None:
-    console.print(scores_table(results))
-    for table in class_tables(results["report"]):
-        console.print(table)
-
-
-def _print_row(result: Result, console: Console) -> None:
-    console.print(f"row {result['row']} of {result['path']}", style="bold")
-    console.print(" ".join(result["pieces"]), markup=False)
-    if "masked" not in result:
-        return
-    console.print("masked, as the generator sees it", style="bold")
-    console.print(" ".join(result["masked"]), markup=False)
-    console.print("corrupted, coloured by the discriminator's suspicion; replaced tokens are underlined", style="bold")
-    line = Text(" ").join(
-        Text(piece, style=suspicion(chance) + (" underline" if is_replaced else ""))
-        for piece, is_replaced, chance in zip(
-            result["corrupted"], result["is_replaced"], result["p_replaced"], strict=True
-        )
-    )
-    console.print(line)
 
 
 def _import(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:

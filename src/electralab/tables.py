@@ -138,6 +138,60 @@ def _flatten(tree: Record, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield name, f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
+def flops_tables(result: Record) -> Iterator[Table]:
+    """The account of a run: networks by their parts, then a step and the run."""
+    for title, parts in (("parameters", result["parameters"]), ("forward, FLOPs a token", result["forward"])):
+        names = list(dict.fromkeys(name for of in parts.values() for name in of))
+        rows = [
+            [network, *(f"{of[name]:,}" if name in of else "" for name in names), f"{sum(of.values()):,}"]
+            for network, of in parts.items()
+        ]
+        yield _grid(title, ["", *(name.replace("_", " ") for name in names), "together"], rows)
+    paper = [result["paper_step_flops"], result["paper_flops"]]
+    rows = [
+        ["FLOPs, a step", f"{result['step_flops']:.3e}", *map(_scientific, paper[:1])],
+        ["FLOPs, the run", f"{result['flops']:.3e}", *map(_scientific, paper[1:])],
+    ]
+    yield _grid(f"{result['objective']}, forward and backward", ["", "matrix products", "as the paper counts"], rows)
+    rows = [
+        ["parameters", f"{result['total_parameters']:,}"],
+        ["vocabulary, row length", f"{result['vocab_size']:,}, {result['sequence_length']:,}"],
+        ["steps of rows", f"{result['steps']:,} of {result['batch_size']:,}"],
+        ["tokens", f"{result['tokens']:,}"],
+        *([["other tasks, FLOPs a token", f"{result['other']:,}"]] if result["other"] else []),
+        ["memory, about", f"{result['memory_bytes'] / 2**30:.1f} GB"],
+        ["time here, about", _duration(result["estimated_minutes"])],
+    ]
+    yield _grid("the run", ["", ""], rows)
+
+
+def _scientific(value: float | None) -> str:
+    return "not defined" if value is None else f"{value:.3e}"
+
+
+def _duration(minutes: float) -> str:
+    if minutes < 120:
+        return f"{minutes:.1f} minutes"
+    return f"{minutes / 60:.1f} hours" if minutes < 48 * 60 else f"{minutes / 60 / 24:,.0f} days"
+
+
+def paper_table(result: Record) -> Table:
+    """The runs of the paper, total training FLOPs."""
+    rows = [
+        [
+            model,
+            f"{of['parameters'] / 1e6:.1f}M",
+            f"{of['paper_flops']:.3e}",
+            f"{of['published_flops']:.2e}",
+            f"{of['ratio']:.4f}",
+            f"{of['flops']:.3e}",
+        ]
+        for model, of in result.items()
+    ]
+    head = ["", "parameters", "counted", "published", "ratio", "our FLOPs"]
+    return _grid("total training FLOPs of the paper's runs, counted as the paper does; and as we do", head, rows)
+
+
 def study_tables(results: Record) -> Iterator[Table]:
     """The arms, and how each compares with the baseline."""
     from electralab.study.report import comparison_rows, reach_rows, score_rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from electralab.config import Layer, Tree, read_toml, resolve
 from electralab.display import Display
-from electralab.errors import InputError, StudyFailed, UsageError
+from electralab.errors import StudyFailed
 from electralab.stopping import listen_for_stop
 
 if TYPE_CHECKING:

@@ -32,16 +32,21 @@ _COUNTED_ROWS = 20_000
 
 def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, device: torch.device) -> Objective[Any]:
     """Step 0 of a run: networks whose first weights are a pure function of the seed and their names."""
+    objective = assemble_objective(config, data, device)
+    initialise_networks(objective.networks, seed)
+    objective.networks.to(device)
+    return objective
+
+
+def assemble_objective(config: ObjectiveConfig, data: PreparedData, device: torch.device) -> Objective[Any]:
+    """All but the first weights."""
     guessing, judging = derive_encoders(
         config.model,
         config.generator,
         vocab_size=data.tokenizer.vocab_size,
         sequence_length=data.sequence_length,
     )
-    objective = _assemble(config, data, guessing, judging, device)
-    initialise_networks(objective.networks, seed)
-    objective.networks.to(device)
-    return objective
+    return _assemble(config, data, guessing, judging, device)
 
 
 def _assemble(

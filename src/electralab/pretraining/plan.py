@@ -8,12 +8,10 @@ from typing import Any
 
 import torch
 
-from electralab.model.flops import training_bytes
-from electralab.model.settings import derive_encoders
 from electralab.objective.named import build_objective
+from electralab.pretraining.account import estimate_memory
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.identity import read_identity
-from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
 from electralab.pretraining.task import mean_step_flops
 from electralab.runtime import choose_device, default_threads, estimate_speed
@@ -64,13 +62,5 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
         parameters=parameters,
         flops=round(steps * flops),
         estimated_minutes=round(steps * seconds_per_step / 60, 1),
-        estimated_memory_mb=_estimate_memory(config, parameters, data.tokenizer.vocab_size, data.sequence_length) >> 20,
+        estimated_memory_mb=estimate_memory(objective, config, data.sequence_length) >> 20,
     )
-
-
-def _estimate_memory(config: PretrainConfig, parameters: int, vocab_size: int, sequence_length: int) -> int:
-    """What training needs, and the guesses with their gradients."""
-    tokens = (config.batch.micro_size or config.batch.size) * sequence_length
-    encoders = derive_encoders(config.model, config.generator, vocab_size=vocab_size, sequence_length=sequence_length)
-    logits = 3 * 4 * int(tokens * config.masking.mask_share) * vocab_size
-    return training_bytes(encoders, parameters, tokens) + logits

@@ -3,6 +3,7 @@
 text -> Detection
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -88,6 +89,20 @@ class Detector:
                 "the folder mixes files of two models, restore it"
             )
         return cls(network, tokenizer, config)
+
+    def detect_line(self, line: str) -> Detection:
+        """A text, or for a model of symbols a JSON list."""
+        if not self.tokenizer.is_symbols:
+            return self.detect(line)
+        try:
+            symbols = json.loads(line)
+        except (ValueError, RecursionError):
+            symbols = None
+        if not isinstance(symbols, list) or not all(
+            isinstance(symbol, str | int) and not isinstance(symbol, bool) for symbol in symbols
+        ):
+            raise InputError(f"a model of symbols takes a JSON list of strings or integers, got {line[:40]!r}")
+        return self.detect_symbols(symbols)
 
     def detect(self, text: str) -> Detection:
         if self.tokenizer.is_symbols:

@@ -1,0 +1,77 @@
+"""Artifacts in human form on a console: curves of a run, the scores of a tuned one, a row with its verdicts.
+
+what `show` returns -> the eye
+"""
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from electralab.display import describe_heldout
+from electralab.tables import class_tables, glue_table, results_table, scores_table, sparkline, suspicion, tree_table
+
+Result = dict[str, Any]
+
+
+def print_artifact(result: Result, console: Console) -> None:
+    if result["kind"] in ("run", "metrics"):
+        _print_run(result, console)
+    elif result["kind"] == "fine-tuning run":
+        _print_tuning(result, console)
+    elif result["kind"] == "GLUE run":
+        console.print(glue_table(result["results"]))
+    elif result["kind"] == "row":
+        _print_row(result, console)
+    else:
+        console.print(tree_table(f"{result['kind']} {result['path']}", result.get("report", result)))
+
+
+def _print_run(result: Result, console: Console) -> None:
+    records = result["records"]
+    console.print(f"{result['kind']} {result['path']}", style="bold")
+    if "identity" in result:
+        console.print(f"steps {records[-1]['step'] if records else 0:,} of {result['identity']['total_steps']:,}")
+        console.print(f"checkpoints {', '.join(result['checkpoints']) or 'none'}")
+    for key in ("generator_loss", "discriminator_loss", "auc", "recall", "heldout_auc", "heldout_generator_loss"):
+        values = [record[key] for record in records if record.get(key) is not None]
+        if values:
+            console.print(f"{key:>24} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
+    judged = [record for record in records if "heldout_auc" in record]
+    if judged:
+        console.print(f"{'held out':>24} {describe_heldout(judged[-1])}")
+    if result.get("results"):
+        console.print(results_table(result["results"]))
+
+
+def _print_tuning(result: Result, console: Console) -> None:
+    console.print(f"{result['kind']} {result['path']}", style="bold")
+    for name, records in result["records"].items():
+        losses = [record["loss"] for record in records if record.get("loss") is not None]
+        if losses:
+            console.print(f"{name:>10} loss {sparkline(losses)} {losses[0]:.4g} → {losses[-1]:.4g}")
+    if result["results"]:
+        print_scores(result["results"], console)
+
+
+def print_scores(results: Result, console: Console) -> None:
+    console.print(scores_table(results))
+    for table in class_tables(results["report"]):
+        console.print(table)
+
+
+def _print_row(result: Result, console: Console) -> None:
+    console.print(f"row {result['row']} of {result['path']}", style="bold")
+    console.print(" ".join(result["pieces"]), markup=False)
+    if "masked" not in result:
+        return
+    console.print("masked, as the generator sees it", style="bold")
+    console.print(" ".join(result["masked"]), markup=False)
+    console.print("corrupted, coloured by the discriminator's suspicion; replaced tokens are underlined", style="bold")
+    line = Text(" ").join(
+        Text(piece, style=suspicion(chance) + (" underline" if is_replaced else ""))
+        for piece, is_replaced, chance in zip(
+            result["corrupted"], result["is_replaced"], result["p_replaced"], strict=True
+        )
+    )
+    console.print(line)
