@@ -15,14 +15,14 @@ from electralab.pretraining.exports import snapshot_folder, snapshot_step
 from electralab.pretraining.plan import PretrainPlan, plan_pretrain
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
-from electralab.runtime import default_threads
-from electralab.study.scores import Score, count_words, find_scores, tuning_epochs
+from electralab.runtime import default_threads, estimate_speed, use_threads
+from electralab.study.scores import Score, count_flops, find_scores
 from electralab.study.settings import Arm, StudyConfig, choose_arms, read_study, resolve_arms, resolve_study
 
 # Starting Python and loading torch, which every command pays.
 START_SECONDS = 5.0
-# A sentence is judged with each of its tokens hidden once by some models, so that reading costs more than its tokens.
-_READINGS = 4
+# How often the speed of the machine is measured: what else it does at one moment should not decide.
+_MEASUREMENTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,11 @@ class Step:
     identity: dict[str, Any]
     seconds: float
     """Estimated."""
+
+    @property
+    def kind(self) -> str:
+        """Those of one kind take about as long as each other."""
+        return self.name.partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,9 @@ def plan_study(request: StudyRequest) -> Plan:
     encoders = {arm.name: _sketch_encoder(arm.config, corpus["sequence_length"]) for arm in arms}
     scores = find_scores(study, request.data_dir, layer.source, encoders[study.baseline])
     plans = {arm.name: _plan_arm(arm, request) for arm in arms}
-    matrix = _Matrix(request, study, tuple(scores), encoders, plans, corpus["sha256"])
+    use_threads(request.threads)
+    speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
+    matrix = _Matrix(request, study, tuple(scores), encoders, plans, corpus["sha256"], speed)
     cells = tuple(matrix.chain(arm, seed) for seed in study.seeds for arm in arms)
     jobs = request.jobs or max(1, default_threads() // request.threads)
     return Plan(study, tuple(arms), tuple(scores), cells, tuple(chosen), plans, jobs)
@@ -143,6 +150,8 @@ class _Matrix:
     encoders: dict[str, EncoderConfig]
     plans: dict[str, PretrainPlan]
     corpus_hash: str
+    speed: float
+    """FLOP/s."""
 
     def chain(self, arm: Arm, seed: int) -> Cell:
         """Pre-training first, then the scores at its end, then those along its way."""
@@ -170,11 +179,10 @@ class _Matrix:
         settings = arm.config.model_dump(mode="json", exclude={"steps", "seed"})
         identity = {"corpus": self.corpus_hash, "settings": settings, "budget": asdict(arm.budget), "seed": seed}
         identity["snapshots"] = list(self.study.snapshots.at)
-        return Step("pretrain", words, identity, self.plans[arm.name].estimated_minutes * 60 + START_SECONDS)
+        return Step("pretrain", words, identity, self.plans[arm.name].flops / self.speed + START_SECONDS)
 
     def _measure(self, score: Score, arm: Arm, seed: int, folder: Path, model: Path, suffix: str = "") -> Step:
-        name, plan = score.name + suffix, self.plans[arm.name]
-        seconds_per_token = plan.estimated_minutes * 60 / max(plan.tokens, 1)
+        name = score.name + suffix
         settings = self.request.out / "scores" / f"{score.name}.toml"
         words = (str(model), "--data", str(score.data), *(("--config", str(settings)) if score.config.settings else ()))
         words += ("--task", score.task.name) if score.task else ()
@@ -182,12 +190,11 @@ class _Matrix:
             # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
             words += ("--seeds", str(score.config.seeds), "--seed", str(seed * score.config.seeds))
             words = ("finetune", *words, "--out", str(folder / name), "--keep", "0")
-            times = tuning_epochs(score, self.encoders[arm.name])
         else:
             words = ("evaluate", *words, "--suite", score.config.suite)
-            times = _READINGS / 3
         identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data"})
-        return Step(name, words, identity, seconds_per_token * count_words(score) * times + START_SECONDS)
+        seconds = count_flops(score, self.encoders[arm.name]) / self.speed
+        return Step(name, words, identity, seconds + START_SECONDS)
 
 
 def require_runnable(plan: Plan) -> None:

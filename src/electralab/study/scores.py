@@ -12,9 +12,10 @@ from electralab.config import Layer, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.stage import EvaluateConfig
 from electralab.finetuning.folders import find_files
-from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
+from electralab.finetuning.settings import resolve_finetune
 from electralab.finetuning.tasks import Task, find_task
 from electralab.model.encoder import EncoderConfig
+from electralab.model.flops import encoder_flops
 from electralab.study.settings import ScoreConfig, StudyConfig
 
 # The usual score of a suite, the first that the result has: a pair is judged by its discriminator.
@@ -26,6 +27,11 @@ _USUAL = {
     "probe": ("mcc", "accuracy"),
 }
 _ARCHIVES = ("*.tar", "*.tar.*", "*.tgz")
+_PACKED = (".xz", ".gz", ".bz2", ".zst")
+_ROW_TOKENS = 48
+"""Of a row in a task, about."""
+_BLIMP_PAIRS, _BLIMP_LENGTH = 1000, 10
+_BLIMP_TOKENS = 67 * 2 * _BLIMP_PAIRS * _BLIMP_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +108,24 @@ def _pick(scores: Mapping[str, Any], names: Sequence[str], score: Score) -> tupl
     raise InputError(f"score {score.name!r}: the result has no {' or '.join(names)}; it has {known}")
 
 
-def count_words(score: Score) -> int:
-    """About how many tokens are read, by the size of the files."""
-    if score.task is not None:
-        files = find_files(score.task, score.data)
-        return sum(path.stat().st_size for split, path in files.items() if split == "train") // 5
-    paths = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
-    # Packed text is about a tenth of itself.
-    return (
-        sum(path.stat().st_size * (10 if path.suffix in (".xz", ".gz", ".bz2", ".zst") else 1) for path in paths) // 5
-    )
+def count_flops(score: Score, encoder: EncoderConfig) -> float:
+    """About what measuring it computes, by the size of its files; of BLiMP, whose size is known, by its limit."""
+    per_token = encoder_flops(encoder, 1, _ROW_TOKENS) / _ROW_TOKENS
+    if score.is_tuned:
+        assert score.task is not None, "what is tuned is tuned on a task"
+        config = resolve_finetune(score.task, encoder, [Layer("settings", score.config.settings)])
+        tokens = _count_tokens([find_files(score.task, score.data)["train"]]) * (2 if config.double_pairs else 1)
+        seen = config.steps * config.batch.size * _ROW_TOKENS if config.steps else config.epochs * tokens
+        return 3 * per_token * seen * score.config.seeds
+    if score.config.suite == "blimp":
+        blimp = resolve(EvaluateConfig, [Layer("settings", score.config.settings)]).blimp
+        limits = [limit or _BLIMP_PAIRS for limit in (blimp.limit, blimp.generator_limit)]
+        # The one in one pass, the other with each of its tokens hidden in turn.
+        return per_token * _BLIMP_TOKENS * (limits[0] + limits[1] * _BLIMP_LENGTH) / _BLIMP_PAIRS
+    files = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
+    return per_token * _count_tokens(files)
 
 
-def tuning_epochs(score: Score, encoder: EncoderConfig) -> float:
-    assert score.task is not None, "only tasks are tuned on"
-    config: FinetuneConfig = resolve_finetune(score.task, encoder, [Layer("settings", score.config.settings)])
-    return config.epochs * (2 if config.double_pairs else 1) * score.config.seeds
+def _count_tokens(files: Sequence[Path]) -> float:
+    """Five bytes make about a token; packed text is about a quarter of itself."""
+    return sum(path.stat().st_size * (4 if path.suffix in _PACKED else 1) for path in files) / 5

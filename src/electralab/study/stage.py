@@ -4,6 +4,7 @@ StudyRequest -> StudyPlanned, StepEvent..., StudyFinished
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,21 +54,29 @@ StudyEvent = StudyPlanned | StepEvent | StudyAdvanced | StudyFinished
 
 
 def estimate_rest(plan: Plan, failed: Container[str] = ()) -> Estimate:
-    """Chains are shared out as they come; what steps took so far tells how far their estimates are off."""
+    """Chains are shared out as they come; what steps took so far tells how far the estimates of their kind are off."""
     chains = []
-    thought = took = 0.0
+    spent: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for cell in plan.cells:
         records = read_cell(cell)
-        thought += sum(step.seconds for step in cell.steps if step.name in records)
-        took += sum(record.seconds for record in records.values())
+        for step in cell.steps:
+            if step.name in records:
+                spent[step.kind].append((step.seconds, records[step.name].seconds))
         if cell.arm in plan.chosen and cell.name not in failed:
             chains.append([step for step in cell.steps if step.name not in records])
+    overall = _ratio([pair for pairs in spent.values() for pair in pairs])
+    ratios = {kind: _ratio(pairs) for kind, pairs in spent.items()}
     chains = [chain for chain in chains if chain]
     ends = [0.0] * plan.jobs
     for chain in chains:
-        ends[ends.index(min(ends))] += sum(step.seconds for step in chain)
-    seconds = max(ends) * (took / thought if thought else 1.0)
-    return Estimate(len(chains), sum(map(len, chains)), round(seconds / 60, 2))
+        ends[ends.index(min(ends))] += sum(step.seconds * ratios.get(step.kind, overall) for step in chain)
+    return Estimate(len(chains), sum(map(len, chains)), round(max(ends) / 60, 2))
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    """Of seconds taken to seconds thought; 1 before anything is known."""
+    thought, took = (sum(side) for side in zip(*pairs, strict=True)) if pairs else (1.0, 1.0)
+    return took / thought
 
 
 def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM) -> Iterator[StudyEvent]:
