@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from electralab.errors import InputError
+from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.folder import load_any, locate_networks, read_config
 from electralab.model.hf_config import OBJECTIVE
@@ -18,7 +19,7 @@ from electralab.model.towers import TwoTower
 from electralab.tokens.tokenizer import Tokenizer
 
 # Every network that guesses tokens: called with (input_ids, segment_ids, is_pad, positions), it says (M, V) logits.
-Guesser = Generator | TwoTower
+Guesser = Generator | TwoTower | Copying
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from electralab.errors import InputError
+from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.embeddings import Embeddings
 from electralab.model.encoder import Encoder
@@ -20,8 +21,8 @@ _POSITIONS = "encoder.embeddings.positions.weight"
 
 @torch.no_grad()
 def adopt_weights(
-    network: Generator | Discriminator,
-    source: Generator | Discriminator | Encoder,
+    network: Generator | Discriminator | Copying,
+    source: Generator | Discriminator | Copying | Encoder,
     where: str,
     *,
     table_is_set: bool = False,
@@ -54,7 +55,7 @@ def adopt_weights(
     return 0.0 if merged is None else _factorise(network.encoder.embeddings, merged, table_is_set)
 
 
-def _name_weights(source: Generator | Discriminator | Encoder) -> dict[str, Tensor]:
+def _name_weights(source: Generator | Discriminator | Copying | Encoder) -> dict[str, Tensor]:
     prefix = "encoder." if isinstance(source, Encoder) else ""
     return {f"{prefix}{name}": parameter for name, parameter in source.named_parameters()}
 
@@ -75,7 +76,7 @@ def _check(targets: dict[str, Tensor], weights: dict[str, Tensor], where: str) -
             )
 
 
-def _check_merged(network: Generator | Discriminator, merged: Tensor, where: str) -> None:
+def _check_merged(network: Generator | Discriminator | Copying, merged: Tensor, where: str) -> None:
     wanted = (network.config.vocab_size, network.config.hidden_size)
     if tuple(merged.shape) != wanted:
         raise InputError(

@@ -5,6 +5,7 @@ two encoder configs -> Electra
 
 from torch import Tensor, nn
 
+from electralab.model.copying import Copying
 from electralab.model.embeddings import DisentangledTable
 from electralab.model.encoder import Encoder, EncoderConfig, Trace
 from electralab.model.heads import GuessHead, VerdictHead, VerdictKind
@@ -25,6 +26,10 @@ class Generator(nn.Module):
         """Whether the row it reads hides what it is asked for; a causal one has not come to it yet."""
         return not self.config.is_causal
 
+    @property
+    def state_size(self) -> int:
+        return self.config.hidden_size
+
     def forward(
         self,
         input_ids: Tensor,
@@ -37,12 +42,25 @@ class Generator(nn.Module):
 
         A causal one answers from the position before, so that the first of a row cannot be asked for.
         """
+        return self.guess(self.read(input_ids, segment_ids, is_pad, positions, trace))
+
+    def read(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """(M, D) the states that the guesses at those positions are made from."""
         states = self.encoder(input_ids, segment_ids, is_pad, trace)  # (B, T, D)
         if self.config.is_causal:
             assert bool((positions % input_ids.shape[1] > 0).all()), "nothing stands before the first token of a row"
             positions = positions - 1
-        gathered = states.flatten(0, 1).index_select(0, positions)  # (M, D)
-        guesses: Tensor = self.head(gathered, self.encoder.embeddings)  # (M, V)
+        return states.flatten(0, 1).index_select(0, positions)  # (M, D)
+
+    def guess(self, states: Tensor) -> Tensor:
+        guesses: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
         return guesses
 
 
@@ -75,7 +93,7 @@ class FixedGenerator(nn.Module):
         return self.log_shares.expand(len(positions), -1)  # (M, V)
 
 
-AnyGenerator = Generator | TwoTower | FixedGenerator
+AnyGenerator = Generator | TwoTower | FixedGenerator | Copying
 
 
 class Electra(nn.Module):

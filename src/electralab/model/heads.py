@@ -61,6 +61,22 @@ class VerdictHead(Drawn):
         return verdicts
 
 
+class SentenceHead(Drawn):
+    """One number a row, straight from the state of its first token."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.std = config.init_std
+        self.verdict = dense(config.hidden_size, 1, bias=True)
+
+    def weight_stds(self) -> dict[str, float]:
+        return {"verdict.weight": self.std}
+
+    def forward(self, states: Tensor) -> Tensor:
+        verdicts: Tensor = self.verdict(states[:, 0]).squeeze(-1)  # (B,)
+        return verdicts
+
+
 def dense_std(config: EncoderConfig) -> float:
     """How widely the dense layer of a head is drawn."""
     return config.init_std / (2 * config.num_layers) ** 0.5 if config.is_modern else config.init_std

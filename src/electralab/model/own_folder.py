@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from electralab.config import Settings, Tree
 from electralab.errors import InputError
+from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.embeddings import merge_tables
 from electralab.model.encoder import Encoder, EncoderConfig
@@ -52,6 +53,7 @@ def _describe_discriminator(network: Discriminator) -> Tree:
 RECIPES: dict[str, Recipe] = {
     "Generator": Recipe(lambda config, _: Generator(config)),
     "Discriminator": Recipe(_build_discriminator, _describe_discriminator),
+    "Copying": Recipe(lambda config, _: Copying(config)),
     "TwoTower": Recipe(lambda config, _: TwoTower(config)),
     "Tuned": Recipe(
         lambda config, own: Tuned(Encoder(config), HeadConfig.model_validate(own["head"])),

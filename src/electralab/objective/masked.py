@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from torch import nn
 
 from electralab.model.electra import Generator
+from electralab.model.encoder import Trace
 from electralab.model.flops import count_masked, generator_flops
 from electralab.objective.losses import Counts, Losses, guess_loss
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
@@ -44,14 +45,14 @@ class MaskedObjective:
 
     def answer(self, question: MaskedBatch, moment: Moment) -> Answer:
         del moment
-        return self._guess(question, CLOSE_LOOK)
+        return self.guess(question, CLOSE_LOOK)
 
     def examine(self, question: MaskedBatch) -> Answer:
-        return self._guess(question, None)
+        return self.guess(question, None)
 
-    def _guess(self, question: MaskedBatch, limit: int | None) -> Answer:
+    def guess(self, question: MaskedBatch, limit: int | None, trace: Trace | None = None) -> Answer:
         batch = question.batch
-        guesses = self.model(question.input_ids, batch.segment_ids, batch.attention_pad, question.positions)
+        guesses = self.model(question.input_ids, batch.segment_ids, batch.attention_pad, question.positions, trace)
         losses = Losses({"masked": guess_loss(guesses, question.target_ids)})
         return Answer(losses, observe_guesses("masked", guesses, question.target_ids, question.is_hidden, limit))
 

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from torch import nn
 
+from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.towers import TwoTower
 from electralab.objective.losses import Counts, Losses
@@ -41,7 +42,7 @@ class Answer:
 
 
 Q = TypeVar("Q")
-Network = Generator | Discriminator | TwoTower
+Network = Generator | Discriminator | TwoTower | Copying
 
 
 class Objective(Protocol[Q]):

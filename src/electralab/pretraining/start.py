@@ -3,7 +3,7 @@
 run or model folder -> weights of both networks
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from electralab.model.adoption import adopt_weights
 from electralab.model.electra import Generator
 from electralab.model.embeddings import DisentangledTable
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import load_encoder, load_network
+from electralab.model.folder import load_any, load_encoder
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.towers import TwoTower
 from electralab.objective.objective import Network, Objective
@@ -63,21 +63,29 @@ def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list
     notes = []
     table_is_set = False
     for folder in folders:
-        found = load_network(folder)
-        role = "generator" if isinstance(found, Generator) and "generator" in mine else "discriminator"
-        network = mine.get(role, mine.get("model"))
+        found = load_any(folder)
+        network = mine.get(_find_role(folder, found, mine))
         if network is None:
             continue
-        source = found if type(found) is type(network) else load_encoder(folder)
+        source = found if isinstance(found, type(network)) else load_encoder(folder)
         _require_same(folder, source.config, network.config)
         lost = adopt_weights(network, source, str(folder), table_is_set=table_is_set)
         if lost > _NOTABLE_LOSS:
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
-        if role not in mine:
+        if len(mine) == 1:
             break
         tables = [one.encoder.embeddings.tokens.weight for one in mine.values()]
         table_is_set = len(tables) > 1 and tables[0] is tables[1]
     return notes
+
+
+def _find_role(folder: Path, found: nn.Module, roles: Container[str]) -> str:
+    """Its own name's if there is such a role, else the one that what it was taught is nearest to."""
+    if folder.name in roles:
+        return folder.name
+    if "model" in roles:
+        return "model"
+    return "generator" if isinstance(found, Generator) and "generator" in roles else "discriminator"
 
 
 def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> None:
