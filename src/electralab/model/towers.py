@@ -38,15 +38,25 @@ class TwoTower(Drawn):
         """From left to right, and from right to left."""
         return self.left, self.right
 
+    @property
+    def state_size(self) -> int:
+        return 2 * self.config.hidden_size
+
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor) -> Tensor:
         """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only."""
+        return self.guess(self.read(input_ids, segment_ids, is_pad, positions))
+
+    def read(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor) -> Tensor:
+        """(M, 2D) what both towers know where they meet in each position."""
         length = input_ids.shape[1]
         mirror = find_mirror(input_ids, is_pad)  # (B, T)
         mirrored = positions // length * length + mirror.flatten()[positions]  # (M,)
         forwards = self.left(input_ids, segment_ids, is_pad)  # (B, T, D)
         backwards = self.right(input_ids.gather(1, mirror), segment_ids.gather(1, mirror), is_pad)  # (B, T, D)
-        joined = torch.cat([take_before(forwards, positions), take_before(backwards, mirrored)], dim=-1)  # (M, 2D)
-        guesses: Tensor = self.head(self.join(joined), self.left.embeddings)  # (M, V)
+        return torch.cat([take_before(forwards, positions), take_before(backwards, mirrored)], dim=-1)  # (M, 2D)
+
+    def guess(self, states: Tensor) -> Tensor:
+        guesses: Tensor = self.head(self.join(states), self.left.embeddings)  # (M, V)
         return guesses
 
 

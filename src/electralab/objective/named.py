@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from electralab.errors import InputError, UsageError
+from electralab.model.copying import Copying
 from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator, Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import load_network, locate_model
@@ -18,9 +19,12 @@ from electralab.model.settings import derive_encoders
 from electralab.model.towers import TwoTower
 from electralab.model.weights import initialise
 from electralab.objective.causal import CausalObjective
-from electralab.objective.electra import ElectraObjective
+from electralab.objective.electric import ElectricObjective
 from electralab.objective.masked import MaskedObjective
 from electralab.objective.objective import Objective
+from electralab.objective.paired import PairedObjective
+from electralab.objective.procedures import PROCEDURES
+from electralab.objective.replacing import AllTokensObjective, ReplaceObjective
 from electralab.objective.settings import ObjectiveConfig
 from electralab.objective.unigram import unigram_log_shares
 from electralab.tokens.shards import PreparedData
@@ -55,15 +59,32 @@ def _assemble(
     tokenizer = data.tokenizer
     match config.objective:
         case "electra" | "electra-15":
-            discriminator = Discriminator(judging, config.model.verdict_head)
-            pair = Electra(build_generator(config, data, guessing), discriminator, config.model.sharing)
-            return ElectraObjective(pair, config, tokenizer, device)
-        case "mlm":
-            return MaskedObjective(Generator(judging), config, tokenizer)
+            pair = _build_pair(config, data, guessing, judging)
+            return PROCEDURES[config.procedure](pair, config, tokenizer, device)
+        case "electric":
+            pair = _build_pair(config, data, guessing, judging)
+            return ElectricObjective(pair, config, tokenizer, device)
+        case "replace-mlm":
+            generator = build_generator(config, data, guessing)
+            return ReplaceObjective(Generator(judging), generator, config, tokenizer, device)
+        case "all-tokens-mlm":
+            generator = build_generator(config, data, guessing)
+            return AllTokensObjective(Copying(judging), generator, config, tokenizer, device)
+        case "mlm" | "bert":
+            if config.sentence_task == "none":
+                return MaskedObjective(Generator(judging), config, tokenizer)
+            return PairedObjective(Generator(judging), config.sentence_task, config, tokenizer)
         case "causal":
             return CausalObjective(Generator(judging.model_copy(update={"is_causal": True})))
         case _:
             raise UsageError(f"objective: {config.objective!r} is not built yet; choose 'electra', 'mlm' or 'causal'")
+
+
+def _build_pair(
+    config: ObjectiveConfig, data: PreparedData, guessing: EncoderConfig, judging: EncoderConfig
+) -> Electra:
+    discriminator = Discriminator(judging, config.model.verdict_head)
+    return Electra(build_generator(config, data, guessing), discriminator, config.model.sharing)
 
 
 def initialise_networks(networks: nn.Module, seed: int) -> None:

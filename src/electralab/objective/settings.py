@@ -111,13 +111,13 @@ def _complaints(config: ObjectiveConfig) -> list[str]:
         found.extend(_unlike(config.model, config.generator))
     if config.procedure in ("adversarial", "minimax", "minimax-literal") and config.sampling.method == "argmax":
         found.append(
-            f"procedure {config.procedure!r} rewards what the generator draws by chance, sampling.method 'argmax' leaves "
-            "nothing to chance; set sampling.method to 'sample'"
+            f"procedure {config.procedure!r} rewards what the generator draws by chance, sampling.method 'argmax' "
+            "leaves nothing to chance; set sampling.method to 'sample'"
         )
     if objective == "electric" and not (config.sampling.method == "sample" and config.sampling.is_plain):
         found.append(
-            "objective 'electric' tells tokens from noise that may be any token; leave sampling.method, top_k, top_p and "
-            "allow_original at their defaults"
+            "objective 'electric' tells tokens from noise that may be any token; leave sampling.method, top_k, top_p "
+            "and allow_original at their defaults"
         )
     if objective == "electric" and kind != "two-tower":
         found.append(
@@ -134,6 +134,12 @@ def _complaints(config: ObjectiveConfig) -> list[str]:
             f"loss.{name}_weight gives the discriminator of 'electra' or 'electra-15', trained jointly, one more task; "
             f"objective {objective!r} by procedure {config.procedure!r} has no place for it; set it to 0"
             for name in config.loss.auxiliary
+        )
+    if objective not in PAIRS:
+        found.extend(
+            f"model.{name} is an option of the discriminator, which objective {objective!r} does not have; unset it"
+            for name in ("discrepancy_attention", "adaptive_norm")
+            if getattr(config.model, name)
         )
     if (kind == "frozen") != bool(config.generator.path):
         found.append("generator.kind 'frozen' and generator.path, the folder of a trained generator, go together")

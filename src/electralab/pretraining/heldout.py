@@ -3,6 +3,7 @@
 Question... -> scores by name
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from electralab.objective.observation import Observation, observe_losses
 from electralab.tokens.shards import PreparedData
 from electralab.training.metrics import Record
 
+# Nats of entropy below which a generator's guesses fall on a handful of tokens.
+_SURE = 2.0
 _OF_VERDICTS = ("auc", "precision", "recall", "called_replaced", "replaced_share")
 
 
@@ -52,8 +55,11 @@ def measure_baselines(
 
 
 def diagnose(scores: Mapping[str, float], progress: float) -> list[str]:
-    """What a score means and what to do about it, in words; silent while a run is young, and of one network alone."""
-    if "auc" not in scores:
+    """What a score means and what to do about it, in words; silent while a run is young, and of one network alone.
+
+    `progress` is the discriminator's: of one that has not begun to learn there is nothing to say.
+    """
+    if "auc" not in scores or progress <= 0:
         return []
     warnings = []
     accuracy, entropy = scores.get("generator_accuracy", 0.0), scores.get("generator_entropy")
@@ -67,7 +73,8 @@ def diagnose(scores: Mapping[str, float], progress: float) -> list[str]:
             f"the generator is too strong (it restores {accuracy:.0%} of the masked tokens, "
             f"AUC {scores['auc']:.2f}): make it smaller (--generator.width-share) or raise --sampling.temperature"
         )
-    if progress > 0.3 and entropy is not None and entropy < 0.1 and accuracy < 0.5:
+    # Of one that knows how sure it may be, the likeliest guess is right at least exp(-entropy) of the time.
+    if progress > 0.3 and entropy is not None and entropy < _SURE and accuracy < 0.5 * math.exp(-entropy):
         warnings.append(
             f"the generator has collapsed: it is sure of its guesses (entropy {entropy:.2f} nats) and wrong "
             f"({accuracy:.0%} right); train it by maximum likelihood (--procedure joint) or slow it down "

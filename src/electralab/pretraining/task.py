@@ -15,6 +15,7 @@ from torch import Tensor
 from electralab.objective.losses import Counts, add_counts
 from electralab.objective.objective import Moment, Objective
 from electralab.objective.observation import Observation, observe_losses
+from electralab.objective.procedures import judged_progress
 from electralab.pretraining.heldout import diagnose, judge_heldout
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
@@ -85,7 +86,8 @@ class PretrainTask:
     def judge(self, step: int) -> Judgement:
         scores = self.judge_heldout()
         record = {f"heldout_{name}": value for name, value in scores.items()}
-        return Judgement(record, diagnose(scores, step / self.total_steps))
+        progress = judged_progress(self.config.procedure, step / self.total_steps)
+        return Judgement(record, diagnose(scores, progress))
 
     def judge_heldout(self) -> Record:
         return judge_heldout(self.objective, self.heldout())

@@ -1,0 +1,129 @@
+"""Energies by noise-contrastive estimation: `electric`, a score of every token in its context (Clark et al., 2020b).
+
+MaskedBatch -> Noised -> Answer
+
+    p(x_t | others) = exp(-E_t) / Z           the discriminator's output is E
+    q(x_t | others)                           the generator, two towers that see all but the token itself
+    logit of "t is noise" = E_t + log q(x_t | others) + log(k / (n - k))
+
+k of a row's n ordinary tokens are drawn anew from q. Noise is noise, also where the draw equals the original: only then
+is the best E minus log p.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from electralab.model.electra import Discriminator, Electra
+from electralab.model.flops import count_masked, discriminator_flops, two_tower_flops
+from electralab.model.towers import TwoTower
+from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampled_log_probs
+from electralab.objective.electra import ElectraObjective
+from electralab.objective.losses import Counts, Losses, guess_loss
+from electralab.objective.masking import MaskedBatch
+from electralab.objective.objective import CLOSE_LOOK, Answer, Moment
+from electralab.objective.observation import Observation, observe_guesses
+from electralab.objective.settings import ObjectiveConfig
+from electralab.objective.verdicts import Verdicts
+from electralab.tokens.tokenizer import Tokenizer
+
+# Tokens whose vocabulary-wide softmax is computed at once, where only one number of it is kept.
+_CHUNK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Noised:
+    """Rows with noise in them, and what generator and discriminator say of every ordinary token."""
+
+    guesses: Tensor  # (M, V) at the noised positions
+    corrupted: CorruptedBatch
+    positions: Tensor  # (N,) of the ordinary tokens, into the flattened (B * T)
+    is_noise: Tensor  # (N,)
+    log_noise: Tensor  # (N,) log q of the token that stands there now
+    energies: Tensor  # (N,)
+    logits: Tensor  # (N,) above 0 means "noise"
+
+
+class ElectricObjective(ElectraObjective):
+    def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
+        super().__init__(networks, config, tokenizer, device)
+        assert isinstance(networks.generator, TwoTower)
+        self.generator = networks.generator
+
+    def count_targets(self, question: MaskedBatch) -> Counts:
+        return {"generator": len(question.positions), "discriminator": int(question.batch.is_ordinary.sum())}
+
+    def answer(self, question: MaskedBatch, moment: Moment) -> Answer:
+        return self._answer(question, moment.progress, CLOSE_LOOK)
+
+    def examine(self, question: MaskedBatch) -> Answer:
+        return self._answer(question, 0.0, None)
+
+    def _answer(self, question: MaskedBatch, progress: float, limit: int | None) -> Answer:
+        noised = add_noise(
+            self.generator,
+            self.networks.discriminator,
+            question,
+            self.prohibition,
+            self.config.sampling,
+            progress=progress,
+        )
+        losses = {
+            "generator": guess_loss(noised.guesses, question.target_ids),
+            "discriminator": F.binary_cross_entropy_with_logits(
+                noised.logits, noised.is_noise.float(), reduction="sum"
+            ),
+        }
+        seen = observe_guesses("generator", noised.guesses, question.target_ids, question.is_hidden, limit)
+        logits, is_noise = noised.logits.detach().cpu().numpy(), noised.is_noise.cpu().numpy()
+        return Answer(Losses(losses), seen + Observation(verdicts=[Verdicts(logits, is_noise)]))
+
+    def count_flops(self, moment: Moment, rows: int, length: int, share: float) -> int:
+        """The generator guesses every ordinary token, but learns from the noised ones only."""
+        del moment
+        ordinary, noised = rows * (length - 2), rows * count_masked(length, share)
+        judge, config = self.networks.discriminator, self.generator.config
+        guessing = two_tower_flops(config, rows, length, ordinary) + 2 * two_tower_flops(config, rows, length, noised)
+        return guessing + 3 * discriminator_flops(judge.config, rows, length, judge.head.kind)
+
+
+def add_noise(
+    generator: TwoTower,
+    discriminator: Discriminator,
+    masked: MaskedBatch,
+    prohibition: Tensor,
+    sampling: SamplingConfig,
+    *,
+    progress: float = 0.0,
+) -> Noised:
+    batch = masked.batch
+    positions = batch.is_ordinary.flatten().nonzero().squeeze(1)  # (N,)
+    states = generator.read(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
+    is_noise = torch.isin(positions, masked.positions)
+    guesses = generator.guess(states[is_noise])  # (M, V)
+    drawn_ids = sample_ids(guesses, masked.sampling_uniforms, prohibition, sampling, progress=progress)
+    corrupted = corrupt(masked, drawn_ids)
+    temperature = sampling.temperature_at(progress)
+    standing_ids = corrupted.input_ids.flatten()[positions]
+    with torch.no_grad():
+        log_noise = states.new_empty(len(positions), dtype=torch.float32)
+        log_noise[is_noise] = sampled_log_probs(guesses, drawn_ids, prohibition, temperature)
+        for part in torch.split((~is_noise).nonzero().squeeze(1), _CHUNK):
+            log_noise[part] = sampled_log_probs(
+                generator.guess(states[part]), standing_ids[part], prohibition, temperature
+            )
+    verdicts = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
+    energies = verdicts.float().flatten()[positions]
+    logits = energies + log_noise + log_odds(batch.is_ordinary, is_noise, positions)
+    return Noised(guesses, corrupted, positions, is_noise, log_noise, energies, logits)
+
+
+def log_odds(is_ordinary: Tensor, is_noise: Tensor, positions: Tensor) -> Tensor:
+    """(N,) log(k / (n - k)) of each token's row, where a row all noise, or without any, counts as half a token off."""
+    rows = positions // is_ordinary.shape[1]
+    counts = is_ordinary.sum(dim=1).float()  # (B,)
+    noised = torch.zeros_like(counts).index_add(0, rows, is_noise.float())
+    odds = noised.clamp(min=0.5).log() - (counts - noised).clamp(min=0.5).log()
+    return odds[rows]
