@@ -42,6 +42,7 @@ class Trial:
     corrupted: CorruptedBatch
     verdicts: Tensor  # (B, T) above 0 means "replaced"
     losses: Losses
+    only_masked: bool  # whether the discriminator was asked about masked positions alone
 
 
 def make_guesses(generator: AnyGenerator, masked: MaskedBatch) -> Tensor:
@@ -93,7 +94,7 @@ def judge_guesses(
     corrupted = corrupt(masked, sampled_ids)
     verdicts = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
     losses = electra_losses(guesses, verdicts, masked, corrupted, only_masked=only_masked)
-    return Trial(masked, guesses, corrupted, verdicts, losses)
+    return Trial(masked, guesses, corrupted, verdicts, losses, only_masked)
 
 
 class ElectraObjective:
@@ -203,4 +204,4 @@ def forward_flops(generator: AnyGenerator, rows: int, length: int, guesses: int)
 def observe_trial(trial: Trial, limit: int | None = None) -> Observation:
     masked = trial.masked
     guessing = observe_guesses("generator", trial.guesses, masked.target_ids, masked.is_hidden, limit)
-    return guessing + observe_verdicts(trial.verdicts, trial.corrupted)
+    return guessing + observe_verdicts(trial.verdicts, trial.corrupted, only_masked=trial.only_masked)

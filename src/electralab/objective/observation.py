@@ -101,8 +101,8 @@ def observe_guesses(
     )
 
 
-def observe_verdicts(verdicts: Tensor, corrupted: CorruptedBatch) -> Observation:
-    return Observation(verdicts=[read_verdicts(verdicts, corrupted)])
+def observe_verdicts(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Observation:
+    return Observation(verdicts=[read_verdicts(verdicts, corrupted, only_masked=only_masked)])
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ from electralab.objective.corruption import CorruptedBatch
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What the discriminator said of tokens that are not padding, and the truth."""
+    """What the discriminator said of tokens, and the truth."""
 
     logits: NDArray[np.float32]
     is_replaced: NDArray[np.bool_]
@@ -59,10 +59,12 @@ def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
     return float(part.sum() / max(int(whole.sum()), 1))
 
 
-def read_verdicts(verdicts: Tensor, corrupted: CorruptedBatch) -> Verdicts:
-    is_token = ~corrupted.masked.batch.is_pad
-    logits = verdicts.detach().float()[is_token].cpu().numpy()
-    return Verdicts(logits, corrupted.is_replaced[is_token].cpu().numpy())
+def read_verdicts(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Verdicts:
+    """Of every token, or of those at masked positions, where a discriminator was taught there alone."""
+    masked = corrupted.masked
+    judged = masked.positions if only_masked else (~masked.batch.is_pad).flatten()
+    logits = verdicts.detach().float().flatten()[judged].cpu().numpy()
+    return Verdicts(logits, corrupted.is_replaced.flatten()[judged].cpu().numpy())
 
 
 def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
