@@ -1,0 +1,125 @@
+"""A study from the shell: objectives side by side, gone on with, refused before anything is run; and snapshots."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from electra_process import Shell
+from little_runs import SMALL, exports_of
+
+pytestmark = pytest.mark.flow
+
+STUDY = """
+name = "little"
+baseline = "mlm"
+seeds = [0]
+[budget]
+steps = 4
+[pretrain]
+batch = { size = 8 }
+evaluation = { rows = 8, times = 1 }
+model = { num_layers = 1, hidden_size = 32, embedding_size = 32, num_heads = 2, feedforward_size = 64 }
+[arms.electra]
+[arms.mlm]
+objective = "mlm"
+[[scores]]
+suite = "blimp"
+data = "blimp"
+[[scores]]
+task = "cola"
+data = "glue"
+settings = { steps = 2 }
+[snapshots]
+at = [0.5]
+scores = ["blimp"]
+"""
+
+
+@pytest.fixture
+def studious(shell: Shell) -> Shell:
+    """With a study and the data of its scores."""
+    (shell.folder / "little.toml").write_text(STUDY)
+    pairs = [("Anna sees the house.", "Anna the sees house."), ("Ben likes it.", "Ben it likes.")]
+    for uid in ("order", "more-order"):
+        lines = [json.dumps({"sentence_good": good, "sentence_bad": bad, "UID": uid}) for good, bad in pairs]
+        path = shell.folder / "scores" / "blimp" / f"{uid}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join(lines))
+    (shell.folder / "scores" / "glue" / "CoLA").mkdir(parents=True)
+    for split in ("train", "dev"):
+        rows = "".join(f"gj04\t{i % 2}\t\tAnna sees the house {i}\n" for i in range(16))
+        (shell.folder / "scores" / "glue" / "CoLA" / f"{split}.tsv").write_text(rows)
+    return shell
+
+
+def study(name: str = "little.toml", *more: str | int) -> tuple[str | int, ...]:
+    return ("study", name, "--corpus", "data", "--data", "scores", "--out", "out", *more)
+
+
+def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studious: Shell) -> None:
+    results = studious.must(*study("little.toml", "--json")).json
+    assert [cell["status"] for cell in results["cells"]] == ["finished", "finished"]
+    assert [set(cell["scores"]) for cell in results["cells"]] == [{"blimp", "cola", "blimp@0.5"}] * 2
+    assert [len(points) for points in results["curves"]["blimp"].values()] == [2, 2]
+    out = studious.folder / "out"
+    assert json.loads((out / "results.json").read_text())["table"] == results["table"]
+    assert {"report.md", "README.md", "study.toml", "curves.png", "curves.svg"} <= {path.name for path in out.iterdir()}
+    again = studious.must(*study())
+    assert "0 commands in 0 cells left" in again.err
+    assert "little" in again.out
+    studious.folder.joinpath("changed.toml").write_text(STUDY.replace("steps = 2", "steps = 3"))
+    refused = studious.run(*study("changed.toml"))
+    assert refused.status == 1
+    assert "cola.json: settings.steps was 2, now 3; give the same study, or choose another --out" in refused.err
+
+
+REFUSED = {
+    "--only elektra": (2, "--only: no arm named 'elektra'; did you mean 'electra'?"),
+    "--data nowhere": (1, "nowhere/blimp: no such file or folder; the score 'blimp' needs it, see --data"),
+    "--corpus scores": (1, "scores: holds no prepared text; give --corpus a folder that 'electra prepare' wrote"),
+    "--out data": (2, "data: holds data, a model or a run (it has manifest.json); choose another --out"),
+    "--budget.flops 3 --budget.steps 2": (2, "command line: budget: needs exactly one of flops, tokens and steps"),
+    "--pretrain.masking.mask-shares 0.1": (2, "no setting named 'mask_shares'; did you mean 'mask_share'?"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_study_that_cannot_be_run_is_refused_before_it_begins(studious: Shell, words: str) -> None:
+    status, said = REFUSED[words]
+    ended = studious.run(*study("little.toml", *words.split()))
+    assert ended.status == status
+    assert said in ended.err
+    assert ended.err.count("\n") == 1
+    assert not (studious.folder / "out" / "cells").exists()
+
+
+def test_a_dry_run_says_how_long_it_would_take_and_leaves_nothing(studious: Shell) -> None:
+    plan = studious.must(*study("little.toml", "--dry-run", "--json", "--tokens", "1e4", "--seeds", "3,4")).json
+    assert plan["seeds"] == [3, 4]
+    assert plan["arms"]["mlm"]["steps"] == 39  # 10,000 tokens in batches of 8 rows of 32
+    assert plan["estimated_minutes"] > 0
+    assert not (studious.folder / "out").exists()
+
+
+def test_a_snapshot_is_what_a_shorter_run_on_the_same_schedule_would_be(shell: Shell) -> None:
+    """It must be the same whether the run was stopped before it or not."""
+    words = ("pretrain", "--data", "data", *SMALL, "--steps", 8, "--save-every", 1, "--log-every", 1)
+    shell.must(*words, "--out", "whole", "--snapshots", "0.5")
+    running = shell.start(*words, "--out", "stopped", "--snapshots", "0.5")
+    running.wait_for_step("stopped", 2)
+    running.send(15)
+    running.wait()
+    shell.must(*words, "--out", "stopped", "--snapshots", "0.5")
+    assert _hashes(shell.folder / "whole") == _hashes(shell.folder / "stopped") != {}
+    plain = shell.must(*words, "--out", "plain", "--json").json
+    assert "snapshots" not in plain
+    assert exports_of(shell.folder / "plain") == exports_of(shell.folder / "whole")
+    progress = json.loads((shell.folder / "whole" / "snapshots" / "step-4" / "progress.json").read_text())
+    assert progress["step"] == 4
+    shell.must("detect", "whole/snapshots/step-4", "Anna sees the old house.")
+
+
+def _hashes(run: Path) -> dict[str, str]:
+    files = (run / "snapshots" / "step-4").rglob("*.safetensors")
+    return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(files)}

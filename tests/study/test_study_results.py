@@ -1,0 +1,171 @@
+"""What cells say together: the table, the comparisons, the compute to reach a score; and as a report and a picture."""
+
+from pathlib import Path
+
+import pytest
+from little_study import finish, plan_little
+
+from electralab.errors import InputError
+from electralab.study.report import write_report
+from electralab.study.results import Results, gather, summarise_study
+from electralab.study.scores import Score, read_result
+from electralab.study.settings import ScoreConfig
+from electralab.study.stage import estimate_rest
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    plan = plan_little(tmp_path)
+    for cell in plan.cells:
+        finish(cell)
+    return summarise_study(plan, gather(plan, {}))
+
+
+def test_the_table_has_means_over_the_seeds(results: Results) -> None:
+    plain, better = results["table"]
+    assert plain["scores"]["blimp"]["mean"] == pytest.approx(0.61)
+    assert better["scores"]["cola"]["mean"] == pytest.approx(0.25)
+    # (0.68 + 0.20) / 2 and (0.74 + 0.30) / 2
+    assert better["scores"]["average"]["mean"] == pytest.approx(0.48)
+    assert (plain["steps"], plain["tokens"], plain["flops"], plain["parameters"]) == (100, 500, 1000, 77)
+
+
+def test_cells_are_told_one_by_one(results: Results) -> None:
+    cell = next(cell for cell in results["cells"] if (cell["arm"], cell["seed"]) == ("better", 1))
+    assert cell["status"] == "finished"
+    assert cell["scores"] == {"blimp": 0.74, "blimp@0.5": 0.64, "cola": 0.3}
+    assert cell["seconds"] == 80.0
+
+
+def test_arms_are_compared_seed_by_seed_and_paradigm_by_paradigm(results: Results) -> None:
+    rows = {(row["score"], row["test"]): row for row in results["comparisons"]}
+    assert set(rows) == {
+        ("blimp", "paired t"),
+        ("blimp", "paired bootstrap"),
+        ("cola", "paired t"),
+        ("average", "paired t"),
+    }
+    # 0.08 and 0.12: a mean of 0.10 whose standard error is 0.02, so t = 5 with one degree of freedom.
+    assert rows["blimp", "paired t"]["mean"] == pytest.approx(0.10)
+    assert rows["blimp", "paired t"]["p"] == pytest.approx(0.1257, abs=1e-4)
+    # Every paradigm is better by the same.
+    assert rows["blimp", "paired bootstrap"]["low"] == pytest.approx(0.10)
+    # 0.1 twice: nothing to test against, so three tests are left to correct for.
+    assert rows["cola", "paired t"]["p"] is None
+    smallest = rows["blimp", "paired bootstrap"]
+    assert smallest["p_holm"] == pytest.approx(3 * smallest["p"])
+
+
+def test_compute_to_reach_the_baseline_is_read_off_the_curve(results: Results) -> None:
+    reach = results["reach"]["blimp"]
+    assert reach["target"] == pytest.approx(0.61)
+    # The better arm has 0.61 after 1000 of its 2000 FLOPs, which is all that the baseline spends.
+    assert reach["lines"]["better"]["flops"] == pytest.approx(1000)
+    assert reach["lines"]["better"]["share"] == pytest.approx(1.0)
+    assert reach["lines"]["plain"]["flops"] == pytest.approx(1000)
+
+
+def test_a_score_that_is_never_reached_says_so(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path, baseline="better")
+    for cell in plan.cells:
+        finish(cell)
+    found = summarise_study(plan, gather(plan, {}))
+    assert found["reach"]["blimp"]["lines"]["plain"]["flops"] is None
+    write_report(tmp_path, found)
+    assert "| plain | not reached |" in (tmp_path / "report.md").read_text()
+
+
+def test_curves_go_from_snapshot_to_end(results: Results) -> None:
+    points = results["curves"]["blimp"]["better"]
+    assert [(point["share"], point["flops"]) for point in points] == [(0.5, 1000), (1.0, 2000)]
+    assert [point["mean"] for point in points] == pytest.approx([0.61, 0.71])
+    assert [point["share"] for point in results["curves"]["cola"]["better"]] == [1.0]
+
+
+def test_arms_of_one_line_make_one_curve(tmp_path: Path) -> None:
+    arms = {"plain": {"line": "both", "budget_share": 0.5}, "better": {"line": "both", "masking": {"mask_share": 0.3}}}
+    plan = plan_little(tmp_path, arms=arms)
+    for cell in plan.cells:
+        finish(cell)
+    curves = summarise_study(plan, gather(plan, {}))["curves"]["blimp"]
+    assert [(point["arm"], point["flops"]) for point in curves["both"]] == [("plain", 1000), ("better", 2000)]
+
+
+def test_an_arm_may_be_compared_with_another_than_the_baseline(tmp_path: Path) -> None:
+    arms = {"plain": {}, "better": {"masking": {"mask_share": 0.3}, "versus": "better"}}
+    plan = plan_little(tmp_path, arms=arms)
+    for cell in plan.cells:
+        finish(cell)
+    assert summarise_study(plan, gather(plan, {}))["comparisons"] == []
+
+
+def test_what_is_not_there_yet_is_left_out(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path)
+    finish(plan.cells[0])
+    finish(plan.cells[1], "pretrain", "blimp")
+    found = summarise_study(plan, gather(plan, {plan.cells[1].name: "cola: the disk is full"}))
+    assert [cell["status"] for cell in found["cells"]] == ["finished", "failed", "unfinished", "unfinished"]
+    better = found["table"][1]
+    assert better["scores"]["blimp"]["n"] == 1
+    assert (better["scores"]["cola"], better["scores"]["average"]) == (None, None)
+    write_report(tmp_path, found)
+    report = (tmp_path / "report.md").read_text()
+    assert "- better seed 0: cola: the disk is full" in report
+    assert "- plain seed 1: not run to its end" in report
+
+
+def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path)
+    write_report(tmp_path, summarise_study(plan, gather(plan, {})))
+    assert not (tmp_path / "curves.png").exists()
+
+
+def test_the_report_shows_means_with_half_their_interval(tmp_path: Path, results: Results) -> None:
+    write_report(tmp_path, results)
+    # 0.60 and 0.62: the interval is 12.7 times a standard error of 0.01 to each side.
+    assert "| plain (baseline) | 61.0 ± 12.7 | 15.0 ± 63.5 |" in (tmp_path / "report.md").read_text()
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (tmp_path / "curves.svg").read_bytes()
+
+
+def test_one_seed_is_shown_without_an_interval_and_said_to_be(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path, seeds=[0], snapshots={})
+    for cell in plan.cells:
+        finish(cell)
+    write_report(tmp_path, summarise_study(plan, gather(plan, {})))
+    report = (tmp_path / "report.md").read_text()
+    assert "| plain (baseline) | 60.0 | 10.0 | 35.0 |" in report
+    assert "one seed tells nothing of the spread" in report
+    assert (tmp_path / "curves.png").is_file()
+
+
+def test_equal_studies_have_equal_pictures(tmp_path: Path, results: Results) -> None:
+    for name in ("a", "b"):
+        write_report(tmp_path / name, results)
+    for name in ("curves.png", "curves.svg", "report.md"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_what_is_left_is_estimated_from_what_was_taken(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path)
+    # Four chains of four steps of 10 seconds, two at a time.
+    rest = estimate_rest(plan)
+    assert (rest.cells, rest.steps) == (4, 16)
+    assert rest.minutes == pytest.approx(80 / 60, abs=0.01)
+    finish(plan.cells[0])
+    # The first took twice as long; of the three others one job has two chains, of 80 seconds each.
+    rest = estimate_rest(plan)
+    assert (rest.cells, rest.steps) == (3, 12)
+    assert rest.minutes == pytest.approx(160 / 60, abs=0.01)
+    assert estimate_rest(plan, {cell.name for cell in plan.cells}).steps == 0
+
+
+def test_the_usual_score_of_a_suite_is_that_of_its_discriminator() -> None:
+    score = Score(ScoreConfig(suite="blimp"), Path(), None)
+    both = {"scores": {"generator": 0.5, "discriminator": 0.6}}
+    assert read_result(score, both).value == 0.6
+    assert read_result(score, {"scores": {"model": 0.7, "model_mean": 0.8}}).metric == "model"
+    chosen = Score(ScoreConfig(suite="blimp", metric="generator"), Path(), None)
+    assert read_result(chosen, both).value == 0.5
+    with pytest.raises(InputError, match="the result has no generator; it has discriminator"):
+        read_result(chosen, {"scores": {"discriminator": 0.6}})
