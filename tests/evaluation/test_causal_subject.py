@@ -16,7 +16,7 @@ from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.plausibility import choose_scoring, guess_sentences
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.subject import Guesser, load_subject
-from electralab.model.electra import Generator
+from electralab.model.electra import Discriminator, Generator
 from electralab.model.folder import locate_encoder, locate_networks, save_network, save_tuned
 from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, build_tuned
@@ -46,7 +46,7 @@ def make_masked() -> Generator:
     return generator
 
 
-def save_run(folder: Path, network: Guesser, objective: str, role: str = "model") -> Path:
+def save_run(folder: Path, network: Guesser | Discriminator, objective: str, role: str = "model") -> Path:
     target = folder / "export" / role
     target.mkdir(parents=True)
     save_network(target, network, pad_id=SPECIAL.pad, cls_id=SPECIAL.cls, sep_id=SPECIAL.sep, objective=objective)
@@ -167,3 +167,21 @@ def test_a_tuned_causal_model_is_no_subject(tmp_path: Path) -> None:
     TOKENIZER.save(target)
     with pytest.raises(InputError, match="is a tuned model, which neither judges nor guesses tokens"):
         load_subject(tmp_path, torch.device("cpu"))
+
+
+def test_towers_are_saved_in_a_folder_of_our_own_and_play_against_the_discriminator(tmp_path: Path) -> None:
+    towers = make_towers()
+    save_run(tmp_path, towers, "electra", "generator")
+    save_run(tmp_path, build_pair().discriminator, "electra", "discriminator")
+    subject = load_subject(tmp_path, torch.device("cpu"))
+    assert isinstance(subject.generator, TwoTower)
+    assert all(
+        torch.equal(ours, theirs)
+        for ours, theirs in zip(subject.generator.parameters(), towers.parameters(), strict=True)
+    )
+    assert subject.generator.left.embeddings.tokens is subject.generator.right.embeddings.tokens
+    found = run(tmp_path, "blimp", write_pairs(tmp_path))
+    assert "the generator's score is the cloze likelihood" in " ".join(found.notes)
+    data = tmp_path / "text.txt"
+    data.write_text("the cat sat on a mat and dogs sit near logs while birds sing under trees\n" * 30)
+    assert run(tmp_path, "mlm", data).notes[-1].endswith("guessed each token from all others")
