@@ -12,6 +12,7 @@ from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.embeddings import Embeddings
 from electralab.model.encoder import Encoder
+from electralab.model.streams import TwoStream
 
 _TABLE = "encoder.embeddings.tokens.weight"
 _DELTA = "encoder.embeddings.tokens.delta"
@@ -21,8 +22,8 @@ _POSITIONS = "encoder.embeddings.positions.weight"
 
 @torch.no_grad()
 def adopt_weights(
-    network: Generator | Discriminator | Copying,
-    source: Generator | Discriminator | Copying | Encoder,
+    network: Generator | Discriminator | TwoStream | Copying,
+    source: Generator | Discriminator | TwoStream | Copying | Encoder,
     where: str,
     *,
     table_is_set: bool = False,
@@ -55,7 +56,7 @@ def adopt_weights(
     return 0.0 if merged is None else _factorise(network.encoder.embeddings, merged, table_is_set)
 
 
-def _name_weights(source: Generator | Discriminator | Copying | Encoder) -> dict[str, Tensor]:
+def _name_weights(source: Generator | Discriminator | TwoStream | Copying | Encoder) -> dict[str, Tensor]:
     prefix = "encoder." if isinstance(source, Encoder) else ""
     return {f"{prefix}{name}": parameter for name, parameter in source.named_parameters()}
 
@@ -76,7 +77,7 @@ def _check(targets: dict[str, Tensor], weights: dict[str, Tensor], where: str) -
             )
 
 
-def _check_merged(network: Generator | Discriminator | Copying, merged: Tensor, where: str) -> None:
+def _check_merged(network: Generator | Discriminator | TwoStream | Copying, merged: Tensor, where: str) -> None:
     wanted = (network.config.vocab_size, network.config.hidden_size)
     if tuple(merged.shape) != wanted:
         raise InputError(

@@ -124,16 +124,43 @@ class Attention(Drawn):
         if first_only:
             queries = queries[:, :, :1]
             is_visible = None if is_visible is None else is_visible[..., :1, :]
+        mixed = self.mix(queries, keys, values, is_visible, scale)
+        if self.discrepancy_weights is not None:
+            mixed = mixed[..., :-1]
+        return self.conclude(mixed)
+
+    def ask(self, hidden: Tensor, rotation: Rotation | None) -> Tensor:
+        """(B, T, D) -> queries (B, H, T, K), where what they are asked of is another tensor."""
+        size = hidden.shape[-1]
+        queries = self._project(hidden, slice(size))  # (B, T, 1, H, K)
+        return (queries if rotation is None else rotate(queries, rotation)).squeeze(2).transpose(1, 2)
+
+    def offer(self, hidden: Tensor, rotation: Rotation | None) -> tuple[Tensor, Tensor]:
+        """(B, T, D) -> keys and values (B, H, T, K) each"""
+        keys, values = self._project(hidden, slice(hidden.shape[-1], None)).split(1, dim=2)
+        keys = keys if rotation is None else rotate(keys, rotation)
+        return keys.squeeze(2).transpose(1, 2), values.squeeze(2).transpose(1, 2)
+
+    def mix(
+        self, queries: Tensor, keys: Tensor, values: Tensor, is_visible: Tensor | None, scale: float | None = None
+    ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         # Torch takes a mask or the word, not both; a mask of a causal network is causal itself.
         is_causal = self.is_causal and is_visible is None
-        mixed = F.scaled_dot_product_attention(
+        return F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal, scale=scale
         )
-        if self.discrepancy_weights is not None:
-            mixed = mixed[..., :-1]
-        attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))  # (B, T, D)
+
+    def conclude(self, mixed: Tensor) -> Tensor:
+        """(B, H, T, K) -> (B, T, D)"""
+        attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return attended
+
+    def _project(self, hidden: Tensor, part: slice) -> Tensor:
+        """By a part of the matrix for queries, keys and values: (B, T, D) -> (B, T, 1 or 2, H, K)"""
+        bias = None if self.qkv.bias is None else self.qkv.bias[part]
+        size = hidden.shape[-1] // self.num_heads
+        return F.linear(hidden, self.qkv.weight[part], bias).unflatten(-1, (-1, self.num_heads, size))
 
 
 def _append(vectors: Tensor, coordinates: Tensor) -> Tensor:

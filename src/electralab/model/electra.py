@@ -10,6 +10,7 @@ from electralab.model.embeddings import DisentangledTable
 from electralab.model.encoder import Encoder, EncoderConfig, Trace
 from electralab.model.heads import GuessHead, VerdictHead, VerdictKind
 from electralab.model.settings import GeneratorConfig, ModelConfig, Sharing, derive_encoders
+from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
 from electralab.model.weights import initialise
 
@@ -93,7 +94,7 @@ class FixedGenerator(nn.Module):
         return self.log_shares.expand(len(positions), -1)  # (M, V)
 
 
-AnyGenerator = Generator | TwoTower | FixedGenerator | Copying
+AnyGenerator = Generator | TwoTower | TwoStream | FixedGenerator | Copying
 
 
 class Electra(nn.Module):
@@ -168,7 +169,7 @@ def parameter_depths(network: nn.Module) -> dict[str, int]:
 
 def _depth(name: str, config: EncoderConfig) -> int:
     match name.split("."):
-        case ["encoder" | "left" | "right", "embeddings", *_]:
+        case ["encoder" | "left" | "right", "embeddings", *_] | ["blank", *_]:
             return 0
         case ["encoder" | "left" | "right", "layers", index, *_]:
             return config.num_layers if config.share_layers else int(index) + 1

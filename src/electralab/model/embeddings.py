@@ -78,9 +78,12 @@ class Embeddings(Drawn):
         return stds
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor) -> Tensor:
-        vectors = self.tokens(input_ids)  # (B, T, E)
+        return self.compose(self.tokens(input_ids), slice(input_ids.shape[1]), segment_ids)
+
+    def compose(self, vectors: Tensor, columns: slice | Tensor, segment_ids: Tensor) -> Tensor:
+        """(B, T, E) what stands in these columns -> (B, T, D)"""
         if self.positions is not None:
-            vectors = vectors + self.positions.weight[: input_ids.shape[1]]
+            vectors = vectors + self.positions.weight[columns]
         if self.segments is not None:
             vectors = vectors + self.segments(segment_ids)
         if self.norm_after_projection:

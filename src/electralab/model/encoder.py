@@ -151,14 +151,20 @@ class Layer(nn.Module):
         first_only: bool = False,
         is_pad: Tensor | None = None,
     ) -> Tensor:
-        kept = hidden[:, :1] if first_only else hidden
+        attended = self.attention(self.prepare(hidden), rotation, is_visible, first_only, is_pad)
+        return self.conclude(hidden[:, :1] if first_only else hidden, attended)
+
+    def prepare(self, hidden: Tensor) -> Tensor:
+        """What attention reads."""
+        return self.attention_norm(hidden) if self.is_pre_norm else hidden
+
+    def conclude(self, kept: Tensor, attended: Tensor) -> Tensor:
+        """What attention found is added to what was there, and worked on."""
+        hidden = kept + F.dropout(attended, self.attention_dropout, self.training)
         if self.is_pre_norm:
-            attended = self.attention(self.attention_norm(hidden), rotation, is_visible, first_only, is_pad)
-            hidden = kept + F.dropout(attended, self.attention_dropout, self.training)
             risen = self.feedforward(self.feedforward_norm(hidden))
             return hidden + F.dropout(risen, self.feedforward_dropout, self.training)
-        attended = self.attention(hidden, rotation, is_visible, first_only, is_pad)
-        hidden = self.attention_norm(kept + F.dropout(attended, self.attention_dropout, self.training))
+        hidden = self.attention_norm(hidden)
         risen = self.feedforward(hidden)
         output: Tensor = self.feedforward_norm(hidden + F.dropout(risen, self.feedforward_dropout, self.training))
         return output

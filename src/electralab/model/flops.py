@@ -99,6 +99,26 @@ def two_tower_flops(config: EncoderConfig, rows: int, length: int, guess_count: 
     return encoder_flops(config, rows, length) + generator_flops(config, rows, length, guess_count) + guess_count * join
 
 
+def content_stream_flops(config: EncoderConfig, rows: int, length: int) -> int:
+    """Forward, of all layers but the last, which only offers keys and values to the query stream."""
+    parts = encoder_parts(config, length)
+    layer = (sum(parts.values()) - parts["embeddings"]) // config.num_layers
+    spared = layer - 2 * _product(config.hidden_size, config.hidden_size)
+    return encoder_flops(config, rows, length) - rows * length * spared
+
+
+def query_stream_flops(config: EncoderConfig, length: int, guess_count: int) -> int:
+    """Forward, of positions that ask every layer and offer nothing to it."""
+    keys_and_values = 2 * _product(config.hidden_size, config.hidden_size)
+    return guess_count * (sum(encoder_parts(config, length).values()) - config.num_layers * keys_and_values)
+
+
+def two_stream_flops(config: EncoderConfig, rows: int, length: int, guess_count: int) -> int:
+    """Forward: the row is read, and asked at the positions of the guesses only."""
+    asked = query_stream_flops(config, length, guess_count) + guess_flops(config, guess_count)
+    return content_stream_flops(config, rows, length) + asked
+
+
 def discriminator_flops(config: EncoderConfig, rows: int, length: int, verdict_head: VerdictKind = "dense") -> int:
     """Forward, with a verdict for every token."""
     hidden = config.hidden_size

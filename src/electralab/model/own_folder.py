@@ -21,6 +21,7 @@ from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.heads import VerdictKind
 from electralab.model.hf_config import OURS, describe
 from electralab.model.hf_weights import fill, gather
+from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, Tuned
 
@@ -55,6 +56,7 @@ RECIPES: dict[str, Recipe] = {
     "Discriminator": Recipe(_build_discriminator, _describe_discriminator),
     "Copying": Recipe(lambda config, _: Copying(config)),
     "TwoTower": Recipe(lambda config, _: TwoTower(config)),
+    "TwoStream": Recipe(lambda config, _: TwoStream(config)),
     "Tuned": Recipe(
         lambda config, own: Tuned(Encoder(config), HeadConfig.model_validate(own["head"])),
         lambda network: {"head": network.head_config.model_dump(mode="json")},

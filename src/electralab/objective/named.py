@@ -16,6 +16,7 @@ from electralab.model.electra import AnyGenerator, Discriminator, Electra, Fixed
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import load_network, locate_model
 from electralab.model.settings import derive_encoders
+from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
 from electralab.model.weights import initialise
 from electralab.objective.causal import CausalObjective
@@ -23,6 +24,7 @@ from electralab.objective.electric import ElectricObjective
 from electralab.objective.masked import MaskedObjective
 from electralab.objective.objective import Objective
 from electralab.objective.paired import PairedObjective
+from electralab.objective.permutation import PermutationObjective
 from electralab.objective.procedures import PROCEDURES
 from electralab.objective.replacing import AllTokensObjective, ReplaceObjective
 from electralab.objective.settings import ObjectiveConfig
@@ -76,6 +78,8 @@ def _assemble(
             return PairedObjective(Generator(judging), config.sentence_task, config, tokenizer)
         case "causal":
             return CausalObjective(Generator(judging.model_copy(update={"is_causal": True})))
+        case "permutation":
+            return PermutationObjective(TwoStream(judging), config, tokenizer)
         case _:
             raise UsageError(f"objective: {config.objective!r} is not built yet; choose 'electra', 'mlm' or 'causal'")
 

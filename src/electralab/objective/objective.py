@@ -13,6 +13,7 @@ from torch import nn
 
 from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
+from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
 from electralab.objective.losses import Counts, Losses
 from electralab.objective.observation import Observation
@@ -42,7 +43,7 @@ class Answer:
 
 
 Q = TypeVar("Q")
-Network = Generator | Discriminator | TwoTower | Copying
+Network = Generator | Discriminator | TwoTower | TwoStream | Copying
 
 
 class Objective(Protocol[Q]):
