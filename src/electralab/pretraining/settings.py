@@ -47,6 +47,11 @@ class PretrainConfig(ObjectiveConfig):
     def _micro_batch_fits(self) -> "PretrainConfig":
         if self.batch.micro_size > self.batch.size:
             raise ValueError(f"batch.micro_size {self.batch.micro_size} is larger than batch.size {self.batch.size}")
+        if self.loss.sequence_weight > 0 and 1 in (self.batch.micro_size, self.batch.size):
+            raise ValueError(
+                "loss.sequence_weight tells rows apart that go through the networks together, of which there is one "
+                "only; raise batch.micro_size and batch.size to 2 or more, or set it to 0"
+            )
         return self
 
 

@@ -1,0 +1,107 @@
+"""A run with more tasks goes on as if never stopped, and leaves the same exports as one without."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from electralab import verbs
+from electralab.config import parse_overrides
+from electralab.display import Display
+from electralab.errors import UsageError
+from electralab.pretraining.identity import Budget
+from electralab.pretraining.settings import resolve_pretrain
+from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.stopping import StopSignal
+from electralab.training.session import StepLogged
+
+SMALL = (
+    *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
+    *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4", "--batch.micro-size", "3"),
+    *("--evaluation.rows", "4", "--evaluation.times", "2", "--model.dropout", "0.1"),
+)
+NAMES = ("correction", "selection", "contrast", "sequence")
+TASKS = tuple(word for name in NAMES for word in (f"--loss.{name}-weight", "1"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch_as_it_was() -> Iterator[None]:
+    """A stage fixes threads and kernels for the whole process."""
+    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(mode)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tasks")
+    texts = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "cow") for b in ("sun", "sea", "sky")]
+    (folder / "text.txt").write_text("\n\n".join(texts))
+    settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
+    verbs.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
+    return folder / "data"
+
+
+def run(data: Path, run_dir: Path, *words: str, steps: int = 6) -> list[dict[str, Any]]:
+    request = PretrainRequest(
+        data_dir=data,
+        run_dir=run_dir,
+        config=resolve_pretrain([parse_overrides([*SMALL, *words])]),
+        budget=Budget("steps", float(steps)),
+        init_from=None,
+        threads=1,
+        save_every=3,
+        log_every=1,
+        keep=5,
+        extend=False,
+        allow_inexact=False,
+    )
+    return [dict(event.record) for event in pretrain(request, StopSignal()) if isinstance(event, StepLogged)]
+
+
+def names_in(path: Path) -> list[str]:
+    with safe_open(path, framework="pt") as weights:
+        return sorted(weights.keys())
+
+
+def test_three_steps_and_three_steps_are_six(data: Path, tmp_path: Path) -> None:
+    whole = run(data, tmp_path / "six", *TASKS)
+    assert [record["step"] for record in whole] == [1, 2, 3, 4, 5, 6]
+    assert all(record[f"{name}_loss"] > 0 for record in whole for name in NAMES)
+    assert all(f"heldout_{name}_loss" in whole[-1] for name in NAMES)
+    # A twin that knows only the first three: what came after is taken away, as if it had never been.
+    shutil.copytree(tmp_path / "six", tmp_path / "half")
+    for later in ("checkpoints/step-6", "export"):
+        shutil.rmtree(tmp_path / "half" / later)
+    (tmp_path / "half/results.json").unlink()
+    again = run(data, tmp_path / "half", *TASKS)
+    assert [record["step"] for record in again] == [4, 5, 6]
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        one, other = (tmp_path / which / "checkpoints/step-6" / name for which in ("six", "half"))
+        assert one.read_bytes() == other.read_bytes()
+    for key in ("loss", *(f"{name}_loss" for name in NAMES)):
+        assert [record[key] for record in again] == [record[key] for record in whole[3:]]
+
+
+def test_heads_are_kept_by_checkpoints_and_left_out_of_exports(data: Path, tmp_path: Path) -> None:
+    records = run(data, tmp_path / "plain", steps=1)
+    run(data, tmp_path / "more", *TASKS, steps=1)
+    assert not any(f"{name}_loss" in key for record in records for key in record for name in NAMES)
+    for export in ("export/discriminator", "export/generator"):
+        plain, more = (tmp_path / name / export for name in ("plain", "more"))
+        assert names_in(plain / "model.safetensors") == names_in(more / "model.safetensors")
+        assert (plain / "config.json").read_bytes() == (more / "config.json").read_bytes()
+    kept = {name: set(names_in(tmp_path / name / "checkpoints/step-1/model.safetensors")) for name in ("plain", "more")}
+    assert {name.split(".")[1] for name in kept["more"] - kept["plain"]} == {"correction", "selection"}
+    assert kept["plain"] <= kept["more"]
+
+
+def test_one_row_at_a_time_leaves_no_rows_to_tell_apart() -> None:
+    words = [*SMALL, "--loss.sequence-weight", "1", "--batch.micro-size", "1"]
+    with pytest.raises(UsageError, match=r"loss.sequence_weight tells rows apart.*batch.micro_size"):
+        resolve_pretrain([parse_overrides(words)])
