@@ -77,5 +77,5 @@ def test_a_step_is_the_same_whatever_came_before_it() -> None:
 
 
 def test_scores_go_by_the_name_of_dev() -> None:
-    judgement = make_work(make_features(), score=lambda: {"accuracy": 0.5}).judge(3)
+    judgement = make_work(make_features(), score=lambda: {"accuracy": 0.5}).judge({"step": 3})
     assert (judgement.scores, judgement.warnings) == ({"dev_accuracy": 0.5}, [])

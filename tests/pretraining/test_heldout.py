@@ -15,7 +15,8 @@ from electralab.objective.corruption import SamplingConfig
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.verdicts import Verdicts, join_verdicts
-from electralab.pretraining.heldout import diagnose, judge_heldout, measure_baselines
+from electralab.pretraining.balance import diagnose
+from electralab.pretraining.heldout import judge_heldout, measure_baselines
 from electralab.tokens.batches import Batch
 from electralab.tokens.shards import PreparedData, Rows
 

@@ -44,7 +44,8 @@ class Climb:
     def describe(self) -> Record:
         return {"value": self.number.value.tolist()[0]}
 
-    def judge(self, step: int) -> Judgement:
+    def judge(self, record: Record) -> Judgement:
+        step = record["step"]
         self.judged.append(step)
         return Judgement({"score": float(step)}, [f"step {step} was judged"])
 

@@ -84,5 +84,5 @@ class TuneWork:
     def describe(self) -> Record:
         return {}
 
-    def judge(self, step: int) -> Judgement:  # noqa: ARG002
+    def judge(self, record: Record) -> Judgement:  # noqa: ARG002
         return Judgement({f"dev_{name}": value for name, value in self.score().items()}, [])

@@ -3,7 +3,6 @@
 Question... -> scores by name
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +15,6 @@ from electralab.objective.observation import Observation, observe_losses
 from electralab.tokens.shards import PreparedData
 from electralab.training.metrics import Record
 
-# Nats of entropy below which a generator's guesses fall on a handful of tokens.
-_SURE = 2.0
 _OF_VERDICTS = ("auc", "precision", "recall", "called_replaced", "replaced_share")
 
 
@@ -52,37 +49,3 @@ def measure_baselines(
         return baselines
     p = min(max(scores["replaced_share"], 1e-9), 1 - 1e-9)
     return baselines | {"discriminator_loss": float(-p * np.log(p) - (1 - p) * np.log(1 - p))}
-
-
-def diagnose(scores: Mapping[str, float], progress: float) -> list[str]:
-    """What a score means and what to do about it, in words; silent while a run is young, and of one network alone.
-
-    `progress` is the discriminator's: of one that has not begun to learn there is nothing to say.
-    """
-    if "auc" not in scores or progress <= 0:
-        return []
-    warnings = []
-    accuracy, entropy = scores.get("generator_accuracy", 0.0), scores.get("generator_entropy")
-    if progress > 0.3 and scores["called_replaced"] < 1e-4 and scores["auc"] < 0.55:
-        warnings.append(
-            f"the discriminator calls every token original (AUC {scores['auc']:.2f}): it has not begun to learn; "
-            "train longer, try smaller batches (--batch.size) or a smaller generator (--generator.width-share)"
-        )
-    if progress > 0.3 and accuracy > 0.6 and scores["auc"] < 0.65:
-        warnings.append(
-            f"the generator is too strong (it restores {accuracy:.0%} of the masked tokens, "
-            f"AUC {scores['auc']:.2f}): make it smaller (--generator.width-share) or raise --sampling.temperature"
-        )
-    # Of one that knows how sure it may be, the likeliest guess is right at least exp(-entropy) of the time.
-    if progress > 0.3 and entropy is not None and entropy < _SURE and accuracy < 0.5 * math.exp(-entropy):
-        warnings.append(
-            f"the generator has collapsed: it is sure of its guesses (entropy {entropy:.2f} nats) and wrong "
-            f"({accuracy:.0%} right); train it by maximum likelihood (--procedure joint) or slow it down "
-            "(--loss.generator-weight)"
-        )
-    if scores["called_replaced"] > 0.5 and scores["replaced_share"] < 0.3:
-        warnings.append(
-            f"the discriminator calls {scores['called_replaced']:.0%} of the tokens replaced, "
-            f"{scores['replaced_share']:.0%} are: the learning rate is probably too high (--optimizer.learning-rate)"
-        )
-    return warnings

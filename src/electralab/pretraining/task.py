@@ -5,7 +5,7 @@ step -> parts of its loss
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
@@ -16,7 +16,8 @@ from electralab.objective.losses import Counts, add_counts
 from electralab.objective.objective import Moment, Objective
 from electralab.objective.observation import Observation, observe_losses
 from electralab.objective.procedures import judged_progress
-from electralab.pretraining.heldout import diagnose, judge_heldout
+from electralab.pretraining.balance import diagnose
+from electralab.pretraining.heldout import judge_heldout, measure_baselines
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.runtime import autocast
@@ -83,11 +84,15 @@ class PretrainTask:
     def describe(self) -> Record:
         return self.tally.observation.describe("auc", "recall", "replaced_share")
 
-    def judge(self, step: int) -> Judgement:
+    def judge(self, record: Record) -> Judgement:
         scores = self.judge_heldout()
-        record = {f"heldout_{name}": value for name, value in scores.items()}
-        progress = judged_progress(self.config.procedure, step / self.total_steps)
-        return Judgement(record, diagnose(scores, progress))
+        progress = judged_progress(self.config.procedure, record["step"] / self.total_steps)
+        advice = diagnose(scores, progress, baselines=self._frequencies, record=record)
+        return Judgement({f"heldout_{name}": value for name, value in scores.items()}, advice)
+
+    @cached_property
+    def _frequencies(self) -> Record:
+        return measure_baselines(self.data, self.objective, self.heldout(), {})
 
     def judge_heldout(self) -> Record:
         return judge_heldout(self.objective, self.heldout())

@@ -4,7 +4,7 @@ parts of a step -> gradients -> StepReport
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,6 +23,8 @@ class StepReport:
     step: int
     loss: float
     gradient_norm: float
+    gradient_norms: Mapping[str, Tensor]
+    """Before clipping, of each parameter that has a gradient, by its name."""
     rate_factor: float
     is_skipped: bool
     """A loss or gradient was not finite: weights and optimizer are as before the step."""
@@ -69,7 +71,8 @@ def train(
             for part in parts_of(step):
                 (part * scale.value if scale.is_adaptive else part).backward()  # type: ignore[no-untyped-call]
                 loss += part.item()
-            norm = _gradient_norm(optimizer, scale)
+            norms = _gradient_norms(optimizer, scale)
+            norm = join_norms(norms.values())
             factor = rate_factor(step)
             is_finite = math.isfinite(loss) and math.isfinite(norm)
             stop.check()
@@ -78,7 +81,7 @@ def train(
                 optimizer.set_rates(factor)
                 optimizer.step()
             scale.adapt(is_finite)
-            yield StepReport(step, loss, norm, factor, is_skipped=not is_finite)
+            yield StepReport(step, loss, norm, norms, factor, is_skipped=not is_finite)
 
 
 def _gradients(optimizer: Optimizer) -> list[Tensor]:
@@ -86,12 +89,18 @@ def _gradients(optimizer: Optimizer) -> list[Tensor]:
 
 
 @torch.no_grad()
-def _gradient_norm(optimizer: Optimizer, scale: LossScale) -> float:
-    """The global norm; each parameter counts once however many names it has."""
+def _gradient_norms(optimizer: Optimizer, scale: LossScale) -> dict[str, Tensor]:
+    """Each parameter counts once however many names it has."""
     gradients = _gradients(optimizer)
     if scale.is_adaptive:
         torch._foreach_mul_(gradients, 1.0 / scale.value)
-    return float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients))))
+    names = [name for name, one in zip(optimizer.names, optimizer.parameters, strict=True) if one.grad is not None]
+    return dict(zip(names, torch._foreach_norm(gradients), strict=True))
+
+
+def join_norms(norms: Iterable[Tensor]) -> float:
+    """The norm of all gradients together."""
+    return float(torch.linalg.vector_norm(torch.stack(list(norms))))
 
 
 @torch.no_grad()

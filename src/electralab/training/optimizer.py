@@ -105,6 +105,11 @@ class Optimizer:
     def parameters(self) -> list[nn.Parameter]:
         return [parameter for group in self._groups for _, parameter in group.parameters]
 
+    @property
+    def names(self) -> list[str]:
+        """Of the parameters, in their order."""
+        return [name for group in self._groups for name, _ in group.parameters]
+
     def _fill_state(self) -> None:
         """Give every parameter its state now, so that a checkpoint before the first update is like any other."""
         age = 0.0 if self._config.bias_correction else _AGE_WITHOUT_CORRECTION

@@ -23,7 +23,7 @@ from electralab.training.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from electralab.training.loop import StepReport, train
+from electralab.training.loop import StepReport, join_norms, train
 from electralab.training.metrics import MetricsLog, Record
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig, learning_rate_factor
@@ -94,7 +94,9 @@ class Work(Protocol):
         """The step just taken, for the log."""
         ...
 
-    def judge(self, step: int) -> Judgement: ...
+    def judge(self, record: Record) -> Judgement:
+        """The networks as they are after the step of this record."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +232,20 @@ class Session:
             **self.work.describe(),
             "learning_rate": self.optimizer.learning_rate * report.rate_factor,
             "gradient_norm": report.gradient_norm,
+            **self._split_norm(report),
             "skipped_steps": progress.skipped_steps,
             "tokens_per_second": round(speed, 1),
             "seconds": round(progress.seconds, 3),
         }
+
+    def _split_norm(self, report: StepReport) -> Record:
+        """Of each network, where there are several; what two share goes by the name of the first."""
+        networks = dict.fromkeys(name.partition(".")[0] for name in self.state.optimizer.names)
+        norms: dict[str, list[Tensor]] = {}
+        for name, norm in report.gradient_norms.items():
+            norms.setdefault(name.partition(".")[0], []).append(norm)
+        several = norms if len(networks) > 1 else {}
+        return {f"{network}_gradient_norm": join_norms(of) for network, of in several.items()}
 
     def _catch_up(self, log: MetricsLog) -> Iterator[Event]:
         """Write the pending record. It outlives a stop inside its judging: the checkpoint carries it along."""
@@ -241,7 +253,7 @@ class Session:
         if record is None:
             return
         if self._is_judged(record["step"]):
-            judgement = self.work.judge(record["step"])
+            judgement = self.work.judge(record)
             record = record | judgement.scores
             yield from map(Warned, judgement.warnings)
         log.write(record)
