@@ -1,0 +1,181 @@
+"""Mending replaced tokens: where it is asked, what it costs, who learns from it, and that it is learned."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from little_objectives import NOW, SHARE, TOKENIZER, configure, count_by_torch, learn, make_replacing, weigh
+from little_pairs import CLS, CPU, FIRST, PAD, SEP, VOCAB, WORDS, batch_of, count_row, counting_rows
+
+from electralab.model.copying import Copying
+from electralab.model.electra import FixedGenerator, Generator
+from electralab.model.settings import derive_encoders
+from electralab.model.weights import initialise
+from electralab.objective.corruption import sample_ids
+from electralab.objective.masking import MaskedBatch
+from electralab.objective.observation import observe_losses
+from electralab.objective.replacing import AllTokensObjective, ReplaceObjective
+from electralab.randomness import Rng
+from electralab.tokens.batches import Batch
+
+both = pytest.mark.parametrize("name", ["replace-mlm", "all-tokens-mlm"])
+Replacing = ReplaceObjective | AllTokensObjective
+
+
+def padded_rows() -> Batch:
+    return batch_of([count_row(3, 16), [*count_row(8, 9), *[PAD] * 7], [*count_row(1, 4), *[PAD] * 12]])
+
+
+def ask(objective: Replacing, batch: Batch) -> MaskedBatch:
+    (question,) = objective.pose(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
+    return question
+
+
+def widen(objective: Replacing) -> None:
+    """Weights so large that a wrong formula shows."""
+    with torch.no_grad():
+        for parameter in objective.networks.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(8)
+
+
+def corrupt_slowly(objective: Replacing, question: MaskedBatch) -> list[list[int]]:
+    """Row by row without its padding, position by position."""
+    rows = [[token for token in row if token != PAD] for row in question.batch.original_ids.tolist()]
+    generator = objective.generator
+    for number, position in enumerate(question.positions.tolist()):
+        row, column = divmod(position, question.input_ids.shape[1])
+        shown = question.input_ids[row : row + 1, : len(rows[row])]
+        guesses = generator(shown, torch.zeros_like(shown), None, torch.tensor([column]))
+        luck = question.sampling_uniforms[number : number + 1]
+        rows[row][column] = int(sample_ids(guesses, luck, objective.prohibition, objective.config.sampling))
+    return rows
+
+
+@both
+@torch.no_grad()
+def test_the_loss_is_that_of_a_slow_twin(name: str) -> None:
+    objective = make_replacing(name)
+    widen(objective)
+    batch = padded_rows()
+    question = ask(objective, batch)
+    rows = corrupt_slowly(objective, question)
+    masked = {divmod(position, 16) for position in question.positions.tolist()}
+    total, count, changed = 0.0, 0, 0
+    for number, row in enumerate(rows):
+        seen = torch.tensor([row])
+        for column, token in enumerate(row):
+            if name == "replace-mlm" and (number, column) not in masked:
+                continue
+            said = objective.model(seen, torch.zeros_like(seen), None, torch.tensor([column]))
+            original = int(batch.original_ids[number, column])
+            total -= math.log(torch.softmax(said[0].double(), dim=0)[original])
+            count += 1
+            changed += token != original
+    assert changed > 0
+    answer = objective.examine(question)
+    assert float(answer.losses.sums[objective.mended]) == pytest.approx(total, rel=1e-4)
+    assert objective.count_targets(question) == {"generator": len(masked), objective.mended: count}
+
+
+@both
+def test_micro_batches_add_up(name: str) -> None:
+    objective = make_replacing(name)
+    widen(objective)
+    whole, parts = weigh(objective, padded_rows(), 3), weigh(objective, padded_rows(), 1)
+    assert float(parts.detach()) == pytest.approx(float(whole.detach()), rel=1e-4)
+
+
+@both
+def test_the_generator_learns_nothing_from_the_models_loss(name: str) -> None:
+    objective = make_replacing(name, model={"sharing": "none"})
+    answer = objective.answer(ask(objective, counting_rows(4)), NOW)
+    answer.losses.sums[objective.mended].backward()  # type: ignore[no-untyped-call]
+    assert all(parameter.grad is None for parameter in objective.generator.parameters())
+    assert all(parameter.grad is not None for parameter in objective.model.parameters())
+
+
+@both
+def test_the_models_loss_counts_once_and_the_generators_by_its_weight(name: str) -> None:
+    objective = make_replacing(name, loss={"generator_weight": 3.0})
+    assert objective.weights == {"generator": 3.0, objective.mended: 1.0}
+
+
+@both
+@pytest.mark.parametrize("sharing", ["token", "embeddings", "disentangled", "everything"])
+def test_the_generator_uses_what_is_the_models(name: str, sharing: str) -> None:
+    config = configure(name, model={"sharing": "none"})
+    size: dict[str, Any] = {"width_share": 1.0, "num_heads": 2} if sharing == "everything" else {}
+    config = config.model_copy(
+        update={
+            "model": config.model.model_copy(update={"sharing": sharing}),
+            "generator": config.generator.model_copy(update=size),
+        }
+    )
+    guessing, judging = derive_encoders(config.model, config.generator, vocab_size=VOCAB, sequence_length=16)
+    made: Any
+    if name == "replace-mlm":
+        made = ReplaceObjective(Generator(judging), Generator(guessing), config, TOKENIZER, CPU)
+    else:
+        made = AllTokensObjective(Copying(judging), Generator(guessing), config, TOKENIZER, CPU)
+    initialise(made.networks, 1)
+    tables = [name for name, _ in made.networks.named_parameters() if ".embeddings.tokens." in name]
+    if sharing == "disentangled":
+        assert tables == ["model.encoder.embeddings.tokens.delta", "generator.encoder.embeddings.tokens.weight"]
+    else:
+        assert tables == ["model.encoder.embeddings.tokens.weight"]
+    question = ask(made, counting_rows(3))
+    made.answer(question, NOW).losses.weigh(made.count_targets(question), made.weights).backward()
+    assert all(parameter.grad is not None for parameter in made.networks.parameters())
+
+
+@both
+def test_a_generator_that_only_draws_has_no_loss_to_learn_from_and_no_folder(name: str) -> None:
+    objective = make_replacing(name, model={"sharing": "none"})
+    shares = torch.full((VOCAB,), -math.log(WORDS)).masked_fill(torch.arange(VOCAB) < FIRST, -torch.inf)
+    objective.generator = FixedGenerator(shares)
+    question = ask(objective, counting_rows(3))
+    assert objective.answer(question, NOW).losses.sums.keys() == {objective.mended}
+    assert float(objective.examine(question).losses.sums["generator"]) == pytest.approx(
+        len(question.positions) * math.log(WORDS)
+    )
+    assert objective.exports().keys() == {"model"}
+
+
+@both
+@pytest.mark.parametrize("backbone", ["electra", "modern"])
+def test_torch_counts_the_same_operations(name: str, backbone: str) -> None:
+    objective = make_replacing(name, model={"backbone": backbone, "embedding_size": 24})
+    counted = count_by_torch(objective, rows=3, length=16)
+    assert objective.count_flops(NOW, 3, 16, SHARE) == pytest.approx(counted, rel=0.01)
+
+
+def test_all_tokens_are_asked_about_special_ones_too_and_padding_is_not() -> None:
+    objective = make_replacing("all-tokens-mlm")
+    batch = batch_of([[CLS, 7, 8, SEP], [CLS, 9, SEP, PAD]])
+    question = ask(objective, batch)
+    assert objective.count_targets(question)["tokens"] == 7
+    with torch.no_grad():
+        before = float(objective.examine(question).losses.sums["tokens"])
+        objective.model.encoder.embeddings.tokens.weight[PAD] += 100
+        assert float(objective.examine(question).losses.sums["tokens"]) == pytest.approx(before, rel=1e-5)
+
+
+@both
+def test_it_learns_to_mend_rows_that_count(name: str) -> None:
+    """Every token follows from its neighbours; copying mends nothing, and frequencies know nothing: all are equal."""
+    objective = make_replacing(name, model={"num_layers": 1, "init_std": 0.1, "sharing": "none"})
+    batch = counting_rows(WORDS)
+    learn(objective, batch, 120, rate=1e-2)
+    question = ask(objective, batch)
+    with torch.no_grad():
+        seen = torch.tensor(corrupt_slowly(objective, question))
+        replaced = (seen != batch.original_ids).flatten().nonzero().squeeze(1)
+        said = objective.model(seen, torch.zeros_like(seen), None, replaced).argmax(dim=-1)
+        scores = objective.examine(question)
+    assert len(replaced) > 10
+    assert float((said == batch.original_ids.flatten()[replaced]).float().mean()) > 0.3
+    ratios = scores.observation.ratios | observe_losses(scores.losses, objective.count_targets(question)).ratios
+    assert ratios["masked_loss"].mean < 0.5 * math.log(WORDS)
+    assert ratios["masked_accuracy"].mean > 0.4
