@@ -18,18 +18,22 @@ from electralab.model.electra import Discriminator
 from electralab.model.encoder import Encoder
 from electralab.model.flops import (
     PAPER_OUTPUT_SHARE,
+    content_stream_flops,
     count_masked,
     discriminator_flops,
     encoder_flops,
     encoder_parts,
     generator_flops,
+    guess_flops,
     paper_discriminator_flops,
     paper_generator_flops,
+    query_stream_flops,
     training_bytes,
     two_tower_flops,
 )
 from electralab.model.folder import locate_model
 from electralab.model.settings import derive_encoders
+from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
 from electralab.objective.named import assemble_objective
 from electralab.objective.objective import Network, Objective
@@ -134,6 +138,8 @@ def count_parameters(objective: Objective[Any]) -> dict[str, Parts]:
 
 def split_forward(network: Network, config: PretrainConfig, role: str, length: int) -> Parts:
     """The FLOPs of a row, spread over its tokens: encoders by part, then what is said of their states."""
+    if isinstance(network, TwoStream):
+        return _split_streams(network, count_guesses(config, role, length), length)
     towers = 2 if isinstance(network, TwoTower) else 1
     parts = {name: towers * flops for name, flops in encoder_parts(network.config, length).items() if flops}
     read = towers * encoder_flops(network.config, 1, length)
@@ -143,6 +149,15 @@ def split_forward(network: Network, config: PretrainConfig, role: str, length: i
     count = two_tower_flops if isinstance(network, TwoTower) else generator_flops
     guesses = count(network.config, 1, length, count_guesses(config, role, length)) - read
     return parts | {"guesses": round(guesses / length)}
+
+
+def _split_streams(network: TwoStream, guess_count: int, length: int) -> Parts:
+    row = {
+        "content_stream": content_stream_flops(network.config, 1, length),
+        "query_stream": query_stream_flops(network.config, length, guess_count),
+        "guesses": guess_flops(network.config, guess_count),
+    }
+    return {name: round(flops / length) for name, flops in row.items()}
 
 
 def _find_rest(objective: Objective[Any], config: PretrainConfig, forward: dict[str, Parts], per_token: float) -> int:
@@ -157,9 +172,12 @@ def _find_rest(objective: Objective[Any], config: PretrainConfig, forward: dict[
 
 def count_guesses(config: PretrainConfig, role: str, length: int) -> int:
     """How many tokens of a full row a network is asked for."""
-    everything = {"causal": length - 1, "all-tokens-mlm": length}
-    masked = count_masked(length, config.masking.mask_share)
-    return everything.get(config.objective, masked) if role == "model" else masked
+    everywhere = {
+        ("causal", "model"): length - 1,
+        ("all-tokens-mlm", "model"): length,
+        ("electric", "generator"): length - 2,
+    }
+    return everywhere.get((config.objective, role), count_masked(length, config.masking.mask_share))
 
 
 def count_paper_step(config: PretrainConfig, vocab_size: int, length: int) -> float | None:

@@ -1,0 +1,122 @@
+"""What is logged of an answer, against slow twins that go token by token."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from toy import VOCAB, VOCABULARY, full_rows
+
+from electralab.objective.corruption import CorruptedBatch, corrupt
+from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
+from electralab.objective.observation import (
+    Observation,
+    Ratio,
+    observe_draws,
+    observe_guesses,
+    observe_verdicts,
+)
+from electralab.randomness import Rng
+
+
+def play(seed: int, rows: int = 6, share: float = 0.4) -> tuple[MaskedBatch, Tensor, CorruptedBatch, Tensor]:
+    """Masked rows, guesses that are sometimes right, what was drawn, and verdicts that know a little."""
+    masked = mask_tokens(full_rows(rows, 10), VOCABULARY, MaskingConfig(), share, Rng(seed, 1))
+    rng = torch.Generator().manual_seed(seed)
+    guesses = 2 * torch.randn(len(masked.positions), VOCAB, generator=rng)
+    drawn = torch.randint(5, VOCAB, (len(masked.positions),), generator=rng)
+    corrupted = corrupt(masked, drawn)
+    verdicts = torch.randn(masked.input_ids.shape, generator=rng) + corrupted.is_replaced.float()
+    return masked, guesses, corrupted, verdicts
+
+
+def softmax(logits: list[float]) -> list[float]:
+    top = max(logits)
+    weights = [math.exp(logit - top) for logit in logits]
+    return [weight / sum(weights) for weight in weights]
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_accuracy_and_entropy_are_those_of_a_loop(limit: int | None) -> None:
+    masked, guesses, _, _ = play(0)
+    found = observe_guesses("generator", guesses, masked.target_ids, masked.is_hidden, limit).describe()
+    hits, hidden, entropies = 0, 0, []
+    looked_at = list(zip(guesses.tolist(), masked.target_ids.tolist(), masked.is_hidden.tolist(), strict=True))[:limit]
+    for logits, target, is_hidden in looked_at:
+        entropies.append(-sum(p * math.log(p) for p in softmax(logits)))
+        if is_hidden:
+            hidden += 1
+            hits += max(range(VOCAB), key=logits.__getitem__) == target
+    assert found["generator_accuracy"] == hits / hidden
+    assert found["generator_entropy"] == pytest.approx(sum(entropies) / len(entropies), rel=1e-5)
+
+
+def test_an_impossible_token_adds_no_entropy() -> None:
+    guesses = torch.tensor([[0.0, 0.0, -torch.inf]])
+    found = observe_guesses("generator", guesses, torch.tensor([0]), torch.tensor([True])).describe()
+    assert found["generator_entropy"] == pytest.approx(math.log(2))
+
+
+def slow_auc(replaced: list[float], original: list[float]) -> float:
+    """The share of pairs in which the replaced token is the more suspicious; a tie is half a pair."""
+    wins = sum((r > o) + 0.5 * (r == o) for r in replaced for o in original)
+    return wins / (len(replaced) * len(original))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_auc_by_confidence_is_that_of_sorting_the_replacements_by_hand(seed: int) -> None:
+    masked, guesses, corrupted, verdicts = play(seed)
+    seen = observe_verdicts(verdicts, corrupted) + observe_draws(guesses, verdicts, corrupted)
+    found = seen.describe_by_confidence()
+    drawn: list[tuple[float, float]] = []  # how likely the generator found it, what the discriminator said
+    flat_ids, flat_verdicts = corrupted.input_ids.flatten().tolist(), verdicts.flatten().tolist()
+    for place, logits, target in zip(
+        masked.positions.tolist(), guesses.tolist(), masked.target_ids.tolist(), strict=True
+    ):
+        if flat_ids[place] != target:
+            drawn.append((softmax(logits)[flat_ids[place]], flat_verdicts[place]))
+    is_replaced = corrupted.is_replaced.flatten().tolist()
+    originals = [logit for logit, is_wrong in zip(flat_verdicts, is_replaced, strict=True) if not is_wrong]
+    drawn.sort()
+    sizes = [len(third) for third in np.array_split(np.arange(len(drawn)), 3)]
+    assert max(sizes) - min(sizes) <= 1
+    start = 0
+    for name, size in zip(("unsure", "middling", "sure"), sizes, strict=True):
+        third = [logit for _, logit in drawn[start : start + size]]
+        start += size
+        assert found[f"auc_{name}"] == pytest.approx(slow_auc(third, originals))
+        assert found[f"recall_{name}"] == pytest.approx(sum(logit > 0 for logit in third) / size)
+
+
+def test_too_few_replacements_have_no_thirds() -> None:
+    masked, guesses, corrupted, verdicts = play(0, rows=1, share=0.2)
+    assert len(masked.positions) < 3
+    assert observe_draws(guesses, verdicts, corrupted).describe_by_confidence() == {}
+    assert Observation().describe_by_confidence() == {}
+
+
+def test_without_verdicts_there_are_no_scores_of_them() -> None:
+    assert Observation({"masked_loss": Ratio(6.0, 3)}).describe("auc") == {"masked_loss": 2.0}
+
+
+counts = st.integers(0, 50)
+ratios = st.builds(Ratio, counts.map(float), counts)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), ratios), min_size=1, max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_parts_add_up_to_the_whole_in_any_grouping(parts: list[dict[str, Ratio]]) -> None:
+    observations = [Observation(part) for part in parts]
+    forwards, backwards = Observation(), Observation()
+    for one in observations:
+        forwards += one
+    for one in reversed(observations):
+        backwards = one + backwards
+    assert forwards.describe() == backwards.describe()
+    for name in {name for part in parts for name in part}:
+        total = sum(part[name].total for part in parts if name in part)
+        count = sum(part[name].count for part in parts if name in part)
+        assert forwards.describe()[name] == total / max(count, 1)

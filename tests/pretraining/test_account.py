@@ -1,0 +1,164 @@
+"""What a run would cost: against torch's own counter, against networks with weights, and against the paper."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from electralab.config import Layer, Tree
+from electralab.errors import UsageError
+from electralab.objective.losses import add_counts
+from electralab.objective.named import build_objective
+from electralab.objective.objective import Moment
+from electralab.pretraining.account import Account, draw_up, stand_in
+from electralab.pretraining.identity import Budget
+from electralab.pretraining.paper import count_paper_runs
+from electralab.pretraining.price import price_run
+from electralab.pretraining.settings import PretrainConfig, resolve_pretrain
+from electralab.randomness import Rng
+from electralab.tokens.batches import make_batch
+
+ROWS, LENGTH, VOCABULARY = 4, 32, 100
+PAIR = {"sharing": "embeddings"}
+
+
+def configure(**changes: Any) -> PretrainConfig:
+    small: Tree = {
+        "steps": 50,
+        "model": {"num_layers": 2, "hidden_size": 32, "embedding_size": 32, "num_heads": 2, "feedforward_size": 48},
+        "batch": {"size": ROWS},
+    }
+    for section, values in changes.items():
+        small[section] = {**small.get(section, {}), **values} if isinstance(values, dict) else values
+    return resolve_pretrain([Layer("test", small)])
+
+
+def account_of(config: PretrainConfig, budget: Budget | None = None) -> Account:
+    return draw_up(config, stand_in(config, VOCABULARY, LENGTH), budget or Budget("steps", float(config.steps)))
+
+
+def count_by_torch(config: PretrainConfig) -> int:
+    """One real step, its matrix products counted as they happen."""
+    data = stand_in(config, VOCABULARY, LENGTH)
+    device = torch.device("cpu")
+    objective = build_objective(config, data, 0, device)
+    special = data.tokenizer.special
+    ids = np.random.default_rng(0).integers(10, VOCABULARY, (ROWS, LENGTH))
+    ids[:, 0], ids[:, -1] = special.cls, special.sep
+    batch = make_batch(ids, data.tokenizer, is_pairs=False)
+    (question,) = objective.pose(batch, ROWS, config.masking.mask_share, Rng(0, 1))
+    moment = Moment(1, 100)
+    objective.begin(moment)
+    counts = add_counts([objective.count_targets(question)])
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        loss = objective.answer(question, moment).losses.weigh(counts, objective.weights)
+        loss.backward()  # type: ignore[no-untyped-call]
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": PAIR, "generator": {"width_share": 0.5}},
+        {"model": PAIR | {"backbone": "electra", "embedding_size": 16}, "generator": {"width_share": 0.5}},
+        {"model": {"adaptive_norm": True, "sharing": "token"}},
+        {"model": {"adaptive_norm": True, "sharing": "token", "backbone": "electra"}},
+        {"model": {"share_layers": True, "sharing": "none"}},
+        {"model": {"sharing": "disentangled"}},
+        {"objective": "mlm"},
+        {"objective": "mlm", "model": {"backbone": "electra", "embedding_size": 16}},
+        {"objective": "causal"},
+        {"generator": {"kind": "causal"}},
+        {"generator": {"kind": "two-tower", "width_share": 0.5}},
+        {"generator": {"kind": "unigram"}},
+    ],
+    ids=str,
+)
+def test_torch_counts_the_same_in_a_real_step(changes: dict[str, Any]) -> None:
+    config = configure(**changes)
+    account = account_of(config)
+    assert account.step_flops == pytest.approx(count_by_torch(config), rel=0.01)
+    # What is spent on each part, three times over, is the step: nothing was left out or counted twice.
+    parts = sum(sum(of.values()) for of in account.forward.values())
+    assert 3 * parts * ROWS * LENGTH == pytest.approx(account.step_flops, rel=1e-3)
+    assert account.other == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": PAIR, "generator": {"width_share": 0.5}},
+        {"objective": "mlm", "model": {"share_layers": True}},
+        {"generator": {"kind": "two-tower"}},
+    ],
+    ids=str,
+)
+def test_an_outline_has_the_parameters_of_the_networks(changes: dict[str, Any]) -> None:
+    config = configure(**changes)
+    built = build_objective(config, stand_in(config, VOCABULARY, LENGTH), 0, torch.device("cpu"))
+    account = account_of(config)
+    assert account.total_parameters == sum(parameter.numel() for parameter in built.networks.parameters())
+
+
+def test_parameters_are_counted_by_network_and_part() -> None:
+    """Vocabulary 100, width 32: the table and its norm; a shared one is the discriminator's."""
+    parts = account_of(configure(model=PAIR, generator={"width_share": 0.5})).parameters
+    assert parts["discriminator"]["embeddings"] == 100 * 32 + 32
+    assert parts["generator"]["embeddings"] == 32 * 16 + 16  # the way from the table to its width, and its norm
+    assert parts["discriminator"]["head"] == 32 * 32 + 32 + 33
+
+
+def test_sharing_layers_saves_parameters_and_no_flops() -> None:
+    plain, shared = (account_of(configure(objective="mlm", model={"share_layers": share})) for share in (False, True))
+    assert shared.total_parameters < plain.total_parameters
+    assert shared.step_flops == plain.step_flops
+
+
+def test_weighing_discrepancies_takes_no_matrix_product() -> None:
+    plain, weighed = (
+        account_of(configure(model={"sharing": "token", "discrepancy_attention": weigh})) for weigh in (False, True)
+    )
+    assert weighed.step_flops == plain.step_flops
+
+
+@pytest.mark.parametrize(
+    ("budget", "steps"), [(Budget("steps", 7.0), 7), (Budget("tokens", 1000.0), 7), (Budget("flops", 1.0), 1)]
+)
+def test_a_budget_buys_whole_steps_and_at_least_one(budget: Budget, steps: int) -> None:
+    account = account_of(configure(), budget)
+    assert account.steps == steps
+    assert account.tokens == steps * ROWS * LENGTH
+    assert account.flops == pytest.approx(steps * account.step_flops, rel=1e-6)
+
+
+def test_the_paper_has_a_convention_for_electra_and_bert_only() -> None:
+    assert account_of(configure()).paper_flops is not None
+    assert account_of(configure(objective="mlm")).paper_flops is not None
+    assert account_of(configure(objective="causal")).paper_flops is None
+    assert account_of(configure(generator={"kind": "unigram"})).paper_flops is None
+
+
+def test_the_papers_runs_cost_what_was_published() -> None:
+    runs = {run.model: run for run in count_paper_runs()}
+    assert list(runs) == [
+        *("ELECTRA-Small", "BERT-Small", "ELECTRA-Base", "BERT-Base", "ELECTRA-400K", "ELECTRA-1.75M"),
+    ]
+    for run in runs.values():
+        assert run.ratio == pytest.approx(1.0, abs=0.01), run.model
+    assert runs["ELECTRA-Small"].account.total_parameters == pytest.approx(14e6, rel=0.02)
+
+
+def test_data_and_sizes_are_not_both_given(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has a vocabulary and a row length of its own"):
+        price_run(configure(), Budget("steps", 1.0), tmp_path, 100, None)
+
+
+def test_sizes_that_are_not_given_are_those_of_preparing() -> None:
+    price = price_run(configure(), Budget("steps", 3.0), None, None, None)
+    assert (price["vocab_size"], price["sequence_length"], price["steps"]) == (8192, 128, 3)
+    assert price["estimated_minutes"] > 0
+    assert price["memory_bytes"] > 400 * 2**20
