@@ -1,0 +1,164 @@
+"""Whole runs, seconds long: three steps and three are six, and what they export is what other libraries load."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from electralab import verbs
+from electralab.config import Tree, parse_overrides
+from electralab.display import Display
+from electralab.model.copying import Copying
+from electralab.model.folder import load_any, load_encoder
+from electralab.pretraining.identity import Budget
+from electralab.pretraining.settings import resolve_pretrain
+from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.stopping import StopSignal
+from electralab.training.session import RunFinished, Saved
+
+SMALL = (
+    *("--model.num-layers", "2", "--model.hidden-size", "16", "--model.embedding-size", "16"),
+    *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4", "--batch.micro-size", "3"),
+    *("--evaluation.rows", "4", "--evaluation.times", "2"),
+)
+ALBERT = ("--objective", "mlm", "--sentence-task", "sentence-order", "--model.share-layers", "true")
+ARMS = {
+    "replace-mlm": ("--objective", "replace-mlm"),
+    "all-tokens-mlm": ("--objective", "all-tokens-mlm"),
+    "electra-15": ("--objective", "electra-15"),
+    "bert": ("--objective", "bert"),
+    "albert": ALBERT,
+}
+ROLES = {"electra-15": {"discriminator", "generator"}, "bert": {"model"}, "albert": {"model"}}
+LOSSES = {
+    "replace-mlm": {"generator_loss", "masked_loss"},
+    "all-tokens-mlm": {"generator_loss", "tokens_loss", "masked_loss"},
+    "electra-15": {"generator_loss", "discriminator_loss"},
+    "bert": {"masked_loss", "sentence_loss"},
+    "albert": {"masked_loss", "sentence_loss"},
+}
+arms = pytest.mark.parametrize("arm", ARMS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch_as_it_was() -> Any:
+    """A stage fixes threads and kernels for the whole process."""
+    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(mode)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mending")
+    texts = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "cow") for b in ("sun", "sea", "sky")]
+    (folder / "text.txt").write_text("\n\n".join(texts))
+    settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
+    verbs.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
+    return folder / "data"
+
+
+def train(data: Path, run: Path, arm: str, *more: str, stop_after: int = 6) -> Tree:
+    """Six steps, or until something else wants the machine after so many."""
+    request = PretrainRequest(
+        data_dir=data,
+        run_dir=run,
+        config=resolve_pretrain([parse_overrides([*SMALL, *ARMS[arm], *more])]),
+        budget=Budget("steps", 6.0),
+        init_from=None,
+        threads=1,
+        save_every=3,
+        log_every=1,
+        keep=2,
+        extend=False,
+        allow_inexact=False,
+    )
+    events = pretrain(request, StopSignal())
+    for event in events:
+        if isinstance(event, Saved) and stop_after == 3:
+            events.close()  # type: ignore[attr-defined]
+            return {}
+        if isinstance(event, RunFinished):
+            return dict(event.results)
+    raise AssertionError("the run did not finish")
+
+
+@pytest.fixture(scope="module")
+def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("whole")
+    for arm in ARMS:
+        train(data, folder / arm, arm)
+    return {arm: folder / arm for arm in ARMS}
+
+
+def read_metrics(run: Path) -> list[Tree]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [
+        {key: value for key, value in line.items() if key not in ("seconds", "tokens_per_second")} for line in lines
+    ]
+
+
+@arms
+def test_three_steps_and_three_steps_are_six(arm: str, whole: dict[str, Path], data: Path, tmp_path: Path) -> None:
+    train(data, tmp_path / "run", arm, stop_after=3)
+    assert not (tmp_path / "run/checkpoints/step-6").exists()
+    train(data, tmp_path / "run", arm)
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        files = [run / "checkpoints/step-6" / name for run in (tmp_path / "run", whole[arm])]
+        assert files[0].read_bytes() == files[1].read_bytes()
+    assert read_metrics(tmp_path / "run") == read_metrics(whole[arm])
+
+
+@arms
+def test_losses_and_scores_are_logged_by_name_and_networks_exported(arm: str, whole: dict[str, Path]) -> None:
+    last = read_metrics(whole[arm])[-1]
+    names = LOSSES[arm] | ({"sentence_accuracy"} if arm in ("bert", "albert") else set())
+    for name in names:
+        assert np.isfinite(last[name])
+        assert np.isfinite(last[f"heldout_{name}"])
+    folders = {path.name: path for path in (whole[arm] / "export").iterdir()}
+    assert folders.keys() == ROLES.get(arm, {"model", "generator"})
+    objective = ARMS[arm][1]
+    for folder in folders.values():
+        assert json.loads((folder / "config.json").read_text())["electralab_objective"] == objective
+        assert load_encoder(folder).config.share_layers == (arm == "albert")
+
+
+def ids() -> Tensor:
+    return torch.randint(5, 30, (3, 16), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("arm", ["replace-mlm", "bert", "albert"])
+@torch.no_grad()
+def test_transformers_guesses_as_we_do(arm: str, whole: dict[str, Path]) -> None:
+    folder = whole[arm] / "export/model"
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    ours = load_any(folder)
+    said = ours(ids(), torch.zeros_like(ids()), None, torch.arange(48))
+    torch.testing.assert_close(theirs(ids()).logits.flatten(0, 1), said, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_a_copying_model_is_a_folder_of_our_own_beside_a_plain_generator(whole: dict[str, Path]) -> None:
+    folder = whole["all-tokens-mlm"] / "export"
+    model = load_any(folder / "model")
+    assert isinstance(model, Copying)
+    log_probs = model(ids(), torch.zeros_like(ids()), None, torch.arange(48))
+    torch.testing.assert_close(log_probs.exp().sum(dim=-1), torch.ones(48))
+    transformers.AutoModelForMaskedLM.from_pretrained(folder / "generator")
+    with pytest.raises(ValueError, match="electralab-"):
+        transformers.AutoModel.from_pretrained(folder / "model")
+
+
+def test_bert_hides_the_same_tokens_of_a_row_in_every_epoch() -> None:
+    config = resolve_pretrain([parse_overrides(["--objective", "bert"])])
+    assert config.masking.fixed_masks
+    assert config.masking.appearance == "mask-keep-random"
+    assert config.sentence_task == "next-sentence"
+    assert resolve_pretrain([parse_overrides(["--objective", "bert", "--sentence-task", "none"])]).masking.fixed_masks
