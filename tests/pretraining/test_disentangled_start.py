@@ -1,0 +1,54 @@
+"""A disentangled pair starts from two folders as the pair that was saved there."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+
+from electralab.config import Tree
+from electralab.model.electra import Discriminator, Electra, build_electra
+from electralab.model.folder import save_network
+from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.objective.objective import Objective
+from electralab.pretraining.start import load_origin
+
+SIZES: Tree = {"embedding_size": 16, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "feedforward_size": 32}
+
+
+class Exporter:
+    """Of an objective only what it exports."""
+
+    def __init__(self, pair: Electra) -> None:
+        self.pair = pair
+
+    def exports(self) -> dict[str, Any]:
+        return {"discriminator": self.pair.discriminator, "generator": self.pair.generator}
+
+
+def make_pair(seed: int, backbone: str, sharing: str) -> Electra:
+    model = ModelConfig.model_validate(SIZES | {"backbone": backbone, "sharing": sharing})
+    generator = GeneratorConfig(width_share=0.5)
+    return build_electra(model, generator, vocab_size=40, sequence_length=8, seed=seed).eval()
+
+
+def judge(network: Discriminator) -> torch.Tensor:
+    ids = torch.arange(16).view(2, 8)
+    verdicts: torch.Tensor = network(ids, torch.zeros_like(ids), None)
+    return verdicts
+
+
+@pytest.mark.parametrize("backbone", ["electra", "modern"])
+@pytest.mark.parametrize("sharing", ["disentangled", "none"])
+@torch.no_grad()
+def test_both_tables_are_those_of_the_folders(backbone: str, sharing: str, tmp_path: Path) -> None:
+    saved = make_pair(1, backbone, sharing)
+    for name in ("discriminator", "generator"):
+        save_network(tmp_path / name, getattr(saved, name), pad_id=0)
+    begun = make_pair(2, backbone, "disentangled")
+    assert load_origin(tmp_path, cast("Objective[Any]", Exporter(begun))) == []
+    assert torch.allclose(judge(begun.discriminator), judge(saved.discriminator), atol=1e-5)
+    where = torch.arange(4)
+    ids = torch.arange(8)[None]
+    rows = (ids, torch.zeros_like(ids), None, where)
+    assert torch.allclose(begun.generator(*rows), saved.generator(*rows), atol=1e-5)
