@@ -40,7 +40,7 @@ TOKENIZER = cast(Tokenizer, CountingTokenizer())
 
 def configure(objective: str, *, model: Mapping[str, Any] | None = None, **more: Any) -> ObjectiveConfig:
     sizes = ModelConfig(**(SIZES | dict(model or {})))
-    return ObjectiveConfig(objective=objective, model=sizes, generator=GeneratorConfig(width_share=0.5), **more)  # type: ignore[arg-type]
+    return ObjectiveConfig(objective=objective, model=sizes, generator=GeneratorConfig(width_share=0.5), **more)
 
 
 def make_replacing(
@@ -92,4 +92,4 @@ def count_by_torch(objective: Objective[Any], rows: int, length: int) -> int:
     counts = objective.count_targets(question)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         objective.answer(question, NOW).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 from little_objectives import NOW, SHARE, TOKENIZER, configure, count_by_torch, learn, weigh
-from little_pairs import CLS, CPU, FIRST, PAD, SEP, VOCAB, batch_of, count_row, counting_rows
+from little_pairs import CPU, FIRST, VOCAB, batch_of, count_row, counting_rows
 from torch import Tensor, nn
+from toy import CLS, PAD, SEP
 
 from electralab.model.electra import Discriminator, Electra, FixedGenerator, Generator
 from electralab.model.settings import derive_encoders

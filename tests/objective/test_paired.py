@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 from little_objectives import NOW, SHARE, TOKENIZER, count_by_torch, learn, make_masked, weigh
-from little_pairs import CLS, FIRST, PAD, SEP, batch_of, count_row, counting_rows
+from little_pairs import FIRST, batch_of, count_row, counting_rows
+from toy import CLS, PAD, SEP
 
 from electralab.objective.masked import MaskedObjective
 from electralab.objective.observation import observe_losses
@@ -146,7 +147,7 @@ def test_it_learns_which_segments_belong_together(task: str) -> None:
     question = ask(objective, topic_rows(task, 1))
     with torch.no_grad():
         answer = objective.examine(question)
-    ratios = answer.observation.ratios | observe_losses(answer.losses, objective.count_targets(question)).ratios
+    ratios = (answer.observation + observe_losses(answer.losses, objective.count_targets(question))).ratios
     assert ratios["sentence_accuracy"].mean > 0.9
     assert ratios["sentence_loss"].mean < 0.5 * math.log(2)
     # The topic is known from the rest of the row: ten words are left of twenty.

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 from little_objectives import NOW, SHARE, TOKENIZER, configure, count_by_torch, learn, make_replacing, weigh
-from little_pairs import CLS, CPU, FIRST, PAD, SEP, VOCAB, WORDS, batch_of, count_row, counting_rows
+from little_pairs import CPU, FIRST, VOCAB, WORDS, batch_of, count_row, counting_rows
+from toy import CLS, PAD, SEP
 
 from electralab.model.copying import Copying
 from electralab.model.electra import FixedGenerator, Generator
@@ -176,6 +177,6 @@ def test_it_learns_to_mend_rows_that_count(name: str) -> None:
         scores = objective.examine(question)
     assert len(replaced) > 10
     assert float((said == batch.original_ids.flatten()[replaced]).float().mean()) > 0.3
-    ratios = scores.observation.ratios | observe_losses(scores.losses, objective.count_targets(question)).ratios
+    ratios = (scores.observation + observe_losses(scores.losses, objective.count_targets(question))).ratios
     assert ratios["masked_loss"].mean < 0.5 * math.log(WORDS)
     assert ratios["masked_accuracy"].mean > 0.4
