@@ -30,6 +30,7 @@ def _write_benchmarks(folder: Path) -> None:
         ("CoLA", "", "gj04\t{label}\t\twe the people {number}"),
         ("RTE", "index\tsentence1\tsentence2\tlabel\n", "{number}\tthe states {number}\tthe peace\t{name}"),
         ("QNLI", "index\tquestion\tsentence\tlabel\n", "{number}\twho is free {number}?\tthe people\t{name}"),
+        ("STS-B", "index\tsentence1\tsentence2\tscore\n", "{number}\tthe states {number}\tthe peace\t{label}"),
         ("SST-2", "sentence\tlabel\n", "the peace {number}\t{label}"),
         ("MRPC", "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n", "{label}\t1\t2\tthe states {number}\tthe peace"),
     ):

@@ -114,7 +114,8 @@ def test_every_shipped_study_resolves(name: str) -> None:
     arms = resolve_arms(study, layer.source)
     assert study.name == name
     assert len(study.seeds) >= 2
-    assert {"blimp", "cola", "sst2", "mrpc"} <= {score.label for score in study.scores}
+    assert "blimp" in {score.suite for score in study.scores}
+    assert sum(bool(score.task) for score in study.scores) >= 3
     settings = [(arm.config, arm.budget) for arm in arms]
     assert all(settings.count(one) == 1 for one in settings), "two arms are the same"
 
