@@ -141,6 +141,11 @@ def _complaints(config: ObjectiveConfig) -> list[str]:
             for name in ("discrepancy_attention", "adaptive_norm")
             if getattr(config.model, name)
         )
+    if objective == "permutation" and appearance != "mask":
+        found.append(
+            "objective 'permutation' hides tokens by their turn and shows none in their place, so "
+            f"masking.appearance {appearance!r} means nothing; set it to 'mask'"
+        )
     if (kind == "frozen") != bool(config.generator.path):
         found.append("generator.kind 'frozen' and generator.path, the folder of a trained generator, go together")
     return found
@@ -173,6 +178,8 @@ def implied_settings(objective: str, procedure: str, kind: str, *, init_from_gen
     more: Tree = {}
     if objective in ("mlm", "bert"):
         masking["appearance"] = "mask-keep-random"
+    if objective == "permutation":
+        masking["appearance"] = "mask"
     if objective == "bert":
         masking["fixed_masks"] = True
         more["sentence_task"] = "next-sentence"
