@@ -65,6 +65,24 @@ def test_the_contracts_verbs_are_there() -> None:
     assert {"quickstart", "prepare", "pretrain", "detect", "show", "import"} <= set(VERBS)
 
 
+def test_flops_prints_an_account_without_any_data(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["flops", "--config", "tiny", "--objective", "causal", "--vocab-size", "100", "--sequence-length", "16"]
+    assert main([*words, "--tokens", "1600", "--batch.size", "10", "--threads", "1", "--json"]) == 0
+    account = json.loads(capsys.readouterr().out)
+    assert (account["steps"], account["tokens"], account["vocab_size"]) == (10, 1600, 100)
+    assert account["paper_flops"] is None
+    assert main([*words, "--threads", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "not defined" in out
+    assert "time here, about" in out
+
+
+def test_flops_that_are_not_to_be_counted_show_their_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["flops", "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["settings"]["objective"] == "electra"
+
+
 WRONG_WORDS = {
     "pretrian": "no verb named 'pretrian'; did you mean 'pretrain'?",
     "fly": "no verb named 'fly'; see 'electra --help'",

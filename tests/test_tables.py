@@ -9,7 +9,9 @@ from electralab.tables import (
     class_tables,
     colour_tokens,
     evaluation_tables,
+    flops_tables,
     glue_table,
+    paper_table,
     results_table,
     scores_table,
     sparkline,
@@ -81,6 +83,42 @@ def test_classes_are_shown_with_what_they_were_taken_for_where_there_is_room() -
     many = {"classes": [{"name": str(n), **scores} for n in range(7)], "confusion": [[0] * 7] * 7}
     assert len(list(class_tables(many))) == 1
     assert list(class_tables({})) == []
+
+
+def test_an_account_names_the_parts_of_each_network_and_what_is_not_defined() -> None:
+    account = {
+        "objective": "causal",
+        "vocab_size": 8192,
+        "sequence_length": 128,
+        "batch_size": 8,
+        "parameters": {"model": {"embeddings": 1000, "layers": 200, "head": 30}},
+        "forward": {"model": {"attention": 4000, "feed_forward": 5000, "guesses": 600}},
+        "other": 0,
+        "step_flops": 29491200,
+        "paper_step_flops": None,
+        "steps": 100,
+        "tokens": 102400,
+        "flops": 2949120000,
+        "paper_flops": None,
+        "memory_bytes": 3 * 2**29,
+        "total_parameters": 1230,
+        "estimated_minutes": 180.0,
+    }
+    parameters, forward, conventions, run = map(render, flops_tables(account))
+    assert ["model", "1,000", "200", "30", "1,230"] in parameters
+    assert ["", "attention", "feed forward", "guesses", "together"] in forward
+    assert ["model", "4,000", "5,000", "600", "9,600"] in forward
+    assert ["FLOPs, the run", "2.949e+09", "not defined"] in conventions
+    assert ["memory, about", "1.5 GB"] in run
+    assert ["time here, about", "3.0 hours"] in run
+    assert not any("other tasks" in row[0] for row in run)
+    assert ["other tasks, FLOPs a token", "77"] in render(list(flops_tables(account | {"other": 77}))[3])
+
+
+def test_the_papers_runs_stand_beside_what_was_published() -> None:
+    run = {"parameters": 14.1e6, "paper_flops": 1.294e18, "published_flops": 1.29e18, "ratio": 1.0031, "flops": 1.15e18}
+    rows = render(paper_table({"ELECTRA-Small": run}))
+    assert ["ELECTRA-Small", "14.1M", "1.294e+18", "1.29e+18", "1.0031", "1.150e+18"] in rows
 
 
 def test_glue_is_in_points_with_the_paper_beside_it() -> None:

@@ -13,6 +13,8 @@ from electralab.tables import class_tables, glue_table, results_table, scores_ta
 
 Result = dict[str, Any]
 
+_NAME_WIDTH = 29
+
 
 def print_artifact(result: Result, console: Console) -> None:
     if result["kind"] in ("run", "metrics"):
@@ -33,15 +35,27 @@ def _print_run(result: Result, console: Console) -> None:
     if "identity" in result:
         console.print(f"steps {records[-1]['step'] if records else 0:,} of {result['identity']['total_steps']:,}")
         console.print(f"checkpoints {', '.join(result['checkpoints']) or 'none'}")
-    for key in ("generator_loss", "discriminator_loss", "auc", "recall", "heldout_auc", "heldout_generator_loss"):
+    for key in _choose_curves(records):
         values = [record[key] for record in records if record.get(key) is not None]
         if values:
-            console.print(f"{key:>24} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
-    judged = [record for record in records if "heldout_auc" in record]
+            console.print(f"{key:>{_NAME_WIDTH}} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
+    judged = [record for record in records if any(key.startswith("heldout_") for key in record)]
     if judged:
-        console.print(f"{'held out':>24} {describe_heldout(judged[-1])}")
+        console.print(f"{'held out':>{_NAME_WIDTH}} {describe_heldout(judged[-1])}")
     if result.get("results"):
         console.print(results_table(result["results"]))
+
+
+def _choose_curves(records: list[Result]) -> list[str]:
+    """What the run has of these: losses, how the two networks stand against each other, and held-out scores."""
+    keys = list(dict.fromkeys(key for record in records for key in record))
+    trained = [key for key in keys if not key.startswith("heldout_")]
+    return [
+        *(key for key in trained if key.endswith("_loss")),
+        *(key for key in ("auc", "recall") if key in trained),
+        *(key for key in trained if key.endswith(("_accuracy", "_entropy", "_gradient_norm"))),
+        *(key for key in keys if key == "heldout_auc" or (key.startswith("heldout_") and key.endswith("_loss"))),
+    ]
 
 
 def _print_tuning(result: Result, console: Console) -> None:

@@ -89,6 +89,19 @@ def test_a_shared_table_counts_once_in_the_gradient_norm() -> None:
     model = Twice()
     report = next(_train(model, _optimizer(model), lambda _: [3 * model.one.weight.sum()]))
     assert report.gradient_norm == pytest.approx(3.0)
+    assert {name: norm.item() for name, norm in report.gradient_norms.items()} == {"one.weight": 3.0}
+
+
+def test_each_parameter_has_its_norm_from_before_clipping() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.near, self.far, self.idle = (nn.Parameter(torch.ones(4)) for _ in range(3))
+
+    model = Both()
+    report = next(_train(model, _optimizer(model), lambda _: [3 * model.near.sum() + 4 * model.far.sum()], clip=1.0))
+    assert {name: norm.item() for name, norm in report.gradient_norms.items()} == {"near": 6.0, "far": 8.0}
+    assert report.gradient_norm == pytest.approx(10.0)
 
 
 def test_a_signal_in_the_forward_pass_abandons_the_step() -> None:

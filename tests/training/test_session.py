@@ -58,7 +58,8 @@ def sit(
     optimizer = Optimizer(group_parameters(number.named_parameters(), {"value": 0}, frozenset(), config), config)
     state = TrainingState(number, optimizer, LossScale(), Progress(), None)
     work = Climb(number, frozenset(lost_at))
-    paces = Pace(steps, evaluate_every, **({"log_every": 2, "save_every": 2, "keep": 9} | pace))
+    often = {"log_every": 2, "save_every": 2, "keep": 9} | pace
+    paces = Pace(steps, evaluate_every, often["log_every"], often["save_every"], often["keep"])
     session = Session(run, state, work, paces, config, ScheduleConfig(), StopSignal())
     return work, list(session.events())
 
@@ -81,6 +82,36 @@ def test_progress_adds_up_what_the_work_counts(tmp_path: Path) -> None:
     ]
     assert read_metrics(tmp_path / "metrics.jsonl") == records
     assert 0 < records[0]["value"] < records[2]["value"]
+
+
+def test_one_network_has_no_norms_of_parts(tmp_path: Path) -> None:
+    sit(tmp_path)
+    assert not any("value_gradient_norm" in record for record in read_metrics(tmp_path / "metrics.jsonl"))
+
+
+def test_several_networks_have_a_gradient_norm_each(tmp_path: Path) -> None:
+    """Gradients 3 and 4 at one network, 12 at the other: 5, 12 and 13 together; the third learns nothing yet."""
+    network = nn.ModuleDict({name: nn.Linear(1, 1) for name in ("judge", "guesser", "idle")})
+    config = OptimizerConfig()
+    depths = dict.fromkeys(dict(network.named_parameters()), 0)
+    optimizer = Optimizer(group_parameters(network.named_parameters(), depths, frozenset(), config), config)
+
+    class Pull(Climb):
+        def parts(self, step: int) -> Iterator[Tensor]:
+            del step
+            value = network.get_parameter
+            yield (3 * value("judge.weight") + 4 * value("judge.bias") + 12 * value("guesser.weight")).sum()
+
+        def describe(self) -> Record:
+            return {}
+
+    state = TrainingState(network, optimizer, LossScale(), Progress(), None)
+    pace = Pace(1, 0, log_every=1, save_every=0, keep=1)
+    work = Pull(Number(), frozenset())
+    list(Session(tmp_path, state, work, pace, config, ScheduleConfig(), StopSignal()).events())
+    (record,) = read_metrics(tmp_path / "metrics.jsonl")
+    norms = {key: value for key, value in record.items() if key.endswith("gradient_norm")}
+    assert norms == pytest.approx({"gradient_norm": 13, "judge_gradient_norm": 5, "guesser_gradient_norm": 12})
 
 
 def test_the_last_step_is_logged_judged_and_saved_whatever_the_pace(tmp_path: Path) -> None:
