@@ -47,13 +47,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "data"
 
 
-def run(data: Path, run_dir: Path, *words: str, steps: int = 6) -> list[dict[str, Any]]:
+def run(data: Path, run_dir: Path, *words: str, steps: int = 6, origin: Path | None = None) -> list[dict[str, Any]]:
     request = PretrainRequest(
         data_dir=data,
         run_dir=run_dir,
         config=resolve_pretrain([parse_overrides([*SMALL, *words])]),
         budget=Budget("steps", float(steps)),
-        init_from=None,
+        init_from=origin,
         threads=1,
         save_every=3,
         log_every=1,
@@ -99,6 +99,15 @@ def test_heads_are_kept_by_checkpoints_and_left_out_of_exports(data: Path, tmp_p
     kept = {name: set(names_in(tmp_path / name / "checkpoints/step-1/model.safetensors")) for name in ("plain", "more")}
     assert {name.split(".")[1] for name in kept["more"] - kept["plain"]} == {"correction", "selection"}
     assert kept["plain"] <= kept["more"]
+
+
+@pytest.mark.parametrize(("before", "after"), [((), TASKS), (TASKS, ())])
+def test_a_task_can_begin_or_end_where_a_run_goes_on_from_another(
+    data: Path, tmp_path: Path, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    run(data, tmp_path / "first", *before, steps=1)
+    (record,) = run(data, tmp_path / "second", *after, steps=1, origin=tmp_path / "first")
+    assert ("correction_loss" in record) == bool(after)
 
 
 def test_one_row_at_a_time_leaves_no_rows_to_tell_apart() -> None:

@@ -124,8 +124,9 @@ def _find_networks(origin: Path) -> list[Path]:
 
 @torch.no_grad()
 def _copy(where: Path, theirs: Mapping[str, Tensor], target: nn.Module) -> None:
-    known = dict(target.named_parameters())
-    for name in sorted(theirs.keys() - known.keys()):
+    # Heads of the origin's own tasks stay behind, those of new tasks begin as drawn.
+    known = {name: one for name, one in target.named_parameters() if not name.startswith("heads.")}
+    for name in sorted(name for name in theirs.keys() - known.keys() if not name.startswith("heads.")):
         raise InputError(f"{where}: has {name}, the settings do not; give the model settings of what to start from")
     for name, parameter in known.items():
         found = theirs.get(name)
