@@ -54,7 +54,7 @@ class Generator(nn.Module):
         trace: Trace | None = None,
     ) -> Tensor:
         """(M, D) the states that the guesses at those positions are made from."""
-        states = self.encoder(input_ids, segment_ids, is_pad, trace)  # (B, T, D)
+        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, trace)  # (B, T, D)
         if self.config.is_causal:
             assert bool((positions % input_ids.shape[1] > 0).all()), "nothing stands before the first token of a row"
             positions = positions - 1
