@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from electralab.model.electra import Discriminator
-from electralab.model.encoder import Encoder
 from electralab.model.flops import (
     PAPER_OUTPUT_SHARE,
     content_stream_flops,
@@ -140,7 +139,7 @@ def split_forward(network: Network, config: PretrainConfig, role: str, length: i
     """The FLOPs of a row, spread over its tokens: encoders by part, then what is said of their states."""
     if isinstance(network, TwoStream):
         return _split_streams(network, count_guesses(config, role, length), length)
-    towers = 2 if isinstance(network, TwoTower) else 1
+    towers = _count_towers(network)
     parts = {name: towers * flops for name, flops in encoder_parts(network.config, length).items() if flops}
     read = towers * encoder_flops(network.config, 1, length)
     if isinstance(network, Discriminator):
@@ -170,6 +169,10 @@ def _find_rest(objective: Objective[Any], config: PretrainConfig, forward: dict[
     return round(rest) if config.procedure == "joint" and rest > per_token / 1000 else 0
 
 
+def _count_towers(network: Network) -> int:
+    return 2 if isinstance(network, TwoTower) else 1
+
+
 def count_guesses(config: PretrainConfig, role: str, length: int) -> int:
     """How many tokens of a full row a network is asked for."""
     everywhere = {
@@ -197,7 +200,8 @@ def count_paper_step(config: PretrainConfig, vocab_size: int, length: int) -> fl
 def estimate_memory(objective: Objective[Any], config: PretrainConfig, length: int) -> int:
     """What training needs, and the guesses with their gradients."""
     rows = config.batch.micro_size or config.batch.size
-    encoders = [module.config for module in objective.networks.modules() if isinstance(module, Encoder)]
+    # By what goes through them: an encoder that is both networks' keeps the states of both passes.
+    encoders = [one.config for one in objective.exports().values() for _ in range(_count_towers(one))]
     parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
     guessing = {role: one for role, one in objective.exports().items() if not isinstance(one, Discriminator)}
     guesses = sum(count_guesses(config, role, length) * one.config.vocab_size for role, one in guessing.items())
