@@ -122,3 +122,13 @@ def test_a_folder_with_one_network_is_a_subject_with_one(tmp_path: Path) -> None
     alone = load_subject(tmp_path / "export" / "generator", torch.device("cpu"))
     assert alone.discriminator is None
     assert alone.generator is not None
+
+
+def test_energies_are_summed_as_they_are(subject: Subject) -> None:
+    assert subject.discriminator is not None
+    row = torch.tensor([[SPECIAL.cls, *ordinary("the cat sat"), SPECIAL.sep]])
+    with torch.no_grad():
+        energies = subject.discriminator(row, torch.zeros_like(row), None)[0, 1:-1]
+    sentences = encode_sentences(TOKENIZER, ["the cat sat"], 24)
+    found = finish(judge_sentences(subject.discriminator, TOKENIZER, sentences, Conditions(), has_energies=True))
+    assert found.sums[0] == pytest.approx(-sum(energies.tolist()), rel=1e-4)

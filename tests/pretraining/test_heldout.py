@@ -202,6 +202,18 @@ def test_too_strong_a_generator_is_named() -> None:
     )
 
 
+def test_a_generator_that_is_sure_and_wrong_has_collapsed() -> None:
+    collapsed = {"generator_entropy": 1.0, "generator_accuracy": 0.1}  # one nat promises to be right 37 % of the time
+    (said,) = diagnose(HEALTHY | collapsed, progress=0.5)
+    assert said.startswith("the generator has collapsed: it is sure of its guesses (entropy 1.00 nats) and wrong (10%")
+    assert diagnose(HEALTHY | {"generator_entropy": 1.0, "generator_accuracy": 0.3}, progress=0.5) == []
+    assert diagnose(HEALTHY | {"generator_entropy": 6.0, "generator_accuracy": 0.0}, progress=0.5) == []
+
+
+def test_a_discriminator_that_has_not_begun_is_not_judged() -> None:
+    assert diagnose(HEALTHY | {"called_replaced": 0.9, "auc": 0.5}, progress=0.0) == []
+
+
 def test_suspecting_everything_is_named() -> None:
     (said,) = diagnose(HEALTHY | {"called_replaced": 0.9}, progress=0.1)
     assert said.startswith("the discriminator calls 90% of the tokens replaced, 10% are: the learning rate is probably")

@@ -64,7 +64,11 @@ def evaluate_blimp(subject: Subject, data: Path, config: BlimpConfig, conditions
         texts = [pair.good for pair in pairs] + [pair.bad for pair in pairs]
         sentences = encode_sentences(subject.tokenizer, texts, network.config.sequence_length)
         if scoring == "verdicts":
-            plausibility = yield from judge_sentences(network, subject.tokenizer, sentences, conditions)
+            plausibility = yield from judge_sentences(
+                network, subject.tokenizer, sentences, conditions, has_energies=subject.has_energies
+            )
+            if subject.has_energies:
+                notes.append("the discriminator's score is minus the energy of each token, in one pass")
         else:
             plausibility = yield from guess_sentences(network, subject.tokenizer, sentences, conditions, scoring)
             notes.append(f"the generator's score is {_SCORINGS[scoring]}")

@@ -2,7 +2,8 @@
 
 Sentences -> Plausibility
 
-The discriminator reads a sentence once: sum of log(1 - p_replaced). A generator says sum of log p(token), and what it
+The discriminator reads a sentence once: sum of log(1 - p_replaced), or of minus the energy where it was taught those,
+which is a pseudo-log-likelihood up to a constant for each token. A generator says sum of log p(token), and what it
 is asked with depends on what it was taught:
 
     pseudo-log-likelihood   with each token in turn hidden from it, a pass for each
@@ -46,7 +47,12 @@ class Plausibility:
 
 
 def judge_sentences(
-    discriminator: Discriminator, tokenizer: Tokenizer, sentences: Sentences, conditions: Conditions
+    discriminator: Discriminator,
+    tokenizer: Tokenizer,
+    sentences: Sentences,
+    conditions: Conditions,
+    *,
+    has_energies: bool = False,
 ) -> Steps[Plausibility]:
     tally = _Tally(sentences, tokenizer)
     device = next(discriminator.parameters()).device
@@ -55,9 +61,9 @@ def judge_sentences(
         conditions.check()
         with torch.inference_mode():
             verdicts = discriminator(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)
-            log_original = F.logsigmoid(-verdicts.double())  # (B, T)
+            log_chances = -verdicts.double() if has_energies else F.logsigmoid(-verdicts.double())  # (B, T)
         is_counted = tally.find_counted(batch)
-        tally.add(batch, log_original.masked_fill(~is_counted, 0.0).sum(dim=1))
+        tally.add(batch, log_chances.masked_fill(~is_counted, 0.0).sum(dim=1))
         done += len(batch.rows)
         yield Progress("discriminator", done, len(sentences.rows))
     return tally.finish()

@@ -15,11 +15,12 @@ from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.folder import load_any, locate_networks, read_config
 from electralab.model.hf_config import OBJECTIVE
+from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
 from electralab.tokens.tokenizer import Tokenizer
 
 # Every network that guesses tokens: called with (input_ids, segment_ids, is_pad, positions), it says (M, V) logits.
-Guesser = Generator | TwoTower | Copying
+Guesser = Generator | TwoTower | TwoStream | Copying
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Subject:
     """Of a pair, or the one network of a run."""
     objective: str = ""
     """What it was taught by, where its folder says so."""
+    has_energies: bool = False
+    """Whether the discriminator says energies, minus log p up to a constant, not how likely a token is replaced."""
 
     @property
     def sequence_length(self) -> int:
@@ -68,6 +71,7 @@ def load_subject(path: Path, device: torch.device) -> Subject:
         discriminator=next((network for network in networks if isinstance(network, Discriminator)), None),
         generator=next((network for network in networks if isinstance(network, Guesser)), None),
         objective=_read_objective(folders[-1]),
+        has_energies=read_config(folders[0]).get(OBJECTIVE) == "electric",
     )
 
 

@@ -4,7 +4,6 @@ Budget -> steps
 """
 
 import time
-from itertools import pairwise
 
 import torch
 
@@ -39,16 +38,17 @@ def count_steps(
 def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal) -> float:
     """Seconds per step, measured on a model that is thrown away, with the evaluations' share added.
 
-    The lower quartile: what else the machine does in these seconds should not decide how long a run is.
+    The lower quartile: what else the machine does in these seconds should not decide how long a run is. Per operation,
+    since the steps of a run may differ and its first ones are not like all.
     """
     objective = build_objective(config, data, config.seed, device)
     state = build_state(objective, config)
     task = PretrainTask(objective, data, config, 1_000_000, device)
     reports = take_steps(state, task, config.optimizer, config.schedule, 1_000_000, stop)
     next(reports)  # the first step pays for warming up
-    marks = [time.perf_counter()]
+    marks, paces = [time.perf_counter()], []
     while len(marks) < 4 or marks[-1] - marks[0] < _PROBE_SECONDS:
         next(reports)
         marks.append(time.perf_counter())
-    seconds = sorted(after - before for before, after in pairwise(marks))
-    return seconds[len(seconds) // 4] * 1.05
+        paces.append((marks[-1] - marks[-2]) / task.count_flops())
+    return sorted(paces)[len(paces) // 4] * mean_step_flops(objective, config, data) * 1.05

@@ -1,0 +1,267 @@
+"""Who learns at a step, from what, and what it costs; REINFORCE against every draw that could have been."""
+
+import math
+from typing import Any, cast
+
+import pytest
+import torch
+from little_pairs import VOCAB
+from procedure_pairs import judge, learning, make, questions, step_loss, train, weights_of
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from electralab.model.electra import Generator
+from electralab.model.flops import count_masked, discriminator_flops, generator_flops
+from electralab.objective.electra import ElectraObjective, make_guesses
+from electralab.objective.objective import Moment
+from electralab.objective.procedures import (
+    Reinforced,
+    Turn,
+    copy_encoder,
+    judged_progress,
+    reinforce,
+    reward_draws,
+)
+
+GENERATOR, DISCRIMINATOR = Turn(generator=True, discriminator=False), Turn(generator=False, discriminator=True)
+
+
+def test_two_stages_are_halves_of_the_run_and_the_odd_step_goes_to_the_discriminator() -> None:
+    objective: Any = make("two-stage")
+    turns = [objective.turn(Moment(step, 5)) for step in range(1, 6)]
+    assert turns == [GENERATOR, GENERATOR, DISCRIMINATOR, DISCRIMINATOR, DISCRIMINATOR]
+
+
+def test_only_the_network_whose_stage_it_is_gets_gradients() -> None:
+    objective = make("two-stage")
+    assert learning(objective, Moment(1, 4)) == {"generator"}
+    assert learning(objective, Moment(2, 4)) == {"generator"}
+    assert learning(objective, Moment(3, 4)) == {"discriminator"}
+    assert learning(objective, Moment(4, 4)) == {"discriminator"}
+
+
+def test_weight_decay_does_not_touch_the_network_whose_stage_it_is_not() -> None:
+    objective = make("two-stage", init_from_generator=False)
+    before = weights_of(objective.networks)
+    train(objective, 2, total=4)
+    between = weights_of(objective.networks)
+    train(objective, 2, first=3, total=4)
+    after = weights_of(objective.networks)
+    for name in before:
+        idle, active = (before, between), (between, after)
+        same, moved = (idle, active) if name.startswith("discriminator") else (active, idle)
+        assert torch.equal(same[0][name], same[1][name]), name
+        assert not torch.equal(moved[0][name], moved[1][name]), name
+
+
+def test_the_second_stage_begins_with_a_copy_and_beginning_twice_changes_nothing() -> None:
+    objective = make("two-stage")
+    pair: Any = objective.networks
+    generator, judge_encoder = weights_of(pair.generator.encoder), pair.discriminator.encoder
+    objective.begin(Moment(2, 4))
+    assert any(not torch.equal(generator[name], one) for name, one in judge_encoder.named_parameters())
+    for _ in range(2):
+        objective.begin(Moment(3, 4))
+        assert all(torch.equal(generator[name], one) for name, one in judge_encoder.named_parameters())
+    train(objective, 1, first=3, total=4)
+    learned = weights_of(judge_encoder)
+    objective.begin(Moment(4, 4))
+    assert all(torch.equal(learned[name], one) for name, one in judge_encoder.named_parameters())
+
+
+def test_without_initialisation_the_discriminator_keeps_its_first_weights() -> None:
+    objective = make("two-stage", init_from_generator=False, width=0.5)
+    before = weights_of(objective.networks.discriminator)
+    objective.begin(Moment(3, 4))
+    assert all(torch.equal(before[name], one) for name, one in objective.networks.discriminator.named_parameters())
+
+
+def test_a_discriminator_with_more_than_the_generator_has_keeps_that() -> None:
+    objective = make("two-stage", model={"adaptive_norm": True})
+    pair: Any = objective.networks
+    copy_encoder(pair)
+    mine, theirs = (dict(one.encoder.named_parameters()) for one in (pair.discriminator, pair.generator))
+    assert mine.keys() > theirs.keys()
+    assert all(torch.equal(mine[name], value) for name, value in theirs.items())
+
+
+def test_stage_one_loses_what_a_masked_language_model_loses_and_stage_two_what_electra_does() -> None:
+    objective, twin = make("two-stage", init_from_generator=False), make("joint")
+    (question,) = questions(objective, 1)
+    expected = twin.answer(question, Moment(1, 4)).losses.sums
+    first = objective.answer(question, Moment(1, 4)).losses.sums
+    second = objective.answer(question, Moment(3, 4)).losses.sums
+    assert {name: total.item() for name, total in first.items()} == {"generator": expected["generator"].item()}
+    assert {name: total.item() for name, total in second.items()} == {"discriminator": expected["discriminator"].item()}
+
+
+def test_adversarial_trains_both_and_the_baseline_at_every_step() -> None:
+    objective = make("adversarial")
+    assert learning(objective, Moment(1, 4)) == learning(objective, Moment(2, 4))
+    assert learning(objective, Moment(1, 4)) == {"generator", "discriminator", "baseline"}
+
+
+@pytest.mark.parametrize("procedure", ["minimax", "minimax-literal"])
+def test_turns_are_a_pure_function_of_the_step(procedure: str) -> None:
+    objective: Any = make(procedure, discriminator_updates=2, generator_updates=1)
+    turns = [objective.turn(Moment(step, 100)) for step in range(1, 8)]
+    assert turns == [DISCRIMINATOR, DISCRIMINATOR, GENERATOR, DISCRIMINATOR, DISCRIMINATOR, GENERATOR, DISCRIMINATOR]
+
+
+def test_in_minimax_only_the_network_whose_turn_it_is_gets_gradients() -> None:
+    objective = make("minimax")
+    assert learning(objective, Moment(1, 4)) == {"discriminator"}
+    assert learning(objective, Moment(2, 4)) == {"generator", "baseline"}
+
+
+def test_rewards_of_three_verdicts_by_hand() -> None:
+    logits, is_replaced = torch.tensor([0.0, 2.0, 2.0]), torch.tensor([True, True, False])
+    p = 1 / (1 + math.exp(-2.0))
+    lost = [math.log(2), -math.log(p), -math.log(1 - p)]
+    unsure = -p * math.log(p) - (1 - p) * math.log(1 - p)
+    assert reward_draws("adversarial", logits, is_replaced).tolist() == pytest.approx(lost)
+    assert reward_draws("minimax-literal", logits, is_replaced).tolist() == pytest.approx([-one for one in lost])
+    assert reward_draws("minimax", logits, is_replaced).tolist() == pytest.approx([math.log(2), unsure, unsure])
+
+
+def test_the_policys_loss_is_the_slow_twins() -> None:
+    objective = make("adversarial")
+    assert isinstance(objective, Reinforced)
+    with torch.no_grad():
+        objective.baseline.expected.bias.fill_(0.3)
+        objective.baseline.expected.weight.fill_(0.01)
+    (question,) = questions(objective, 1)
+    with torch.no_grad():
+        trial, states = objective._play(question, 0.0, Turn(generator=True, discriminator=True))
+        _, losses = objective._reward(trial, states, 0.0)
+    policy = baseline = 0.0
+    for index, position in enumerate(question.positions.tolist()):
+        row, column = divmod(position, 16)
+        drawn, original = trial.corrupted.input_ids[row, column], question.batch.original_ids[row, column]
+        p_replaced = torch.sigmoid(trial.verdicts[row, column])
+        reward = float(-torch.log(p_replaced if drawn != original else 1 - p_replaced))
+        allowed = trial.guesses[index, 5:]  # the first five are special
+        expected = 0.3 + 0.01 * float(states[index].sum())
+        policy -= float(torch.log_softmax(allowed, dim=0)[drawn - 5]) * (reward - expected)
+        baseline += (reward - expected) ** 2
+    assert float(losses.sums["policy"]) == pytest.approx(policy, rel=1e-4)
+    assert float(losses.sums["baseline"]) == pytest.approx(baseline, rel=1e-4)
+
+
+def test_the_mean_gradient_over_many_draws_is_that_of_the_expected_reward() -> None:
+    """Three tokens, each with its reward: the expectation can be written down, and differentiated."""
+    rewards, logits = torch.tensor([1.0, -2.0, 0.5]), torch.tensor([0.2, -0.4, 0.9], requires_grad=True)
+    (exact,) = torch.autograd.grad((torch.softmax(logits, dim=0) * rewards).sum(), logits)
+    drawn = torch.multinomial(
+        torch.softmax(logits.detach(), dim=0), 200_000, replacement=True, generator=torch.Generator().manual_seed(0)
+    )
+    for expected in (0.0, -0.6):  # whatever the baseline, it changes only the noise
+        log_probs = torch.log_softmax(logits, dim=0)[drawn]
+        losses = reinforce(log_probs, rewards[drawn], torch.full((len(drawn),), expected))
+        (mean,) = torch.autograd.grad(-losses.sums["policy"] / len(drawn), logits)
+        assert mean.tolist() == pytest.approx(exact.tolist(), abs=0.01)
+
+
+def test_the_baseline_teaches_the_generator_nothing() -> None:
+    objective = make("adversarial", loss={"generator_weight": 0.0, "discriminator_weight": 0.0})
+    step_loss(objective, Moment(1, 4)).backward()  # type: ignore[no-untyped-call]
+    assert all(one.grad is None or not one.grad.any() for one in objective.networks.generator.parameters())
+    baseline = objective.networks.heads["baseline"]
+    assert all(one.grad is not None and one.grad.any() for one in baseline.parameters())
+
+
+@pytest.mark.parametrize(("objective", "kind"), [("electra-15", "transformer"), ("electra", "two-tower")])
+def test_rewards_go_with_other_objectives_and_generators(objective: str, kind: str) -> None:
+    assert "generator" in learning(make("adversarial", objective=objective, kind=kind), Moment(1, 4))
+
+
+def test_examining_judges_both_networks_whatever_the_procedure() -> None:
+    for procedure in ("two-stage", "adversarial", "minimax"):
+        objective = make(procedure)
+        (question,) = questions(objective, 1)
+        with torch.no_grad():
+            answer = objective.examine(question)
+        assert {"generator", "discriminator"} <= answer.losses.sums.keys()
+        assert set(answer.losses.sums) <= set(objective.count_targets(question))
+        assert {"generator_accuracy", "generator_entropy", "auc"} <= answer.observation.describe("auc").keys()
+
+
+def test_the_log_shows_how_well_a_generator_guesses_that_does_not_learn_by_guessing() -> None:
+    for procedure, step in (("two-stage", 3), ("adversarial", 1), ("minimax", 1), ("minimax", 2)):
+        objective = make(procedure)
+        (question,) = questions(objective, step)
+        seen = objective.answer(question, Moment(step, 4)).observation.describe()
+        assert seen["generator_loss"] == pytest.approx(math.log(VOCAB), abs=0.5)
+        assert {"generator_accuracy", "generator_entropy"} <= seen.keys()
+
+
+def flops_of(objective: ElectraObjective, step: int) -> int:
+    return objective.count_flops(Moment(step, 10), 4, 16, 0.15)
+
+
+def test_a_step_costs_what_it_computes() -> None:
+    pair = make("joint", width=0.5).networks
+    assert isinstance(pair.generator, Generator)
+    masked = 4 * count_masked(16, 0.15)
+    guess = generator_flops(pair.generator.config, 4, 16, masked)
+    verdict = discriminator_flops(pair.discriminator.config, 4, 16, "dense")
+    baseline = 2 * 2 * 16 * masked  # forward, and the gradient of its weights
+    stages, both = make("two-stage", width=0.5, init_from_generator=False), make("adversarial", width=0.5)
+    turns = make("minimax", width=0.5)
+    assert [flops_of(stages, step) for step in (5, 6)] == [3 * guess, guess + 3 * verdict]
+    assert flops_of(both, 1) == 3 * guess + 3 * verdict + baseline
+    assert [flops_of(turns, step) for step in (1, 2)] == [guess + 3 * verdict, 3 * guess + verdict + baseline]
+
+
+def test_progress_of_a_discriminator_that_begins_half_way() -> None:
+    assert [judged_progress("two-stage", progress) for progress in (0.3, 0.5, 0.75, 1.0)] == [0.0, 0.0, 0.5, 1.0]
+    assert judged_progress("minimax", 0.3) == 0.3
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"procedure": "two-stage", "width": 0.5}, r"begins the discriminator \(hidden_size 32\) as a copy of the"),
+        ({"procedure": "two-stage", "kind": "causal"}, "which generator.kind 'causal' does not; set it to 'transfor"),
+        ({"procedure": "minimax", "sampling": {"method": "argmax"}}, "'argmax' leaves nothing to chance"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        make(**settings)
+
+
+def test_two_stages_learn_to_count_and_to_find_what_was_miscounted() -> None:
+    objective = make("two-stage")
+    train(objective, 120)
+    scores = judge(objective)
+    assert scores["generator_accuracy"] > 0.5  # of 23 words
+    assert scores["auc"] > 0.7
+
+
+def test_a_discriminator_learns_against_a_generator_that_wants_it_to_fail() -> None:
+    objective = make("adversarial")
+    train(objective, 120)
+    assert judge(objective)["auc"] > 0.8
+
+
+class Partial(nn.Module):
+    """Suspects every token a little, and trusts the word 7 blindly: who wants it to fail says 7."""
+
+    def forward(self, input_ids: Tensor, *_: object) -> Tensor:
+        return torch.where(input_ids == 7, -3.0, 1.0)
+
+
+@pytest.mark.parametrize(("procedure", "is_found"), [("adversarial", True), ("minimax-literal", False)])
+def test_a_generator_taught_by_rewards_finds_what_a_discriminator_trusts_blindly(
+    procedure: str, is_found: bool
+) -> None:
+    """By the literal formula, which rewards what the discriminator gets right, it avoids it instead."""
+    objective = make(procedure, discriminator_updates=1, generator_updates=10**6)
+    objective.networks.discriminator = cast(Any, Partial())
+    train(objective, 40, rate=1e-2, first=2)
+    (question,) = questions(objective, 1)
+    with torch.no_grad():
+        chances = torch.softmax(make_guesses(objective.networks.generator, question)[:, 5:], dim=-1)[:, 7 - 5]
+    assert (float(chances.mean()) > 0.5) == is_found
+    assert (float(chances.mean()) < 1 / 23) == (not is_found)
