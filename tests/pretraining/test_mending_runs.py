@@ -15,15 +15,20 @@ from electralab.config import Tree, parse_overrides
 from electralab.display import Display
 from electralab.model.copying import Copying
 from electralab.model.folder import load_any, load_encoder
+from electralab.objective.named import build_objective
+from electralab.objective.objective import Objective
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.pretraining.start import load_origin
 from electralab.stopping import StopSignal
+from electralab.tokens.shards import open_data
 from electralab.training.session import RunFinished, Saved
 
 SMALL = (
     *("--model.num-layers", "2", "--model.hidden-size", "16", "--model.embedding-size", "16"),
     *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4", "--batch.micro-size", "3"),
+    *("--model.global-every", "2"),
     *("--evaluation.rows", "4", "--evaluation.times", "2"),
 )
 ALBERT = ("--objective", "mlm", "--sentence-task", "sentence-order", "--model.share-layers", "true")
@@ -154,6 +159,32 @@ def test_a_copying_model_is_a_folder_of_our_own_beside_a_plain_generator(whole: 
     transformers.AutoModelForMaskedLM.from_pretrained(folder / "generator")
     with pytest.raises(ValueError, match="electralab-"):
         transformers.AutoModel.from_pretrained(folder / "model")
+
+
+def build(data: Path, arm: str) -> Objective[Any]:
+    config = resolve_pretrain([parse_overrides([*SMALL, *ARMS[arm]])])
+    return build_objective(config, open_data(data), 7, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("arm", ["replace-mlm", "all-tokens-mlm"])
+def test_training_starts_from_both_exported_networks_each_in_its_place(
+    arm: str, whole: dict[str, Path], data: Path
+) -> None:
+    objective = build(data, arm)
+    load_origin(whole[arm] / "export", objective)
+    for role, network in objective.exports().items():
+        source = load_any(whole[arm] / "export" / role)
+        for name, parameter in source.named_parameters():
+            assert torch.allclose(network.get_parameter(name), parameter, atol=1e-6), f"{role}.{name}"
+
+
+def test_training_starts_from_the_encoder_of_a_discriminator(whole: dict[str, Path], data: Path) -> None:
+    objective = build(data, "all-tokens-mlm")
+    load_origin(whole["electra-15"] / "export", objective)
+    theirs = load_encoder(whole["electra-15"] / "export/discriminator")
+    ours = objective.exports()["model"].get_submodule("encoder")
+    for name, parameter in theirs.named_parameters():
+        assert torch.allclose(ours.get_parameter(name), parameter, atol=1e-6), name
 
 
 def test_bert_hides_the_same_tokens_of_a_row_in_every_epoch() -> None:
