@@ -25,6 +25,9 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
         return _view_run(path)
     if table := _read_suite(path):
         return {"kind": "GLUE run", "path": str(path), "results": table}
+    if (path / "study.toml").is_file():
+        results = path / "results.json"
+        return {"kind": "study", "path": str(path), "results": read_json(results) if results.is_file() else {}}
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():

@@ -9,7 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from electralab.display import describe_heldout
-from electralab.tables import class_tables, glue_table, results_table, scores_table, sparkline, suspicion, tree_table
+from electralab.tables import (
+    class_tables,
+    glue_table,
+    results_table,
+    scores_table,
+    sparkline,
+    study_tables,
+    suspicion,
+    tree_table,
+)
 
 Result = dict[str, Any]
 
@@ -23,6 +32,9 @@ def print_artifact(result: Result, console: Console) -> None:
         _print_tuning(result, console)
     elif result["kind"] == "GLUE run":
         console.print(glue_table(result["results"]))
+    elif result["kind"] == "study" and result["results"]:
+        for table in study_tables(result["results"]):
+            console.print(table)
     elif result["kind"] == "row":
         _print_row(result, console)
     else:

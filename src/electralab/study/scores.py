@@ -30,8 +30,8 @@ _ARCHIVES = ("*.tar", "*.tar.*", "*.tgz")
 _PACKED = (".xz", ".gz", ".bz2", ".zst")
 _ROW_TOKENS = 48
 """Of a row in a task, about."""
-_BLIMP_PAIRS, _BLIMP_LENGTH = 1000, 10
-_BLIMP_TOKENS = 67 * 2 * _BLIMP_PAIRS * _BLIMP_LENGTH
+_BLIMP_LENGTH = 10
+"""Of a sentence; a pair with all that is said about it takes about 500 bytes, and there are 67 paradigms of 1,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _pick(scores: Mapping[str, Any], names: Sequence[str], score: Score) -> tupl
 
 
 def count_flops(score: Score, encoder: EncoderConfig) -> float:
-    """About what measuring it computes, by the size of its files; of BLiMP, whose size is known, by its limit."""
+    """About what measuring it computes, by the size of its files and, of BLiMP, its limits."""
     per_token = encoder_flops(encoder, 1, _ROW_TOKENS) / _ROW_TOKENS
     if score.is_tuned:
         assert score.task is not None, "what is tuned is tuned on a task"
@@ -117,13 +117,14 @@ def count_flops(score: Score, encoder: EncoderConfig) -> float:
         tokens = _count_tokens([find_files(score.task, score.data)["train"]]) * (2 if config.double_pairs else 1)
         seen = config.steps * config.batch.size * _ROW_TOKENS if config.steps else config.epochs * tokens
         return 3 * per_token * seen * score.config.seeds
-    if score.config.suite == "blimp":
-        blimp = resolve(EvaluateConfig, [Layer("settings", score.config.settings)]).blimp
-        limits = [limit or _BLIMP_PAIRS for limit in (blimp.limit, blimp.generator_limit)]
-        # The one in one pass, the other with each of its tokens hidden in turn.
-        return per_token * _BLIMP_TOKENS * (limits[0] + limits[1] * _BLIMP_LENGTH) / _BLIMP_PAIRS
     files = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
-    return per_token * _count_tokens(files)
+    if score.config.suite != "blimp":
+        return per_token * _count_tokens(files)
+    blimp = resolve(EvaluateConfig, [Layer("settings", score.config.settings)]).blimp
+    known = min(sum(path.stat().st_size * (30 if path.suffix in _PACKED else 1) for path in files) / 500, 67_000)
+    judged, guessed = (min(67 * limit, known) if limit else known for limit in (blimp.limit, blimp.generator_limit))
+    # The one in one pass, the other with each of its tokens hidden in turn.
+    return per_token * 2 * _BLIMP_LENGTH * (judged + guessed * _BLIMP_LENGTH)
 
 
 def _count_tokens(files: Sequence[Path]) -> float:
