@@ -81,6 +81,7 @@ def _add_pretrain(verbs: Any) -> None:
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
     parser.add_argument("--objective", metavar="NAME", help="electra")
     parser.add_argument("--procedure", metavar="NAME", help="joint")
+    parser.add_argument("--sentence-task", metavar="NAME", help="of mlm and bert: next-sentence or sentence-order")
     parser.add_argument("--init-from", metavar="DIR", help="start new training from this model's weights")
     parser.add_argument("--extend", action="store_true", help="go on with a larger budget")
     parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
@@ -105,6 +106,7 @@ def _add_flops(verbs: Any) -> None:
     budget.add_argument("--flops", type=_positive, metavar="X")
     parser.add_argument("--objective", metavar="NAME", help="as of pretrain")
     parser.add_argument("--procedure", metavar="NAME", help="as of pretrain")
+    parser.add_argument("--sentence-task", metavar="NAME", help="as of pretrain")
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
     _add_settings(parser, "a preset (tiny, small, base, large, paper-small, …) or a TOML file")
 

@@ -62,7 +62,8 @@ _COLUMN_FLAGS = ("text", "text_a", "text_b")
 _FINETUNE_FLAGS = (
     _TUNING_FLAGS | {"double_pairs": "double_pairs"} | {name: f"data.{name}" for name in (*_COLUMN_FLAGS, "label")}
 )
-_PRETRAIN_FLAGS = {"size": "size", "seed": "seed", "objective": "objective", "procedure": "procedure"}
+_FLOPS_FLAGS = {name: name for name in ("size", "objective", "procedure", "sentence_task")}
+_PRETRAIN_FLAGS = _FLOPS_FLAGS | {"seed": "seed"}
 
 
 def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
@@ -137,7 +138,7 @@ def _flops(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
     names = ["table", "data", "vocab_size", "sequence_length", "steps", "tokens", "flops", "threads", "dry_run"]
     result = verbs.flops(
         config=arguments.config,
-        settings=_collect(arguments, {name: name for name in ("size", "objective", "procedure")}, dotted),
+        settings=_collect(arguments, _FLOPS_FLAGS, dotted),
         **{name: getattr(arguments, name) for name in names},
     )
     if arguments.dry_run:
