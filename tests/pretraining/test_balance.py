@@ -91,3 +91,9 @@ def test_a_young_run_is_given_time() -> None:
 
 def test_two_faults_are_two_sentences() -> None:
     assert len(advise(norms={"discriminator_gradient_norm": 99.0}, auc=0.97, generator_accuracy=0.05)) == 2
+
+
+def test_a_generator_that_is_further_from_the_truth_than_it_believes_proposes_nonsense() -> None:
+    lost = {"generator_entropy": 8.4, "generator_loss": 10.7, "generator_accuracy": 0.0}
+    (said,) = diagnose(HEALTHY | lost, progress=0.5)
+    assert said.startswith("the generator proposes nonsense: it restores 0.0% of the masked tokens, and is")

@@ -71,6 +71,12 @@ def _judge_generator(scores: Scores) -> Iterator[str]:
             f"({accuracy:.0%} right); train it by maximum likelihood (--procedure joint) or slow it down "
             "(--loss.generator-weight)"
         )
+    elif entropy is not None and accuracy < _HARDLY and scores["generator_loss"] > entropy + 1:
+        yield (
+            f"the generator proposes nonsense: it restores {accuracy:.1%} of the masked tokens, and is further from "
+            f"them ({scores['generator_loss']:.1f} nats) than it believes ({entropy:.1f}); what it is rewarded for "
+            "leads to no plausible tokens: train it by maximum likelihood (--procedure joint)"
+        )
 
 
 def _judge_alarms(scores: Scores) -> Iterator[str]:
@@ -99,11 +105,11 @@ def _judge_gradients(norms: Scores) -> Iterator[str]:
     ratio = norms["discriminator"] / norms["generator"]
     if ratio > _OUT_OF_PROPORTION:
         yield (
-            f"the discriminator's gradient is {ratio:.0f} times the generator's, which clipping then holds back: "
-            "lower --loss.discriminator-weight"
+            f"the discriminator's gradient is {ratio:.0f} times the generator's, so that clipping holds the "
+            "generator back: lower --loss.discriminator-weight"
         )
     elif ratio < 1 / _OUT_OF_PROPORTION:
         yield (
-            f"the generator's gradient is {1 / ratio:.0f} times the discriminator's, which clipping then holds back: "
-            "raise --loss.discriminator-weight"
+            f"the generator's gradient is {1 / ratio:.0f} times the discriminator's, so that clipping holds the "
+            "discriminator back: raise --loss.discriminator-weight"
         )
