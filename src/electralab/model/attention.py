@@ -130,16 +130,13 @@ class Attention(Drawn):
         return self.conclude(mixed)
 
     def ask(self, hidden: Tensor, rotation: Rotation | None) -> Tensor:
-        """(B, T, D) -> queries (B, H, T, K), where what they are asked of is another tensor."""
-        size = hidden.shape[-1]
-        queries = self._project(hidden, slice(size))  # (B, T, 1, H, K)
-        return (queries if rotation is None else rotate(queries, rotation)).squeeze(2).transpose(1, 2)
+        """(B, T, D) -> queries (B, H, T, K), where keys and values are those of another tensor."""
+        return _turn(self._project(hidden, slice(hidden.shape[-1])), rotation)
 
     def offer(self, hidden: Tensor, rotation: Rotation | None) -> tuple[Tensor, Tensor]:
         """(B, T, D) -> keys and values (B, H, T, K) each"""
-        keys, values = self._project(hidden, slice(hidden.shape[-1], None)).split(1, dim=2)
-        keys = keys if rotation is None else rotate(keys, rotation)
-        return keys.squeeze(2).transpose(1, 2), values.squeeze(2).transpose(1, 2)
+        keys, values = self._project(hidden, slice(hidden.shape[-1], None)).chunk(2, dim=2)
+        return _turn(keys, rotation), _turn(values, None)
 
     def mix(
         self, queries: Tensor, keys: Tensor, values: Tensor, is_visible: Tensor | None, scale: float | None = None
@@ -159,8 +156,13 @@ class Attention(Drawn):
     def _project(self, hidden: Tensor, part: slice) -> Tensor:
         """By a part of the matrix for queries, keys and values: (B, T, D) -> (B, T, 1 or 2, H, K)"""
         bias = None if self.qkv.bias is None else self.qkv.bias[part]
-        size = hidden.shape[-1] // self.num_heads
-        return F.linear(hidden, self.qkv.weight[part], bias).unflatten(-1, (-1, self.num_heads, size))
+        projected = F.linear(hidden, self.qkv.weight[part], bias)
+        return projected.view(*hidden.shape[:-1], -1, self.num_heads, hidden.shape[-1] // self.num_heads)
+
+
+def _turn(vectors: Tensor, rotation: Rotation | None) -> Tensor:
+    """(B, T, 1, H, K) -> (B, H, T, K)"""
+    return (vectors if rotation is None else rotate(vectors, rotation)).squeeze(2).transpose(1, 2)
 
 
 def _append(vectors: Tensor, coordinates: Tensor) -> Tensor:
