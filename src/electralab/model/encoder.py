@@ -94,6 +94,10 @@ class EncoderConfig(Settings):
     def is_local(self, layer: int) -> bool:
         return self.local_attention > 0 and layer % self.global_every > 0
 
+    @property
+    def local_layers(self) -> list[int]:
+        return [layer for layer in range(self.num_layers) if self.is_local(layer)]
+
 
 class FeedForward(Drawn):
     """up -> gelu -> down; gated, half of up multiplies the activated other half."""

@@ -94,7 +94,7 @@ def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> No
     names = ["backbone", "num_layers", "num_heads", "norm_eps"]
     if mine.is_modern:
         names += ["local_attention", "global_rope_theta"]
-        names += ["global_every", "local_rope_theta"] if has_windows else []
+        names += ["local_layers", "local_rope_theta"] if has_windows else []
     for name in names:
         if getattr(theirs, name) != getattr(mine, name):
             raise InputError(
