@@ -120,6 +120,14 @@ def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
     assert not (tmp_path / "curves.png").exists()
 
 
+def test_an_arm_of_which_nothing_is_known_reaches_nothing_yet(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path)
+    for cell in plan.cells:
+        if cell.arm == "plain":
+            finish(cell)
+    assert set(summarise_study(plan, gather(plan, {}))["reach"]["blimp"]["lines"]) == {"plain"}
+
+
 def test_the_report_shows_means_with_half_their_interval(tmp_path: Path, results: Results) -> None:
     write_report(tmp_path, results)
     # 0.60 and 0.62: the interval is 12.7 times a standard error of 0.01 to each side.

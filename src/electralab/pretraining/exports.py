@@ -9,6 +9,7 @@ from typing import Any
 from electralab.artifacts import new_folder, read_json
 from electralab.model.folder import save_network
 from electralab.objective.objective import Network, Objective
+from electralab.objective.settings import PAIRS
 from electralab.tokens.tokenizer import Tokenizer
 
 SNAPSHOTS = "snapshots"
@@ -19,6 +20,11 @@ PROGRESS = "progress.json"
 def export_networks(export_dir: Path, objective: Objective[Any], name: str, tokenizer: Tokenizer) -> None:
     for role, network in objective.exports().items():
         _export(export_dir / role, network, name, tokenizer)
+
+
+def name_main(objective: str) -> str:
+    """The folder of the network that a run is made for."""
+    return "discriminator" if objective in PAIRS else "model"
 
 
 def snapshot_folder(run_dir: Path, step: int) -> Path:

@@ -11,7 +11,7 @@ from electralab.artifacts import MANIFEST, read_json
 from electralab.config import Tree
 from electralab.errors import InputError, UsageError
 from electralab.model.encoder import EncoderConfig
-from electralab.pretraining.exports import snapshot_folder, snapshot_step
+from electralab.pretraining.exports import name_main, snapshot_folder, snapshot_step
 from electralab.pretraining.plan import PretrainPlan, plan_pretrain
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
@@ -184,6 +184,9 @@ class _Matrix:
     def _measure(self, score: Score, arm: Arm, seed: int, folder: Path, model: Path, suffix: str = "") -> Step:
         name = score.name + suffix
         settings = self.request.out / "scores" / f"{score.name}.toml"
+        if score.config.suite == "blimp" and not score.config.metric and arm.config.objective != "electric":
+            # The generator of a pair would be asked for every token in turn, for a score that does not count.
+            model = (model if suffix else model / "export") / name_main(arm.config.objective)
         words = (str(model), "--data", str(score.data), *(("--config", str(settings)) if score.config.settings else ()))
         words += ("--task", score.task.name) if score.task else ()
         if score.is_tuned:

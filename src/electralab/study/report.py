@@ -99,11 +99,13 @@ def comparison_rows(results: Results) -> tuple[list[str], list[list[str]]]:
 def reach_rows(results: Results) -> tuple[list[str], list[list[str]]]:
     names = [name for name in score_names(results) if results["reach"].get(name)]
     head = ["", *(f"{name} {100 * results['reach'][name]['target']:.1f}" for name in names)]
-    lines = list(results["reach"][names[0]]["lines"]) if names else []
-    return head, [[line, *(_reached(results["reach"][name]["lines"][line]) for name in names)] for line in lines]
+    lines = list(dict.fromkeys(line for name in names for line in results["reach"][name]["lines"]))
+    return head, [[line, *(_reached(results["reach"][name]["lines"].get(line)) for name in names)] for line in lines]
 
 
-def _reached(of: Results) -> str:
+def _reached(of: Results | None) -> str:
+    if of is None:
+        return ""
     if of["flops"] is None:
         return "not reached"
     return f"{'≤ ' if of['is_upper_bound'] else ''}{of['flops']:.3g} ({of['share']:.0%})"

@@ -216,7 +216,9 @@ def _reach(values: _Values, score: str) -> Results:
     for line, curve in curves.items():
         points = [(point["flops"], point["mean"]) for point in curve]
         flops = find_crossing(points, target)
-        is_bound = len(points) > 0 and flops == points[0][0] and points[0][1] > target
+        if not points:
+            continue
+        is_bound = flops == points[0][0] and points[0][1] > target
         share = None if flops is None else flops / spent
         reached[line] = {"flops": flops, "share": share, "is_upper_bound": is_bound}
     return {"target": target, "flops": spent, "lines": reached}

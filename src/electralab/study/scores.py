@@ -123,8 +123,8 @@ def count_flops(score: Score, encoder: EncoderConfig) -> float:
     blimp = resolve(EvaluateConfig, [Layer("settings", score.config.settings)]).blimp
     known = min(sum(path.stat().st_size * (30 if path.suffix in _PACKED else 1) for path in files) / 500, 67_000)
     judged, guessed = (min(67 * limit, known) if limit else known for limit in (blimp.limit, blimp.generator_limit))
-    # The one in one pass, the other with each of its tokens hidden in turn.
-    return per_token * 2 * _BLIMP_LENGTH * (judged + guessed * _BLIMP_LENGTH)
+    # In one pass, or with each of its tokens hidden in turn.
+    return per_token * 2 * _BLIMP_LENGTH * max(judged, guessed * _BLIMP_LENGTH)
 
 
 def _count_tokens(files: Sequence[Path]) -> float:
