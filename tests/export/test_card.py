@@ -55,7 +55,7 @@ def test_a_pair_is_loaded_by_two_classes_and_asked_by_detect() -> None:
         "| generator accuracy | 20.0% | 5.0%, always the most frequent token |",
         "| discriminator loss | 0.2500 | 0.5000, knowing only how many are replaced |",
         "| discriminator AUC | 0.800 | 0.500, guessing |",
-        "| AUC, generator unsure | 0.900 | 0.500, of the replacements it was unsure of |",
+        "| AUC, generator unsure | 0.900 | 0.500, guessing |",
         "| recall on replaced | 0.500 | 0.125, calling as many replaced, at random |",
         "| precision | 0.600 | 0.200, calling at random |",
         "from transformers import AutoTokenizer, ElectraForMaskedLM, ElectraForPreTraining",

@@ -41,8 +41,7 @@ def _describe_verdicts(heldout: dict[str, float]) -> Iterator[ScoreLine]:
     yield ScoreLine("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing")
     for name in ("unsure", "middling", "sure"):
         if f"auc_{name}" in heldout:
-            of = f"AUC, generator {name}"
-            yield ScoreLine(of, f"{heldout[f'auc_{name}']:.3f}", "0.500", f"of the replacements it was {name} of")
+            yield ScoreLine(f"AUC, generator {name}", f"{heldout[f'auc_{name}']:.3f}", "0.500", "guessing")
     called, share = heldout["called_replaced"], heldout["replaced_share"]
     recall, precision = f"{heldout['recall']:.3f}", f"{heldout['precision']:.3f}"
     yield ScoreLine("recall on replaced", recall, f"{called:.3f}", "calling as many replaced, at random")
