@@ -79,8 +79,12 @@ def _add_pretrain(verbs: Any) -> None:
         "--snapshots", type=_shares, default=[], metavar="P,P", help="export at these shares of the run too: 0.25,0.5"
     )
     parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
-    parser.add_argument("--objective", metavar="NAME", help="electra")
-    parser.add_argument("--procedure", metavar="NAME", help="joint")
+    parser.add_argument(
+        "--objective",
+        metavar="NAME",
+        help="electra, electra-15, electric, replace-mlm, all-tokens-mlm, mlm, bert, causal, permutation",
+    )
+    parser.add_argument("--procedure", metavar="NAME", help="joint, two-stage, adversarial, minimax")
     parser.add_argument("--sentence-task", metavar="NAME", help="of mlm and bert: next-sentence or sentence-order")
     parser.add_argument("--init-from", metavar="DIR", help="start new training from this model's weights")
     parser.add_argument("--extend", action="store_true", help="go on with a larger budget")

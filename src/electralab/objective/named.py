@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from electralab.errors import InputError, UsageError
+from electralab.errors import InputError
 from electralab.model.copying import Copying
 from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator, Generator
 from electralab.model.encoder import EncoderConfig
@@ -80,8 +80,6 @@ def _assemble(
             return CausalObjective(Generator(judging.model_copy(update={"is_causal": True})))
         case "permutation":
             return PermutationObjective(TwoStream(judging), config, tokenizer)
-        case _:
-            raise UsageError(f"objective: {config.objective!r} is not built yet; choose 'electra', 'mlm' or 'causal'")
 
 
 def _build_pair(

@@ -3,6 +3,7 @@
 preset, file, flags -> ObjectiveConfig
 """
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -27,10 +28,14 @@ ObjectiveName = Literal[
 Procedure = Literal["joint", "two-stage", "adversarial", "minimax", "minimax-literal"]
 SentenceTask = Literal["none", "next-sentence", "sentence-order"]
 
+# Those with verdicts.
+JUDGED = ("electra", "electra-15")
 # Those with a generator and a discriminator.
-PAIRS = ("electra", "electra-15", "electric")
+PAIRS = (*JUDGED, "electric")
 # Those whose generator only makes the question for another network.
 REPLACING = (*PAIRS, "replace-mlm", "all-tokens-mlm")
+# Generators that have nothing to learn.
+UNTAUGHT = ("unigram", "uniform", "frozen")
 
 
 class ProcedureConfig(Settings):
@@ -63,92 +68,108 @@ class ObjectiveConfig(Settings):
         return self
 
 
-def _complaints(config: ObjectiveConfig) -> list[str]:
+def _complaints(config: ObjectiveConfig) -> Iterator[str]:
     """What makes no sense together, and what to do about it."""
-    objective, kind, sharing = config.objective, config.generator.kind, config.model.sharing
-    appearance = config.masking.appearance
-    found = []
-    if config.procedure != "joint" and objective not in ("electra", "electra-15"):
-        found.append(
-            f"procedure {config.procedure!r} trains a generator against a discriminator, objective {objective!r} has "
-            "no such pair; leave the procedure at 'joint'"
-        )
-    if objective in REPLACING and kind in ("causal", "two-tower") and appearance != "mask":
-        found.append(
+    if config.objective in REPLACING:
+        yield from _complain_of_generator(config)
+    if config.procedure != "joint":
+        yield from _complain_of_procedure(config)
+    if config.objective == "electric":
+        yield from _complain_of_electric(config)
+    yield from _complain_of_options(config)
+
+
+def _complain_of_generator(config: ObjectiveConfig) -> Iterator[str]:
+    kind, sharing, appearance = config.generator.kind, config.model.sharing, config.masking.appearance
+    if kind in ("causal", "two-tower") and appearance != "mask":
+        yield (
             f"generator.kind {kind!r} reads the original row, so masking.appearance {appearance!r} shows it nothing; "
             "set masking.appearance to 'mask'"
         )
-    if objective in REPLACING and sharing == "everything" and kind != "transformer":
-        found.append(
+    if sharing == "everything" and kind != "transformer":
+        yield (
             f"model.sharing 'everything' makes both networks one encoder, which generator.kind {kind!r} is not; "
             "set model.sharing to 'token' or 'none'"
         )
-    if objective in REPLACING and kind in ("unigram", "uniform", "frozen") and sharing != "none":
-        found.append(
-            f"generator.kind {kind!r} learns nothing, so there is nothing to share; set model.sharing to 'none'"
-        )
-    if objective in REPLACING and kind == "two-tower" and sharing not in ("none", "token"):
-        found.append(
+    if kind in UNTAUGHT and sharing != "none":
+        yield f"generator.kind {kind!r} learns nothing, so there is nothing to share; set model.sharing to 'none'"
+    if kind == "two-tower" and sharing not in ("none", "token"):
+        yield (
             f"model.sharing {sharing!r} means nothing between two towers and an encoder that reads both ways; "
             "set model.sharing to 'token' or 'none'"
         )
-    if config.procedure != "joint" and kind in ("unigram", "uniform", "frozen"):
-        found.append(
-            f"procedure {config.procedure!r} trains the generator, generator.kind {kind!r} learns nothing; "
+
+
+def _complain_of_procedure(config: ObjectiveConfig) -> Iterator[str]:
+    procedure, kind, sharing = config.procedure, config.generator.kind, config.model.sharing
+    if config.objective not in JUDGED:
+        yield (
+            f"procedure {procedure!r} trains a generator against a discriminator, objective {config.objective!r} has "
+            "no such pair; leave the procedure at 'joint'"
+        )
+    if kind in UNTAUGHT:
+        yield (
+            f"procedure {procedure!r} trains the generator, generator.kind {kind!r} learns nothing; "
             "leave the procedure at 'joint'"
         )
-    if config.procedure == "two-stage" and sharing != "none":
-        found.append(
-            "procedure 'two-stage' freezes the generator while the discriminator learns, so they can share nothing; "
-            "set model.sharing to 'none'"
-        )
-    if config.procedure in ("adversarial", "minimax", "minimax-literal") and sharing == "everything":
-        found.append(
-            f"procedure {config.procedure!r} sets one network against the other, which cannot be one encoder; "
+    if procedure == "two-stage":
+        if sharing != "none":
+            yield (
+                "procedure 'two-stage' freezes the generator while the discriminator learns, so they can share "
+                "nothing; set model.sharing to 'none'"
+            )
+        if config.procedure_options.init_from_generator:
+            yield from _unlike(config.model, config.generator)
+        return
+    if sharing == "everything":
+        yield (
+            f"procedure {procedure!r} sets one network against the other, which cannot be one encoder; "
             "set model.sharing to 'embeddings'"
         )
-    if config.procedure == "two-stage" and config.procedure_options.init_from_generator:
-        found.extend(_unlike(config.model, config.generator))
-    if config.procedure in ("adversarial", "minimax", "minimax-literal") and config.sampling.method == "argmax":
-        found.append(
-            f"procedure {config.procedure!r} rewards what the generator draws by chance, sampling.method 'argmax' "
+    if config.sampling.method == "argmax":
+        yield (
+            f"procedure {procedure!r} rewards what the generator draws by chance, sampling.method 'argmax' "
             "leaves nothing to chance; set sampling.method to 'sample'"
         )
-    if objective == "electric" and not (config.sampling.method == "sample" and config.sampling.is_plain):
-        found.append(
+
+
+def _complain_of_electric(config: ObjectiveConfig) -> Iterator[str]:
+    if not (config.sampling.method == "sample" and config.sampling.is_plain):
+        yield (
             "objective 'electric' tells tokens from noise that may be any token; leave sampling.method, top_k, top_p "
             "and allow_original at their defaults"
         )
-    if objective == "electric" and kind != "two-tower":
-        found.append(
-            f"objective 'electric' needs the probability of every token in its context, which generator.kind {kind!r} "
-            "does not give; set generator.kind to 'two-tower'"
+    if config.generator.kind != "two-tower":
+        yield (
+            "objective 'electric' needs the probability of every token in its context, which generator.kind "
+            f"{config.generator.kind!r} does not give; set generator.kind to 'two-tower'"
         )
+
+
+def _complain_of_options(config: ObjectiveConfig) -> Iterator[str]:
+    objective, appearance = config.objective, config.masking.appearance
     if config.sentence_task != "none" and objective not in ("mlm", "bert"):
-        found.append(
+        yield (
             f"sentence_task {config.sentence_task!r} belongs to the objectives 'mlm' and 'bert', not {objective!r}; "
             "set sentence_task to 'none'"
         )
-    if config.procedure != "joint" or objective not in ("electra", "electra-15"):
-        found.extend(
+    for name in config.loss.auxiliary if config.procedure != "joint" or objective not in JUDGED else ():
+        yield (
             f"loss.{name}_weight gives the discriminator of 'electra' or 'electra-15', trained jointly, one more task; "
             f"objective {objective!r} by procedure {config.procedure!r} has no place for it; set it to 0"
-            for name in config.loss.auxiliary
         )
-    if objective not in PAIRS:
-        found.extend(
-            f"model.{name} is an option of the discriminator, which objective {objective!r} does not have; unset it"
-            for name in ("discrepancy_attention", "adaptive_norm")
-            if getattr(config.model, name)
-        )
+    for name in ("discrepancy_attention", "adaptive_norm") if objective not in PAIRS else ():
+        if getattr(config.model, name):
+            yield (
+                f"model.{name} is an option of the discriminator, which objective {objective!r} does not have; unset it"
+            )
     if objective == "permutation" and appearance != "mask":
-        found.append(
+        yield (
             "objective 'permutation' hides tokens by their turn and shows none in their place, so "
             f"masking.appearance {appearance!r} means nothing; set it to 'mask'"
         )
-    if (kind == "frozen") != bool(config.generator.path):
-        found.append("generator.kind 'frozen' and generator.path, the folder of a trained generator, go together")
-    return found
+    if (config.generator.kind == "frozen") != bool(config.generator.path):
+        yield "generator.kind 'frozen' and generator.path, the folder of a trained generator, go together"
 
 
 def _unlike(model: ModelConfig, generator: GeneratorConfig) -> list[str]:
@@ -187,7 +208,7 @@ def implied_settings(objective: str, procedure: str, kind: str, *, init_from_gen
         kind = generator["kind"] = "two-tower"
     if kind in ("causal", "two-tower"):
         model["sharing"] = "token"
-    if kind in ("unigram", "uniform", "frozen"):
+    if kind in UNTAUGHT:
         model["sharing"] = "none"
     if procedure in ("adversarial", "minimax", "minimax-literal") and kind == "transformer":
         model["sharing"] = "embeddings"
