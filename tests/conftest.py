@@ -1,5 +1,8 @@
 """What all tests share: properties are checked on the same examples every time, however busy the machine is."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 # Not a conftest of tests/flow: two modules of one name would hide each other from the type checker.
@@ -7,3 +10,14 @@ pytest_plugins = ["flow_fixtures"]
 
 settings.register_profile("electralab", deadline=None, derandomize=True)
 settings.load_profile("electralab")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _torch_as_it_was() -> Iterator[None]:
+    """A stage fixes threads and kernels for the whole process."""
+    import torch
+
+    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    yield
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(mode)

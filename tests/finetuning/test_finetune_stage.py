@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from little_tasks import fill, follow, make_request, read_lines, save_origin, tune, write_animals, write_rows
 
 from electralab.config import Tree
@@ -29,15 +28,6 @@ from electralab.training.session import RunFinished, RunStarted, StepLogged, War
 
 TIMING = ("seconds", "tokens_per_second")
 SHORT: Tree = {"epochs": 2, "evaluation": {"times": 4}, "optimizer": {"learning_rate": 6e-3}}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch_as_it_was() -> Any:
-    """A stage fixes threads and kernels for the whole process."""
-    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(mode)
 
 
 @pytest.fixture(autouse=True)

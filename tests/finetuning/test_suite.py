@@ -4,12 +4,10 @@ import json
 import math
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from little_tasks import fill, make_request, read_lines, save_origin
 
 from electralab.config import Tree
@@ -33,14 +31,6 @@ from electralab.stopping import StopSignal
 from electralab.training.session import StepLogged, Warned
 
 BRIEF: Tree = {"epochs": 0.5, "evaluation": {"times": 1}}
-
-
-@pytest.fixture(autouse=True)
-def _torch_as_it_was() -> Iterator[None]:
-    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(mode)
 
 
 @pytest.fixture(autouse=True)

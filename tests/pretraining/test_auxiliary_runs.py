@@ -1,21 +1,17 @@
 """A run with more tasks goes on as if never stopped, and leaves the same exports as one without."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from little_pretraining import make_request, prepare_sentences
 from safetensors import safe_open
 
-from electralab import verbs
 from electralab.config import parse_overrides
-from electralab.display import Display
 from electralab.errors import UsageError
-from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
-from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.pretraining.stage import pretrain
 from electralab.stopping import StopSignal
 from electralab.training.session import StepLogged
 
@@ -28,39 +24,13 @@ NAMES = ("correction", "selection", "contrast", "sequence")
 TASKS = tuple(word for name in NAMES for word in (f"--loss.{name}-weight", "1"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _torch_as_it_was() -> Iterator[None]:
-    """A stage fixes threads and kernels for the whole process."""
-    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(mode)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tasks")
-    texts = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "cow") for b in ("sun", "sea", "sky")]
-    (folder / "text.txt").write_text("\n\n".join(texts))
-    settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
-    verbs.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
-    return folder / "data"
+    return prepare_sentences(tmp_path_factory.mktemp("tasks"))
 
 
 def run(data: Path, run_dir: Path, *words: str, steps: int = 6, origin: Path | None = None) -> list[dict[str, Any]]:
-    request = PretrainRequest(
-        data_dir=data,
-        run_dir=run_dir,
-        config=resolve_pretrain([parse_overrides([*SMALL, *words])]),
-        budget=Budget("steps", float(steps)),
-        init_from=origin,
-        threads=1,
-        save_every=3,
-        log_every=1,
-        keep=5,
-        extend=False,
-        allow_inexact=False,
-    )
+    request = make_request(data, run_dir, (*SMALL, *words), steps=steps, init_from=origin)
     return [dict(event.record) for event in pretrain(request, StopSignal()) if isinstance(event, StepLogged)]
 
 

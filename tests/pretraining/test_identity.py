@@ -56,7 +56,9 @@ def test_another_origin_is_never_taken_for_a_resume() -> None:
 
 
 def test_another_frozen_generator_is_named() -> None:
-    assert refusal(replace(IDENTITY, generator="f" * 64)).startswith("runs/a: its frozen generator was …, now ffffffff…")
+    assert refusal(replace(IDENTITY, generator="f" * 64)).startswith(
+        "runs/a: its frozen generator was …, now ffffffff…"
+    )
 
 
 def test_other_threads_are_refused_unless_inexactness_is_allowed() -> None:

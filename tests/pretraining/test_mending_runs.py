@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from little_pretraining import make_request, prepare_sentences
 from torch import Tensor
 
-from electralab import verbs
 from electralab.config import Tree, parse_overrides
-from electralab.display import Display
 from electralab.model.copying import Copying
 from electralab.model.folder import load_any, load_encoder
 from electralab.objective.named import build_objective
 from electralab.objective.objective import Objective
-from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
-from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.pretraining.stage import pretrain
 from electralab.pretraining.start import load_origin
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
@@ -50,40 +48,14 @@ LOSSES = {
 arms = pytest.mark.parametrize("arm", ARMS)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _torch_as_it_was() -> Any:
-    """A stage fixes threads and kernels for the whole process."""
-    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(mode)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mending")
-    texts = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "cow") for b in ("sun", "sea", "sky")]
-    (folder / "text.txt").write_text("\n\n".join(texts))
-    settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
-    verbs.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
-    return folder / "data"
+    return prepare_sentences(tmp_path_factory.mktemp("mending"))
 
 
 def train(data: Path, run: Path, arm: str, *more: str, stop_after: int = 6) -> Tree:
     """Six steps, or until something else wants the machine after so many."""
-    request = PretrainRequest(
-        data_dir=data,
-        run_dir=run,
-        config=resolve_pretrain([parse_overrides([*SMALL, *ARMS[arm], *more])]),
-        budget=Budget("steps", 6.0),
-        init_from=None,
-        threads=1,
-        save_every=3,
-        log_every=1,
-        keep=2,
-        extend=False,
-        allow_inexact=False,
-    )
+    request = make_request(data, run, (*SMALL, *ARMS[arm], *more), keep=2)
     events = pretrain(request, StopSignal())
     for event in events:
         if isinstance(event, Saved) and stop_after == 3:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from little_pretraining import make_request, prepare_sentences
 
 from electralab import verbs
 from electralab.config import parse_overrides
@@ -20,49 +20,20 @@ from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.stopping import StopSignal
 from electralab.training.session import RunFinished, RunStarted, Saved, StepLogged, Warned
 
-SMALL = parse_overrides(
-    [
-        *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
-        *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4"),
-        *("--evaluation.rows", "4", "--evaluation.times", "2"),
-    ]
+SMALL = (
+    *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
+    *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4"),
+    *("--evaluation.rows", "4", "--evaluation.times", "2"),
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch_as_it_was() -> Any:
-    """A stage fixes threads and kernels for the whole process."""
-    threads, mode = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    yield
-    torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(mode)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("stage")
-    texts = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "cow") for b in ("sun", "sea", "sky")]
-    (folder / "text.txt").write_text("\n\n".join(texts))
-    settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
-    verbs.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
-    return folder / "data"
+    return prepare_sentences(tmp_path_factory.mktemp("stage"))
 
 
 def request(data: Path, run: Path, *, steps: int = 4, **changes: Any) -> PretrainRequest:
-    fields: dict[str, Any] = {
-        "data_dir": data,
-        "run_dir": run,
-        "config": resolve_pretrain([SMALL]),
-        "budget": Budget("steps", float(steps)),
-        "init_from": None,
-        "threads": 1,
-        "save_every": 2,
-        "log_every": 1,
-        "keep": 2,
-        "extend": False,
-        "allow_inexact": False,
-    }
-    return PretrainRequest(**(fields | changes))
+    return make_request(data, run, SMALL, steps=steps, **({"save_every": 2, "keep": 2} | changes))
 
 
 def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
@@ -129,8 +100,8 @@ def test_data_without_heldout_rows_is_trained_on_with_a_warning(tmp_path: Path) 
 
 
 def test_what_cannot_be_built_is_refused_before_anything_is_written(data: Path, tmp_path: Path) -> None:
-    frozen = parse_overrides(["--generator.kind", "frozen", "--generator.path", str(tmp_path)])
-    wrong = request(data, tmp_path / "run", config=resolve_pretrain([SMALL, frozen]))
+    frozen = ("--generator.kind", "frozen", "--generator.path", str(tmp_path))
+    wrong = request(data, tmp_path / "run", config=resolve_pretrain([parse_overrides([*SMALL, *frozen])]))
     with pytest.raises(InputError, match="holds no model"):
         list(pretrain(wrong, StopSignal()))
     with pytest.raises(InputError, match="holds no model to start from"):
