@@ -145,6 +145,14 @@ def test_a_choice_brings_along_what_it_needs(size: str, words: list[str]) -> Non
     derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
 
 
+def test_a_generator_that_is_no_longer_the_discriminator_has_its_usual_size() -> None:
+    assert resolve_pretrain([]).generator.width_share == 1.0
+    assert resolve_pretrain([parse_overrides(["--procedure", "adversarial"])]).generator.width_share == 0.5
+    words = ["--procedure", "two-stage", "--procedure-options.init-from-generator", "false"]
+    assert resolve_pretrain([parse_overrides(words)]).generator.width_share == 0.5
+    assert resolve_pretrain([parse_overrides(words[:2])]).generator.width_share == 1.0
+
+
 def test_what_a_choice_implies_lies_above_the_preset_and_below_the_user() -> None:
     assert resolve_pretrain([]).masking.appearance == "mask"
     assert resolve_pretrain([parse_overrides(["--objective", "mlm"])]).masking.appearance == "mask-keep-random"

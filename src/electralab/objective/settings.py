@@ -191,8 +191,13 @@ def _unlike(model: ModelConfig, generator: GeneratorConfig) -> list[str]:
     return []
 
 
-def implied_settings(objective: str, procedure: str, kind: str, *, init_from_generator: bool) -> Tree:
-    """What a choice brings with it unless the user says otherwise: a layer between the preset and the user's own."""
+def implied_settings(
+    objective: str, procedure: str, kind: str, *, init_from_generator: bool, usual_width: float
+) -> Tree:
+    """What a choice brings with it unless the user says otherwise: a layer between the preset and the user's own.
+
+    `usual_width` is the generator's share of the width where it is a network of its own.
+    """
     masking: Tree = {}
     model: Tree = {}
     generator: Tree = {}
@@ -208,12 +213,14 @@ def implied_settings(objective: str, procedure: str, kind: str, *, init_from_gen
         kind = generator["kind"] = "two-tower"
     if kind in ("causal", "two-tower"):
         model["sharing"] = "token"
-    if kind in UNTAUGHT:
+    elif kind in UNTAUGHT:
         model["sharing"] = "none"
-    if procedure in ("adversarial", "minimax", "minimax-literal") and kind == "transformer":
+    elif procedure in ("adversarial", "minimax", "minimax-literal"):
         model["sharing"] = "embeddings"
-    if procedure == "two-stage":
+    elif procedure == "two-stage":
         model["sharing"] = "none"
-        if init_from_generator:
-            generator |= {"width_share": 1.0, "depth_share": 1.0}
+    if procedure == "two-stage" and init_from_generator:
+        generator |= {"width_share": 1.0, "depth_share": 1.0}
+    elif model:
+        generator |= {"width_share": usual_width, "num_heads": 0}
     return more | {"masking": masking, "model": model, "generator": generator}

@@ -84,10 +84,13 @@ def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
     has_preset = any(isinstance(layer, Preset) for layer in layers)
     stack = [Layer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
     backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _section(layer, "model")]
-    return resolve(PretrainConfig, _imply([_fit(layer, size, backbones[-1]) for layer in stack]))
+    return resolve(
+        PretrainConfig,
+        _imply([_fit(layer, size, backbones[-1]) for layer in stack], SIZES[size]["generator"]["width_share"]),
+    )
 
 
-def _imply(stack: list[Layer]) -> list[Layer]:
+def _imply(stack: list[Layer], usual_width: float) -> list[Layer]:
     """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
     merged = {key: value for layer in stack for key, value in layer.values.items()}
     kinds = [value for layer in stack if (value := _section(layer, "generator").get("kind"))]
@@ -98,7 +101,9 @@ def _imply(stack: list[Layer]) -> list[Layer]:
         merged.get("procedure", "joint"),
         kinds[-1] if kinds else "transformer",
     ]
-    implied = implied_settings(*map(str, names), init_from_generator=not inits or inits[-1] is not False)
+    implied = implied_settings(
+        *map(str, names), init_from_generator=not inits or inits[-1] is not False, usual_width=usual_width
+    )
     place = max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset)) + 1
     named = ", ".join(dict.fromkeys(map(str, names)))
     return [*stack[:place], Layer(f"what {named} implies", implied), *stack[place:]]
