@@ -3,6 +3,8 @@
 two encoder configs -> Electra
 """
 
+from typing import Self
+
 from torch import Tensor, nn
 
 from electralab.model.copying import Copying
@@ -19,8 +21,17 @@ class Generator(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
+        self.is_frozen = False
         self.encoder = Encoder(config)
         self.head = GuessHead(config)
+
+    def freeze(self) -> Self:
+        """Only to play from now on: without gradient, and without dropout whatever the mode of what it is part of."""
+        self.is_frozen = True
+        return self.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> Self:
+        return super().train(mode and not self.is_frozen)
 
     @property
     def reads_masked(self) -> bool:

@@ -15,7 +15,7 @@ from electralab.model.copying import Copying
 from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator, Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import load_network, locate_model
-from electralab.model.settings import derive_encoders
+from electralab.model.settings import GeneratorConfig, derive_encoders
 from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
 from electralab.model.weights import initialise
@@ -27,7 +27,7 @@ from electralab.objective.paired import PairedObjective
 from electralab.objective.permutation import PermutationObjective
 from electralab.objective.procedures import PROCEDURES
 from electralab.objective.replacing import AllTokensObjective, ReplaceObjective
-from electralab.objective.settings import ObjectiveConfig
+from electralab.objective.settings import REPLACING, ObjectiveConfig
 from electralab.objective.unigram import unigram_log_shares
 from electralab.tokens.shards import PreparedData
 from electralab.tokens.tokenizer import Tokenizer
@@ -46,12 +46,12 @@ def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, devi
 
 def assemble_objective(config: ObjectiveConfig, data: PreparedData, device: torch.device) -> Objective[Any]:
     """All but the first weights."""
-    guessing, judging = derive_encoders(
-        config.model,
-        config.generator,
-        vocab_size=data.tokenizer.vocab_size,
-        sequence_length=data.sequence_length,
-    )
+    sizes = {"vocab_size": data.tokenizer.vocab_size, "sequence_length": data.sequence_length}
+    if config.objective in REPLACING:
+        guessing, judging = derive_encoders(config.model, config.generator, **sizes)
+    else:  # what the settings say of a generator may not even fit together
+        alone = config.model.model_copy(update={"sharing": "none"})
+        guessing, judging = derive_encoders(alone, GeneratorConfig(width_share=1.0), **sizes)
     return _assemble(config, data, guessing, judging, device)
 
 
@@ -77,7 +77,7 @@ def _assemble(
                 return MaskedObjective(Generator(judging), config, tokenizer)
             return PairedObjective(Generator(judging), config.sentence_task, config, tokenizer)
         case "causal":
-            return CausalObjective(Generator(judging.model_copy(update={"is_causal": True})))
+            return CausalObjective(Generator(EncoderConfig(**(judging.model_dump() | {"is_causal": True}))))
         case "permutation":
             return PermutationObjective(TwoStream(judging), config, tokenizer)
 
@@ -138,4 +138,4 @@ def load_frozen(path: Path, data: PreparedData) -> Generator:
             f"{folder}: takes rows of {network.config.sequence_length} tokens, those of {data.path} have "
             f"{data.sequence_length}; give a generator trained on rows as long"
         )
-    return network.requires_grad_(False)
+    return network.freeze()

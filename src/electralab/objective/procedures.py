@@ -61,6 +61,7 @@ class TwoStage(ElectraObjective):
             guesses = make_guesses(self.networks.generator, question)
             seen = observe_guesses("generator", guesses, question.target_ids, question.is_hidden, CLOSE_LOOK)
             return Answer(Losses({"generator": guess_loss(guesses, question.target_ids)}), seen)
+        self.networks.generator.eval()  # frozen: it draws as it will be judged, without dropout
         with torch.no_grad():
             guesses = make_guesses(self.networks.generator, question)
         trial = _judge(self, question, guesses, moment.progress)
@@ -192,6 +193,14 @@ def copy_encoder(networks: Electra) -> None:
 def judged_progress(procedure: Procedure, progress: float) -> float:
     """How far the discriminator is in its own training; 0 before it has begun."""
     return max(0.0, 2 * progress - 1) if procedure == "two-stage" else progress
+
+
+def place_in_stage(procedure: Procedure, moment: Moment) -> Moment:
+    """Where in its own stage a step is; only `two-stage` has more than one."""
+    first = moment.total_steps // 2 if procedure == "two-stage" else 0
+    if moment.step <= first:
+        return Moment(moment.step, first)
+    return Moment(moment.step - first, moment.total_steps - first)
 
 
 PROCEDURES: Mapping[Procedure, type[ElectraObjective]] = {

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from electralab.config import Layer, Settings, Tree, read_toml, resolve
 from electralab.errors import UsageError
@@ -53,6 +53,14 @@ class PretrainConfig(ObjectiveConfig):
                 "only; raise batch.micro_size and batch.size to 2 or more, or set it to 0"
             )
         return self
+
+
+def complete_settings(stored: Tree) -> Tree:
+    """Stored settings with the defaults of those that came later; as they are where they are no longer valid."""
+    try:
+        return PretrainConfig.model_validate(stored).model_dump(mode="json", exclude={"steps"})
+    except (ValidationError, UsageError):
+        return stored
 
 
 class Preset(Layer):

@@ -4,7 +4,7 @@ PretrainRequest -> Event...
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -24,7 +24,7 @@ from electralab.pretraining.exports import (
 )
 from electralab.pretraining.heldout import measure_baselines
 from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
-from electralab.pretraining.settings import PretrainConfig
+from electralab.pretraining.settings import PretrainConfig, complete_settings
 from electralab.pretraining.start import describe_origin, load_origin
 from electralab.pretraining.state import build_state
 from electralab.pretraining.task import PretrainTask
@@ -104,6 +104,8 @@ def _settle_identity(
     generator = describe_origin(locate_model(Path(frozen), "generator")) if frozen else ""
     identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads, generator)
     if stored is not None:
+        # What a setting was before there was such a setting is its default.
+        stored = replace(stored, settings=complete_settings(stored.settings))
         require_same(request.run_dir, stored, identity, extend=request.extend, allow_inexact=request.allow_inexact)
     return identity
 
@@ -133,8 +135,8 @@ class _Run:
             keep=request.keep,
             marks=frozenset(snapshot_step(share, identity.total_steps) for share in request.snapshots),
         )
-        config = request.config
-        self.session = Session(request.run_dir, self.state, self.task, pace, config.optimizer, config.schedule, stop)
+        optimizer = request.config.optimizer
+        self.session = Session(request.run_dir, self.state, self.task, pace, optimizer, self.task.rate_at, stop)
 
     def events(self) -> Iterator[Event]:
         if not len(self.data.heldout):

@@ -38,7 +38,9 @@ def describe_origin(origin: Path | None) -> str:
 def load_origin(origin: Path, objective: Objective[Any]) -> list[str]:
     """Take over the origin's weights in place; returned is what the user should know about how well they fitted."""
     checkpoint = _find_checkpoint(origin)
-    if checkpoint is None:
+    weights = read_weights(checkpoint) if checkpoint else {}
+    if checkpoint is None or (_names(weights) != _names(_learning(objective.networks)) and _has_networks(origin)):
+        # Of another objective the exports may still fit: networks are told by their roles there.
         return _load_networks(_find_networks(origin), objective.exports())
     # A run's exports would do less well: what Hugging Face's classes cannot say was merged in them.
     settings = read_json(origin / "run.json")["settings"]
@@ -49,16 +51,28 @@ def load_origin(origin: Path, objective: Objective[Any]) -> list[str]:
         vocab_size=mine.vocab_size,
         sequence_length=mine.sequence_length,
     )
+    alone = theirs[1].model_copy(update={"is_causal": settings.get("objective") == "causal"})
     for role, network in objective.exports().items():
-        _require_same(checkpoint, theirs[0] if role == "generator" else theirs[1], network.config)
-    _copy(checkpoint, read_weights(checkpoint), objective.networks)
+        by_role = {"generator": theirs[0], "model": alone}
+        _require_same(checkpoint, by_role.get(role, theirs[1]), network.config)
+    _copy(checkpoint, weights, objective.networks)
     return []
+
+
+def _names(weights: Mapping[str, Tensor]) -> set[str]:
+    """Heads of the origin's own tasks stay behind, those of new tasks begin as drawn."""
+    return {name for name in weights if not name.startswith("heads.")}
+
+
+def _learning(networks: nn.Module) -> dict[str, Tensor]:
+    return {name: one for name, one in networks.named_parameters() if one.requires_grad}
 
 
 def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list[str]:
     """Each into the network of its role; where only one is trained, whatever encoder there is begins it."""
-    mine = {role: network for role, network in networks.items() if not isinstance(network, TwoTower)}
-    if any(isinstance(network.encoder.embeddings.tokens, DisentangledTable) for network in mine.values()):
+    mine = {role: network for role, network in networks.items() if _learning(network)}
+    plain = {role: network for role, network in mine.items() if not isinstance(network, TwoTower)}
+    if any(isinstance(network.encoder.embeddings.tokens, DisentangledTable) for network in plain.values()):
         folders = folders[::-1]  # the generator's table first: the discriminator's is a difference from it
     notes = []
     table_is_set = False
@@ -67,6 +81,9 @@ def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list
         network = mine.get(_find_role(folder, found, mine))
         if network is None:
             continue
+        if isinstance(network, TwoTower) or isinstance(found, TwoTower):
+            notes += _load_towers(folder, found, network)
+            continue
         source = found if isinstance(found, type(network)) else load_encoder(folder)
         _require_same(folder, source.config, network.config)
         lost = adopt_weights(network, source, str(folder), table_is_set=table_is_set)
@@ -74,9 +91,17 @@ def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
         if len(mine) == 1:
             break
-        tables = [one.encoder.embeddings.tokens.weight for one in mine.values()]
+        tables = [one.encoder.embeddings.tokens.weight for one in plain.values()]
         table_is_set = len(tables) > 1 and tables[0] is tables[1]
     return notes
+
+
+def _load_towers(folder: Path, found: nn.Module, network: Network) -> list[str]:
+    if not (isinstance(network, TwoTower) and isinstance(found, TwoTower)):
+        return [f"{folder}: two towers and a single network do not begin as each other; the generator begins anew"]
+    _require_same(folder, found.config, network.config)
+    _copy(folder, dict(found.named_parameters()), network)
+    return []
 
 
 def _find_role(folder: Path, found: nn.Module, roles: Container[str]) -> str:
@@ -91,7 +116,7 @@ def _find_role(folder: Path, found: nn.Module, roles: Container[str]) -> str:
 def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> None:
     """What decides how weights are used but not their shapes: these would load, and mean something else."""
     has_windows = theirs.local_attention or mine.local_attention
-    names = ["backbone", "num_layers", "num_heads", "norm_eps"]
+    names = ["backbone", "num_layers", "num_heads", "norm_eps", "is_causal"]
     if mine.is_modern:
         names += ["local_attention", "global_rope_theta"]
         names += ["local_layers", "local_rope_theta"] if has_windows else []
@@ -105,6 +130,10 @@ def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> No
 
 def _find_checkpoint(origin: Path) -> Path | None:
     return find_latest(origin / "checkpoints", lambda _: None)
+
+
+def _has_networks(origin: Path) -> bool:
+    return any((origin / "export").glob("*/config.json"))
 
 
 def _find_networks(origin: Path) -> list[Path]:
@@ -124,12 +153,11 @@ def _find_networks(origin: Path) -> list[Path]:
 
 @torch.no_grad()
 def _copy(where: Path, theirs: Mapping[str, Tensor], target: nn.Module) -> None:
-    # Heads of the origin's own tasks stay behind, those of new tasks begin as drawn.
-    known = {name: one for name, one in target.named_parameters() if not name.startswith("heads.")}
-    for name in sorted(name for name in theirs.keys() - known.keys() if not name.startswith("heads.")):
+    known = _learning(target)
+    for name in sorted(_names(theirs) - {name for name, _ in target.named_parameters()}):
         raise InputError(f"{where}: has {name}, the settings do not; give the model settings of what to start from")
-    for name, parameter in known.items():
-        found = theirs.get(name)
+    for name in sorted(_names(known)):
+        parameter, found = known[name], theirs.get(name)
         if found is not None and name.endswith("embeddings.positions.weight"):
             found = found[: len(parameter)]  # a model of longer rows knows the positions of shorter ones
         if found is None or found.shape != parameter.shape:

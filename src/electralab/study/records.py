@@ -11,6 +11,7 @@ from typing import Any
 from electralab.artifacts import read_json, write_json
 from electralab.config import differences
 from electralab.errors import DamagedArtifact, IdentityMismatch
+from electralab.pretraining.settings import complete_settings
 from electralab.study.cells import Cell, Step
 from electralab.study.scores import Measured, Score, read_result
 
@@ -34,7 +35,7 @@ def read_record(cell: Cell, step: Step) -> Record | None:
     stored = read_json(path, "delete it to run the step again")
     try:
         record = Record(float(stored["seconds"]), dict(stored["result"]))
-        found = next(differences(stored["identity"], step.identity), None)
+        found = next(differences(_complete(stored["identity"], step.identity), step.identity), None)
     except (KeyError, TypeError, AttributeError, ValueError):
         raise DamagedArtifact(f"{path}: not the result of a step; delete it to run the step again") from None
     if found:
@@ -43,6 +44,14 @@ def read_record(cell: Cell, step: Step) -> Record | None:
             f"{path}: {name} was {was!r}, now {now!r}; give the same study, or choose another --out for a new one"
         )
     return record
+
+
+def _complete(stored: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+    """With the defaults of settings of pre-training that have come since."""
+    if "budget" not in stored:
+        return stored
+    settings = complete_settings(stored["settings"])
+    return stored | {"settings": {name: settings[name] for name in settings if name in asked["settings"]}}
 
 
 def read_cell(cell: Cell) -> dict[str, Record]:

@@ -116,7 +116,8 @@ def _abandon_on(stop: StopSignal, model: nn.Module) -> Iterator[None]:
     A step can take many seconds inside two calls into C++; these hooks are where Python gets a word in.
     """
     hooks = [module.register_forward_pre_hook(stop.check) for module in model.modules()]
-    hooks += [p.register_post_accumulate_grad_hook(stop.check) for p in model.parameters()]  # type: ignore[no-untyped-call]
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    hooks += [p.register_post_accumulate_grad_hook(stop.check) for p in learning]  # type: ignore[no-untyped-call]
     try:
         yield
     finally:

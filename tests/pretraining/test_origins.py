@@ -1,0 +1,144 @@
+"""What a run may begin from: another objective's run, a folder, a frozen generator's company; and what it may not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from little_pretraining import make_request, prepare_sentences
+
+from electralab.errors import InputError
+from electralab.model.electra import Generator
+from electralab.model.folder import load_any
+from electralab.objective.named import build_objective
+from electralab.objective.objective import Objective
+from electralab.pretraining.identity import RunIdentity, read_identity, require_same
+from electralab.pretraining.settings import complete_settings
+from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.pretraining.start import load_origin
+from electralab.stopping import StopSignal
+from electralab.tokens.shards import open_data
+from electralab.training.session import RunFinished
+
+SMALL = (
+    *("--model.num-layers", "2", "--model.hidden-size", "16", "--model.embedding-size", "16"),
+    *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4"),
+    *("--evaluation.rows", "4", "--evaluation.times", "1"),
+)
+PAIR = ("--model.sharing", "embeddings", "--generator.width-share", "0.5", "--generator.num-heads", "1")
+DROPPING = (*PAIR, "--model.dropout", "0.3")
+RUNS = {
+    "pair": PAIR,
+    "dropping": DROPPING,
+    "mlm": ("--objective", "mlm"),
+    "bert": ("--objective", "bert"),
+    "causal": ("--objective", "causal"),
+    "permutation": ("--objective", "permutation"),
+    "electric": ("--objective", "electric", "--generator.width-share", "0.5", "--generator.num-heads", "1"),
+}
+
+
+def request(data: Path, run: Path, *words: str, **changes: Any) -> PretrainRequest:
+    return make_request(data, run, (*SMALL, *words), steps=2, **changes)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare_sentences(tmp_path_factory.mktemp("origins"))
+
+
+@pytest.fixture(scope="module")
+def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for name, words in RUNS.items():
+        list(pretrain(request(data, folder / name, *words), StopSignal()))
+    return folder
+
+
+def begin(data: Path, origin: Path, *words: str) -> tuple[Objective[Any], list[str]]:
+    config = request(data, origin, *words).config
+    objective = build_objective(config, open_data(data), 1, torch.device("cpu"))
+    return objective, load_origin(origin, objective)
+
+
+def encoder_of(folder: Path) -> dict[str, torch.Tensor]:
+    return {name: one for name, one in load_any(folder).named_parameters() if name.startswith("encoder.layers")}
+
+
+@pytest.mark.parametrize(("origin", "role"), [("permutation", "model"), ("bert", "model"), ("pair", "discriminator")])
+def test_a_masked_model_begins_as_the_encoder_of_another_objectives_run(
+    data: Path, runs: Path, origin: str, role: str
+) -> None:
+    objective, notes = begin(data, runs / origin, "--objective", "mlm")
+    assert notes == []
+    mine = dict(objective.networks.named_parameters())
+    theirs = encoder_of(runs / origin / "export" / role)
+    assert theirs
+    assert all(torch.equal(mine[f"model.{name}"], one) for name, one in theirs.items())
+
+
+@pytest.mark.parametrize(("origin", "objective"), [("causal", "mlm"), ("mlm", "causal")])
+@pytest.mark.parametrize("place", [".", "export"])
+def test_one_that_reads_forwards_does_not_begin_as_one_that_reads_both_ways(
+    data: Path, runs: Path, origin: str, objective: str, place: str
+) -> None:
+    with pytest.raises(InputError, match="has is_causal"):
+        begin(data, runs / origin / place, "--objective", objective)
+
+
+def test_towers_begin_as_towers_and_say_so_where_they_cannot(data: Path, runs: Path) -> None:
+    objective, notes = begin(data, runs / "electric" / "export", *RUNS["electric"])
+    assert notes == []
+    mine = dict(objective.networks.named_parameters())
+    towers = load_any(runs / "electric" / "export" / "generator").named_parameters()
+    assert all(torch.equal(mine[f"generator.{name}"], one) for name, one in towers if ".layers." in name)
+    _, notes = begin(data, runs / "electric" / "export", *PAIR)
+    assert len(notes) == 1
+    assert "the generator begins anew" in notes[0]
+
+
+def frozen(runs: Path, name: str = "dropping") -> tuple[str, ...]:
+    return ("--generator.kind", "frozen", "--generator.path", str(runs / name))
+
+
+def test_a_frozen_generator_plays_without_dropout_whatever_the_mode(data: Path, runs: Path) -> None:
+    config = request(data, runs, *frozen(runs)).config
+    objective = build_objective(config, open_data(data), 0, torch.device("cpu"))
+    objective.networks.train()
+    generator = objective.networks.get_submodule("generator")
+    assert isinstance(generator, Generator)
+    assert not generator.training
+    assert not generator.encoder.training
+    assert objective.networks.get_submodule("discriminator").training
+
+
+@pytest.mark.parametrize("place", [".", "export"])
+def test_what_a_run_begins_from_leaves_its_frozen_generator_alone(data: Path, runs: Path, place: str) -> None:
+    config = request(data, runs, *frozen(runs)).config
+    objective = build_objective(config, open_data(data), 0, torch.device("cpu"))
+    before = {name: one.clone() for name, one in objective.networks.named_parameters() if name.startswith("generator.")}
+    load_origin(runs / "pair" / place, objective)
+    after = dict(objective.networks.named_parameters())
+    assert before
+    assert all(torch.equal(after[name], one) for name, one in before.items())
+
+
+def test_a_run_with_a_frozen_generator_can_be_begun_from(data: Path, runs: Path, tmp_path: Path) -> None:
+    list(pretrain(request(data, tmp_path / "first", *frozen(runs)), StopSignal()))
+    events = list(pretrain(request(data, tmp_path / "next", *frozen(runs), init_from=tmp_path / "first"), StopSignal()))
+    assert isinstance(events[-1], RunFinished)
+
+
+def test_settings_that_came_later_had_their_defaults_before(runs: Path) -> None:
+    """A run from before a setting existed goes on; one that differs where it had a say does not."""
+    stored = read_identity(runs / "mlm")
+    assert stored is not None
+    old = json.loads(json.dumps(stored.settings))
+    for name in ("sentence_task", "procedure_options"):
+        del old[name]
+    del old["masking"]["unit"]
+    assert complete_settings(old) == stored.settings
+    identity = RunIdentity(stored.data, "", complete_settings(old), stored.budget, stored.total_steps, stored.threads)
+    require_same(runs / "mlm", identity, stored, extend=False, allow_inexact=False)
+    assert complete_settings({"no": "settings"}) == {"no": "settings"}
