@@ -78,6 +78,18 @@ def test_another_budget_needs_extend_and_must_be_larger() -> None:
         require_same(RUN, IDENTITY, shorter, extend=True, allow_inexact=False)
 
 
+def test_a_run_in_two_stages_is_not_extended() -> None:
+    stored = replace(IDENTITY, settings={**SETTINGS, "procedure": "two-stage"})
+    longer = replace(stored, budget=Budget("steps", 200.0), total_steps=200)
+    with pytest.raises(UsageError) as caught:
+        require_same(RUN, stored, longer, extend=True, allow_inexact=False)
+    assert str(caught.value) == (
+        "--extend: the stages of procedure 'two-stage' are halves of 100 steps, and in a longer run the generator would "
+        "learn again and the discriminator begin anew; choose another --out for a new run"
+    )
+    require_same(RUN, stored, replace(stored, budget=Budget("tokens", 9.0)), extend=True, allow_inexact=False)
+
+
 @pytest.mark.parametrize("text", ["[]", "{}", '{"budget": 3}', '{"budget": {"kind": "steps", "amount": 1}}', "{"])
 def test_a_damaged_identity_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)

@@ -84,6 +84,11 @@ def require_same(run_dir: Path, stored: RunIdentity, asked: RunIdentity, *, exte
         raise IdentityMismatch(
             f"{run_dir}: its budget was {stored.budget}, now {asked.budget}; give the same, or --extend it"
         )
+    if extend and asked.settings.get("procedure") == "two-stage" and asked.total_steps != stored.total_steps:
+        raise UsageError(
+            f"--extend: the stages of procedure 'two-stage' are halves of {stored.total_steps} steps, and in a longer run "
+            f"the generator would learn again and the discriminator begin anew; {ANOTHER}"
+        )
     if extend and asked.total_steps < stored.total_steps:
         raise UsageError(
             f"--extend: {asked.budget} is {asked.total_steps} steps, the run has {stored.total_steps}; give more"
