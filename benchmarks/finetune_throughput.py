@@ -59,6 +59,7 @@ from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.optimizer import Optimizer, group_parameters
+from electralab.training.schedule import follow
 from electralab.training.session import take_steps
 
 LENGTH = 128
@@ -140,7 +141,9 @@ class Ours:
         work = TuneWork(network, features, config, seed, self.race.framer.tokenizer.special.pad, CPU, dict)
         total_steps = count_steps(config, len(features))
         begun = time.perf_counter()
-        for _ in take_steps(state, work, config.optimizer, config.schedule, total_steps, StopSignal()):
+        for _ in take_steps(
+            state, work, config.optimizer, follow(config.schedule, total_steps), total_steps, StopSignal()
+        ):
             pass
         ended = time.perf_counter()
         lengths = np.array([len(feature.ids) for feature in features])

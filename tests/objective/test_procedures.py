@@ -19,6 +19,7 @@ from electralab.objective.procedures import (
     Turn,
     copy_encoder,
     judged_progress,
+    place_in_stage,
     reinforce,
     reward_draws,
 )
@@ -30,6 +31,13 @@ def test_two_stages_are_halves_of_the_run_and_the_odd_step_goes_to_the_discrimin
     objective: Any = make("two-stage")
     turns = [objective.turn(Moment(step, 5)) for step in range(1, 6)]
     assert turns == [GENERATOR, GENERATOR, DISCRIMINATOR, DISCRIMINATOR, DISCRIMINATOR]
+
+
+def test_every_stage_has_a_beginning_and_an_end_of_its_own() -> None:
+    places = [place_in_stage("two-stage", Moment(step, 5)) for step in range(1, 6)]
+    assert places == [Moment(1, 2), Moment(2, 2), Moment(1, 3), Moment(2, 3), Moment(3, 3)]
+    assert place_in_stage("two-stage", Moment(1, 1)) == Moment(1, 1)
+    assert place_in_stage("minimax", Moment(4, 5)) == Moment(4, 5)
 
 
 def test_only_the_network_whose_stage_it_is_gets_gradients() -> None:

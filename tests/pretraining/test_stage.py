@@ -45,6 +45,13 @@ def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
     assert ["heldout_auc" in record for record in logged] == [False, True, False, True]
 
 
+def test_each_of_two_stages_warms_up_and_decays(data: Path, tmp_path: Path) -> None:
+    words = (*SMALL, "--procedure", "two-stage", "--schedule.warmup-steps", "2", "--optimizer.learning-rate", "1")
+    events = list(pretrain(make_request(data, tmp_path / "run", words, steps=8), StopSignal()))
+    rates = [event.record["learning_rate"] for event in events if isinstance(event, StepLogged)]
+    assert rates == [0.5, 0.75, 0.5, 0.25] * 2
+
+
 def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.metrics import Record, read_metrics
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
-from electralab.training.schedule import ScheduleConfig
+from electralab.training.schedule import ScheduleConfig, follow
 from electralab.training.session import Event, Judgement, Pace, Saved, Session, StepLogged, Warned, spread
 
 
@@ -60,7 +60,7 @@ def sit(
     work = Climb(number, frozenset(lost_at))
     often = {"log_every": 2, "save_every": 2, "keep": 9} | pace
     paces = Pace(steps, evaluate_every, often["log_every"], often["save_every"], often["keep"])
-    session = Session(run, state, work, paces, config, ScheduleConfig(), StopSignal())
+    session = Session(run, state, work, paces, config, follow(ScheduleConfig(), steps), StopSignal())
     return work, list(session.events())
 
 
@@ -108,7 +108,7 @@ def test_several_networks_have_a_gradient_norm_each(tmp_path: Path) -> None:
     state = TrainingState(network, optimizer, LossScale(), Progress(), None)
     pace = Pace(1, 0, log_every=1, save_every=0, keep=1)
     work = Pull(Number(), frozenset())
-    list(Session(tmp_path, state, work, pace, config, ScheduleConfig(), StopSignal()).events())
+    list(Session(tmp_path, state, work, pace, config, follow(ScheduleConfig(), 1), StopSignal()).events())
     (record,) = read_metrics(tmp_path / "metrics.jsonl")
     norms = {key: value for key, value in record.items() if key.endswith("gradient_norm")}
     assert norms == pytest.approx({"gradient_norm": 13, "judge_gradient_norm": 5, "guesser_gradient_norm": 12})

@@ -46,6 +46,7 @@ from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.metrics import Record
 from electralab.training.optimizer import Optimizer, group_parameters
+from electralab.training.schedule import follow
 from electralab.training.session import Event, Pace, RunFinished, Session, Warned, spread
 
 RESULTS = "results.json"
@@ -251,7 +252,8 @@ class _Run:
             save_every=self.request.save_every,
             keep=max(self.request.keep, 1),
         )
-        yield from Session(folder, state, work, pace, optimizer, self.config.schedule, self.stop).events()
+        rate = follow(self.config.schedule, total_steps)
+        yield from Session(folder, state, work, pace, optimizer, rate, self.stop).events()
         self._finish(seed, folder, network, state)
 
     def _finish(self, seed: int, folder: Path, network: Tuned, state: TrainingState) -> None:

@@ -44,7 +44,7 @@ def _probe(config: PretrainConfig, data: PreparedData, device: torch.device, sto
     objective = build_objective(config, data, config.seed, device)
     state = build_state(objective, config)
     task = PretrainTask(objective, data, config, 1_000_000, device)
-    reports = take_steps(state, task, config.optimizer, config.schedule, 1_000_000, stop)
+    reports = take_steps(state, task, config.optimizer, task.rate_at, 1_000_000, stop)
     next(reports)  # the first step pays for warming up
     marks, paces = [time.perf_counter()], []
     while len(marks) < 4 or marks[-1] - marks[0] < _PROBE_SECONDS:

@@ -15,7 +15,7 @@ from torch import Tensor
 from electralab.objective.losses import Counts, add_counts
 from electralab.objective.objective import Moment, Objective
 from electralab.objective.observation import Observation, observe_losses
-from electralab.objective.procedures import judged_progress
+from electralab.objective.procedures import judged_progress, place_in_stage
 from electralab.pretraining.balance import diagnose
 from electralab.pretraining.heldout import judge_heldout, measure_baselines
 from electralab.pretraining.settings import PretrainConfig
@@ -24,6 +24,7 @@ from electralab.runtime import autocast
 from electralab.tokens.batches import batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData
 from electralab.training.metrics import Record
+from electralab.training.schedule import learning_rate_factor
 from electralab.training.session import Judgement
 
 # Held-out rows are masked as if at this step, which training never reaches.
@@ -74,6 +75,11 @@ class PretrainTask:
                 answer = self.objective.answer(question.to(self.device), moment)
             yield answer.losses.weigh(counts, self.objective.weights)
             self.tally.observation += answer.observation + observe_losses(answer.losses, _own(counts, number))
+
+    def rate_at(self, step: int) -> float:
+        """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
+        place = place_in_stage(self.config.procedure, Moment(step, self.total_steps))
+        return learning_rate_factor(place.step, place.total_steps, self.config.schedule)
 
     def count_tokens(self) -> int:
         return self.tally.tokens

@@ -1,11 +1,15 @@
 """The learning rate as a pure function of the step."""
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 from pydantic import Field
 
 from electralab.config import Settings
+
+# The factor of the learning rate at a step, counted from 1.
+Rate = Callable[[int], float]
 
 
 class ScheduleConfig(Settings):
@@ -25,6 +29,11 @@ def learning_rate_factor(step: int, total_steps: int, config: ScheduleConfig) ->
     warmup_steps = config.warmup_steps or math.ceil(config.warmup_share * total_steps)
     warmup = min(1.0, step / warmup_steps) if warmup_steps else 1.0
     return warmup * (config.floor + (1 - config.floor) * _decay(done, config))
+
+
+def follow(config: ScheduleConfig, total_steps: int) -> Rate:
+    """One schedule from the first step to the last."""
+    return lambda step: learning_rate_factor(step, total_steps, config)
 
 
 def _decay(done: float, config: ScheduleConfig) -> float:

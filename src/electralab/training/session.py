@@ -26,7 +26,7 @@ from electralab.training.checkpoint import (
 from electralab.training.loop import StepReport, join_norms, train
 from electralab.training.metrics import MetricsLog, Record
 from electralab.training.optimizer import OptimizerConfig
-from electralab.training.schedule import ScheduleConfig, learning_rate_factor
+from electralab.training.schedule import Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def take_steps(
     state: TrainingState,
     work: Work,
     optimizer: OptimizerConfig,
-    schedule: ScheduleConfig,
+    rate: Rate,
     total_steps: int,
     stop: StopSignal,
 ) -> Iterator[StepReport]:
@@ -125,7 +125,7 @@ def take_steps(
         state.model,
         state.optimizer,
         work.parts,
-        lambda step: learning_rate_factor(step, total_steps, schedule),
+        rate,
         first_step=state.progress.step + 1,
         last_step=total_steps,
         clip_norm=optimizer.clip_norm,
@@ -142,7 +142,7 @@ class Session:
         work: Work,
         pace: Pace,
         optimizer: OptimizerConfig,
-        schedule: ScheduleConfig,
+        rate: Rate,
         stop: StopSignal,
     ) -> None:
         self.run_dir = run_dir
@@ -151,7 +151,7 @@ class Session:
         self.work = work
         self.pace = pace
         self.optimizer = optimizer
-        self.schedule = schedule
+        self.rate = rate
         self.stop = stop
         self.saved_step = -1
 
@@ -189,7 +189,7 @@ class Session:
         progress = self.state.progress
         tokens_before, seconds_before = progress.tokens, progress.seconds
         clock = time.perf_counter()
-        steps = take_steps(self.state, self.work, self.optimizer, self.schedule, self.pace.total_steps, self.stop)
+        steps = take_steps(self.state, self.work, self.optimizer, self.rate, self.pace.total_steps, self.stop)
         for report in steps:
             progress.step = report.step
             progress.tokens += self.work.count_tokens()
