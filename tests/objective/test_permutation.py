@@ -16,10 +16,10 @@ from toy import CLS, PAD, SEP
 from electralab.model.settings import derive_encoders
 from electralab.model.streams import TwoStream
 from electralab.model.weights import initialise
+from electralab.objective.consequences import Choice, implied_settings
 from electralab.objective.masking import MaskingConfig, mask_vocabulary
 from electralab.objective.observation import observe_losses
 from electralab.objective.permutation import PermutationObjective, Turns, ask_in_turn
-from electralab.objective.settings import implied_settings
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 
@@ -188,5 +188,5 @@ def test_names() -> None:
 def test_what_would_stand_in_a_hidden_tokens_place_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"'permutation' hides tokens by their turn.*set it to 'mask'"):
         configure("permutation", masking={"appearance": "mask-keep"})
-    implied = implied_settings("permutation", "joint", "transformer", init_from_generator=True)
+    implied = implied_settings(Choice(objective="permutation"), usual_width=0.5)
     assert implied["masking"] == {"appearance": "mask"}
