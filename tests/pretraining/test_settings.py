@@ -1,13 +1,15 @@
 """Presets, files and flags -> one set of settings, or one sentence."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from electralab.config import Layer, parse_overrides, to_toml
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES, derive_encoders
-from electralab.pretraining.settings import preset_names, read_settings, resolve_pretrain
+from electralab.objective.settings import ObjectiveName
+from electralab.pretraining.settings import Common, preset_names, read_settings, resolve_pretrain
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -119,6 +121,9 @@ def test_a_preset_of_another_size_gives_way_to_the_size_asked_for() -> None:
         (["--sentence-task", "next-sentence"], "belongs to the objectives 'mlm' and 'bert'"),
         (["--generator.kind", "frozen"], "go together"),
         (["--generator.kind", "two-tower", "--model.sharing", "embeddings"], "means nothing between two towers"),
+        (["--objective", "replace-mlm", "--model.sharing", "everything"], "it would see [MASK] after all"),
+        (["--objective", "all-tokens-mlm", "--model.sharing", "everything"], "it would see [MASK] after all"),
+        (["--size", "small", "--objective", "electric", "--masking.appearance", "mask-keep"], "shows it nothing"),
     ],
 )
 def test_what_makes_no_sense_together_is_refused_by_name(words: list[str], expected: str) -> None:
@@ -132,16 +137,20 @@ def test_what_makes_no_sense_together_is_refused_by_name(words: list[str], expec
     [
         ["--objective", "bert"],
         ["--objective", "electric"],
+        ["--objective", "replace-mlm"],
+        ["--objective", "all-tokens-mlm"],
         ["--procedure", "two-stage"],
+        ["--procedure", "two-stage", "--generator.kind", "causal", "--procedure-options.init-from-generator", "false"],
+        ["--procedure", "two-stage", "--generator.kind", "two-tower", "--procedure-options.init-from-generator=false"],
         ["--procedure", "adversarial"],
         ["--generator.kind", "causal"],
         ["--generator.kind", "two-tower"],
         ["--generator.kind", "unigram"],
     ],
 )
-@pytest.mark.parametrize("size", ["tiny", "small"])
-def test_a_choice_brings_along_what_it_needs(size: str, words: list[str]) -> None:
-    config = resolve_pretrain([parse_overrides(["--size", size, *words])])
+@pytest.mark.parametrize("preset", ["tiny", "small", "paper-small"])
+def test_a_choice_brings_along_what_it_needs(preset: str, words: list[str]) -> None:
+    config = resolve_pretrain([read_settings(preset), parse_overrides(words)])
     derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
 
 
@@ -151,6 +160,92 @@ def test_a_generator_that_is_no_longer_the_discriminator_has_its_usual_size() ->
     words = ["--procedure", "two-stage", "--procedure-options.init-from-generator", "false"]
     assert resolve_pretrain([parse_overrides(words)]).generator.width_share == 0.5
     assert resolve_pretrain([parse_overrides(words[:2])]).generator.width_share == 1.0
+
+
+@pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "disentangled"])
+def test_a_generator_that_the_user_makes_a_network_of_its_own_has_its_usual_size(sharing: str) -> None:
+    flags = ["--model.sharing", sharing]
+    generator = resolve_pretrain([read_settings("tiny"), parse_overrides(flags)]).generator
+    assert (generator.width_share, generator.num_heads) == (0.5, 0)
+    flags += ["--generator.width-share", "0.25"]
+    assert resolve_pretrain([read_settings("tiny"), parse_overrides(flags)]).generator.width_share == 0.25
+
+
+@pytest.mark.parametrize("objective", ["replace-mlm", "all-tokens-mlm"])
+def test_a_model_that_is_not_to_see_masks_has_a_generator_beside_it(objective: str) -> None:
+    config = resolve_pretrain([read_settings("tiny"), parse_overrides(["--objective", objective])])
+    assert (config.model.sharing, config.generator.width_share) == ("embeddings", 0.5)
+
+
+IDLE = [
+    (["--objective", "mlm", "--generator.kind", "causal"], "generator.kind", "objective 'mlm' has no generator"),
+    (["--objective", "bert", "--sampling.top-k", "5"], "sampling.top_k", "objective 'bert' has no generator"),
+    (["--objective", "causal", "--model.sharing", "none"], "model.sharing", "objective 'causal' has no generator"),
+    (
+        ["--objective", "mlm", "--loss.generator-weight", "1"],
+        "loss.generator_weight",
+        "objective 'mlm' has no generator",
+    ),
+    (
+        ["--objective", "permutation", "--loss.discriminator-weight", "50"],
+        "loss.discriminator_weight",
+        "objective 'permutation' passes no verdicts",
+    ),
+    (
+        ["--objective", "replace-mlm", "--model.verdict-head", "dense"],
+        "model.verdict_head",
+        "objective 'replace-mlm' passes no verdicts",
+    ),
+    (
+        ["--objective", "causal", "--masking.mask-share", "0.2"],
+        "masking.mask_share",
+        "objective 'causal' masks nothing",
+    ),
+    (
+        ["--procedure-options.init-from-generator", "true"],
+        "procedure_options.init_from_generator",
+        "procedure 'joint' has no second stage",
+    ),
+    (
+        ["--procedure", "adversarial", "--procedure-options.generator-updates", "2"],
+        "procedure_options.generator_updates",
+        "procedure 'adversarial' takes no turns",
+    ),
+    (
+        ["--generator.kind", "unigram", "--generator.width-share", "0.5"],
+        "generator.width_share",
+        "generator.kind 'unigram' is not built by these settings",
+    ),
+    (
+        ["--generator.kind", "frozen", "--generator.path", "g", "--generator.dropout", "0"],
+        "generator.dropout",
+        "generator.kind 'frozen' is not built by these settings",
+    ),
+    (["--loss.sentence-weight", "2"], "loss.sentence_weight", "sentence_task is 'none'"),
+    (["--loss.selection-negatives", "9"], "loss.selection_negatives", "loss.selection_weight is 0"),
+    (["--loss.contrast-temperature", "1"], "loss.contrast_temperature", "loss.contrast_weight is 0"),
+    (["--loss.sequence-temperature", "2"], "loss.sequence_temperature", "loss.sequence_weight is 0"),
+]
+
+
+@pytest.mark.parametrize(("words", "name", "reason"), IDLE)
+def test_a_setting_of_the_users_without_effect_is_refused_by_name(words: list[str], name: str, reason: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve_pretrain([read_settings("tiny"), parse_overrides(words)])
+    assert str(caught.value) == f"command line: {name} has no effect, for {reason}; leave it out"
+
+
+def test_what_a_preset_or_a_common_part_says_in_vain_is_let_be() -> None:
+    """The preset speaks of sharing, a generator and lambda."""
+    common = Common("study", {"generator": {"width_share": 0.5}, "model": {"sharing": "token"}})
+    assert resolve_pretrain([read_settings("tiny"), common, parse_overrides(["--objective", "causal"])])
+
+
+@pytest.mark.parametrize("objective", get_args(ObjectiveName))
+def test_settings_of_every_objective_survive_the_file_of_their_run(tmp_path: Path, objective: str) -> None:
+    config = resolve_pretrain([read_settings("tiny"), parse_overrides(["--objective", objective])])
+    (tmp_path / "config.toml").write_text(to_toml(config))
+    assert resolve_pretrain([read_settings(str(tmp_path / "config.toml"))]) == config
 
 
 def test_what_a_choice_implies_lies_above_the_preset_and_below_the_user() -> None:

@@ -44,6 +44,12 @@ def test_an_arm_changes_what_all_share() -> None:
     assert plain.budget == wide.budget == Budget("flops", 1e12)
 
 
+def test_what_all_share_may_be_without_effect_in_some() -> None:
+    changes = {"pretrain": {"sampling": {"top_k": 5}}, "arms": {"plain": {}, "masked": {"objective": "mlm"}}}
+    plain, _ = resolve_arms(resolve_study(Layer("s.toml", STUDY | changes), {}), "s.toml")
+    assert plain.config.sampling.top_k == 5
+
+
 def test_a_budget_of_the_command_line_replaces_the_files() -> None:
     study = resolve_study(Layer("s.toml", STUDY), {"budget": {"steps": 10}, "seeds": [7]})
     assert (study.budget.take(1.0), study.seeds) == (Budget("steps", 10.0), (7,))
@@ -78,6 +84,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no part of a budget": (
         {"arms": {"plain": {"budget_share": 0}}},
         "s.toml: arms.plain: budget_share: input should be greater than 0 (got 0)",
+    ),
+    "an arm's setting without effect": (
+        {"arms": {"plain": {"objective": "mlm", "sampling": {"top_k": 5}}}},
+        "s.toml: arms.plain: sampling.top_k has no effect, for objective 'mlm' has no generator; leave it out",
     ),
     "an unknown preset": ({"pretrain": {"config": "tinny"}}, "did you mean 'tiny'?"),
 }

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from electralab.config import Settings, Tree
+from electralab.config import Settings
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.losses import LossConfig
@@ -32,8 +32,10 @@ SentenceTask = Literal["none", "next-sentence", "sentence-order"]
 JUDGED = ("electra", "electra-15")
 # Those with a generator and a discriminator.
 PAIRS = (*JUDGED, "electric")
+# Those whose model says what was there before it was replaced.
+MENDING = ("replace-mlm", "all-tokens-mlm")
 # Those whose generator only makes the question for another network.
-REPLACING = (*PAIRS, "replace-mlm", "all-tokens-mlm")
+REPLACING = (*PAIRS, *MENDING)
 # Generators that have nothing to learn.
 UNTAUGHT = ("unigram", "uniform", "frozen")
 
@@ -85,6 +87,11 @@ def _complain_of_generator(config: ObjectiveConfig) -> Iterator[str]:
         yield (
             f"generator.kind {kind!r} reads the original row, so masking.appearance {appearance!r} shows it nothing; "
             "set masking.appearance to 'mask'"
+        )
+    if sharing == "everything" and config.objective in MENDING:
+        yield (
+            f"objective {config.objective!r} is for a model that never sees [MASK], and with model.sharing "
+            "'everything', as its own generator, it would see [MASK] after all; set model.sharing to 'embeddings'"
         )
     if sharing == "everything" and kind != "transformer":
         yield (
@@ -189,38 +196,3 @@ def _unlike(model: ModelConfig, generator: GeneratorConfig) -> list[str]:
                 f"{theirs}); give the generator its size (width_share and depth_share 1), {otherwise}"
             ]
     return []
-
-
-def implied_settings(
-    objective: str, procedure: str, kind: str, *, init_from_generator: bool, usual_width: float
-) -> Tree:
-    """What a choice brings with it unless the user says otherwise: a layer between the preset and the user's own.
-
-    `usual_width` is the generator's share of the width where it is a network of its own.
-    """
-    masking: Tree = {}
-    model: Tree = {}
-    generator: Tree = {}
-    more: Tree = {}
-    if objective in ("mlm", "bert"):
-        masking["appearance"] = "mask-keep-random"
-    if objective == "permutation":
-        masking["appearance"] = "mask"
-    if objective == "bert":
-        masking["fixed_masks"] = True
-        more["sentence_task"] = "next-sentence"
-    if objective == "electric" and kind == "transformer":
-        kind = generator["kind"] = "two-tower"
-    if kind in ("causal", "two-tower"):
-        model["sharing"] = "token"
-    elif kind in UNTAUGHT:
-        model["sharing"] = "none"
-    elif procedure in ("adversarial", "minimax", "minimax-literal"):
-        model["sharing"] = "embeddings"
-    elif procedure == "two-stage":
-        model["sharing"] = "none"
-    if procedure == "two-stage" and init_from_generator:
-        generator |= {"width_share": 1.0, "depth_share": 1.0}
-    elif model:
-        generator |= {"width_share": usual_width, "num_heads": 0}
-    return more | {"masking": masking, "model": model, "generator": generator}

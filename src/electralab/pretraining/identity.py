@@ -86,8 +86,8 @@ def require_same(run_dir: Path, stored: RunIdentity, asked: RunIdentity, *, exte
         )
     if extend and asked.settings.get("procedure") == "two-stage" and asked.total_steps != stored.total_steps:
         raise UsageError(
-            f"--extend: the stages of procedure 'two-stage' are halves of {stored.total_steps} steps, and in a longer run "
-            f"the generator would learn again and the discriminator begin anew; {ANOTHER}"
+            f"--extend: the stages of procedure 'two-stage' are halves of {stored.total_steps} steps, and in a longer "
+            f"run the generator would learn again and the discriminator begin anew; {ANOTHER}"
         )
     if extend and asked.total_steps < stored.total_steps:
         raise UsageError(

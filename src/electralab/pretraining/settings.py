@@ -4,7 +4,7 @@ preset, file, flags -> PretrainConfig
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,8 @@ from pydantic import Field, ValidationError, model_validator
 from electralab.config import Layer, Settings, Tree, read_toml, resolve
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES
-from electralab.objective.settings import ObjectiveConfig, implied_settings
+from electralab.objective.consequences import Choice, find_idle, implied_settings
+from electralab.objective.settings import ObjectiveConfig
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
@@ -67,6 +68,10 @@ class Preset(Layer):
     """A layer that comes with the package."""
 
 
+class Common(Layer):
+    """What several runs have in common: what has no effect in one of them is meant for the others."""
+
+
 def preset_names() -> list[str]:
     folder = resources.files("electralab") / "presets"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
@@ -92,29 +97,49 @@ def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
     has_preset = any(isinstance(layer, Preset) for layer in layers)
     stack = [Layer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
     backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _section(layer, "model")]
-    return resolve(
-        PretrainConfig,
-        _imply([_fit(layer, size, backbones[-1]) for layer in stack], SIZES[size]["generator"]["width_share"]),
-    )
+    fitted = [_fit(layer, size, backbones[-1]) for layer in stack]
+    config = resolve(PretrainConfig, _imply(fitted, SIZES[size]["generator"]["width_share"]))
+    _refuse_idle(config, layers)
+    return config
+
+
+def _refuse_idle(config: PretrainConfig, layers: Sequence[Layer]) -> None:
+    """What the user asks for in vain; a file that has every setting was written by a run, and asks for nothing."""
+    for layer in layers:
+        if isinstance(layer, Preset | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
+            continue
+        for complaint in find_idle(config, _dotted_names(layer.values)):
+            raise UsageError(f"{layer.source}: {complaint}")
+
+
+def _dotted_names(values: Tree, prefix: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _dotted_names(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
 
 
 def _imply(stack: list[Layer], usual_width: float) -> list[Layer]:
     """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
-    merged = {key: value for layer in stack for key, value in layer.values.items()}
-    kinds = [value for layer in stack if (value := _section(layer, "generator").get("kind"))]
-    options = [_section(layer, "procedure_options") for layer in stack]
-    inits = [section["init_from_generator"] for section in options if "init_from_generator" in section]
-    names = [
-        merged.get("objective", "electra"),
-        merged.get("procedure", "joint"),
-        kinds[-1] if kinds else "transformer",
-    ]
-    implied = implied_settings(
-        *map(str, names), init_from_generator=not inits or inits[-1] is not False, usual_width=usual_width
-    )
     place = max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset)) + 1
-    named = ", ".join(dict.fromkeys(map(str, names)))
-    return [*stack[:place], Layer(f"what {named} implies", implied), *stack[place:]]
+    choice = Choice(
+        objective=str(_last(stack, "objective", "electra")),
+        procedure=str(_last(stack, "procedure", "joint")),
+        kind=str(_last(stack, "generator.kind", "transformer")),
+        init_from_generator=_last(stack, "procedure_options.init_from_generator", True) is not False,
+        sharing=str(_last(stack[place:], "model.sharing", "")),
+    )
+    named = ", ".join(dict.fromkeys((choice.objective, choice.procedure, choice.kind)))
+    implied = Layer(f"what {named} implies", implied_settings(choice, usual_width))
+    return [*stack[:place], implied, *stack[place:]]
+
+
+def _last(stack: Sequence[Layer], name: str, otherwise: object) -> object:
+    """What the last layer that speaks of a setting says of it."""
+    section, _, key = name.rpartition(".")
+    sections = [_section(layer, section) if section else layer.values for layer in stack]
+    return next((values[key] for values in reversed(sections) if key in values), otherwise)
 
 
 def _section(layer: Layer, name: str) -> Tree:

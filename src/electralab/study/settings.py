@@ -17,7 +17,7 @@ from electralab.config import Layer, Settings, Tree, read_toml, resolve
 from electralab.errors import UsageError
 from electralab.evaluation.outcome import Suite
 from electralab.pretraining.identity import Budget, BudgetKind
-from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
+from electralab.pretraining.settings import Common, Preset, PretrainConfig, read_settings, resolve_pretrain
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**20)]
@@ -189,12 +189,18 @@ def _resolve_arm(study: StudyConfig, name: str, source: str) -> Arm:
     if versus not in study.arms:
         raise UsageError(f"{source}: arms.{name}: versus: {_no_arm(versus, list(study.arms))}")
     layers = [
-        *([read_settings(options.config)] if options.config else []),
-        Layer(f"{source}: pretrain", _without_own(shared)),
+        *([_start(options.config)] if options.config else []),
+        Common(f"{source}: pretrain", _without_own(shared)),
         Layer(f"{source}: arms.{name}", _without_own(own)),
     ]
     budget = study.budget.take(options.budget_share)
     return Arm(name, resolve_pretrain(layers), budget, options.line or name, versus)
+
+
+def _start(config: str) -> Layer:
+    """What settings start from, of an arm as of all."""
+    layer = read_settings(config)
+    return layer if isinstance(layer, Preset) else Common(layer.source, layer.values)
 
 
 def _own(values: Tree) -> Tree:
