@@ -73,6 +73,10 @@ def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studiou
     refused = studious.run(*study("changed.toml"))
     assert refused.status == 1
     assert "cola.json: settings.steps was 2, now 3; give the same study, or choose another --out" in refused.err
+    studious.folder.joinpath("another.toml").write_text(STUDY.replace('"little"', '"another"'))
+    refused = studious.run(*study("another.toml"))
+    assert refused.status == 2
+    assert "out: holds the study 'little', not 'another'; choose another --out" in refused.err
 
 
 REFUSED = {

@@ -12,7 +12,7 @@ from pathlib import Path
 import tomli_w
 
 from electralab.artifacts import MANIFEST, lock_folder, write_file, write_json
-from electralab.config import to_toml
+from electralab.config import read_toml, to_toml
 from electralab.errors import UsageError
 from electralab.stopping import StopSignal
 from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, require_runnable
@@ -83,6 +83,7 @@ def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = 
     """The same request again goes on with the steps that are not finished, failed ones included."""
     _refuse_foreign(request.out)
     plan = plan_study(request)
+    _refuse_another(request.out, plan.study.name)
     require_runnable(plan)
     with lock_folder(request.out):
         estimate = estimate_rest(plan)  # reads what there is, and refuses what is another study's
@@ -139,6 +140,14 @@ def _refuse_foreign(out: Path) -> None:
     for name in (MANIFEST, "config.json", "run.json"):
         if (out / name).exists():
             raise UsageError(f"{out}: holds data, a model or a run (it has {name}); choose another --out")
+
+
+def _refuse_another(out: Path, name: str) -> None:
+    """A study may change and go on; under another name it is another, and would mix its arms in."""
+    path = out / "study.toml"
+    held = read_toml(path).values.get("name") if path.is_file() else name
+    if held != name:
+        raise UsageError(f"{out}: holds the study {held!r}, not {name!r}; choose another --out")
 
 
 def _write_settings(out: Path, plan: Plan) -> None:
