@@ -133,8 +133,8 @@ def test_a_copying_model_is_a_folder_of_our_own_beside_a_plain_generator(whole: 
         transformers.AutoModel.from_pretrained(folder / "model")
 
 
-def build(data: Path, arm: str) -> Objective[Any]:
-    config = resolve_pretrain([parse_overrides([*SMALL, *ARMS[arm]])])
+def build(data: Path, arm: str, *more: str) -> Objective[Any]:
+    config = resolve_pretrain([parse_overrides([*SMALL, *ARMS[arm], *more])])
     return build_objective(config, open_data(data), 7, torch.device("cpu"))
 
 
@@ -142,16 +142,19 @@ def build(data: Path, arm: str) -> Objective[Any]:
 def test_training_starts_from_both_exported_networks_each_in_its_place(
     arm: str, whole: dict[str, Path], data: Path
 ) -> None:
+    """Of the table that both share the narrower generator's export knows less, and the model's holds."""
     objective = build(data, arm)
     load_origin(whole[arm] / "export", objective)
     for role, network in objective.exports().items():
         source = load_any(whole[arm] / "export" / role)
         for name, parameter in source.named_parameters():
+            if role == "generator" and ".embeddings." in name:
+                continue
             assert torch.allclose(network.get_parameter(name), parameter, atol=1e-6), f"{role}.{name}"
 
 
 def test_training_starts_from_the_encoder_of_a_discriminator(whole: dict[str, Path], data: Path) -> None:
-    objective = build(data, "all-tokens-mlm")
+    objective = build(data, "all-tokens-mlm", "--generator.width-share", "1")
     load_origin(whole["electra-15"] / "export", objective)
     theirs = load_encoder(whole["electra-15"] / "export/discriminator")
     ours = objective.exports()["model"].get_submodule("encoder")

@@ -137,11 +137,14 @@ def _has_networks(origin: Path) -> bool:
 
 
 def _find_networks(origin: Path) -> list[Path]:
-    """A folder with `discriminator` and `generator` in it, or one network alone."""
+    """A folder with `discriminator` and `generator` in it, or one network alone.
+
+    The generator last: of a table that both have, the wider network knows more.
+    """
     for parent in (origin / "export", origin):
         found = [
             parent / name
-            for name in ("discriminator", "generator", "model")
+            for name in ("discriminator", "model", "generator")
             if (parent / name / "config.json").is_file()
         ]
         if found:
