@@ -28,11 +28,11 @@ def build_pair(seed: int = 1, *, length: int = LENGTH, tokenizer: Tokenizer = TO
     return pair.eval()
 
 
-def save_pair(folder: Path, pair: Electra, tokenizer: Tokenizer = TOKENIZER) -> Path:
+def save_pair(folder: Path, pair: Electra, tokenizer: Tokenizer = TOKENIZER, objective: str = "") -> Path:
     for role in ("discriminator", "generator"):
         target = folder / "export" / role
         target.mkdir(parents=True)
-        save_network(target, getattr(pair, role), pad_id=tokenizer.special.pad)
+        save_network(target, getattr(pair, role), pad_id=tokenizer.special.pad, objective=objective)
         tokenizer.save(target)
     return folder
 

@@ -178,6 +178,12 @@ def test_missing_networks_and_files_are_one_sentence(place: Path) -> None:
         run(place / "a", "mlm", place / "text.txt", generator=place / "b")
 
 
+def test_energies_are_no_verdicts(place: Path, tmp_path: Path) -> None:
+    electric = save_pair(tmp_path / "electric", build_pair(), objective="electric")
+    with pytest.raises(InputError, match=r"electric: says energies, .*; evaluate it by --suite blimp"):
+        run(electric, "rtd", place / "text.txt")
+
+
 def test_a_signal_ends_it_between_batches(place: Path) -> None:
     from electralab.errors import Stopped
 

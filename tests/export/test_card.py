@@ -79,6 +79,21 @@ def test_one_network_has_neither_a_discriminator_nor_verdicts() -> None:
     assert "detect" not in text
 
 
+def test_energies_are_not_asked_by_detect() -> None:
+    networks = {"discriminator": "ElectraForPreTraining", "generator": ""}
+    text = card("electric", networks, results({"generator_loss": 4.0, "discriminator_loss": 0.4}, {}))
+    assert "Or in the shell: `electra finetune mine --task TASK --data FOLDER --out RUN`." in text
+    assert "detect" not in text
+    assert "p_replaced" not in text
+
+
+@pytest.mark.parametrize(
+    ("objective", "line"), [("permutation", "| batch, mask share | 32, 0.25 |"), ("causal", "| batch | 32 |")]
+)
+def test_the_mask_share_is_said_where_there_is_one(objective: str, line: str) -> None:
+    assert line in card(objective, {"model": ""}, results({"masked_loss": 4.0}, {})).splitlines()
+
+
 def test_a_network_that_transformers_cannot_express_says_so() -> None:
     networks = {"discriminator": "ElectraForPreTraining", "generator": ""}
     text = card("electra", networks, results(PAIR, PAIR_BASELINES))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
+from electralab.model.folder import save_network
 from electralab.model.weights import initialise
 from electralab.serving.detector import DetectConfig, Detector, Window, cut_windows
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
@@ -146,6 +148,17 @@ def test_a_typed_pad_is_not_padding() -> None:
     assert together is not None
     assert rows[0, 2] == pad
     assert together.tolist() == [[False] * 5, [False, False, False, True, True]]
+
+
+def test_energies_are_no_chances(tmp_path: Path) -> None:
+    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    network = Discriminator(make_config(tokenizer.vocab_size, 16))
+    tokenizer.save(tmp_path)
+    save_network(tmp_path, network, pad_id=tokenizer.special.pad, objective="electra")
+    assert Detector.load(tmp_path, DetectConfig())
+    save_network(tmp_path, network, pad_id=tokenizer.special.pad, objective="electric")
+    with pytest.raises(InputError, match=r"says energies, not how likely a token was replaced; compare .*blimp"):
+        Detector.load(tmp_path, DetectConfig())
 
 
 def test_an_empty_text_has_no_tokens() -> None:

@@ -29,6 +29,11 @@ def evaluate_rtd(
     subject: Subject, data: Path, config: HeldoutConfig, conditions: Conditions, *, generator: Path | None
 ) -> Steps[Findings]:
     discriminator = subject.need_discriminator("replaced-token detection")
+    if subject.has_energies:
+        raise InputError(
+            f"{subject.path}: says energies, not how likely a token was replaced, so there are no verdicts to score; "
+            "evaluate it by --suite blimp"
+        )
     rival, notes = _choose_generator(subject, generator, conditions)
     guesser = rival.need_generator("replaced-token detection")
     length = min(discriminator.config.sequence_length, guesser.config.sequence_length)

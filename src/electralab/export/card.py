@@ -65,12 +65,12 @@ hidden {model["hidden_size"]}, {model["num_heads"]} heads |
 
 {_describe_loading(networks)}
 
-{_describe_asking(name, networks)}
+{_describe_asking(name, objective, networks)}
 
 ## Limits
 
 Trained on the data named above and nothing else; it knows what that text shows, with its errors and its bias.{
-        _LIMIT if "discriminator" in networks else ""
+        _LIMIT if _passes_verdicts(objective, networks) else ""
     }
 """
 
@@ -81,7 +81,7 @@ p_replaced says that a token is unexpected in its context, not that it is wrong.
 
 def _describe_batch(settings: dict[str, Any], networks: Mapping[str, str]) -> str:
     parts = {"batch": str(settings["batch"]["size"])}
-    if settings.get("objective") not in ("causal", "permutation"):
+    if settings.get("objective") != "causal":
         parts["mask share"] = str(settings["masking"]["mask_share"])
     if "discriminator" in networks:
         parts["λ"] = f"{settings['loss']['discriminator_weight']:g}"
@@ -115,7 +115,12 @@ def _describe_loading(networks: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _describe_asking(name: str, networks: Mapping[str, str]) -> str:
-    if "discriminator" in networks:
+def _passes_verdicts(objective: str, networks: Mapping[str, str]) -> bool:
+    """Energies are none."""
+    return "discriminator" in networks and objective != "electric"
+
+
+def _describe_asking(name: str, objective: str, networks: Mapping[str, str]) -> str:
+    if _passes_verdicts(objective, networks):
         return f'Or in the shell: `electra detect {name} "some text"`.'
     return f"Or in the shell: `electra finetune {name} --task TASK --data FOLDER --out RUN`."

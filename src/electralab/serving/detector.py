@@ -17,7 +17,8 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
-from electralab.model.folder import load_network, locate_model
+from electralab.model.folder import load_network, locate_model, read_config
+from electralab.model.hf_config import OBJECTIVE
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -82,6 +83,11 @@ class Detector:
         network = load_network(folder)
         if not isinstance(network, Discriminator):
             raise InputError(f"{folder}: is a generator, which passes no verdicts; give the discriminator's folder")
+        if read_config(folder).get(OBJECTIVE) == "electric":
+            raise InputError(
+                f"{folder}: says energies, not how likely a token was replaced; compare sentences by it (electra "
+                "evaluate --suite blimp), or tune it (electra finetune)"
+            )
         tokenizer = Tokenizer.load(folder)
         if tokenizer.vocab_size > network.config.vocab_size:
             raise InputError(
