@@ -7,7 +7,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from electralab.model.encoder import EncoderConfig
-from electralab.model.flops import encoder_flops, paper_discriminator_flops, paper_generator_flops, step_flops
+from electralab.model.flops import (
+    count_masked,
+    encoder_flops,
+    paper_discriminator_flops,
+    paper_generator_flops,
+    step_flops,
+)
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig, derive_encoders
 
 
@@ -65,11 +71,18 @@ def test_an_encoder_counted_by_hand() -> None:
     assert encoder_flops(config, 1, 5) == 2 * 5 * (projections + scores_and_sums + feedforward)
 
 
+def test_half_a_token_is_rounded_up_as_masking_does() -> None:
+    """Rows of 12 have 10 tokens to mask: 2.5, 0.5 and 1.5 of them."""
+    assert [count_masked(12, share) for share in (0.25, 0.05, 0.15)] == [3, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("size", "changes"),
     [
         ("tiny", {}),
         ("tiny", {"embedding_size": 48}),
+        ("tiny", {"discrepancy_attention": True}),
+        ("tiny", {"discrepancy_attention": True, "adaptive_norm": True, "backbone": "electra"}),
         ("tiny", {"backbone": "electra", "verdict_head": "linear"}),
         ("tiny", {"backbone": "electra", "embedding_size": 32}),
     ],

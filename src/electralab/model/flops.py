@@ -5,6 +5,7 @@ The paper's, to compare with its numbers: every element-wise operation counts to
 product with the whole table, and a backward pass costs one forward one.
 """
 
+import math
 from collections.abc import Sequence
 
 from electralab.model.encoder import EncoderConfig
@@ -21,8 +22,12 @@ def _product(inputs: int, outputs: int) -> int:
 
 
 def _attention_products(config: EncoderConfig, length: int) -> int:
-    """One layer, one token: projections, scores and weighted sum over `length` keys, those hidden included."""
-    return 4 * _product(config.hidden_size, config.hidden_size) + 2 * _product(config.hidden_size, length)
+    """One layer, one token: projections, scores and weighted sum over `length` keys, those hidden included.
+
+    Discrepancies enter the scores by one more coordinate of each head, which values have too.
+    """
+    mixed = config.hidden_size + (config.num_heads if config.discrepancy_attention else 0)
+    return 4 * _product(config.hidden_size, config.hidden_size) + 2 * _product(mixed, length)
 
 
 def _feedforward_products(config: EncoderConfig) -> int:
@@ -39,15 +44,15 @@ def _projection_products(config: EncoderConfig) -> int:
 
 
 def count_masked(length: int, share: float) -> int:
-    """Of a full row: [CLS] and [SEP] are never masked, one token always is."""
-    return max(1, round(share * (length - 2)))
+    """Of a full row: [CLS] and [SEP] are never masked, one token always is, and a half is rounded up."""
+    return max(1, math.floor(share * (length - 2) + 0.5))
 
 
 def encoder_parts(config: EncoderConfig, length: int) -> dict[str, int]:
     """Forward, of one token, by what it is spent on; layers that share their weights are computed all the same.
 
-    A local or causal layer counts in full, because the kernel computes what it then hides. Weighing discrepancies is
-    sums and scales, no matrix product; an adaptive norm, of which a layer has two, is one with a single column.
+    A local or causal layer counts in full, because the kernel computes what it then hides. An adaptive norm, of
+    which a layer has two, is a matrix product with a single column.
     """
     norms = 2 * _product(config.hidden_size, 1) if config.adaptive_norm else 0
     return {
