@@ -134,9 +134,9 @@ def test_layers_that_are_one_learn_together() -> None:
 
 
 def topic_rows(task: str, seed: int) -> Batch:
-    """Two topics of ten words: one a row, in turn, so that the next row's is the other; or one after the other."""
+    """Two topics of ten words: one a row, so that half a batch on it is the other; or one after the other in each."""
     words = np.random.default_rng(seed).integers(0, 10, (24, 14))
-    topics = np.arange(24)[:, None] % 2 if task == "next-sentence" else np.arange(14)[None] >= 7
+    topics = np.arange(24)[:, None] >= 12 if task == "next-sentence" else np.arange(14)[None] >= 7
     return batch_of([[CLS, *row, SEP] for row in (FIRST + words + 10 * topics).tolist()])
 
 

@@ -65,7 +65,8 @@ def test_a_pair_in_order_stays_as_it_was_packed() -> None:
     assert torch.equal(paired.batch.segment_ids, batch.segment_ids)
 
 
-def test_a_foreign_second_segment_is_the_next_rows_own_cyclically_and_cut_to_the_room() -> None:
+def test_a_foreign_second_segment_is_cut_to_the_room() -> None:
+    """Half of three rows is one."""
     batch = pair_batch(
         [CLS, 5, 5, 5, 5, SEP, 6, SEP], [CLS, 7, SEP, 8, 9, 8, SEP, PAD], [CLS, 6, SEP, 9, SEP, PAD, PAD, PAD]
     )
@@ -76,6 +77,12 @@ def test_a_foreign_second_segment_is_the_next_rows_own_cyclically_and_cut_to_the
         [CLS, 6, SEP, 6, SEP, PAD, PAD, PAD],
     ]
     assert paired.is_odd.tolist() == [True, False, True]
+
+
+def test_a_foreign_second_segment_comes_from_half_a_batch_on_not_from_the_text_that_follows() -> None:
+    rows = [[CLS, 5, SEP, token, SEP, PAD] for token in (6, 7, 8, 9)]
+    paired = arrange_pairs(pair_batch(*rows), SPECIAL, "next-sentence", seed_where([True] * 4, "next-sentence"))
+    assert paired.batch.original_ids[:, 3].tolist() == [8, 9, 6, 7]
 
 
 def test_inner_seps_of_joined_documents_are_kept_and_segments_follow_the_cut() -> None:
@@ -144,7 +151,7 @@ def slow_pairs(batch: Batch, task: SentenceTask, rng: Rng) -> list[tuple[list[in
     for row, (first, second) in enumerate(texts):
         has_pair = bool(first and second)
         is_odd = has_pair and rng.uniforms(task, np.array([row]), 1).item() < 0.5
-        other = (row + 1) % len(texts)
+        other = (row + len(texts) // 2) % len(texts)
         if task == "next-sentence":
             is_odd = is_odd and other != row and bool(texts[other][0] and texts[other][1])
             second = texts[other][1][: length - 3 - len(first)] if is_odd else second

@@ -120,6 +120,7 @@ def test_a_preset_of_another_size_gives_way_to_the_size_asked_for() -> None:
         (["--procedure", "minimax", "--generator.kind", "uniform"], "trains the generator"),
         (["--sentence-task", "next-sentence"], "belongs to the objectives 'mlm' and 'bert'"),
         (["--generator.kind", "frozen"], "go together"),
+        (["--objective", "bert", "--batch.size", "1"], "from another row of the step, of which there is one only"),
         (["--generator.kind", "two-tower", "--model.sharing", "embeddings"], "means nothing between two towers"),
         (["--objective", "replace-mlm", "--model.sharing", "everything"], "it would see [MASK] after all"),
         (["--objective", "all-tokens-mlm", "--model.sharing", "everything"], "it would see [MASK] after all"),

@@ -65,9 +65,10 @@ class _Segments:
 
 
 def arrange_pairs(batch: Batch, special: SpecialIds, task: SentenceTask, rng: Rng) -> PairedBatch:
-    """The step's whole batch before it is split: the wrong B of "next-sentence" is the next row's, cyclically.
+    """The step's whole batch before it is split: the wrong B of "next-sentence" is another row's, half a batch on.
 
-    "sentence-order" swaps A and B instead. Each row's own luck decides which pairs are wrong.
+    The next row would not do: held-out rows are in order, and it may go on with the same text. "sentence-order" swaps A
+    and B instead. Each row's own luck decides which pairs are wrong.
     """
     first, second = _find_segments(batch)
     has_pair = (first.sizes > 0) & (second.sizes > 0)
@@ -75,7 +76,7 @@ def arrange_pairs(batch: Batch, special: SpecialIds, task: SentenceTask, rng: Rn
     if task == "sentence-order":
         first, second = second.where(is_odd, first), first.where(is_odd, second)
     else:
-        others = np.roll(np.arange(len(has_pair)), -1)
+        others = np.roll(np.arange(len(has_pair)), -(len(has_pair) // 2))
         is_odd &= has_pair[others] & (others != np.arange(len(has_pair)))
         room = batch.original_ids.shape[1] - 3 - first.sizes
         foreign = _Segments(second.rows[others], second.starts[others], np.minimum(second.sizes[others], room))

@@ -53,6 +53,11 @@ class PretrainConfig(ObjectiveConfig):
                 "loss.sequence_weight tells rows apart that go through the networks together, of which there is one "
                 "only; raise batch.micro_size and batch.size to 2 or more, or set it to 0"
             )
+        if self.sentence_task == "next-sentence" and self.batch.size == 1:
+            raise ValueError(
+                "sentence_task 'next-sentence' takes wrong pairs from another row of the step, of which there is one "
+                "only; raise batch.size to 2 or more, or set sentence_task to 'sentence-order' or 'none'"
+            )
         return self
 
 
