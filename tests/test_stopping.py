@@ -17,7 +17,7 @@ def test_quiet_signal_lets_work_go_on() -> None:
     StopSignal().check()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_is_raised_where_the_work_checks_and_not_before(number: signal.Signals) -> None:
     with listen_for_stop() as stop:
         os.kill(os.getpid(), number)
@@ -26,6 +26,17 @@ def test_signal_is_raised_where_the_work_checks_and_not_before(number: signal.Si
             stop.check()
     assert step_that_must_not_be_torn == "finished"
     assert caught.value.status == 128 + number
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with listen_for_stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            stop.check()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_second_signal_does_not_change_the_first() -> None:

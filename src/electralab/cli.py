@@ -16,6 +16,7 @@ from typing import NoReturn
 from electralab.errors import ElectraError, Stopped, UsageError
 from electralab.flags import build_parser
 from electralab.parser import Parser, Words, hint
+from electralab.stopping import stop_signals
 
 
 def split_overrides(words: Sequence[str]) -> tuple[Words, Words]:
@@ -77,14 +78,15 @@ def _raise_stopped(number: int, _frame: object) -> NoReturn:
 def _ignore_signals() -> None:
     """What was asked for is being done: a second signal must not tear the farewell."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in stop_signals():
+            signal.signal(number, signal.SIG_IGN)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     if words is None:
         # Before a stage listens itself, while libraries load, a signal still ends in our exit status.
-        signal.signal(signal.SIGTERM, _raise_stopped)
+        for number in set(stop_signals()) - {signal.SIGINT}:
+            signal.signal(number, _raise_stopped)
         if isinstance(sys.stdout, io.TextIOWrapper):
             # A terminal that knows only ASCII gets a stand-in for what it cannot show, not an error.
             sys.stdout.reconfigure(errors="replace")

@@ -9,7 +9,7 @@
     ├── IdentityMismatch       a run would be resumed with other data or settings
     ├── TrainingDiverged       too many non-finite steps in a row
     └── StudyFailed            cells of a study failed; the others are finished
-    Stopped                    not an error: SIGINT or SIGTERM arrived; carries the exit status
+    Stopped                    not an error: SIGINT, SIGTERM or SIGHUP arrived; carries the exit status
 
 A message says where, what, got and what to do. An OSError that nobody foresaw becomes "FILE: reason" at the very end.
 Anything else that escapes is our bug and keeps its traceback.

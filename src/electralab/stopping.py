@@ -1,16 +1,22 @@
-"""SIGINT and SIGTERM -> a note that work looks at where it can be abandoned without loss."""
+"""SIGINT, SIGTERM and SIGHUP -> a note that work looks at where it can be abandoned without loss."""
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from electralab.errors import Stopped
 
 
+def stop_signals() -> Iterable[signal.Signals]:
+    """Those that ask for an end; a closed terminal does not where `nohup` was told to ignore it."""
+    is_heard = hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    return (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if is_heard else ()))
+
+
 class StopSignal:
-    """Remembers that SIGINT or SIGTERM arrived; work calls `check` where it may be abandoned."""
+    """Remembers that a signal to stop arrived; work calls `check` where it may be abandoned."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -23,7 +29,7 @@ class StopSignal:
 
 @contextmanager
 def listen_for_stop() -> Iterator[StopSignal]:
-    """While open, SIGINT and SIGTERM are noted, the first for good: a second must not tear the save it asked for.
+    """While open, signals to stop are noted, the first for good: a second must not tear the save it asked for.
 
     Only the main thread of a program may listen; in another (a notebook's, a server's) signals stay with their owner.
     """
@@ -35,7 +41,7 @@ def listen_for_stop() -> Iterator[StopSignal]:
     def note(number: int, _frame: FrameType | None) -> None:
         stop.number = stop.number or number
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in stop_signals()}
     try:
         yield stop
     finally:

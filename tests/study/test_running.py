@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
@@ -14,7 +15,7 @@ import pytest
 from electralab.errors import IdentityMismatch, Stopped
 from electralab.stopping import StopSignal
 from electralab.study.cells import Cell, Step
-from electralab.study.records import read_cell
+from electralab.study.records import add_seconds, read_cell
 from electralab.study.running import StepFailed, StepFinished, StepStarted, run_cells
 
 # Stands for `electra`: the first word says what to do.
@@ -156,3 +157,39 @@ def test_results_on_the_disk_are_whole_files(tmp_path: Path, program: list[str])
     stored = json.loads((cell.folder / "0.json").read_text())
     assert stored["identity"] == {"version": 1}
     assert not list(cell.folder.glob(".*.tmp"))
+
+
+def test_the_seconds_of_all_sittings_of_a_step_add_up(tmp_path: Path, program: list[str]) -> None:
+    failing, working = (make_cell(tmp_path, "a", word) for word in ("fail", "work"))
+    add_seconds(failing, failing.steps[0], 100.0)
+    list(run_cells([failing], 1, 1, StopSignal(), program))
+    list(run_cells([working], 1, 1, StopSignal(), program))
+    assert read_cell(working)["0"].seconds > 100
+    assert add_seconds(working, working.steps[0], 1.0) == 1.0, "what is finished begins anew"
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from electralab.stopping import StopSignal
+from electralab.study.cells import Cell, Step
+from electralab.study.running import run_cells
+folder = Path(sys.argv[1])
+cell = Cell("a", 0, folder / "a", (Step("0", ("saves", "a0", str(folder / "log")), {}, 1.0),))
+list(run_cells([cell], 1, 1, StopSignal(), sys.argv[2:]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_children_of_a_study_that_is_killed_save_and_end_too(tmp_path: Path, program: list[str]) -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT, str(tmp_path), *program]) as parent:
+        _wait_for(tmp_path / "a0.begun")
+        parent.kill()
+    _wait_for(tmp_path / "a0.saved")
+
+
+def _wait_for(path: Path) -> None:
+    until = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < until, f"{path.name} never came"
+        time.sleep(0.01)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electralab.artifacts import read_json, write_json
+from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import differences
 from electralab.errors import DamagedArtifact, IdentityMismatch
 from electralab.pretraining.settings import complete_settings
@@ -25,6 +25,15 @@ class Record:
 def write_record(cell: Cell, step: Step, record: Record) -> None:
     content = {"identity": step.identity, "seconds": record.seconds, "result": record.result}
     write_json(_path(cell, step), content)
+    _spent_path(cell, step).unlink(missing_ok=True)
+
+
+def add_seconds(cell: Cell, step: Step, seconds: float) -> float:
+    """To those that earlier sittings spent on the step: one that was stopped goes on where it was."""
+    path = _spent_path(cell, step)
+    spent = seconds + (float(path.read_text()) if path.is_file() else 0.0)
+    write_file(path, f"{spent}\n")
+    return spent
 
 
 def read_record(cell: Cell, step: Step) -> Record | None:
@@ -80,3 +89,7 @@ def write_scores(cell: Cell, scores: tuple[Score, ...]) -> None:
 
 def _path(cell: Cell, step: Step) -> Path:
     return cell.folder / f"{step.name}.json"
+
+
+def _spent_path(cell: Cell, step: Step) -> Path:
+    return cell.folder / "logs" / f"{step.name}.seconds"

@@ -16,7 +16,8 @@ from typing import Any
 from electralab.artifacts import storage_errors
 from electralab.stopping import StopSignal
 from electralab.study.cells import Cell, Step
-from electralab.study.records import Record, read_record, write_record
+from electralab.study.records import Record, add_seconds, read_record, write_record
+from electralab.study.tether import tether
 
 _POLL_SECONDS = 0.1
 # A child saves when it is told to stop: what takes longer than this is not saving.
@@ -77,7 +78,7 @@ def run_cells(
                     # Its next step goes first: a cell that is begun is finished before another begins.
                     waiting.appendleft(job.cell)
     finally:
-        _end([job.process for job in running])
+        _end(running)
 
 
 def _start_next(cell: Cell, threads: int, program: Sequence[str]) -> _Job | None:
@@ -93,7 +94,7 @@ def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job
     with storage_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as stdout, err.open("wb") as stderr:
-            command = [*program, *step.words, "--threads", str(threads), "--json"]
+            command = tether([*program, *step.words, "--threads", str(threads), "--json"])
             # A session of its own: Ctrl-C reaches the study alone, which then tells its children.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
@@ -105,9 +106,10 @@ def _settle(job: _Job) -> StepFinished | StepFailed:
     out, err = _logs(job.cell, job.step)
     status = job.process.returncode
     result = _read_result(out) if status == 0 else None
+    seconds = add_seconds(job.cell, job.step, time.monotonic() - job.started)
     if result is None:
         return StepFailed(job.cell, job.step, _last_words(err, status))
-    record = Record(time.monotonic() - job.started, result)
+    record = Record(seconds, result)
     write_record(job.cell, job.step, record)
     return StepFinished(job.cell, job.step, record)
 
@@ -132,13 +134,14 @@ def _logs(cell: Cell, step: Step) -> tuple[Path, Path]:
     return folder / f"{step.name}.out", folder / f"{step.name}.err"
 
 
-def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
-    for process in processes:
-        process.terminate()
+def _end(running: Sequence[_Job]) -> None:
+    for job in running:
+        job.process.terminate()
     until = time.monotonic() + _FAREWELL_SECONDS
-    for process in processes:
+    for job in running:
         try:
-            process.wait(max(0.0, until - time.monotonic()))
+            job.process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            job.process.kill()
+            job.process.wait()
+        add_seconds(job.cell, job.step, time.monotonic() - job.started)
