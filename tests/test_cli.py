@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from electralab.cli import main, split_overrides
 from electralab.flags import build_parser
+from electralab.objective.settings import ObjectiveName, Procedure
 
 VERBS = sorted(build_parser()[1])
 
@@ -25,6 +27,16 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     out, err = capsys.readouterr()
     assert out == ""
     return status, err
+
+
+def test_the_help_names_every_objective_and_procedure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # a line break may fall inside a name
+    with pytest.raises(SystemExit):
+        main(["pretrain", "--help"])
+    words = re.findall(r"[\w-]+", capsys.readouterr().out)
+    assert {*get_args(ObjectiveName), *get_args(Procedure)} <= set(words)
 
 
 @pytest.mark.parametrize("words", [["--help"], ["pretrain", "--help"], ["--version"], ["completion", "bash"]])

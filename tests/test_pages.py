@@ -6,11 +6,11 @@ from typing import get_args
 
 import pytest
 
-from electralab.model.settings import GeneratorKind, Sharing
+from electralab.model.settings import GeneratorConfig, GeneratorKind, Sharing
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.losses import LossConfig
 from electralab.objective.masking import APPEARANCES, MaskingConfig
-from electralab.objective.settings import ObjectiveName, Procedure, SentenceTask
+from electralab.objective.settings import ObjectiveName, Procedure, ProcedureConfig, SentenceTask
 
 PAGES = Path(__file__).parents[1] / "docs" / "objectives"
 NAMES = (
@@ -20,6 +20,8 @@ NAMES = (
     *get_args(GeneratorKind),
     *get_args(Sharing),
     *APPEARANCES,
+    *(f"generator.{name}" for name in GeneratorConfig.model_fields),
+    *(f"procedure_options.{name}" for name in ProcedureConfig.model_fields),
     *(f"masking.{name}" for name in MaskingConfig.model_fields),
     *(f"sampling.{name}" for name in SamplingConfig.model_fields),
     *(f"loss.{name}" for name in LossConfig.model_fields),

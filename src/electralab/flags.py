@@ -84,7 +84,7 @@ def _add_pretrain(verbs: Any) -> None:
         metavar="NAME",
         help="electra, electra-15, electric, replace-mlm, all-tokens-mlm, mlm, bert, causal, permutation",
     )
-    parser.add_argument("--procedure", metavar="NAME", help="joint, two-stage, adversarial, minimax")
+    parser.add_argument("--procedure", metavar="NAME", help="joint, two-stage, adversarial, minimax, minimax-literal")
     parser.add_argument("--sentence-task", metavar="NAME", help="of mlm and bert: next-sentence or sentence-order")
     parser.add_argument("--init-from", metavar="DIR", help="start new training from this model's weights")
     parser.add_argument("--extend", action="store_true", help="go on with a larger budget")
