@@ -118,11 +118,13 @@ def test_sharing_layers_saves_parameters_and_no_flops() -> None:
     assert shared.step_flops == plain.step_flops
 
 
-def test_weighing_discrepancies_takes_no_matrix_product() -> None:
+def test_weighing_discrepancies_takes_one_more_coordinate_of_each_head() -> None:
+    """Two layers of two heads, in scores and sums of the discriminator, which is also run backward."""
     plain, weighed = (
         account_of(configure(model={"sharing": "token", "discrepancy_attention": weigh})) for weigh in (False, True)
     )
-    assert weighed.step_flops == plain.step_flops
+    coordinates = 2 * 2 * LENGTH
+    assert weighed.step_flops - plain.step_flops == 3 * ROWS * LENGTH * 2 * 2 * coordinates
 
 
 @pytest.mark.parametrize(
