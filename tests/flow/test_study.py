@@ -26,6 +26,7 @@ objective = "mlm"
 [[scores]]
 suite = "blimp"
 data = "blimp"
+settings = { blimp = { limit = 2, generator_limit = 2 } }
 [[scores]]
 task = "cola"
 data = "glue"

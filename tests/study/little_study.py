@@ -28,7 +28,7 @@ VALUES = {
     ("better", 0): (0.58, 0.68, 0.20),
     ("better", 1): (0.64, 0.74, 0.30),
 }
-FLOPS = {"plain": 1000, "better": 2000}
+FLOPS = {"plain": 1000, "better": 2000, "again": 2000}
 
 
 def plan_little(folder: Path, **changes: Any) -> Plan:
@@ -62,7 +62,7 @@ def plan_little(folder: Path, **changes: Any) -> Plan:
 
 def finish(cell: Cell, *names: str) -> None:
     """Write down what the named steps of a cell found, all without names."""
-    half, end, cola = VALUES[cell.arm, cell.seed]
+    half, end, cola = VALUES["plain" if cell.arm == "plain" else "better", cell.seed]
     flops = FLOPS[cell.arm]
     at_half = {"step": snapshot_step(0.5, 100), "tokens": 250, "flops": flops / 2}
     results = {

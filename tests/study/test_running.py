@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,14 @@ def _wait_for(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < until, f"{path.name} never came"
         time.sleep(0.01)
+
+
+def test_a_step_waits_for_what_another_cell_makes_and_fails_where_nobody_does(
+    tmp_path: Path, program: list[str]
+) -> None:
+    maker, waiter = make_cell(tmp_path, "a", "work"), make_cell(tmp_path, "b", "work")
+    waiter = replace(waiter, steps=(replace(waiter.steps[0], needs=tmp_path / "a" / "0.json"),))
+    failed = list(run_cells([waiter], 2, 1, StopSignal(), program))
+    assert [type(event) for event in failed] == [StepFailed]
+    events = list(run_cells([waiter, maker], 2, 1, StopSignal(), program))
+    assert [event.cell.arm for event in events if isinstance(event, StepFinished)] == ["a", "b"]

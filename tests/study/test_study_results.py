@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from little_study import finish, plan_little
+from little_study import blimp, finish, plan_little
 
 from electralab.errors import InputError
+from electralab.study.records import Record, write_record
 from electralab.study.report import write_report
 from electralab.study.results import Results, gather, summarise_study
 from electralab.study.scores import Score, read_result
@@ -50,10 +51,20 @@ def test_arms_are_compared_seed_by_seed_and_paradigm_by_paradigm(results: Result
     assert rows["blimp", "paired t"]["p"] == pytest.approx(0.1257, abs=1e-4)
     # Every paradigm is better by the same.
     assert rows["blimp", "paired bootstrap"]["low"] == pytest.approx(0.10)
-    # 0.1 twice: nothing to test against, so three tests are left to correct for.
+    # 0.1 twice: nothing to test against.
     assert rows["cola", "paired t"]["p"] is None
-    smallest = rows["blimp", "paired bootstrap"]
-    assert smallest["p_holm"] == pytest.approx(3 * smallest["p"])
+
+
+def test_tests_are_corrected_within_their_kind(tmp_path: Path) -> None:
+    """Of two arms each: one test over seeds that has a p, one over paradigms, one of the average."""
+    arms = {"plain": {}, "better": {"masking": {"mask_share": 0.3}}, "again": {"masking": {"mask_share": 0.4}}}
+    plan = plan_little(tmp_path, arms=arms)
+    for cell in plan.cells:
+        finish(cell)
+    rows = [row for row in summarise_study(plan, gather(plan, {}))["comparisons"] if row["p"] is not None]
+    assert {row["family"] for row in rows} == {"seeds", "paradigms", "average"}
+    for row in rows:
+        assert row["p_holm"] == pytest.approx(min(1.0, 2 * row["p"])), "the two arms are equal, so are their p"
 
 
 def test_compute_to_reach_the_baseline_is_read_off_the_curve(results: Results) -> None:
@@ -144,6 +155,9 @@ def test_one_seed_is_shown_without_an_interval_and_said_to_be(tmp_path: Path) ->
     report = (tmp_path / "report.md").read_text()
     assert "| plain (baseline) | 60.0 | 10.0 | 35.0 |" in report
     assert "one seed tells nothing of the spread" in report
+    assert (
+        "The average is the plain mean over blimp (discriminator) and cola (mcc), which are not of one kind." in report
+    )
     assert (tmp_path / "curves.png").is_file()
 
 
@@ -177,3 +191,45 @@ def test_the_usual_score_of_a_suite_is_that_of_its_discriminator() -> None:
     assert read_result(chosen, both).value == 0.5
     with pytest.raises(InputError, match="the result has no generator; it has discriminator"):
         read_result(chosen, {"scores": {"discriminator": 0.6}})
+
+
+def test_a_result_without_its_score_fails_its_cell_alone(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path)
+    for cell in plan.cells:
+        finish(cell)
+    broken = plan.cells[1]
+    step = next(step for step in broken.steps if step.name == "cola")
+    write_record(broken, step, Record(1.0, {"metric": "mcc", "dev": {"accuracy": 0.5}}))
+    found = summarise_study(plan, gather(plan, {}))
+    assert [cell["status"] for cell in found["cells"]] == ["finished", "failed", "finished", "finished"]
+    assert found["cells"][1]["error"].startswith("cola: the result has no mcc; it has accuracy; delete cola.json")
+    assert found["cells"][1]["scores"]["blimp"] == 0.68
+
+
+def test_along_a_budget_of_tokens_curves_are_over_tokens(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path, budget={"tokens": 500})
+    for cell in plan.cells:
+        finish(cell)
+    found = summarise_study(plan, gather(plan, {}))
+    assert found["x"] == "tokens"
+    # 0.61 after half of its 500 tokens, as after half of its FLOPs.
+    assert found["reach"]["blimp"]["lines"]["better"]["tokens"] == pytest.approx(250)
+    write_report(tmp_path, found)
+    assert "## Tokens to reach the final score of plain" in (tmp_path / "report.md").read_text()
+
+
+def test_notes_are_told_once_and_what_was_not_asked_alike_is_named(tmp_path: Path) -> None:
+    plan = plan_little(tmp_path)
+    for cell in plan.cells:
+        finish(cell)
+        note = f"{cell.run_dir} holds no generator: no score of one"
+        more = {"model": str(cell.run_dir), "notes": [note], "identity": cell.arm}
+        step = next(step for step in cell.steps if step.name == "blimp")
+        write_record(cell, step, Record(1.0, blimp(0.5) | more))
+    found = summarise_study(plan, gather(plan, {}))
+    assert found["notes"] == [
+        "blimp: the arms were not asked the same (their results differ in identity): do not compare them by it",
+        "blimp: the model holds no generator: no score of one",
+    ]
+    write_report(tmp_path, found)
+    assert "- blimp: the model holds no generator" in (tmp_path / "report.md").read_text()

@@ -3,7 +3,10 @@
 StudyRequest -> Plan
 """
 
-from dataclasses import asdict, dataclass
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from electralab.pretraining.exports import name_main, snapshot_folder, snapshot_
 from electralab.pretraining.plan import PretrainPlan, plan_pretrain
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
-from electralab.runtime import default_threads, estimate_speed, use_threads
+from electralab.runtime import default_threads, describe_environment, estimate_speed, use_threads
 from electralab.study.scores import Score, count_flops, find_scores
 from electralab.study.settings import Arm, StudyConfig, choose_arms, read_study, resolve_arms, resolve_study
 
@@ -50,6 +53,8 @@ class Step:
     identity: dict[str, Any]
     seconds: float
     """Estimated."""
+    needs: Path | None = None
+    """A file of another cell without which it cannot be run."""
 
     @property
     def kind(self) -> str:
@@ -84,6 +89,8 @@ class Plan:
     """The arms of which something may be run."""
     pretraining: dict[str, PretrainPlan]
     jobs: int
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """The command, what it was given, and the machine."""
 
 
 def plan_study(request: StudyRequest) -> Plan:
@@ -95,13 +102,44 @@ def plan_study(request: StudyRequest) -> Plan:
     corpus = _read_corpus(request.corpus)
     encoders = {arm.name: _sketch_encoder(arm.config, corpus["sequence_length"]) for arm in arms}
     scores = find_scores(study, request.data_dir, layer.source, encoders[study.baseline])
+    _require_verdicts(arms, scores, layer.source)
     plans = {arm.name: _plan_arm(arm, request) for arm in arms}
     use_threads(request.threads)
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
     matrix = _Matrix(request, study, tuple(scores), encoders, plans, corpus["sha256"], speed)
     cells = tuple(matrix.chain(arm, seed) for seed in study.seeds for arm in arms)
     jobs = request.jobs or max(1, default_threads() // request.threads)
-    return Plan(study, tuple(arms), tuple(scores), cells, tuple(chosen), plans, jobs)
+    provenance = {
+        "command": write_command(request),
+        "corpus": {"path": str(request.corpus), "sha256": corpus["sha256"]},
+        "data": str(request.data_dir or ""),
+        **describe_environment(request.threads),
+    }
+    return Plan(study, tuple(arms), tuple(scores), cells, tuple(chosen), plans, jobs, provenance)
+
+
+def write_command(request: StudyRequest) -> str:
+    """As typed into a shell it asks for the same, whether the request came from there or not."""
+    words = ["electra", "study", request.study, "--corpus", str(request.corpus), "--out", str(request.out)]
+    words += ["--data", str(request.data_dir)] if request.data_dir else []
+    for name, value in _dotted_values(request.settings):
+        words += [f"--{name.replace('_', '-')}", ",".join(map(str, value)) if name == "seeds" else _to_word(value)]
+    words += ["--only", ",".join(request.only)] if request.only else []
+    words += ["--jobs", str(request.jobs)] if request.jobs else []
+    return shlex.join([*words, "--threads", str(request.threads)])
+
+
+def _to_word(value: Any) -> str:
+    """As the command line reads it back: numbers, true and lists as TOML has them, which is as JSON has."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _dotted_values(values: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _dotted_values(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _read_corpus(corpus: Path) -> dict[str, Any]:
@@ -112,6 +150,17 @@ def _read_corpus(corpus: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("kind") != "electralab-data":
         raise InputError(f"{corpus}: is not prepared text; give --corpus a folder that 'electra prepare' wrote")
     return manifest
+
+
+def _require_verdicts(arms: Sequence[Arm], scores: Sequence[Score], source: str) -> None:
+    """Replaced tokens are found by a discriminator only, and replaced by a generator that is there."""
+    for score in scores:
+        where, generator = f"{source}: scores.{score.name}", score.config.generator
+        if generator and generator not in {arm.name for arm in arms} and not Path(generator).exists():
+            raise UsageError(f"{where}: generator: no arm or model named {generator!r}; give one of the arms or a path")
+        for arm in arms if score.config.suite == "rtd" else ():
+            if name_main(arm.config.objective) != "discriminator" or arm.config.objective == "electric":
+                raise UsageError(f"{where}: the arm {arm.name!r} has no verdicts on tokens; score it by another suite")
 
 
 def _sketch_encoder(config: PretrainConfig, sequence_length: int) -> EncoderConfig:
@@ -195,9 +244,14 @@ class _Matrix:
             words = ("finetune", *words, "--out", str(folder / name), "--keep", "0")
         else:
             words = ("evaluate", *words, "--suite", score.config.suite)
+        needs = None
+        if generator := score.config.generator:
+            of_arm = self.request.out / "cells" / generator / f"seed-{seed}"
+            needs = of_arm / "pretrain.json" if generator in self.study.arms else None
+            words += ("--generator", str(of_arm / "run") if needs else generator)
         identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data"})
         seconds = count_flops(score, self.encoders[arm.name]) / self.speed
-        return Step(name, words, identity, seconds + START_SECONDS)
+        return Step(name, words, identity | {"files": dict(score.files)}, seconds + START_SECONDS, needs)
 
 
 def require_runnable(plan: Plan) -> None:

@@ -3,14 +3,14 @@
 Cell <-> NAME.json for every step
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import differences
-from electralab.errors import DamagedArtifact, IdentityMismatch
+from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
 from electralab.pretraining.settings import complete_settings
 from electralab.study.cells import Cell, Step
 from electralab.study.scores import Measured, Score, read_result
@@ -56,7 +56,8 @@ def read_record(cell: Cell, step: Step) -> Record | None:
 
 
 def _complete(stored: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """With the defaults of settings of pre-training that have come since."""
+    """With what has come since: files that were not hashed are taken for those of now, settings have their defaults."""
+    stored = {key: asked[key] for key in ("files", "generator") if key in asked} | stored
     if "budget" not in stored:
         return stored
     settings = complete_settings(stored["settings"])
@@ -69,21 +70,24 @@ def read_cell(cell: Cell) -> dict[str, Record]:
     return {name: record for name, record in found.items() if record is not None}
 
 
-def read_scores(records: dict[str, Record], scores: tuple[Score, ...]) -> dict[str, Measured]:
-    return dict(_measure(records, scores))
-
-
-def _measure(records: dict[str, Record], scores: tuple[Score, ...]) -> Iterator[tuple[str, Measured]]:
+def read_scores(records: Mapping[str, Record], scores: tuple[Score, ...]) -> tuple[dict[str, Measured], str]:
+    """What is measured, and what is wrong with the first result that does not say its score."""
     by_name = {score.name: score for score in scores}
+    measured: dict[str, Measured] = {}
+    wrong = ""
     for name, record in records.items():
         score = by_name.get(name.partition("@")[0])
-        if score is not None:
-            yield name, read_result(score, record.result)
+        try:
+            if score is not None:
+                measured[name] = read_result(score, record.result)
+        except InputError as error:
+            wrong = wrong or f"{name}: {error}; delete {name}.json of the cell to run it again"
+    return measured, wrong
 
 
 def write_scores(cell: Cell, scores: tuple[Score, ...]) -> None:
     """All that is measured of a cell so far, in one small file."""
-    measured = read_scores(read_cell(cell), scores)
+    measured, _ = read_scores(read_cell(cell), scores)
     write_json(cell.folder / "scores.json", {name: one.value for name, one in measured.items()})
 
 

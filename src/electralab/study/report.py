@@ -12,10 +12,15 @@ from electralab.study.results import AVERAGE, Results
 
 _README = """# {title}
 
-Made by `electra study {name}`; the same command again goes on where it stopped and runs again what failed.
+Made by the command below; given again it goes on where it stopped and runs again what failed.
+
+```bash
+{command}
+```
 
 - `report.md`: table, comparisons and curves
 - `results.json`: all numbers, cell by cell
+- `environment.json`: the command, the machine, the versions
 - `study.toml`, `arms/`, `scores/`: every setting, resolved
 - `cells/ARM/seed-S/`: the run, the result of each score (`NAME.json`), its logs
 """
@@ -23,7 +28,8 @@ Made by `electra study {name}`; the same command again goes on where it stopped 
 
 def write_report(out: Path, results: Results) -> None:
     draw_study(out, results)
-    write_file(out / "README.md", _README.format(title=results["title"], name=results["name"]))
+    command = results["provenance"].get("command") or f"electra study {results['name']}"
+    write_file(out / "README.md", _README.format(title=results["title"], command=command))
     write_file(out / "report.md", "\n".join(_lines(results)) + "\n")
 
 
@@ -38,10 +44,16 @@ def _lines(results: Results) -> Iterator[str]:
         + "\n"
     )
     yield from table(*score_rows(results))
+    if AVERAGE in score_names(results):
+        kinds = ", which are not of one kind" if len(set(results["scores"].values())) > 1 else ""
+        yield f"\nThe average is the plain mean over {_join(_list_metrics(results))}{kinds}."
     yield "\n## Comparisons\n"
     yield from table(*comparison_rows(results))
-    yield "\nHolm's correction is over all tests of this table.\n"
-    yield f"## Compute to reach the final score of {results['baseline']}\n"
+    yield (
+        "\nHolm's correction is within each kind of test: over seeds, over paradigms, and of the average, which says "
+        "nothing that its scores do not.\n"
+    )
+    yield f"## {name_unit(results)} to reach the final score of {results['baseline']}\n"
     yield from table(*reach_rows(results))
     if any(results["curves"].values()):
         yield "\n![scores](curves.png)"
@@ -49,6 +61,9 @@ def _lines(results: Results) -> Iterator[str]:
     if failed:
         yield "\n## Not finished\n"
         yield from (f"- {cell['arm']} seed {cell['seed']}: {cell['error'] or 'not run to its end'}" for cell in failed)
+    if results["notes"]:
+        yield "\n## Notes\n"
+        yield from (f"- {note}" for note in results["notes"])
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -100,15 +115,29 @@ def reach_rows(results: Results) -> tuple[list[str], list[list[str]]]:
     names = [name for name in score_names(results) if results["reach"].get(name)]
     head = ["", *(f"{name} {100 * results['reach'][name]['target']:.1f}" for name in names)]
     lines = list(dict.fromkeys(line for name in names for line in results["reach"][name]["lines"]))
-    return head, [[line, *(_reached(results["reach"][name]["lines"].get(line)) for name in names)] for line in lines]
+    of_names = [results["reach"][name]["lines"] for name in names]
+    return head, [[line, *(_reached(of.get(line), results["x"]) for of in of_names)] for line in lines]
 
 
-def _reached(of: Results | None) -> str:
+def name_unit(results: Results) -> str:
+    return "Tokens" if results["x"] == "tokens" else "Compute"
+
+
+def _reached(of: Results | None, unit: str) -> str:
     if of is None:
         return ""
-    if of["flops"] is None:
+    if of[unit] is None:
         return "not reached"
-    return f"{'≤ ' if of['is_upper_bound'] else ''}{of['flops']:.3g} ({of['share']:.0%})"
+    return f"{'≤ ' if of['is_upper_bound'] else ''}{of[unit]:.3g} ({of['share']:.0%})"
+
+
+def _list_metrics(results: Results) -> list[str]:
+    named = {name: metric.replace("_", " ") for name, metric in results["scores"].items()}
+    return [f"{name} ({metric})" if metric else name for name, metric in named.items()]
+
+
+def _join(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def format_estimate(of: Results | None) -> str:

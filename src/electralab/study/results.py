@@ -3,9 +3,10 @@
 Plan, records -> results
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -53,8 +54,8 @@ def gather(plan: Plan, errors: Mapping[str, str]) -> list[Finding]:
         records = read_cell(cell)
         progress = records["pretrain"].result if "pretrain" in records else {}
         seconds = sum(record.seconds for record in records.values())
-        measured = read_scores(records, plan.scores)
-        findings.append(Finding(cell, progress, seconds, measured, errors.get(cell.name, "")))
+        measured, wrong = read_scores(records, plan.scores)
+        findings.append(Finding(cell, progress, seconds, measured, errors.get(cell.name, wrong)))
     return findings
 
 
@@ -67,6 +68,8 @@ def summarise_study(plan: Plan, findings: Sequence[Finding]) -> Results:
         "baseline": study.baseline,
         "budget": study.budget.model_dump(exclude_none=True),
         "seeds": list(study.seeds),
+        "x": values.x,
+        "provenance": plan.provenance,
         "scores": {score.name: values.metric(score.name) for score in plan.scores},
         "arms": {arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) for arm in plan.arms},
         "cells": [_describe_cell(finding, plan) for finding in findings],
@@ -74,6 +77,7 @@ def summarise_study(plan: Plan, findings: Sequence[Finding]) -> Results:
         "comparisons": _compare(values),
         "curves": {name: values.curves(name) for name in values.names},
         "reach": {name: _reach(values, name) for name in values.names},
+        "notes": list(_gather_notes(values)),
     }
 
 
@@ -104,6 +108,8 @@ class _Values:
         self.names = [*self.scores, *([AVERAGE] if len(self.scores) > 1 else [])]
         self.findings = findings
         self.shares = sorted(plan.study.snapshots.at)
+        # What arms have equal parts of is what their curves go along.
+        self.x: Literal["flops", "tokens"] = "tokens" if plan.study.budget.tokens is not None else "flops"
 
     def metric(self, score: str) -> str:
         """Where arms are measured by different ones, as language models of different kinds are, none is named."""
@@ -137,9 +143,9 @@ class _Values:
         return next((at for at in progress.get("snapshots", []) if at["step"] == step), {})
 
     def curves(self, score: str) -> Results:
-        """By line, from little compute to much."""
+        """By line, from little to much."""
         lines = dict.fromkeys(arm.line for arm in self.plan.arms)
-        return {line: sorted(self._points(line, score), key=lambda point: point["flops"]) for line in lines}
+        return {line: sorted(self._points(line, score), key=lambda point: point[self.x]) for line in lines}
 
     def _points(self, line: str, score: str) -> Iterator[Results]:
         arms = [arm.name for arm in self.plan.arms if arm.line == line]
@@ -187,8 +193,17 @@ def _compare(values: _Values) -> list[Results]:
             rows.append(of | {"test": "paired t", "over": "seeds", "p": compare_paired(differences)})
             if name != AVERAGE:
                 rows += _compare_groups(values, arm, name, seeds, of)
-    corrected = correct_holm([row["p"] for row in rows])
-    return [row | {"p_holm": p} for row, p in zip(rows, corrected, strict=True)]
+    return _correct(rows)
+
+
+def _correct(rows: Sequence[Results]) -> list[Results]:
+    """In families: tests over seeds and over paradigms ask different questions, and an average repeats its scores."""
+    corrected: dict[int, float | None] = {}
+    families = [AVERAGE if row["score"] == AVERAGE else row["over"] for row in rows]
+    for family in set(families):
+        places = [place for place, of in enumerate(families) if of == family]
+        corrected |= zip(places, correct_holm([rows[place]["p"] for place in places]), strict=True)
+    return [row | {"family": families[place], "p_holm": corrected[place]} for place, row in enumerate(rows)]
 
 
 def _compare_groups(values: _Values, arm: Arm, score: str, seeds: Sequence[int], of: Results) -> list[Results]:
@@ -206,19 +221,36 @@ def _compare_groups(values: _Values, arm: Arm, score: str, seeds: Sequence[int],
 
 
 def _reach(values: _Values, score: str) -> Results:
-    """Per line the compute at which the mean over its seeds reaches the baseline's final one, and its share of that."""
+    """Per line where the mean over its seeds reaches the baseline's final one, in FLOPs or tokens; and as a share."""
     curves = values.curves(score)
     final = [point for points in curves.values() for point in points if point["arm"] == values.baseline]
     if not final or final[-1]["share"] != 1.0:
         return {}
-    target, spent = final[-1]["mean"], final[-1]["flops"]
+    target, spent = final[-1]["mean"], final[-1][values.x]
     reached: Results = {}
     for line, curve in curves.items():
-        points = [(point["flops"], point["mean"]) for point in curve]
-        flops = find_crossing(points, target)
+        points = [(point[values.x], point["mean"]) for point in curve]
+        amount = find_crossing(points, target)
         if not points:
             continue
-        is_bound = flops == points[0][0] and points[0][1] > target
-        share = None if flops is None else flops / spent
-        reached[line] = {"flops": flops, "share": share, "is_upper_bound": is_bound}
-    return {"target": target, "flops": spent, "lines": reached}
+        is_bound = amount == points[0][0] and points[0][1] > target
+        share = None if amount is None else amount / spent
+        reached[line] = {values.x: amount, "share": share, "is_upper_bound": is_bound}
+    return {"target": target, values.x: spent, "lines": reached}
+
+
+def _gather_notes(values: _Values) -> Iterator[str]:
+    """What a reader must know: where arms were not asked the same, then what the evaluations say, each once."""
+    told: dict[str, dict[str, None]] = defaultdict(dict)
+    asked: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for finding in values.findings:
+        for name, one in finding.measured.items():
+            if one.identity:
+                asked[name, finding.cell.seed].add(one.identity)
+            for note in one.notes:
+                told[f"{name.partition('@')[0]}: {note}"][finding.cell.arm] = None
+    for name in dict.fromkeys(name for (name, _), identities in asked.items() if len(identities) > 1):
+        yield f"{name}: the arms were not asked the same (their results differ in identity): do not compare them by it"
+    arms = {finding.cell.arm for finding in values.findings if finding.measured}
+    for note, of in told.items():
+        yield note if set(of) == arms else f"{note} ({', '.join(of)})"

@@ -60,14 +60,21 @@ def run_cells(
 ) -> Iterator[StepEvent]:
     """`program` is what a step's words are given to."""
     waiting = deque(cells)
+    blocked: list[Cell] = []
     running: list[_Job] = []
     try:
-        while waiting or running:
+        while waiting or running or blocked:
             while waiting and len(running) < jobs:
                 cell = waiting.popleft()
-                if job := _start_next(cell, threads, program):
-                    running.append(job)
-                    yield StepStarted(job.cell, job.step)
+                step = _find_next(cell)
+                if step is not None and step.needs is not None and not step.needs.is_file():
+                    blocked.append(cell)
+                elif step is not None:
+                    running.append(_start(cell, step, threads, program))
+                    yield StepStarted(cell, step)
+            if not running:
+                yield from map(_give_up, blocked)
+                return
             stop.check()
             time.sleep(_POLL_SECONDS)
             for job in [job for job in running if job.process.poll() is not None]:
@@ -77,16 +84,21 @@ def run_cells(
                 if isinstance(event, StepFinished):
                     # Its next step goes first: a cell that is begun is finished before another begins.
                     waiting.appendleft(job.cell)
+                    waiting.extend(blocked)
+                    blocked.clear()
     finally:
         _end(running)
 
 
-def _start_next(cell: Cell, threads: int, program: Sequence[str]) -> _Job | None:
-    """The first step that is not finished; None where there is none."""
-    for step in cell.steps:
-        if read_record(cell, step) is None:
-            return _start(cell, step, threads, program)
-    return None
+def _find_next(cell: Cell) -> Step | None:
+    """The first step that is not finished."""
+    return next((step for step in cell.steps if read_record(cell, step) is None), None)
+
+
+def _give_up(cell: Cell) -> StepFailed:
+    step = _find_next(cell)
+    assert step is not None, "what waits has something left to do"
+    return StepFailed(cell, step, f"{step.needs}: is not there and would not come; run that arm too")
 
 
 def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job:

@@ -4,12 +4,14 @@ ScoreConfig -> Score; result of a child -> Measured
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from electralab.artifacts import MANIFEST, sha256_file
 from electralab.config import Layer, resolve
 from electralab.errors import InputError, UsageError
+from electralab.evaluation.minimal_pairs import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
 from electralab.finetuning.folders import find_files
 from electralab.finetuning.settings import resolve_finetune
@@ -26,6 +28,14 @@ _USUAL = {
     "sts": ("spearman",),
     "probe": ("mcc", "accuracy"),
 }
+# What may count instead. Only where more is better: a loss would turn every comparison round.
+_KNOWN = {
+    "blimp": ("discriminator", "discriminator_mean", "generator", "generator_mean", "model", "model_mean"),
+    "rtd": ("auc", "recall", "precision"),
+    "mlm": ("accuracy",),
+    "sts": ("spearman", "pearson"),
+    "probe": ("accuracy", "macro_f1"),
+}
 _ARCHIVES = ("*.tar", "*.tar.*", "*.tgz")
 _PACKED = (".xz", ".gz", ".bz2", ".zst")
 _ROW_TOKENS = 48
@@ -41,6 +51,8 @@ class Score:
     config: ScoreConfig
     data: Path
     task: Task | None
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What it is measured on: a name -> the SHA-256 of its content."""
 
     @property
     def name(self) -> str:
@@ -57,6 +69,9 @@ class Measured:
     metric: str
     groups: Mapping[str, float]
     """By paradigm, where the suite has such; empty otherwise."""
+    identity: str = ""
+    """Of what was asked: scores are comparable where it is the same; empty where the result does not say."""
+    notes: tuple[str, ...] = ()
 
 
 def find_scores(study: StudyConfig, data_dir: Path | None, source: str, encoder: EncoderConfig) -> list[Score]:
@@ -67,18 +82,60 @@ def find_scores(study: StudyConfig, data_dir: Path | None, source: str, encoder:
 
 
 def _find_score(score: ScoreConfig, place: Path, source: str, encoder: EncoderConfig) -> Score:
-    settings = Layer(f"{source}: scores.{score.label}", score.settings)
+    where = f"{source}: scores.{score.label}"
+    settings = Layer(where, score.settings)
     task = find_task(score.task) if score.task else None
-    if score.suite:
-        resolve(EvaluateConfig, [settings])
+    known = list_metrics(score, task)
+    if score.metric and score.metric not in known:
+        raise UsageError(f"{where}: metric: no score named {score.metric!r} comes out of it; known are {_join(known)}")
     if not place.exists():
         raise InputError(f"{place}: no such file or folder; the score {score.label!r} needs it, see --data")
     if task is None:
-        return Score(score, _open_folder(place), task)
-    find_files(task, place)
-    if not score.suite:
+        place = _open_folder(place)
+    if score.suite:
+        _check_suite(score, task, place, where, resolve(EvaluateConfig, [settings]))
+    elif task is not None:
         resolve_finetune(task, encoder, [settings])
-    return Score(score, place, task)
+    return Score(
+        score, place, task, {name: sha256_file(path) for name, path in _list_files(score, task, place).items()}
+    )
+
+
+def list_metrics(score: ScoreConfig, task: Task | None) -> Sequence[str]:
+    """All that may count, of a suite or a task."""
+    asked = task.metrics if task is not None and (not score.suite or task.kind == "classify") else ()
+    return tuple(dict.fromkeys((*asked, *_KNOWN.get(score.suite, ()))))
+
+
+def _check_suite(score: ScoreConfig, task: Task | None, place: Path, where: str, config: EvaluateConfig) -> None:
+    if score.suite == "blimp":
+        blimp = config.blimp
+        if blimp.limit != blimp.generator_limit:
+            raise UsageError(
+                f"{where}: blimp.limit {blimp.limit} and blimp.generator_limit {blimp.generator_limit} differ, so that "
+                "arms of different kinds would be scored on different pairs; give both the same value"
+            )
+        read_pairs(place, config.data.max_bad_share)
+    if score.suite == "probe" and task is not None and task.kind not in ("classify", "label"):
+        raise UsageError(f"{where}: task {task.name!r} has no classes to tell apart; give one with classes or tags")
+
+
+def _list_files(score: ScoreConfig, task: Task | None, place: Path) -> dict[str, Path]:
+    """All that decides the score; of prepared text its manifest, which has the hashes of the rest."""
+    if task is not None:
+        return {split: path for split, path in find_files(task, place).items() if not split.startswith("test")}
+    if place.is_file():
+        return {place.name: place}
+    if (place / MANIFEST).is_file():
+        return {MANIFEST: place / MANIFEST}
+    # BLiMP's folder may have a README or a table beside its pairs.
+    pattern = "*.jsonl*" if score.suite == "blimp" else "*"
+    found = {path.relative_to(place).as_posix(): path for path in sorted(place.rglob(pattern)) if path.is_file()}
+    return {name: path for name, path in found.items() if not any(part.startswith(".") for part in Path(name).parts)}
+
+
+def _join(names: Sequence[str]) -> str:
+    return ", ".join(names)
 
 
 def _open_folder(place: Path) -> Path:
@@ -91,21 +148,24 @@ def _open_folder(place: Path) -> Path:
 
 def read_result(score: Score, result: Mapping[str, Any]) -> Measured:
     """The one number that counts, and its groups."""
-    if score.is_tuned:
-        metric = score.config.metric or result["metric"]
-        return Measured(float(_pick(result["dev"], (metric,), score)[1]), metric, {})
-    scores = result["scores"]
-    metric, value = _pick(scores, (score.config.metric,) if score.config.metric else _USUAL[score.config.suite], score)
-    groups = {name: float(of[metric]) for name, of in result.get("groups", {}).get("uid", {}).items() if metric in of}
-    return Measured(float(value), metric, groups)
+    found, usual = ("dev", (result.get("metric", ""),)) if score.is_tuned else ("scores", _USUAL[score.config.suite])
+    scores = result.get(found)
+    if not isinstance(scores, dict):
+        raise InputError(f"the result has no section {found!r}")
+    names = (score.config.metric,) if score.config.metric else usual
+    metric = next((name for name in names if isinstance(scores.get(name), int | float)), None)
+    if metric is None:
+        known = _join([name for name, value in scores.items() if isinstance(value, int | float)])
+        raise InputError(f"the result has no {' or '.join(names)}; it has {known}")
+    by_group = {} if score.is_tuned else result.get("groups", {}).get("uid", {})
+    groups = {name: float(of[metric]) for name, of in by_group.items() if metric in of}
+    return Measured(float(scores[metric]), metric, groups, str(result.get("identity", "")), _read_notes(result))
 
 
-def _pick(scores: Mapping[str, Any], names: Sequence[str], score: Score) -> tuple[str, float]:
-    for name in names:
-        if isinstance(scores.get(name), int | float):
-            return name, scores[name]
-    known = ", ".join(name for name, value in scores.items() if isinstance(value, int | float))
-    raise InputError(f"score {score.name!r}: the result has no {' or '.join(names)}; it has {known}")
+def _read_notes(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Without the name of the model, so that what holds of many is told once."""
+    model = str(result.get("model", ""))
+    return tuple(note.replace(model, "the model") if model else note for note in result.get("notes", ()))
 
 
 def count_flops(score: Score, encoder: EncoderConfig) -> float:

@@ -60,6 +60,8 @@ class ScoreConfig(Settings):
     """Which of the scores that come out; without it, the first of the task, or the usual one of the suite."""
     seeds: int = Field(1, ge=1)
     """Of fine-tuning, for each seed of pre-training; their median counts."""
+    generator: str = ""
+    """Of the suite `rtd`, the one that replaces tokens for all arms: a model's path, or an arm, of the same seed."""
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -68,6 +70,17 @@ class ScoreConfig(Settings):
             raise ValueError("needs a suite or a task")
         if self.suite and self.task and self.suite != "probe":
             raise ValueError(f"names both the suite {self.suite!r} and the task {self.task!r}; keep one")
+        if self.suite == "probe" and not self.task:
+            raise ValueError("the suite 'probe' needs a task whose examples are probed; add task = \"sst2\" or another")
+        if self.suite and "seeds" in self.model_fields_set:
+            raise ValueError(f"seeds: are those of tuning, and the suite {self.suite!r} tunes nothing; leave them out")
+        if self.suite == "rtd" and not self.generator:
+            raise ValueError(
+                "generator: the suite 'rtd' needs one generator for all arms, or their scores are not comparable; "
+                "name a model's path or an arm"
+            )
+        if self.generator and self.suite != "rtd":
+            raise ValueError("generator: belongs to the suite 'rtd'; leave it out")
         if not _NAME.fullmatch(self.label) or self.label in ("pretrain", "average"):
             raise ValueError(f"cannot be named {self.label!r}; use letters, digits, '.', '_' and '-'")
         return self

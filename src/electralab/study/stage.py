@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tomli_w
 
-from electralab.artifacts import MANIFEST, lock_folder, write_file, write_json
+from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import read_toml, to_toml
 from electralab.errors import UsageError
 from electralab.stopping import StopSignal
@@ -81,34 +81,44 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
 
 def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM) -> Iterator[StudyEvent]:
     """The same request again goes on with the steps that are not finished, failed ones included."""
-    _refuse_foreign(request.out)
-    plan = plan_study(request)
-    _refuse_another(request.out, plan.study.name)
-    require_runnable(plan)
+    plan = _make_plan(request)
     with lock_folder(request.out):
         estimate = estimate_rest(plan)  # reads what there is, and refuses what is another study's
         _write_settings(request.out, plan)
         yield StudyPlanned(plan, estimate)
         errors: dict[str, str] = {}
         chosen = [cell for cell in plan.cells if cell.arm in plan.chosen]
-        for event in run_cells(chosen, plan.jobs, request.threads, stop, program):
-            if isinstance(event, StepFinished):
-                write_scores(event.cell, plan.scores)
-                write_json(request.out / "results.json", summarise_study(plan, gather(plan, errors)))
-            elif isinstance(event, StepFailed):
-                errors[event.cell.name] = f"{event.step.name}: {event.reason}"
-            yield event
-            if not isinstance(event, StepStarted):
-                yield StudyAdvanced(estimate_rest(plan, errors))
-        results = summarise_study(plan, gather(plan, errors))
-        write_json(request.out / "results.json", results)
-        write_report(request.out, results)
+        try:
+            for event in run_cells(chosen, plan.jobs, request.threads, stop, program):
+                if isinstance(event, StepFailed):
+                    errors[event.cell.name] = f"{event.step.name}: {event.reason}"
+                elif isinstance(event, StepFinished):
+                    write_scores(event.cell, plan.scores)
+                yield event
+                if not isinstance(event, StepStarted):
+                    write_json(request.out / "results.json", summarise_study(plan, gather(plan, errors)))
+                    yield StudyAdvanced(estimate_rest(plan, errors))
+        finally:
+            # Also at a stop: what is there by then can be read.
+            results = summarise_study(plan, gather(plan, errors))
+            write_json(request.out / "results.json", results)
+            write_report(request.out, results)
         yield StudyFinished(results)
+
+
+def _make_plan(request: StudyRequest) -> Plan:
+    """With all that may be refused before anything is run."""
+    _refuse_foreign(request.out)
+    plan = plan_study(request)
+    _refuse_another(request.out, plan.study.name)
+    _refuse_threads(request.out, request.threads)
+    require_runnable(plan)
+    return plan
 
 
 def describe_plan(request: StudyRequest) -> Results:
     """What would be run, and about how long it would take."""
-    plan = plan_study(request)
+    plan = _make_plan(request)
     rest = estimate_rest(plan)
     arms = {
         arm.name: {
@@ -140,6 +150,11 @@ def _refuse_foreign(out: Path) -> None:
     for name in (MANIFEST, "config.json", "run.json"):
         if (out / name).exists():
             raise UsageError(f"{out}: holds data, a model or a run (it has {name}); choose another --out")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out}: is a file where the folder of the study is to be; choose another --out")
+    held = sorted(path.name for path in out.glob("[!.]*")) if out.is_dir() else []
+    if held and "study.toml" not in held:
+        raise UsageError(f"{out}: holds something else than a study (it has {held[0]}); choose another --out")
 
 
 def _refuse_another(out: Path, name: str) -> None:
@@ -150,8 +165,21 @@ def _refuse_another(out: Path, name: str) -> None:
         raise UsageError(f"{out}: holds the study {held!r}, not {name!r}; choose another --out")
 
 
+def _refuse_threads(out: Path, threads: int) -> None:
+    """How sums are split decides their last bits: cells of one study are computed alike."""
+    path = out / "environment.json"
+    stored = read_json(path, "delete the file") if path.is_file() else {}
+    was = stored.get("threads", threads) if isinstance(stored, dict) else threads
+    if was != threads:
+        raise UsageError(
+            f"{out}: its cells are run with {was} threads each, not {threads}, which would change their last bits; "
+            f"give --threads {was}, or choose another --out"
+        )
+
+
 def _write_settings(out: Path, plan: Plan) -> None:
-    """What the children read; a file that says the same already is left alone."""
+    """What the children read, and what they are run with."""
+    write_json(out / "environment.json", plan.provenance)
     files = {Path("study.toml"): to_toml(plan.study)}
     files |= {Path("arms") / f"{arm.name}.toml": to_toml(arm.config) for arm in plan.arms}
     files |= {Path("scores") / f"{score.name}.toml": tomli_w.dumps(score.config.settings) for score in plan.scores}

@@ -17,7 +17,7 @@ def tether(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command]
 
 
-def _run(parent: int, command: Sequence[str]) -> None:
+def _run(parent: int, command: list[str]) -> None:
     if sys.platform == "linux":
         import ctypes
 
