@@ -15,6 +15,7 @@ from electralab.tables import (
     results_table,
     scores_table,
     sparkline,
+    study_tables,
     suspicion,
 )
 
@@ -105,9 +106,8 @@ def test_an_account_names_the_parts_of_each_network_and_what_is_not_defined() ->
         "estimated_minutes": 180.0,
     }
     parameters, forward, conventions, run = map(render, flops_tables(account))
-    assert ["model", "1,000", "200", "30", "1,230"] in parameters
-    assert ["", "attention", "feed forward", "guesses", "together"] in forward
-    assert ["model", "4,000", "5,000", "600", "9,600"] in forward
+    assert [["embeddings", "1,000"], ["layers", "200"], ["head", "30"], ["together", "1,230"]] == parameters[4:8]
+    assert [["", "model"], ["feed forward", "5,000"], ["together", "9,600"]] == [forward[2], forward[5], forward[7]]
     assert ["FLOPs, the run", "2.949e+09", "not defined"] in conventions
     assert ["memory, about", "1.5 GB"] in run
     assert ["time here, about", "3.0 hours"] in run
@@ -157,3 +157,23 @@ def test_an_evaluation_is_a_table_of_scores_and_one_for_each_kind_of_group() -> 
     ):
         assert row in rows
     assert ["syntax", "0.6250"] in render(by_field)
+
+
+def test_a_study_of_many_arms_is_shown_whole_in_a_narrow_terminal() -> None:
+    arms = [f"an-arm-with-a-long-name-{number}" for number in range(6)]
+    score = {"n": 2, "mean": 0.5, "sd": 0.1, "low": 0.4, "high": 0.6}
+    cost = {"steps": 1e6, "tokens": 3.1e9, "flops": 1.23e17, "parameters": 1.4e7, "pretraining_seconds": 6e4}
+    tested = {"score": "blimp", "test": "paired bootstrap", "over": "paradigms", "n": 67, "p": 0.01, "p_holm": 0.02}
+    results = {
+        "title": "many",
+        "baseline": arms[0],
+        "x": "flops",
+        "scores": {"blimp": "discriminator"},
+        "table": [{"arm": arm, "scores": {"blimp": score}, **cost} for arm in arms],
+        "comparisons": [{"arm": arm, "versus": arms[0], "mean": 0.1, "low": 0.0, "high": 0.2} | tested for arm in arms],
+        "reach": {"blimp": {"target": 0.5, "lines": {arm: {"flops": None} for arm in arms}}},
+    }
+    shown = [cell for table in study_tables(results) for row in render(table, width=80) for cell in row]
+    assert not [cell for cell in shown if "…" in cell]
+    assert {*arms[1:], f"{arms[0]} (baseline)", "50.0 ± 10.0", "1.23e+17", "67 paradigms", "0.020"} <= set(shown)
+    assert shown.count("not reached") == 6

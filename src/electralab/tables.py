@@ -16,6 +16,8 @@ Record = dict[str, Any]
 
 _WIDEST_CONFUSION = 6
 _MOST_GROUPS = 15
+_NARROW = 80
+"""Columns of a terminal that nobody has widened."""
 
 
 def results_table(results: Record) -> Table:
@@ -69,6 +71,24 @@ def _grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Tab
     for row in rows:
         table.add_row(*map(Text, row))
     return table
+
+
+def _fold(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Table]:
+    """As many tables as it takes for none to be cut in a narrow terminal; each repeats the first column."""
+    widths = [max(map(len, column)) + 3 for column in zip(head, *rows, strict=True)]
+    first = 1
+    while first < len(head):
+        last = first + 1
+        while last < len(head) and 1 + widths[0] + sum(widths[first : last + 1]) <= _NARROW:
+            last += 1
+        yield _grid(title, [head[0], *head[first:last]], [[row[0], *row[first:last]] for row in rows])
+        title, first = "", last
+
+
+def _transpose(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """What were rows are columns: names are long, and there may be many."""
+    turned = [list(column) for column in zip(head, *rows, strict=True)]
+    return turned[0], turned[1:]
 
 
 def glue_table(results: Record) -> Table:
@@ -143,10 +163,12 @@ def flops_tables(result: Record) -> Iterator[Table]:
     for title, parts in (("parameters", result["parameters"]), ("forward, FLOPs a token", result["forward"])):
         names = list(dict.fromkeys(name for of in parts.values() for name in of))
         rows = [
-            [network, *(f"{of[name]:,}" if name in of else "" for name in names), f"{sum(of.values()):,}"]
-            for network, of in parts.items()
+            [name.replace("_", " "), *(f"{of[name]:,}" if name in of else "" for of in parts.values())]
+            for name in names
         ]
-        yield _grid(title, ["", *(name.replace("_", " ") for name in names), "together"], rows)
+        yield from _fold(
+            title, ["", *parts], [*rows, ["together", *(f"{sum(of.values()):,}" for of in parts.values())]]
+        )
     paper = [result["paper_step_flops"], result["paper_flops"]]
     rows = [
         ["FLOPs, a step", f"{result['step_flops']:.3e}", *map(_scientific, paper[:1])],
@@ -193,16 +215,26 @@ def paper_table(result: Record) -> Table:
 
 
 def study_tables(results: Record) -> Iterator[Table]:
-    """The arms, and how each compares with the baseline."""
-    from electralab.study.report import comparison_rows, reach_rows, score_rows
+    """The arms side by side, what each cost, and how each compares with the one it is held against."""
+    from electralab.study.report import comparison_rows, cost_rows, name_unit, reach_rows, score_rows
 
-    yield _grid(results["title"], *score_rows(results))
-    for title, (head, rows) in (
-        ("comparisons", comparison_rows(results)),
-        (f"compute to reach the final score of {results['baseline']}", reach_rows(results)),
-    ):
-        if rows:
-            yield _grid(title, head, rows)
+    (_, *head), rows = score_rows(results)
+    yield from _fold(results["title"], *_transpose(["", *head], rows))
+    yield from _fold("what it took", *cost_rows(results))
+    _, rows = comparison_rows(results)
+    for arm, versus in dict.fromkeys((row[0], row[1]) for row in rows):
+        # The report has the test's name and its p before correction too, for which there is no room here.
+        of_arm = [
+            [score, difference, interval, test.partition(", ")[2], p]
+            for *pair, score, difference, interval, test, _, p in rows
+            if pair == [arm, versus]
+        ]
+        head = ["", "difference", "95 % interval", "over", "p (Holm)"]
+        yield from _fold(f"{arm} against {versus}", head, of_arm)
+    head, rows = reach_rows(results)
+    if rows:
+        title = f"{name_unit(results).lower()} to reach the final score of {results['baseline']}"
+        yield from _fold(title, *_transpose(head, rows))
 
 
 def colour_tokens(result: Record) -> Text:

@@ -69,7 +69,7 @@ def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studiou
     again = studious.must(*study())
     assert "0 commands in 0 cells left" in again.err
     assert "little" in again.out
-    assert "comparisons" in studious.must("show", "out").out
+    assert "electra against mlm" in studious.must("show", "out").out
     studious.folder.joinpath("changed.toml").write_text(STUDY.replace("steps = 2", "steps = 3"))
     refused = studious.run(*study("changed.toml"))
     assert refused.status == 1

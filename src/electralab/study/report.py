@@ -47,11 +47,14 @@ def _lines(results: Results) -> Iterator[str]:
     if AVERAGE in score_names(results):
         kinds = ", which are not of one kind" if len(set(results["scores"].values())) > 1 else ""
         yield f"\nThe average is the plain mean over {_join(_list_metrics(results))}{kinds}."
-    yield "\n## Comparisons\n"
+    yield "\n## What it took\n"
+    yield from table(*cost_rows(results))
+    yield "\nOf pre-training, in the mean over the seeds.\n"
+    yield "## Comparisons\n"
     yield from table(*comparison_rows(results))
     yield (
-        "\nHolm's correction is within each kind of test: over seeds, over paradigms, and of the average, which says "
-        "nothing that its scores do not.\n"
+        "\nTests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within each "
+        "kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do not.\n"
     )
     yield f"## {name_unit(results)} to reach the final score of {results['baseline']}\n"
     yield from table(*reach_rows(results))
@@ -83,11 +86,18 @@ def score_rows(results: Results) -> tuple[list[str], list[list[str]]]:
     rows = []
     for row in results["table"]:
         label = row["arm"] + (" (baseline)" if row["arm"] == results["baseline"] else "")
-        cost = [
-            "" if row[key] is None else format_count(row[key]) for key in ("steps", "tokens", "flops", "parameters")
-        ]
-        rows.append([label, *(format_estimate(row["scores"][name]) for name in names), *cost])
-    return [*head, "steps", "tokens", "FLOPs", "parameters"], rows
+        rows.append([label, *(format_estimate(row["scores"][name]) for name in names)])
+    return head, rows
+
+
+def cost_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+    """Of pre-training one seed."""
+    keys = ("steps", "tokens", "flops", "parameters")
+    rows = []
+    for row in results["table"]:
+        minutes = "" if row["pretraining_seconds"] is None else f"{row['pretraining_seconds'] / 60:.1f}"
+        rows.append([row["arm"], *("" if row[key] is None else format_count(row[key]) for key in keys), minutes])
+    return ["arm", "steps", "tokens", "FLOPs", "parameters", "minutes"], rows
 
 
 def comparison_rows(results: Results) -> tuple[list[str], list[list[str]]]:
@@ -96,7 +106,7 @@ def comparison_rows(results: Results) -> tuple[list[str], list[list[str]]]:
         low, high = row["low"], row["high"]
         interval = "" if low is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
         over = row["over"] if row["n"] > 1 else row["over"].removesuffix("s")
-        test = f"{row['test']}, {row['n']} {over}"
+        test = f"{row['test'].removeprefix('paired ')}, {row['n']} {over}"
         rows.append(
             [
                 row["arm"],

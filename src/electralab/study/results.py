@@ -73,7 +73,7 @@ def summarise_study(plan: Plan, findings: Sequence[Finding]) -> Results:
         "scores": {score.name: values.metric(score.name) for score in plan.scores},
         "arms": {arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) for arm in plan.arms},
         "cells": [_describe_cell(finding, plan) for finding in findings],
-        "table": [_row(values, arm.name) for arm in plan.arms],
+        "table": [{"line": arm.line} | _row(values, arm.name) for arm in plan.arms],
         "comparisons": _compare(values),
         "curves": {name: values.curves(name) for name in values.names},
         "reach": {name: _reach(values, name) for name in values.names},
