@@ -123,6 +123,20 @@ WRONG_WORDS = {
     "prepare x --out d --heldout-share 0.1 --heldout-share.x 2": (
         "--heldout-share: is given both as a value and as a section; keep one"
     ),
+    "study s --corpus c --out o --only ,": (
+        "study: argument --only: must be names with commas between them, got ','; see 'electra study --help'"
+    ),
+    "study s --corpus c --out o --flops 1e9 --budget.tokens 5": (
+        "study: the budget is given as --flops and as --budget; keep one"
+    ),
+    "flops --table --objective mlm": "flops: --table is of the paper's runs, whatever else is given; give it alone",
+    "flops --table --data d": "flops: --table is of the paper's runs, whatever else is given; give it alone",
+    "flops --vocab-size 5": (
+        "flops: vocab_size: input should be greater than or equal to 64 (got 5); mend this setting"
+    ),
+    "flops --sequence-length 1": (
+        "flops: sequence_length: input should be greater than or equal to 8 (got 1); mend this setting"
+    ),
     "detect m": "detect: give one of TEXT, --file PATH, or - for standard input",
 }
 
@@ -136,6 +150,24 @@ def test_a_failure_has_status_one(capsys: pytest.CaptureFixture[str], tmp_path: 
     status, err = said(capsys, "show", str(tmp_path / "nowhere"))
     assert status == 1
     assert err.startswith(f"electra: {tmp_path / 'nowhere'}: no such file or folder; give ")
+
+
+def test_data_that_is_not_there_fails_a_dry_run_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, err = said(capsys, "flops", "--dry-run", "--data", str(tmp_path / "nowhere"))
+    assert status == 1
+    assert "nowhere" in err
+
+
+@pytest.mark.parametrize("content", ["[]", '{"table": []}', '{"title": 5, "table": 5}'])
+def test_results_of_a_study_in_another_shape_are_one_sentence(
+    content: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "study.toml").write_text('name = "little"')
+    (tmp_path / "results.json").write_text(content)
+    status, err = said(capsys, "show", str(tmp_path))
+    assert status == 1
+    assert err.endswith("; run the study's command again\n")
+    assert err.count("\n") == 1
 
 
 def test_json_is_one_object_and_nothing_else(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -217,14 +217,16 @@ def _add_study(verbs: Any) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder of the study")
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--flops", type=_positive, metavar="X", help="of each arm, instead of the study's budget")
-    budget.add_argument("--tokens", type=_positive, metavar="N")
-    budget.add_argument("--steps", type=_positive_int, metavar="N")
-    parser.add_argument("--seeds", type=_whole_numbers, metavar="S,S", help="instead of the study's")
-    parser.add_argument("--only", type=_names, default=[], metavar="ARM,ARM", help="run these arms only")
+    budget.add_argument("--tokens", type=_positive, metavar="N", help="likewise")
+    budget.add_argument("--steps", type=_positive_int, metavar="N", help="likewise")
+    parser.add_argument("--seeds", type=_whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
+    parser.add_argument(
+        "--only", type=_names, default=[], metavar="ARM,ARM", help="run these arms only, the others later"
+    )
     parser.add_argument(
         "--jobs", type=_positive_int, default=0, metavar="N", help="cells side by side (cores / threads)"
     )
-    parser.add_argument("--threads", type=_positive_int, default=1, metavar="N", help="of each (1)")
+    parser.add_argument("--threads", type=_positive_int, default=1, metavar="N", help="of each cell (1)")
 
 
 def _add_predict(verbs: Any) -> None:
@@ -266,7 +268,9 @@ def _add_show(verbs: Any) -> None:
         "print any artifact in human form",
         "electra show runs/quickstart",
     )
-    parser.add_argument("path", metavar="PATH", help="a data folder, run, checkpoint, model folder or metrics.jsonl")
+    parser.add_argument(
+        "path", metavar="PATH", help="a data folder, run, study, checkpoint, model folder or metrics.jsonl"
+    )
     parser.add_argument("--row", type=int, metavar="N", help="of data: this training row with its pieces")
     parser.add_argument(
         "--model", metavar="MODEL", help="with --row: mask and corrupt the row and judge it by this run"
@@ -314,7 +318,10 @@ def _positive(text: str) -> float:
 
 
 def _names(text: str) -> Words:
-    return [name for name in text.split(",") if name]
+    names = [name for name in text.split(",") if name]
+    if not names:
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, got {text!r}")
+    return names
 
 
 def _shares(text: str) -> list[float]:

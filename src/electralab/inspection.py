@@ -16,7 +16,9 @@ View = dict[str, Any]
 
 def view(path: Path, *, row: int | None, model: Path | None) -> View:
     if not path.exists():
-        raise InputError(f"{path}: no such file or folder; give a data folder, run, checkpoint, model or metrics.jsonl")
+        raise InputError(
+            f"{path}: no such file or folder; give a data folder, run, study, checkpoint, model or metrics.jsonl"
+        )
     if row is not None or model is not None:
         return _view_row(path, row or 0, model)
     if path.name.endswith(".jsonl"):
@@ -26,8 +28,9 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
     if table := _read_suite(path):
         return {"kind": "GLUE run", "path": str(path), "results": table}
     if (path / "study.toml").is_file():
-        results = path / "results.json"
-        return {"kind": "study", "path": str(path), "results": read_json(results) if results.is_file() else {}}
+        from electralab.study.report import read_results
+
+        return {"kind": "study", "path": str(path), "results": read_results(path)}
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():
@@ -37,7 +40,7 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
     if (path / "config.json").is_file():
         return _view_model(path)
     raise InputError(
-        f"{path}: not an artifact of electralab; give a data folder, run, checkpoint, model or metrics.jsonl"
+        f"{path}: not an artifact of electralab; give a data folder, run, study, checkpoint, model or metrics.jsonl"
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from electralab.config import Layer, Tree, read_toml, resolve
 from electralab.display import Display
-from electralab.errors import StudyFailed
+from electralab.errors import StudyFailed, UsageError
 from electralab.stopping import listen_for_stop
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def flops(
     """What a run would cost: parameters, FLOPs in two conventions, memory, time; `table`: those of the paper."""
     from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
     from electralab.pretraining.paper import price_paper
-    from electralab.pretraining.price import price_run
+    from electralab.pretraining.price import choose_rows, price_run
     from electralab.pretraining.settings import read_settings, resolve_pretrain
     from electralab.runtime import use_threads
 
@@ -127,10 +127,13 @@ def flops(
     resolved = resolve_pretrain(layers)
     asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops}
     budget = choose_budget("flops", asked, Budget("steps", float(resolved.steps)))
+    if table and (config or settings or any((data, vocab_size, sequence_length, steps, tokens, flops))):
+        raise UsageError("flops: --table is of the paper's runs, whatever else is given; give it alone")
+    rows = choose_rows(resolved, data, vocab_size, sequence_length)
     if dry_run:
         return {"settings": resolved.model_dump(mode="json"), "budget": str(budget)}
     use_threads(threads)
-    return price_paper() if table else price_run(resolved, budget, data, vocab_size, sequence_length)
+    return price_paper() if table else price_run(resolved, budget, rows)
 
 
 def finetune(
@@ -297,6 +300,8 @@ def run_study(
     from electralab.study.stage import run_study as run
 
     budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
+    if budget and "budget" in (settings or {}):
+        raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
     asked = ({"budget": budget} if budget else {}) | ({"seeds": list(seeds)} if seeds else {})
     request = StudyRequest(
         study=study,

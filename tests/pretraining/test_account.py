@@ -17,7 +17,7 @@ from electralab.objective.objective import Moment
 from electralab.pretraining.account import Account, draw_up, stand_in
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.paper import count_paper_runs
-from electralab.pretraining.price import price_run
+from electralab.pretraining.price import choose_rows, price_run
 from electralab.pretraining.settings import PretrainConfig, resolve_pretrain
 from electralab.randomness import Rng
 from electralab.tokens.batches import make_batch
@@ -156,11 +156,20 @@ def test_the_papers_runs_cost_what_was_published() -> None:
 
 def test_data_and_sizes_are_not_both_given(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has a vocabulary and a row length of its own"):
-        price_run(configure(), Budget("steps", 1.0), tmp_path, 100, None)
+        choose_rows(configure(), tmp_path, 100, None)
 
 
 def test_sizes_that_are_not_given_are_those_of_preparing() -> None:
-    price = price_run(configure(), Budget("steps", 3.0), None, None, None)
+    price = price_run(configure(), Budget("steps", 3.0), choose_rows(configure(), None, None, None))
     assert (price["vocab_size"], price["sequence_length"], price["steps"]) == (8192, 128, 3)
     assert price["estimated_minutes"] > 0
     assert price["memory_bytes"] > 400 * 2**20
+
+
+@pytest.mark.parametrize("final", [0.05, 0.3])
+@pytest.mark.parametrize("objective", ["electra", "mlm"])
+def test_a_mask_share_that_changes_is_no_other_task(objective: str, final: float) -> None:
+    account = account_of(configure(objective=objective, masking={"mask_share": 0.15, "final_mask_share": final}))
+    assert account.other == 0
+    typical = account_of(configure(objective=objective, masking={"mask_share": (0.15 + final) / 2}))
+    assert account.forward == typical.forward

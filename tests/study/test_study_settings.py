@@ -7,6 +7,7 @@ import pytest
 
 from electralab.config import Layer
 from electralab.errors import InputError, UsageError
+from electralab.model.settings import derive_encoders
 from electralab.pretraining.identity import Budget
 from electralab.study.settings import (
     choose_arms,
@@ -93,6 +94,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"arms": {"plain": {"objective": "mlm", "sampling": {"top_k": 5}}}},
         "s.toml: arms.plain: sampling.top_k has no effect, for objective 'mlm' has no generator; leave it out",
     ),
+    "settings of all that fail in one arm": (
+        {"pretrain": {"batch": {"size": 1}}, "arms": {"plain": {}, "nsp": {"objective": "bert"}}},
+        "s.toml: arms.nsp: ",
+    ),
     "an unknown preset": ({"pretrain": {"config": "tinny"}}, "did you mean 'tiny'?"),
 }
 
@@ -113,8 +118,15 @@ def test_only_some_arms_are_chosen_in_their_order() -> None:
 def test_a_study_with_a_near_name_is_suggested() -> None:
     with pytest.raises(UsageError, match="no study or file named 'head-to-haed'; did you mean 'head-to-head'"):
         read_study("head-to-haed")
-    with pytest.raises(InputError, match="no such settings file"):
+    with pytest.raises(
+        InputError, match=r"nowhere.toml: no such study file; give a TOML file or one of generator-size"
+    ):
         read_study("nowhere.toml")
+
+
+def test_a_folder_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder; give a TOML file or one of"):
+        read_study(str(tmp_path))
 
 
 def test_all_studies_of_the_contract_are_there() -> None:
@@ -143,3 +155,18 @@ def test_every_shipped_study_says_how_it_is_run_and_what_the_paper_found(name: s
     assert head[0].startswith(f"# electra study {name} --corpus ")
     assert "hour" in text or "minutes" in text
     assert "aper" in "".join(head)
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name != "model-size"])
+def test_every_shipped_study_but_that_of_sizes_is_one_of_the_released_size_too(name: str) -> None:
+    layer = read_study(name)
+    study = resolve_study(layer, {"pretrain": {"config": "small"}, "budget": {"flops": 1e18}})
+    for arm in resolve_arms(study, layer.source):
+        _, judging = derive_encoders(arm.config.model, arm.config.generator, vocab_size=30522, sequence_length=128)
+        assert (judging.hidden_size, judging.num_layers) == (256, 12)
+
+
+def test_budgets_of_tokens_are_compared_with_those_of_the_same_size() -> None:
+    layer = read_study("sample-efficiency")
+    arms = {arm.name: arm for arm in resolve_arms(resolve_study(layer, {}), layer.source)}
+    assert {arms[arm.versus].budget == arm.budget for arm in arms.values()} == {True}

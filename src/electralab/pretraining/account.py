@@ -81,7 +81,9 @@ def draw_up(config: PretrainConfig, data: PreparedData, budget: Budget) -> Accou
     step = mean_step_flops(objective, config, data)
     paper = count_paper_step(config, data.tokenizer.vocab_size, length)
     steps = _count_steps(budget, rows * length, step)
-    forward = {role: split_forward(network, config, role, length) for role, network in objective.exports().items()}
+    typical = _even_out(config)
+    forward = {role: split_forward(network, typical, role, length) for role, network in objective.exports().items()}
+    typical_step = mean_step_flops(objective, typical, data)
     return Account(
         objective=config.objective,
         vocab_size=data.tokenizer.vocab_size,
@@ -89,7 +91,7 @@ def draw_up(config: PretrainConfig, data: PreparedData, budget: Budget) -> Accou
         batch_size=rows,
         parameters=count_parameters(objective),
         forward=forward,
-        other=_find_rest(objective, config, forward, step / (rows * length)),
+        other=_find_rest(objective, config, forward, typical_step / (rows * length)),
         step_flops=round(step),
         paper_step_flops=None if paper is None else round(paper),
         steps=steps,
@@ -98,6 +100,12 @@ def draw_up(config: PretrainConfig, data: PreparedData, budget: Budget) -> Accou
         paper_flops=None if paper is None else round(steps * paper),
         memory_bytes=estimate_memory(objective, config, length),
     )
+
+
+def _even_out(config: PretrainConfig) -> PretrainConfig:
+    """With the mean of a mask share that changes along the run: what a part costs is told of a typical step."""
+    even = {"mask_share": config.masking.share_at(0.5), "final_mask_share": None}
+    return config.model_copy(update={"masking": config.masking.model_copy(update=even)})
 
 
 def _count_steps(budget: Budget, tokens_per_step: int, flops_per_step: float) -> int:

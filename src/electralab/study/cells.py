@@ -20,7 +20,15 @@ from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest
 from electralab.runtime import default_threads, describe_environment, estimate_speed, use_threads
 from electralab.study.scores import Score, count_flops, find_scores
-from electralab.study.settings import Arm, StudyConfig, choose_arms, read_study, resolve_arms, resolve_study
+from electralab.study.settings import (
+    Arm,
+    StudyConfig,
+    choose_arms,
+    naming_arm,
+    read_study,
+    resolve_arms,
+    resolve_study,
+)
 
 # Starting Python and loading torch, which every command pays.
 START_SECONDS = 5.0
@@ -103,7 +111,7 @@ def plan_study(request: StudyRequest) -> Plan:
     encoders = {arm.name: _sketch_encoder(arm.config, corpus["sequence_length"]) for arm in arms}
     scores = find_scores(study, request.data_dir, layer.source, encoders[study.baseline])
     _require_verdicts(arms, scores, layer.source)
-    plans = {arm.name: _plan_arm(arm, request) for arm in arms}
+    plans = {arm.name: _plan_arm(arm, request, layer.source) for arm in arms}
     use_threads(request.threads)
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
     matrix = _Matrix(request, study, tuple(scores), encoders, plans, corpus["sha256"], speed)
@@ -171,22 +179,22 @@ def _sketch_encoder(config: PretrainConfig, sequence_length: int) -> EncoderConf
     return EncoderConfig(sequence_length=sequence_length, **sizes, **rest)
 
 
-def _plan_arm(arm: Arm, request: StudyRequest) -> PretrainPlan:
-    return plan_pretrain(
-        PretrainRequest(
-            data_dir=request.corpus,
-            run_dir=request.out / "cells" / arm.name / "plan",
-            config=arm.config,
-            budget=arm.budget,
-            init_from=None,
-            threads=request.threads,
-            save_every=0,
-            log_every=0,
-            keep=1,
-            extend=False,
-            allow_inexact=False,
-        )
+def _plan_arm(arm: Arm, request: StudyRequest, source: str) -> PretrainPlan:
+    asked = PretrainRequest(
+        data_dir=request.corpus,
+        run_dir=request.out / "cells" / arm.name / "plan",
+        config=arm.config,
+        budget=arm.budget,
+        init_from=None,
+        threads=request.threads,
+        save_every=0,
+        log_every=0,
+        keep=1,
+        extend=False,
+        allow_inexact=False,
     )
+    with naming_arm(source, arm.name):
+        return plan_pretrain(asked)
 
 
 @dataclass(frozen=True, slots=True)

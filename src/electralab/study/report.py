@@ -6,7 +6,8 @@ results -> report.md, README.md, curves.png, curves.svg
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from electralab.artifacts import write_file
+from electralab.artifacts import read_json, write_file
+from electralab.errors import DamagedArtifact
 from electralab.study.picture import draw_study
 from electralab.study.results import AVERAGE, Results
 
@@ -31,6 +32,18 @@ def write_report(out: Path, results: Results) -> None:
     command = results["provenance"].get("command") or f"electra study {results['name']}"
     write_file(out / "README.md", _README.format(title=results["title"], command=command))
     write_file(out / "report.md", "\n".join(_lines(results)) + "\n")
+
+
+def read_results(out: Path) -> Results:
+    """Empty where there are none yet; refused where they could not be told."""
+    path = out / "results.json"
+    results = read_json(path, "run the study's command again") if path.is_file() else {}
+    try:
+        if results != {}:
+            list(_lines(results))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        raise DamagedArtifact(f"{path}: not the results of a study; run the study's command again") from None
+    return results
 
 
 def _lines(results: Results) -> Iterator[str]:

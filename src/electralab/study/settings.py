@@ -5,7 +5,8 @@ study file, flags -> StudyConfig -> Arm...
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from electralab.config import Layer, Settings, Tree, read_toml, resolve
-from electralab.errors import UsageError
+from electralab.errors import InputError, UsageError
 from electralab.evaluation.outcome import Suite
 from electralab.pretraining.identity import Budget, BudgetKind
 from electralab.pretraining.settings import Common, Preset, PretrainConfig, read_settings, resolve_pretrain
@@ -160,6 +161,9 @@ def read_study(name: str) -> Layer:
         close = difflib.get_close_matches(name, study_names(), n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"studies are {', '.join(study_names())}"
         raise UsageError(f"study: no study or file named {name!r}; {hint}")
+    if not Path(name).is_file():
+        what = "is a folder" if Path(name).is_dir() else "no such study file"
+        raise InputError(f"{name}: {what}; give a TOML file or one of {', '.join(study_names())}")
     return read_toml(Path(name))
 
 
@@ -179,7 +183,22 @@ class Arm:
 
 
 def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
-    return [_resolve_arm(study, name, source) for name in study.arms]
+    arms = []
+    for name in study.arms:
+        with naming_arm(source, name):
+            arms.append(_resolve_arm(study, name, source))
+    return arms
+
+
+@contextmanager
+def naming_arm(source: str, name: str) -> Iterator[None]:
+    """What is wrong with settings is said of the arm that they are of, which other arms may share."""
+    try:
+        yield
+    except UsageError as error:
+        where = f"{source}: arms.{name}"
+        said = str(error) if where in str(error) else f"{where}: {str(error).removeprefix(f'{source}: ')}"
+        raise UsageError(said) from None
 
 
 def choose_arms(names: Sequence[str], known: Sequence[str]) -> list[str]:
