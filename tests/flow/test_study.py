@@ -100,6 +100,21 @@ def test_a_study_that_cannot_be_run_is_refused_before_it_begins(studious: Shell,
     assert not (studious.folder / "out" / "cells").exists()
 
 
+def test_replaced_tokens_are_those_of_one_generator_for_all_arms(studious: Shell) -> None:
+    """The arm that lends it is trained last, and waited for."""
+    scores = '[[scores]]\nsuite = "rtd"\ndata = "../data"\ngenerator = "lender"\n'
+    arms = '[arms.mlm]\nobjective = "electra-15"\n[arms.lender]\n'
+    head = STUDY[: STUDY.index("[arms.electra]")]
+    studious.folder.joinpath("lent.toml").write_text(head + arms + scores)
+    results = studious.must(*study("lent.toml", "--jobs", 1, "--json")).json
+    assert [cell["status"] for cell in results["cells"]] == ["finished", "finished"]
+    assert results["notes"] == [], "nobody was asked anything else, and nobody by its own generator"
+    assert results["provenance"]["command"].startswith("electra study lent.toml --corpus data --out out --data scores")
+    assert results["provenance"]["command"] in (studious.folder / "out" / "README.md").read_text()
+    refused = studious.run(*study("lent.toml", "--threads", 2, "--dry-run"))
+    assert "give --threads 1, or choose another --out" in refused.err
+
+
 def test_a_dry_run_says_how_long_it_would_take_and_leaves_nothing(studious: Shell) -> None:
     plan = studious.must(*study("little.toml", "--dry-run", "--json", "--tokens", "1e4", "--seeds", "3,4")).json
     assert plan["seeds"] == [3, 4]

@@ -118,10 +118,10 @@ def plan_study(request: StudyRequest) -> Plan:
     cells = tuple(matrix.chain(arm, seed) for seed in study.seeds for arm in arms)
     jobs = request.jobs or max(1, default_threads() // request.threads)
     provenance = {
+        **describe_environment(request.threads),
         "command": write_command(request),
         "corpus": {"path": str(request.corpus), "sha256": corpus["sha256"]},
         "data": str(request.data_dir or ""),
-        **describe_environment(request.threads),
     }
     return Plan(study, tuple(arms), tuple(scores), cells, tuple(chosen), plans, jobs, provenance)
 
