@@ -129,6 +129,9 @@ def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
     plan = plan_little(tmp_path)
     write_report(tmp_path, summarise_study(plan, gather(plan, {})))
     assert not (tmp_path / "curves.png").exists()
+    report = (tmp_path / "report.md").read_text()
+    assert "curves.png" not in report
+    assert "## Comparisons" not in report
 
 
 def test_an_arm_of_which_nothing_is_known_reaches_nothing_yet(tmp_path: Path) -> None:

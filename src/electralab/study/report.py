@@ -63,15 +63,19 @@ def _lines(results: Results) -> Iterator[str]:
     yield "\n## What it took\n"
     yield from table(*cost_rows(results))
     yield "\nOf pre-training, in the mean over the seeds.\n"
-    yield "## Comparisons\n"
-    yield from table(*comparison_rows(results))
-    yield (
-        "\nTests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within each "
-        "kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do not.\n"
-    )
-    yield f"## {name_unit(results)} to reach the final score of {results['baseline']}\n"
-    yield from table(*reach_rows(results))
-    if any(results["curves"].values()):
+    head, rows = comparison_rows(results)
+    if rows:
+        yield "## Comparisons\n"
+        yield from table(head, rows)
+        yield (
+            "\nTests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within each "
+            "kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do not.\n"
+        )
+    head, rows = reach_rows(results)
+    if rows:
+        yield f"## {name_unit(results)} to reach the final score of {results['baseline']}\n"
+        yield from table(head, rows)
+    if any(points for lines in results["curves"].values() for points in lines.values()):
         yield "\n![scores](curves.png)"
     failed = [cell for cell in results["cells"] if cell["status"] != "finished"]
     if failed:
