@@ -68,8 +68,9 @@ def _lines(results: Results) -> Iterator[str]:
         yield "## Comparisons\n"
         yield from table(head, rows)
         yield (
-            "\nTests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within each "
-            "kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do not.\n"
+            "\nTests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within "
+            "each kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do "
+            "not.\n"
         )
     head, rows = reach_rows(results)
     if rows:
