@@ -26,8 +26,7 @@ from electralab.model.electra import build_electra, parameter_depths
 from electralab.model.flops import step_flops
 from electralab.model.settings import derive_encoders
 from electralab.objective.corruption import SamplingConfig
-from electralab.objective.electra import count_targets, hold_trial
-from electralab.objective.losses import LossConfig
+from electralab.objective.electra import hold_trial
 from electralab.objective.masking import MaskingConfig, MaskVocabulary, mask_tokens
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
 from electralab.pretraining.state import hidden_matrices
@@ -96,7 +95,8 @@ def our_steps(shape: Shape, config: PretrainConfig) -> Iterator[object]:
         batch = Batch(rows, ids, torch.zeros_like(ids), is_pad, ids >= SPECIAL, False, rows)
         masked = mask_tokens(batch, vocabulary, MaskingConfig(), 0.15, Rng(0, step))
         trial = hold_trial(model, masked, prohibition, SamplingConfig())
-        yield trial.losses.weigh(count_targets([masked]), LossConfig())
+        counts = {"generator": len(masked.positions), "discriminator": batch.token_count}
+        yield trial.losses.weigh(counts, {"generator": 1.0, "discriminator": 50.0})
 
     return train(
         model,

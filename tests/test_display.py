@@ -12,7 +12,7 @@ from electralab.finetuning.predicting import Chunk
 from electralab.finetuning.reading import TaskData
 from electralab.finetuning.stage import DataRead, SeedFinished, SeedStarted, TuneEvent
 from electralab.finetuning.tasks import find_task
-from electralab.training.session import RunFinished, RunStarted, Saved, StepLogged, Warned
+from electralab.training.session import Event, RunFinished, RunStarted, Saved, StepLogged, Warned
 
 
 def make_split(name: str, bad: int = 0) -> Split:
@@ -77,7 +77,11 @@ def test_fine_tuning_in_a_pipe_is_plain_lines(capsys: pytest.CaptureFixture[str]
 
 def test_pre_training_names_the_losses_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     heldout = {"heldout_masked_loss": 4.5, "heldout_masked_accuracy": 0.25, "heldout_masked_entropy": 4.0}
-    events = [RunStarted(1, 1, 1000, 1), step(1, masked_loss=5.0, masked_accuracy=0.2, **heldout), RunFinished({})]
+    events: list[Event] = [
+        RunStarted(1, 1, 1000, 1),
+        step(1, masked_loss=5.0, masked_accuracy=0.2, **heldout),
+        RunFinished({}),
+    ]
     Display().follow_pretrain(iter(events))
     assert lines_of(capsys)[1:] == [
         "step      1/1  masked 5  1,234 tok/s  eta 0:00",

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from electralab.config import Tree
-from electralab.model.electra import Electra, build_electra
+from electralab.model.electra import Electra, Generator, build_electra
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 
 Rows = tuple[Tensor, Tensor, Tensor]
@@ -19,6 +19,12 @@ def make_pair(size: str, vocab_size: int = 100, sequence_length: int = 64, **mod
         sequence_length=sequence_length,
         seed=1,
     )
+
+
+def generator_of(pair: Electra) -> Generator:
+    """Of a pair that has the usual kind."""
+    assert isinstance(pair.generator, Generator)
+    return pair.generator
 
 
 @torch.no_grad()

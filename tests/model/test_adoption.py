@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from networks import exaggerate, make_pair, make_rows
+from networks import exaggerate, generator_of, make_pair, make_rows
 
 from electralab.errors import InputError
 from electralab.model.adoption import adopt_weights
@@ -45,12 +45,12 @@ def test_a_new_pair_answers_as_the_folders_it_starts_from(changes: dict[str, Any
     new = make_pair("tiny", **changes).eval()
     lost = adopt_weights(new.discriminator, load_network(tmp_path / "d"), "d")
     shares = new.sharing != "none"
-    lost += adopt_weights(new.generator, load_network(tmp_path / "g"), "g", table_is_set=shares)
+    lost += adopt_weights(generator_of(new), load_network(tmp_path / "g"), "g", table_is_set=shares)
     assert lost < 1e-5 or changes.get("embedding_size") == 160  # wider than the merged table: nothing is left to find
     assert torch.allclose(new.discriminator(*ROWS), old.discriminator(*ROWS), atol=1e-3)
     if lost < 1e-5:
         assert torch.allclose(new.generator(*ROWS, POSITIONS), old.generator(*ROWS, POSITIONS), atol=1e-2)
-    ours, theirs = new.generator.encoder.embeddings.tokens, new.discriminator.encoder.embeddings.tokens
+    ours, theirs = generator_of(new).encoder.embeddings.tokens, new.discriminator.encoder.embeddings.tokens
     assert (ours.weight is theirs.weight) == shares
 
 
@@ -58,7 +58,7 @@ def test_networks_that_never_shared_a_table_say_how_much_is_lost(tmp_path: Path)
     save_pair(make_trained(sharing="none", vocab_size=400), tmp_path)
     new = make_pair("tiny", vocab_size=400)
     assert adopt_weights(new.discriminator, load_network(tmp_path / "d"), "d") == 0
-    assert adopt_weights(new.generator, load_network(tmp_path / "g"), "g", table_is_set=True) > 0.5
+    assert adopt_weights(generator_of(new), load_network(tmp_path / "g"), "g", table_is_set=True) > 0.5
 
 
 @torch.no_grad()

@@ -166,6 +166,6 @@ def test_a_causal_network_must_not_measure_what_comes() -> None:
 def test_padding_and_lonely_tokens_have_a_gradient_of_zero_not_of_nothing() -> None:
     states = torch.randn(2, 6, 4, requires_grad=True)
     is_pad = torch.tensor([[True] * 6, [False] + [True] * 5])
-    measure_discrepancies(states, is_pad).sum().backward()
+    measure_discrepancies(states, is_pad).sum().backward()  # type: ignore[no-untyped-call]
     assert states.grad is not None
     assert torch.equal(states.grad, torch.zeros(2, 6, 4))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from networks import exaggerate, make_pair, make_rows
+from networks import exaggerate, generator_of, make_pair, make_rows
 
 from electralab.config import Layer, resolve
 from electralab.errors import UsageError
@@ -74,7 +74,7 @@ def test_verdicts_are_one_number_a_token() -> None:
 )
 def test_each_mode_shares_exactly_its_tables(backbone: str, sharing: str, shared: set[str]) -> None:
     pair = make_pair("tiny", backbone=backbone, sharing=sharing)
-    ours = dict(pair.generator.encoder.named_parameters())
+    ours = dict(generator_of(pair).encoder.named_parameters())
     theirs = dict(pair.discriminator.encoder.named_parameters())
     assert {name for name in ours if ours[name] is theirs.get(name)} == {f"embeddings.{name}" for name in shared}
 
@@ -82,8 +82,8 @@ def test_each_mode_shares_exactly_its_tables(backbone: str, sharing: str, shared
 def test_on_modern_networks_of_equal_width_share_the_norm_too() -> None:
     model = ModelConfig(**SIZES["tiny"]["model"])
     pair = build_electra(model, GeneratorConfig(width_share=1), vocab_size=50, sequence_length=8, seed=0)
-    assert pair.generator.encoder.embeddings.norm is pair.discriminator.encoder.embeddings.norm
-    assert pair.generator.encoder.layers[0] is not pair.discriminator.encoder.layers[0]
+    assert generator_of(pair).encoder.embeddings.norm is pair.discriminator.encoder.embeddings.norm
+    assert generator_of(pair).encoder.layers[0] is not pair.discriminator.encoder.layers[0]
 
 
 def test_sharing_everything_needs_equal_sizes() -> None:
@@ -113,7 +113,7 @@ def test_the_guess_head_reads_the_shared_table_itself(step: str) -> None:
     if step == "loaded":
         pair.load_state_dict({name: tensor.clone() for name, tensor in pair.state_dict().items()})
     table = pair.discriminator.encoder.embeddings.tokens.weight
-    assert pair.generator.encoder.embeddings.tokens.weight is table
+    assert generator_of(pair).encoder.embeddings.tokens.weight is table
     assert not any(
         "tokens" not in name and parameter.shape == table.shape for name, parameter in pair.named_parameters()
     )

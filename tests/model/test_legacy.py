@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from networks import exaggerate, make_pair, make_rows
+from networks import exaggerate, generator_of, make_pair, make_rows
 from torch import Tensor
 
 from electralab.errors import InputError
@@ -135,12 +135,12 @@ def test_released_tensorflow_names_become_both_networks() -> None:
     pair = make_pair("tiny", backbone="electra", embedding_size=32)
     exaggerate(pair)
     released = {"global_step": torch.tensor(5), "electra/embeddings/word_embeddings/adam_m": torch.zeros(1)}
-    for root, network in (("generator", pair.generator), ("electra", pair.discriminator)):
+    for root, network in (("generator", generator_of(pair)), ("electra", pair.discriminator)):
         for name, tensor in export_weights(network).items():
             key, value = to_tensorflow(name, tensor, "electra" if ".embeddings." in name else root)
             released[key] = value
     networks = translate_tensorflow(released)
-    for name, network in (("generator", pair.generator), ("discriminator", pair.discriminator)):
+    for name, network in (("generator", generator_of(pair)), ("discriminator", pair.discriminator)):
         expected = export_weights(network)
         assert networks[name].keys() == expected.keys()
         assert all(torch.equal(networks[name][key], tensor) for key, tensor in expected.items())
@@ -149,7 +149,7 @@ def test_released_tensorflow_names_become_both_networks() -> None:
 def test_the_config_shows_in_the_shapes() -> None:
     pair = make_pair("small")
     network: Generator | Discriminator
-    for network in (pair.generator, pair.discriminator):
+    for network in (generator_of(pair), pair.discriminator):
         inferred = infer_config(export_weights(network))
         exported = export_config(network, pad_id=0)
         assert {name: exported[name] for name in inferred} == inferred

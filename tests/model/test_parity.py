@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from networks import Rows, exaggerate, make_pair, make_rows
+from networks import Rows, exaggerate, generator_of, make_pair, make_rows
 from torch import Tensor
 
 from electralab.model.electra import Discriminator, Electra, Generator
@@ -87,7 +87,7 @@ def test_their_discriminator_judges_like_ours(size: str, changes: dict[str, Any]
 @pytest.mark.parametrize(("size", "changes"), PAIRS)
 @torch.no_grad()
 def test_their_generator_guesses_like_ours(size: str, changes: dict[str, Any], tmp_path: Path) -> None:
-    ours = make_exaggerated(size, changes).generator
+    ours = generator_of(make_exaggerated(size, changes))
     save_network(tmp_path, ours, pad_id=0, cls_id=2, sep_id=3)
     name = "ModernBertForMaskedLM" if ours.config.is_modern else "ElectraForMaskedLM"
     assert_equal_where_not_pad(guess_everywhere(ours, ROWS), ask_theirs(load_theirs(name, tmp_path), ROWS), ROWS[2])
@@ -112,7 +112,7 @@ def test_our_folder_comes_back_as_it_was(size: str, changes: dict[str, Any], tmp
     assert isinstance(discriminator, Discriminator)
     assert isinstance(generator, Generator)
     assert_equal_where_not_pad(discriminator(*ROWS), pair.discriminator(*ROWS), ROWS[2])
-    assert_equal_where_not_pad(guess_everywhere(generator, ROWS), guess_everywhere(pair.generator, ROWS), ROWS[2])
+    assert_equal_where_not_pad(guess_everywhere(generator, ROWS), guess_everywhere(generator_of(pair), ROWS), ROWS[2])
 
 
 def electra_config(**changes: Any) -> Any:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import exaggerate, make_pair, make_rows
+from networks import exaggerate, generator_of, make_pair, make_rows
 from torch import Tensor
 
 from electralab.model.towers import TwoTower, find_mirror
@@ -20,7 +20,7 @@ KINDS: list[dict[str, Any]] = [
 
 
 def make_towers(**changes: Any) -> TwoTower:
-    towers = TwoTower(make_pair("tiny", num_layers=2, **changes).generator.config)
+    towers = TwoTower(generator_of(make_pair("tiny", num_layers=2, **changes)).config)
     initialise(towers, 1)
     exaggerate(towers)
     return towers.eval()
