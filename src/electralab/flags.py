@@ -210,7 +210,7 @@ def _add_study(verbs: Any) -> None:
         "config",
         metavar="STUDY",
         help="a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, "
-        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size",
+        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size, discriminator-options",
     )
     parser.add_argument("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
     parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")

@@ -169,8 +169,9 @@ def test_a_collapsed_discriminator_is_reported_although_its_accuracy_is_93_perce
     assert (found.recall, found.auc, found.called_replaced) == (0.0, 0.5, 0.0)
     scores = HEALTHY | {"auc": found.auc, "recall": found.recall, "called_replaced": found.called_replaced}
     assert diagnose(scores, progress=0.5) == [
-        "the discriminator calls every token original (AUC 0.50): it has not begun to learn; "
-        "train longer, try smaller batches (--batch.size) or a smaller generator (--generator.width-share)"
+        "the discriminator calls every token original (AUC 0.50): it has hardly begun to learn; train longer, try "
+        "smaller batches (--batch.size), a smaller generator (--generator.width-share) or one encoder for both "
+        "(--model.sharing everything --generator.width-share 1)"
     ]
 
 

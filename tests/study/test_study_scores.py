@@ -42,7 +42,7 @@ def data(tmp_path: Path) -> Path:
 
 def find(below: Path, /, **score: Any) -> Score:
     values = {"name": "s", "baseline": "a", "arms": {"a": {}}, "budget": {"steps": 1}, "scores": [score]}
-    return find_scores(StudyConfig.model_validate(values), below, "s.toml", ENCODER)[0]
+    return find_scores(StudyConfig.model_validate(values), below, below, "s.toml", ENCODER)[0]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -98,3 +98,16 @@ def test_blimp_is_its_pairs_whatever_lies_beside_them(data: Path) -> None:
     (data / "blimp" / "README.md").write_text("pairs")
     assert find(data, suite="blimp", data="blimp", settings=ALIKE).files == before
     assert set(before) == {"order.jsonl"}
+
+
+def test_what_the_corpus_holds_out_can_be_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("anna sees the house")
+    values = {
+        "name": "s",
+        "baseline": "a",
+        "budget": {"steps": 1},
+        "arms": {"a": {}},
+        "scores": [{"suite": "mlm", "data": "@corpus"}],
+    }
+    (found,) = find_scores(StudyConfig.model_validate(values), None, tmp_path, "s.toml", ENCODER)
+    assert found.data == tmp_path

@@ -28,7 +28,7 @@ STUDY: dict[str, Any] = {
 }
 SHIPPED = (
     *("paper-objectives", "generator-size", "weight-tying", "training-procedure", "mask-share", "head-to-head"),
-    *("sample-efficiency", "model-size"),
+    *("sample-efficiency", "model-size", "discriminator-options"),
 )
 
 
@@ -119,7 +119,7 @@ def test_a_study_with_a_near_name_is_suggested() -> None:
     with pytest.raises(UsageError, match="no study or file named 'head-to-haed'; did you mean 'head-to-head'"):
         read_study("head-to-haed")
     with pytest.raises(
-        InputError, match=r"nowhere.toml: no such study file; give a TOML file or one of generator-size"
+        InputError, match=r"nowhere.toml: no such study file; give a TOML file or one of discriminator-options"
     ):
         read_study("nowhere.toml")
 

@@ -50,10 +50,11 @@ def diagnose(
 
 
 def _judge_discriminator(scores: Scores) -> Iterator[str]:
-    if scores["called_replaced"] < 1e-4 and scores["auc"] < 0.55:
+    if scores["called_replaced"] < 1e-4 and scores["auc"] < 0.6:
         yield (
-            f"the discriminator calls every token original (AUC {scores['auc']:.2f}): it has not begun to learn; "
-            "train longer, try smaller batches (--batch.size) or a smaller generator (--generator.width-share)"
+            f"the discriminator calls every token original (AUC {scores['auc']:.2f}): it has hardly begun to learn; "
+            "train longer, try smaller batches (--batch.size), a smaller generator (--generator.width-share) or one "
+            "encoder for both (--model.sharing everything --generator.width-share 1)"
         )
 
 

@@ -109,7 +109,7 @@ def plan_study(request: StudyRequest) -> Plan:
     chosen = choose_arms(request.only, list(study.arms))
     corpus = _read_corpus(request.corpus)
     encoders = {arm.name: _sketch_encoder(arm.config, corpus["sequence_length"]) for arm in arms}
-    scores = find_scores(study, request.data_dir, layer.source, encoders[study.baseline])
+    scores = find_scores(study, request.data_dir, request.corpus, layer.source, encoders[study.baseline])
     _require_verdicts(arms, scores, layer.source)
     plans = {arm.name: _plan_arm(arm, request, layer.source) for arm in arms}
     use_threads(request.threads)

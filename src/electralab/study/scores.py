@@ -18,7 +18,7 @@ from electralab.finetuning.settings import resolve_finetune
 from electralab.finetuning.tasks import Task, find_task
 from electralab.model.encoder import EncoderConfig
 from electralab.model.flops import encoder_flops
-from electralab.study.settings import ScoreConfig, StudyConfig
+from electralab.study.settings import CORPUS, ScoreConfig, StudyConfig
 
 # The usual score of a suite, the first that the result has: a pair is judged by its discriminator.
 _USUAL = {
@@ -74,11 +74,14 @@ class Measured:
     notes: tuple[str, ...] = ()
 
 
-def find_scores(study: StudyConfig, data_dir: Path | None, source: str, encoder: EncoderConfig) -> list[Score]:
+def find_scores(
+    study: StudyConfig, data_dir: Path | None, corpus: Path, source: str, encoder: EncoderConfig
+) -> list[Score]:
     """Every score with its task, settings and files looked up; the first that cannot be measured is refused."""
-    if study.scores and data_dir is None:
+    if data_dir is None and any(score.data != CORPUS for score in study.scores):
         raise UsageError(f"study: {source} has scores to measure; give the folder of their data with --data")
-    return [_find_score(score, (data_dir or Path()) / score.data, source, encoder) for score in study.scores]
+    places = [corpus if score.data == CORPUS else (data_dir or Path()) / score.data for score in study.scores]
+    return [_find_score(score, place, source, encoder) for score, place in zip(study.scores, places, strict=True)]
 
 
 def _find_score(score: ScoreConfig, place: Path, source: str, encoder: EncoderConfig) -> Score:

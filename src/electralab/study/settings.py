@@ -23,6 +23,8 @@ from electralab.pretraining.settings import Common, Preset, PretrainConfig, read
 Share = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**20)]
 
+# Where a score's data would be named: what the arms are trained on, as far as it is held out.
+CORPUS = "@corpus"
 # Names become folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -56,7 +58,7 @@ class ScoreConfig(Settings):
     name: str = ""
     """In tables; without it, that of the task or suite."""
     data: str = "."
-    """Relative to the data folder of the study."""
+    """Relative to the data folder of the study; `@corpus`: the rows that the corpus holds out."""
     metric: str = ""
     """Which of the scores that come out; without it, the first of the task, or the usual one of the suite."""
     seeds: int = Field(1, ge=1)
