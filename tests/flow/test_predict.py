@@ -199,7 +199,10 @@ def test_wrong_usage_is_one_sentence_with_status_2(shell: Shell, words: tuple[st
         (("glue", "run", "--data", "none", "--out", "x"), "none: no such folder"),
         (("glue", "run", "--data", "table", "--out", "x"), "holds none of GLUE's tasks"),
         (("evaluate", "run", "--suite", "blimp", "--data", "none"), "none: "),
-        (("evaluate", "tuned", "--suite", "blimp", "--data", "blimp"), "but not a discriminator"),
+        (
+            ("evaluate", "tuned", "--suite", "blimp", "--data", "blimp"),
+            "is a tuned model, which neither judges nor guesses",
+        ),
         (("predict", "begun", "new.csv"), "let 'electra finetune' finish it"),
         (("show", "blimp"), "blimp: not an artifact"),
         (("show", "damaged"), "damaged/run.json: not the identity of a run"),
