@@ -203,4 +203,6 @@ def test_generator_heads_that_do_not_fit_are_one_sentence() -> None:
 def test_any_share_gives_a_generator_that_can_be_built(share: float) -> None:
     for size in ("tiny", "base"):
         model, _ = resolve_size(size)
-        derive_encoders(model, GeneratorConfig(width_share=share), vocab_size=50, sequence_length=8)
+        guessing, _ = derive_encoders(model, GeneratorConfig(width_share=share), vocab_size=50, sequence_length=8)
+        assert abs(guessing.hidden_size - share * model.hidden_size) <= 1  # the nearest even number
+        assert guessing.hidden_size % (2 * guessing.num_heads) == 0

@@ -152,7 +152,13 @@ def test_what_makes_no_sense_together_is_refused_by_name(words: list[str], expec
 @pytest.mark.parametrize("preset", ["tiny", "small", "paper-small"])
 def test_a_choice_brings_along_what_it_needs(preset: str, words: list[str]) -> None:
     config = resolve_pretrain([read_settings(preset), parse_overrides(words)])
-    derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
+    guessing, judging = derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
+    reads_original = config.generator.kind in ("causal", "two-tower")
+    assert guessing.is_causal == reads_original
+    assert not reads_original or config.masking.appearance == "mask"
+    is_copied = config.procedure == "two-stage" and config.procedure_options.init_from_generator
+    assert not is_copied or guessing.hidden_size == judging.hidden_size
+    assert config.procedure != "two-stage" or config.model.sharing == "none"
 
 
 def test_a_generator_that_is_no_longer_the_discriminator_has_its_usual_size() -> None:

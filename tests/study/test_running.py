@@ -187,6 +187,7 @@ def test_children_of_a_study_that_is_killed_save_and_end_too(tmp_path: Path, pro
         _wait_for(tmp_path / "a0.begun")
         parent.kill()
     _wait_for(tmp_path / "a0.saved")
+    assert not (tmp_path / "a" / "0.json").exists()  # nobody was left to call it finished
 
 
 def _wait_for(path: Path) -> None:
