@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -46,6 +47,25 @@ def read_toml(path: Path) -> Layer:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give another file") from None
     except (ValueError, RecursionError) as error:  # ValueError also for an integer of too many digits
         raise InputError(f"{path}: not valid TOML ({error}); mend the file") from None
+
+
+def list_bundled(folder: str) -> list[str]:
+    """The names of the settings files in one of the package's own folders."""
+    entries = (resources.files("electralab") / folder).iterdir()
+    return sorted(entry.name.removesuffix(".toml") for entry in entries if entry.name.endswith(".toml"))
+
+
+def find_bundled(folder: str, name: str, where: str) -> Tree | None:
+    """What a file that comes with the package says; None where the name can only be that of a user's own."""
+    known = list_bundled(folder)
+    if name in known:
+        with resources.as_file(resources.files("electralab") / folder / f"{name}.toml") as path:
+            return read_toml(path).values
+    if Path(name).suffix != ".toml" and not Path(name).exists():
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"{folder} are {', '.join(known)}"
+        raise UsageError(f"{where} or file named {name!r}; {hint}")
+    return None
 
 
 def to_toml(settings: Settings) -> str:

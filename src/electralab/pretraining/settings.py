@@ -3,15 +3,13 @@
 preset, file, flags -> PretrainConfig
 """
 
-import difflib
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from electralab.config import Layer, Settings, Tree, read_toml, resolve
+from electralab.config import Layer, Settings, Tree, find_bundled, list_bundled, read_toml, resolve
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES
 from electralab.objective.consequences import Choice, find_idle, implied_settings
@@ -78,20 +76,13 @@ class Common(Layer):
 
 
 def preset_names() -> list[str]:
-    folder = resources.files("electralab") / "presets"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return list_bundled("presets")
 
 
 def read_settings(name: str) -> Layer:
     """A preset by name, or a TOML file by path."""
-    if name in preset_names():
-        with resources.as_file(resources.files("electralab") / "presets" / f"{name}.toml") as path:
-            return Preset(f"preset {name}", read_toml(path).values)
-    if Path(name).suffix != ".toml" and not Path(name).exists():
-        close = difflib.get_close_matches(name, preset_names(), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"presets are {', '.join(preset_names())}"
-        raise UsageError(f"--config: no preset or file named {name!r}; {hint}")
-    return read_toml(Path(name))
+    values = find_bundled("presets", name, "--config: no preset")
+    return read_toml(Path(name)) if values is None else Preset(f"preset {name}", values)
 
 
 def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:

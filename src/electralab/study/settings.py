@@ -8,13 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from electralab.config import Layer, Settings, Tree, read_toml, resolve
+from electralab.config import Layer, Settings, Tree, find_bundled, list_bundled, read_toml, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.outcome import Suite
 from electralab.pretraining.identity import Budget, BudgetKind
@@ -150,19 +149,14 @@ def _no_arm(name: str, known: Sequence[str]) -> str:
 
 
 def study_names() -> list[str]:
-    folder = resources.files("electralab") / "studies"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return list_bundled("studies")
 
 
 def read_study(name: str) -> Layer:
     """A study that comes with the package by its name, or a TOML file by its path."""
-    if name in study_names():
-        with resources.as_file(resources.files("electralab") / "studies" / f"{name}.toml") as path:
-            return Layer(f"study {name}", read_toml(path).values)
-    if Path(name).suffix != ".toml" and not Path(name).exists():
-        close = difflib.get_close_matches(name, study_names(), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"studies are {', '.join(study_names())}"
-        raise UsageError(f"study: no study or file named {name!r}; {hint}")
+    values = find_bundled("studies", name, "study: no study")
+    if values is not None:
+        return Layer(f"study {name}", values)
     if not Path(name).is_file():
         what = "is a folder" if Path(name).is_dir() else "no such study file"
         raise InputError(f"{name}: {what}; give a TOML file or one of {', '.join(study_names())}")
