@@ -16,7 +16,7 @@ from electralab import verbs
 from electralab.artifacts import write_json
 from electralab.config import Tree, parse_overrides
 from electralab.display import Display
-from electralab.errors import InputError, UsageError
+from electralab.errors import InputError, StudyFailed, UsageError
 from electralab.showing import print_artifact, print_scores
 from electralab.tables import (
     colour_tokens,
@@ -223,8 +223,16 @@ def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
     result = {"out": arguments.out, **result}
     if arguments.json and any(cell["error"] for cell in result["cells"]):
         print_json(result)
-    verbs.require_finished(result)
+    _require_finished(result)
     return result
+
+
+def _require_finished(results: Result) -> None:
+    """A study whose cells failed has its table all the same, and ends with their names."""
+    failed = [f"{cell['arm']} seed {cell['seed']} ({cell['error']})" for cell in results["cells"] if cell["error"]]
+    if failed:
+        of = f"{len(failed)} of {len(results['cells'])} cells failed"
+        raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
 
 
 def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from electralab.config import Layer, Tree, read_toml, resolve
 from electralab.display import Display
-from electralab.errors import StudyFailed, UsageError
+from electralab.errors import UsageError
 from electralab.stopping import listen_for_stop
 
 if TYPE_CHECKING:
@@ -318,14 +318,6 @@ def run_study(
     display = display or Display()
     with listen_for_stop() as stop:
         return display.follow_study(run(request, stop))
-
-
-def require_finished(results: Result) -> None:
-    """A study whose cells failed has its table all the same, and ends with their names."""
-    failed = [f"{cell['arm']} seed {cell['seed']} ({cell['error']})" for cell in results["cells"] if cell["error"]]
-    if failed:
-        of = f"{len(failed)} of {len(results['cells'])} cells failed"
-        raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
 
 
 def predict(
