@@ -19,7 +19,7 @@ ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
     *("pretraining", "finetuning", "evaluation", "study"),
 }
-OFFERED = ANALYSED | {"analysis", "export", "compress", "serving", "report"}
+OFFERED = ANALYSED | {"analysis", "exporting", "compression", "serving", "report"}
 
 # A part sees only parts above it. A part that is not written yet may have its row already.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -39,13 +39,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning"},
     "study": FOUNDATION | {"model", "pretraining", "finetuning", "evaluation"},
     "analysis": FOUNDATION | ANALYSED,
-    "export": FOUNDATION | {"tokens", "model"},
-    "compress": FOUNDATION | {"tokens", "model", "objective", "training", "finetuning", "evaluation", "export"},
-    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning", "export"},
+    "exporting": FOUNDATION | {"corpus", "tokens", "model", "finetuning"},
+    "compression": FOUNDATION
+    | {"corpus", "tokens", "model", "objective", "training", "finetuning", "evaluation", "exporting"},
+    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning", "exporting"},
     "report": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
-    "tables": {"study", "export"},
+    "tables": {"study", "exporting"},
     "inspection": FOUNDATION | OFFERED,
     "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
     "story": FOUNDATION | OFFERED | {"display", "tables", "verbs"},

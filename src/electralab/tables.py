@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from electralab.export.scores import describe_scores
+from electralab.exporting.scores import describe_scores
 
 Record = dict[str, Any]
 

@@ -69,7 +69,7 @@ def pretrain(
     display: Display | None = None,
 ) -> Result:
     """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
-    from electralab.export.card import write_card
+    from electralab.exporting.card import write_card
     from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
     from electralab.pretraining.plan import plan_pretrain
     from electralab.pretraining.settings import read_settings, resolve_pretrain
@@ -155,7 +155,7 @@ def finetune(
     display: Display | None = None,
 ) -> Result:
     """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
-    from electralab.export.tuned_card import write_tuned_card
+    from electralab.exporting.tuned_card import write_tuned_card
     from electralab.finetuning.plan import plan_finetune
     from electralab.finetuning.stage import FinetuneRequest
     from electralab.finetuning.stage import finetune as run_finetune
@@ -201,7 +201,7 @@ def glue(
     display: Display | None = None,
 ) -> Result:
     """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on."""
-    from electralab.export.tuned_card import write_tuned_card
+    from electralab.exporting.tuned_card import write_tuned_card
     from electralab.finetuning.plan import plan_finetune
     from electralab.finetuning.stage import FinetuneRequest
     from electralab.finetuning.suite import choose_tasks, run_suite

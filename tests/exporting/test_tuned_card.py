@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from electralab.export.tuned_card import compose_tuned_card, write_tuned_card
+from electralab.exporting.tuned_card import compose_tuned_card, write_tuned_card
 
 RUN: dict[str, Any] = {
     "data": "d" * 64,

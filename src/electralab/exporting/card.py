@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import read_json, write_file
-from electralab.export.scores import describe_scores
+from electralab.exporting.scores import describe_scores
 
 # What was learned, by the name of the objective.
 _LEARNED = {

@@ -4,8 +4,8 @@ from typing import Any, get_args
 
 import pytest
 
-from electralab.export.card import compose_card
-from electralab.export.scores import describe_scores
+from electralab.exporting.card import compose_card
+from electralab.exporting.scores import describe_scores
 from electralab.objective.settings import ObjectiveName
 
 SETTINGS: dict[str, Any] = {
