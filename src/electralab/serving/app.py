@@ -89,10 +89,12 @@ def _add_abilities(app: "FastAPI", desk: Desk) -> None:
     ]
     for endpoint, kind in kinds:
         model = bodies.single(kind) | bodies.batch(kind)
-        responses = {200: {"model": model, "description": "The answer, or one for each text."}}
+        answered: dict[int | str, dict[str, Any]] = {
+            200: {"model": model, "description": "The answer, or one for each text."}
+        }
         app.post(
             f"/v1/{endpoint.__name__}",
-            responses={**responses, **_errors(*(set(_REASONS) - {405}))},
+            responses=answered | _errors(*(set(_REASONS) - {405})),
             response_class=Response,
             summary=endpoint.__name__.capitalize(),
         )(endpoint)
@@ -208,7 +210,12 @@ def _add_errors(app: "FastAPI") -> None:
             case _:
                 return respond(Refusal("bad_json", "the body cannot be read as JSON in UTF-8; mend it"))
 
+    async def own_up(_: "Request", _error: Exception) -> "Response":
+        """Our bug; the gate notes it."""
+        return respond(Refusal("internal", "the server failed on this request, and has noted how"))
+
     app.add_exception_handler(Refusal, refuse)
+    app.add_exception_handler(Exception, own_up)
     app.add_exception_handler(RequestValidationError, explain)
     app.add_exception_handler(HTTPException, answer_status)
 

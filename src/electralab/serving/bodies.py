@@ -70,7 +70,7 @@ class DetectBody(TextBody):
 class FillBody(TextBody):
     model_config = _config(text="The people of the [MASK] States are free.", top=3)
 
-    at: list[Annotated[list[int], Field(min_length=2, max_length=2)]] | None = Field(
+    at: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = Field(
         None,
         min_length=1,
         max_length=_MOST_SPANS,

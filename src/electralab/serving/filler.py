@@ -155,7 +155,7 @@ def _find_spans(reading: Reading, at: Sequence[Span]) -> list[Span]:
     found = []
     starts, ends = (np.array(side, dtype=np.int64) for side in (list(zip(*reading.offsets, strict=True)) or [(), ()]))
     for place, (start, end) in enumerate(at):
-        inside = np.flatnonzero((starts < end) & (ends > start))
+        inside = np.flatnonzero((starts < end) & (ends > start) & (start < end))
         if not len(inside):
             raise InputError(
                 f"at {place}: no token stands between characters {start} and {end} of the text's {len(reading.text)}; "

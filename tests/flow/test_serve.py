@@ -1,0 +1,70 @@
+"""`electra serve` in a process of its own: it answers, and on SIGTERM finishes what it has begun and leaves with 0."""
+
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from electra_process import Running, Shell
+
+from electralab.model.electra import build_electra
+from electralab.model.folder import save_network
+from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.tokens.learning import learn_tokenizer
+from electralab.tokens.tokenizer import TokenizerConfig
+
+
+def save_pair(folder: Path) -> None:
+    tokenizer = learn_tokenizer(["the cat sat on the mat and a dog saw it"], TokenizerConfig(vocab_size=80))
+    sizes = ModelConfig(num_layers=1, hidden_size=16, embedding_size=16, num_heads=2, feedforward_size=32)
+    vocab_size = tokenizer.vocab_size
+    pair = build_electra(sizes, GeneratorConfig(), vocab_size=vocab_size, sequence_length=32, seed=0)
+    for role in ("discriminator", "generator"):
+        target = folder / "export" / role
+        target.mkdir(parents=True)
+        save_network(target, getattr(pair, role), pad_id=tokenizer.special.pad)
+        tokenizer.save(target)
+
+
+def wait_for_address(shell: Shell, running: Running) -> str:
+    end = time.monotonic() + 120
+    while not (found := re.findall(r"^(http://127\.0\.0\.1:\d+)$", (shell.folder / ".log-1.out").read_text(), re.M)):
+        assert running.is_alive, running.wait().err
+        assert time.monotonic() < end, "no address was printed"
+        time.sleep(0.01)
+    return str(found[0])
+
+
+@pytest.mark.flow
+def test_a_server_answers_and_at_the_end_finishes_what_it_has_begun(tmp_path: Path) -> None:
+    save_pair(tmp_path / "run")
+    shell = Shell(tmp_path)
+    # The window is so long that the last request is certainly waiting when the signal comes.
+    running = shell.start("serve", "run", "--port", 0, "--threads", 1, "--batching.window-ms", 700)
+    with httpx.Client(base_url=wait_for_address(shell, running), timeout=60) as client:
+        assert client.get("/ready").json() == {"status": "ready"}
+        found = client.post("/v1/detect", json={"text": "the cat sat"}).json()
+        assert [token["text"] for token in found["tokens"]] == ["the", "cat", "sat"]
+        assert client.post("/v1/detect", content=b"{", headers={"content-type": "application/json"}).status_code == 400
+        assert client.get("/").status_code == 200
+        last: list[httpx.Response] = []
+        asking = threading.Thread(target=lambda: last.append(client.post("/v1/detect", json={"text": "a dog"})))
+        asking.start()
+        time.sleep(0.3)
+        running.send(signal.SIGTERM)
+        time.sleep(0.1)
+        assert client.get("/ready").status_code == 503
+        asking.join(60)
+    assert last[0].status_code == 200
+    ended = running.wait()
+    assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.flow
+def test_a_server_for_everybody_needs_a_key(tmp_path: Path) -> None:
+    ended = Shell(tmp_path).run("serve", "run", "--host", "0.0.0.0")
+    assert ended.status == 2
+    assert "give --key-file FILE" in ended.err

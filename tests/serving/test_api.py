@@ -1,0 +1,287 @@
+"""The HTTP API: what is asked in JSON is answered in JSON, and what is wrong is told in words with its status."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import httpx
+import pytest
+from little_server import get, open_desk, open_gate, post, save_models, tell
+
+from electralab.serving.app import write_policy
+from electralab.serving.desk import Desk
+from electralab.serving.gate import Gate
+from electralab.serving.loaded import Loaded
+
+TEXT = "the cat sat on the mat"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+    return save_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def desk(models: dict[str, Loaded]) -> Iterator[Desk]:
+    desk = open_desk(models, text_characters=200, batch_texts=4, body_bytes=4096, body_seconds=0.3)
+    yield desk
+    desk.batcher.close(1)
+
+
+@pytest.fixture(scope="module")
+def gate(desk: Desk) -> Gate:
+    return open_gate(desk)
+
+
+def error_of(response: httpx.Response) -> tuple[int, str, str]:
+    error = response.json()["error"]
+    assert set(error) == {"code", "message"}
+    assert "\n" not in error["message"]
+    return response.status_code, error["code"], error["message"]
+
+
+def test_one_text_is_answered_and_several_in_order(gate: Gate, models: dict[str, Loaded]) -> None:
+    one = post(gate, "/v1/detect", {"text": TEXT})
+    assert one.status_code == 200
+    assert one.headers["content-type"] == "application/json"
+    found = models["pair"].detect(TEXT)
+    assert one.json() == {"model": "pair", **json.loads(json.dumps(asdict(found)))}
+    many = post(gate, "/v1/detect", {"texts": ["a dog", TEXT], "model": "pair"}).json()
+    assert [result["text"] for result in many["results"]] == ["a dog", TEXT]
+    assert [token["p_replaced"] for token in many["results"][1]["tokens"]] == pytest.approx(
+        [token["p_replaced"] for token in one.json()["tokens"]], abs=1e-6
+    )
+
+
+def test_every_ability_says_what_python_says(gate: Gate, models: dict[str, Loaded]) -> None:
+    pair, reviews = models["pair"], models["reviews"]
+    filled = post(gate, "/v1/fill", {"text": TEXT, "at": [[4, 7]], "top": 2}).json()
+    (blank,) = pair.fill(TEXT, [(4, 7)], 2).blanks
+    assert filled["blanks"] == [json.loads(json.dumps(asdict(blank)))]
+    played = post(gate, "/v1/play", {"text": TEXT, "mask_share": 0.4, "seed": 3}).json()
+    assert played == {"model": "pair", **json.loads(json.dumps(asdict(pair.play(TEXT, 0.4, 1.0, 3))))}
+    embedded = post(gate, "/v1/embed", {"text": TEXT, "pooling": "last", "model": "pair"}).json()
+    assert embedded["embedding"] == pytest.approx(pair.embed(TEXT, "last").tolist(), abs=1e-6)
+    predicted = post(gate, "/v1/predict", {"texts": [TEXT, "a dog"], "model": "reviews"}).json()
+    rows = reviews.predict([TEXT, "a dog"])
+    assert [one["prediction"] for one in predicted["results"]] == [row["prediction"] for row in rows]
+    assert set(predicted["results"][0]) == {"prediction", "probabilities"}
+    asked = {"question": "who sat", "context": TEXT}
+    answered = post(gate, "/v1/predict", {"text": asked, "model": "questions"}).json()
+    assert answered["prediction"] == models["questions"].predict([asked])[0]["prediction"]
+
+
+def test_the_models_are_listed_with_what_they_can_do(gate: Gate) -> None:
+    listed = get(gate, "/v1/models").json()
+    assert [(model["name"], model["can"], model["task"]) for model in listed["models"]] == [
+        ("pair", ["detect", "fill", "play", "embed"], None),
+        ("reviews", ["embed", "predict"], "classify"),
+        ("questions", ["embed", "predict"], "qa"),
+    ]
+    assert listed["models"][1]["labels"] == ["no", "yes", "maybe"]
+    assert [model["num_texts"] for model in listed["models"]] == [1, 1, 2]
+    assert listed["limits"] == {"body_bytes": 4096, "text_characters": 200, "batch_texts": 4, "seconds": 10.0}
+    assert listed["needs_key"] is False
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("detect", {"text": ""}, (400, "text_empty", "text: is empty; give a text")),
+        ("detect", {"text": " \n"}, (400, "text_empty", "text: is empty; give a text")),
+        ("detect", {"texts": ["a", ""]}, (400, "text_empty", "texts[1]: is empty; give a text")),
+        ("detect", {"texts": []}, (400, "bad_value", "texts: list should have at least 1 item")),
+        ("detect", {"text": "a" * 201}, (400, "text_too_long", "text: has 201 characters, at most 200 are taken")),
+        ("detect", {"texts": ["a"] * 5}, (400, "too_many_texts", "texts: are 5, at most 4 go in one body")),
+        ("detect", {"text": "日本語"}, (400, "bad_text", "text: holds nothing that the model's vocabulary knows")),
+        ("detect", {"texts": ["a", "日本"]}, (400, "bad_text", "texts[1]: holds nothing that the model's")),
+        ("detect", {}, (400, "bad_value", "give either 'text' or 'texts'")),
+        ("detect", {"text": "a", "texts": ["a"]}, (400, "bad_value", "give either 'text' or 'texts', not both")),
+        ("detect", {"text": 7}, (400, "bad_value", "text: input should be a valid string (got '7')")),
+        ("detect", {"texts": ["a", None]}, (400, "bad_value", "texts[1]: input should be a valid string")),
+        ("detect", {"txt": "a"}, (400, "bad_value", "no field named 'txt'")),
+        ("detect", [1], (400, "bad_value", "the body: ")),
+        ("detect", "text", (400, "bad_value", "the body: ")),
+        ("detect", {"text": "a", "model": "pear"}, (404, "unknown_model", "model: none is named 'pear'; did you mean")),
+        ("detect", {"text": "a", "model": "reviews"}, (400, "model_cannot", "model: 'reviews' cannot detect; it can")),
+        ("embed", {"text": "a"}, (400, "model_needed", "model: pair, reviews, questions can all embed; say which")),
+        ("embed", {"text": "a", "pooling": "max"}, (400, "bad_value", "pooling: input should be 'mean', 'first' or")),
+        ("fill", {"text": "the cat"}, (400, "bad_text", "text: has no [MASK], so there is nothing to fill")),
+        ("fill", {"text": "a", "at": [[5, 9]]}, (400, "bad_text", "text: at 0: no token stands between")),
+        ("fill", {"text": "a", "at": [[0]]}, (400, "bad_value", "at[0]: list should have at least 2 items")),
+        ("fill", {"text": "a", "at": [[0, 1.5]]}, (400, "bad_value", "at[0][1]: input should be a valid integer")),
+        ("fill", {"text": "a [MASK]", "top": 0}, (400, "bad_value", "top: input should be greater than")),
+        ("play", {"text": "a", "mask_share": 1}, (400, "bad_value", "mask_share: input should be less than 1")),
+        ("play", {"text": "a", "seed": 2**64}, (400, "bad_value", "seed: input should be less than")),
+        ("predict", {"text": ["a", "b"], "model": "reviews"}, (400, "bad_text", "text: has 2 texts, the model was")),
+        (
+            "predict",
+            {"texts": [["a", "b"], "a"], "model": "questions"},
+            (400, "bad_text", "texts[1]: a question needs"),
+        ),
+        ("predict", {"text": {"a": "b"}, "model": "reviews"}, (400, "bad_text", "text: has 'a'; give 'text_a' and")),
+    ],
+)
+def test_a_bad_body_is_told_in_a_sentence(gate: Gate, path: str, body: Any, expected: tuple[int, str, str]) -> None:
+    status, code, message = error_of(post(gate, f"/v1/{path}", content=json.dumps(body), headers=JSON))
+    assert (status, code) == expected[:2]
+    assert expected[2] in message
+
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"{", "bad_json"),
+        (b"", "bad_value"),
+        (b"\x00\xff\xfe binary \x80", "bad_json"),
+        (b'{"text": "\xff\xff"}', "bad_json"),
+        (b"[" * 2000, "bad_json"),
+        (b'{"text": "half \\ud83d"}', "bad_text"),
+        (b'{"text": "a", "model": "\\ud83d"}', "unknown_model"),
+        (b'{"text": "a", "\\ud83d": 1}', "bad_value"),
+        (b'{"text": NaN}', "bad_value"),
+    ],
+)
+def test_what_is_no_json_or_no_text_is_told(gate: Gate, content: bytes, code: str) -> None:
+    status, found, _ = error_of(post(gate, "/v1/detect", content=content, headers=JSON))
+    assert (400 <= status < 500, found) == (True, code)
+
+
+def test_numbers_that_are_none_are_refused(gate: Gate) -> None:
+    content = b'{"text": "the cat", "temperature": NaN}'
+    assert error_of(post(gate, "/v1/play", content=content, headers=JSON))[:2] == (400, "bad_value")
+
+
+def test_other_media_paths_and_methods_are_refused(gate: Gate) -> None:
+    form = post(gate, "/v1/detect", data={"text": "a"})
+    assert error_of(form)[:2] == (415, "wrong_media_type")
+    assert error_of(post(gate, "/v1/detect", content=b"{}"))[:2] == (415, "wrong_media_type")
+    assert error_of(get(gate, "/v2/detect"))[:2] == (404, "unknown_path")
+    wrong = get(gate, "/v1/detect")
+    assert error_of(wrong)[:2] == (405, "wrong_method")
+    assert wrong.headers["allow"] == "POST"
+
+
+async def drip(parts: list[bytes], seconds: float) -> AsyncIterator[bytes]:
+    for part in parts:
+        await asyncio.sleep(seconds)
+        yield part
+
+
+def test_a_body_is_not_read_beyond_its_limit_however_it_comes(gate: Gate) -> None:
+    large = json.dumps({"text": "a" * 5000}).encode()
+    assert error_of(post(gate, "/v1/detect", content=large, headers=JSON))[:2] == (413, "body_too_large")
+    sent: list[int] = []
+
+    async def count() -> AsyncIterator[bytes]:
+        for part in range(1000):
+            sent.append(part)
+            yield b" " * 1000
+
+    assert error_of(post(gate, "/v1/detect", content=count(), headers=JSON))[:2] == (413, "body_too_large")
+    assert len(sent) < 10
+
+
+def test_a_body_that_drips_in_too_slowly_is_given_up(gate: Gate) -> None:
+    slow = post(gate, "/v1/detect", content=drip([b'{"text"', b': "a"', b"}"], 0.2), headers=JSON)
+    assert error_of(slow)[:2] == (408, "body_too_slow")
+    assert post(gate, "/v1/detect", content=drip([b'{"text"', b': "a"}'], 0.02), headers=JSON).status_code == 200
+
+
+def test_keys_guard_what_costs_and_nothing_else(models: dict[str, Loaded]) -> None:
+    desk = open_desk(models, needs_key=True)
+    gate = open_gate(desk, ["first key", "sécond"])
+    for path in ("/", "/health", "/ready", "/v1/models"):
+        assert get(gate, path).status_code == 200
+    assert get(gate, "/v1/models").json()["needs_key"] is True
+    refused = post(gate, "/v1/detect", {"text": "a"})
+    assert error_of(refused)[:2] == (401, "wrong_key")
+    assert refused.headers["www-authenticate"] == "Bearer"
+    for wrong in ("Bearer", "Bearer first", "Basic first key", "first key", "Bearer first key2"):
+        assert get(gate, "/metrics", headers={"authorization": wrong}).status_code == 401
+    for right in (b"Bearer first key", "Bearer sécond".encode(), b"bearer first key"):
+        assert post(gate, "/v1/detect", {"text": "a"}, headers={"authorization": right}).status_code == 200
+    schema = get(gate, "/openapi.json", headers={"authorization": "Bearer first key"}).json()
+    assert schema["paths"]["/v1/detect"]["post"]["security"] == [{"key": []}]
+    assert "security" not in schema["paths"]["/v1/models"]["get"]
+    desk.batcher.close(1)
+
+
+def test_requests_that_come_together_go_together(models: dict[str, Loaded]) -> None:
+    desk = open_desk(models, batching={"window_ms": 200})
+    texts = ["the cat", "a dog sat", TEXT, "near the old log"]
+
+    async def story(client: httpx.AsyncClient) -> None:
+        found = await asyncio.gather(*(client.post("/v1/detect", json={"text": text}) for text in texts))
+        assert [response.json()["text"] for response in found] == texts
+
+    gate = open_gate(desk)
+    tell(gate, story)
+    lines = get(gate, "/metrics").text.splitlines()
+    assert 'electralab_batch_texts_sum{ability="detect"} 4.0' in lines
+    assert 'electralab_batch_texts_count{ability="detect"} 1' in lines
+    assert 'electralab_requests_total{path="/v1/detect",status="200"} 4' in lines
+    desk.batcher.close(1)
+
+
+def test_overload_and_slowness_are_answered_with_when_to_come_back(models: dict[str, Loaded]) -> None:
+    desk = open_desk(models, seconds=0.3, batching={"window_ms": 5000, "queue_texts": 1})
+
+    async def story(client: httpx.AsyncClient) -> None:
+        asking = [asyncio.create_task(client.post("/v1/detect", json={"text": "a"})) for _ in range(2)]
+        answers = sorted(await asyncio.gather(*asking), key=lambda answer: answer.status_code)
+        assert [error_of(answer)[:2] for answer in answers] == [(429, "busy"), (503, "too_slow")]
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
+
+    gate = open_gate(desk)
+    tell(gate, story)
+    assert 'electralab_refused_total{code="busy"} 1' in get(gate, "/metrics").text
+    desk.batcher.close(1)
+
+
+def test_a_server_that_stops_says_so_and_takes_nothing_new(models: dict[str, Loaded]) -> None:
+    desk = open_desk(models)
+    gate = open_gate(desk)
+    desk.is_stopping = True
+    assert error_of(get(gate, "/ready"))[:2] == (503, "stopping")
+    assert error_of(post(gate, "/v1/detect", {"text": "a"}))[:2] == (503, "stopping")
+    assert get(gate, "/health").status_code == 200
+    desk.batcher.close(1)
+
+
+def test_a_bug_of_ours_is_a_500_and_the_next_request_is_answered(
+    models: dict[str, Loaded], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = open_desk(models)
+    gate = open_gate(desk)
+    with monkeypatch.context() as patch:
+        patch.setattr(models["pair"].detector, "_describe", None)
+        status, code, message = error_of(post(gate, "/v1/detect", {"text": "a"}))
+    assert (status, code) == (500, "internal")
+    assert "NoneType" not in message
+    assert "NoneType" in caplog.text
+    assert post(gate, "/v1/detect", {"text": "a"}).status_code == 200
+    desk.batcher.close(1)
+
+
+def test_pages_may_do_nothing_but_what_they_bring_along(gate: Gate) -> None:
+    docs = get(gate, "/docs")
+    assert docs.headers["content-type"].startswith("text/html")
+    policy = docs.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    assert "http" not in docs.text.replace("http://127.0.0.1:8000", "")
+    for path in ("/v1/detect", "/v1/fill", "/v1/play", "/v1/embed", "/v1/predict"):
+        assert f"curl http://127.0.0.1:8000{path}" in docs.text
+    # echo -n 'let a = 1' | openssl dgst -sha256 -binary | base64
+    assert "script-src 'sha256-LAfYd7pbFUgwfQu8b4q135PeTG2z+/coPEUYCd74eCQ='" in write_policy(
+        "<script>let a = 1</script>"
+    )
+    assert get(gate, "/").status_code == 200
+    assert get(gate, "/").headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in get(gate, "/", headers={"origin": "http://elsewhere"}).headers

@@ -1,0 +1,179 @@
+"""Who asks gets the answers to what was asked, in order; a bad text is its own affair; nothing is lost at the end."""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from electralab.errors import InputError
+from electralab.serving.batching import BadText, Batcher, BatchingConfig, Ticket
+from electralab.serving.metrics import Metrics
+from electralab.serving.refusals import Refusal
+
+
+class Doubler:
+    """Doubles what it is given, and remembers what came together. Thirteen it cannot read, 99 it chokes on."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.may_go = threading.Event()
+        self.may_go.set()
+        self.is_busy = threading.Event()
+
+    def parse(self, asked: int) -> int:
+        if asked == 13:
+            raise InputError("is unlucky")
+        return asked
+
+    def answer(self, parsed: Sequence[int]) -> list[int]:
+        self.is_busy.set()
+        assert self.may_go.wait(10)
+        self.batches.append(list(parsed))
+        if 99 in parsed:
+            raise ZeroDivisionError
+        return [2 * one for one in parsed]
+
+
+def make_batcher(**config: Any) -> Batcher:
+    return Batcher(BatchingConfig.model_validate({"window_ms": 0, **config}), Metrics())
+
+
+def ask(batcher: Batcher, station: Doubler, *asked: int, cost: int = 1, seconds: float = 10) -> Ticket:
+    return batcher.submit("detect", station, asked, cost=cost, seconds=seconds)
+
+
+def hold(batcher: Batcher, station: Doubler) -> Ticket:
+    """A first ticket that keeps the worker until `may_go` is set."""
+    station.may_go.clear()
+    ticket = ask(batcher, station, 0)
+    assert station.is_busy.wait(10)
+    return ticket
+
+
+requests = st.lists(
+    st.tuples(st.integers(0, 2), st.lists(st.integers(0, 12), min_size=1, max_size=5), st.integers(1, 40)), max_size=30
+)
+
+
+@given(requests, st.integers(1, 60), st.integers(1, 3), st.booleans())
+@settings(max_examples=60)
+def test_every_answer_goes_to_its_asker_in_order_and_none_is_lost(
+    asked: list[tuple[int, list[int], int]], room: int, workers: int, is_held: bool
+) -> None:
+    batcher = make_batcher(batch_characters=room, workers=workers, queue_texts=1000)
+    stations = [Doubler() for _ in range(3)]
+    if is_held and workers == 1:
+        hold(batcher, stations[0])
+    tickets = [ask(batcher, stations[at], *numbers, cost=cost) for at, numbers, cost in asked]
+    stations[0].may_go.set()
+    batcher.close(10)
+    for (_, numbers, _), ticket in zip(asked, tickets, strict=True):
+        assert ticket.answers.result(0) == [2 * number for number in numbers]
+    done = sorted(number for station in stations for batch in station.batches for number in batch)
+    held = [0] if is_held and workers == 1 else []
+    assert done == sorted([*held, *(number for _, numbers, _ in asked for number in numbers)])
+    assert batcher.waiting_texts == 0
+
+
+def test_what_waits_for_one_station_goes_together_as_far_as_it_fits() -> None:
+    batcher, one, other = make_batcher(batch_characters=10), Doubler(), Doubler()
+    hold(batcher, one)
+    tickets = [ask(batcher, station, number, cost=4) for number, station in enumerate([one, other, one, one, other], 1)]
+    one.may_go.set()
+    for ticket in tickets:
+        ticket.answers.result(10)
+    assert one.batches == [[0], [1, 3], [4]]
+    assert other.batches == [[2, 5]]
+    batcher.close(1)
+
+
+def test_a_bad_text_is_told_by_its_place_and_spoils_nobody_elses_answer() -> None:
+    batcher, station = make_batcher(), Doubler()
+    hold(batcher, station)
+    good, bad, other = ask(batcher, station, 1), ask(batcher, station, 2, 13, 3), ask(batcher, station, 4)
+    station.may_go.set()
+    assert (good.answers.result(10), other.answers.result(10)) == ([2], [8])
+    with pytest.raises(BadText, match="is unlucky") as caught:
+        bad.answers.result(10)
+    assert caught.value.place == 1
+    assert station.batches == [[0], [1, 4]]
+    batcher.close(1)
+
+
+def test_where_a_batch_fails_each_request_is_tried_alone_and_the_worker_goes_on() -> None:
+    batcher, station = make_batcher(), Doubler()
+    hold(batcher, station)
+    good, bad = ask(batcher, station, 1), ask(batcher, station, 99)
+    station.may_go.set()
+    assert good.answers.result(10) == [2]
+    with pytest.raises(ZeroDivisionError):
+        bad.answers.result(10)
+    assert ask(batcher, station, 5).answers.result(10) == [10]
+    batcher.close(1)
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
+    batcher, station = make_batcher(queue_texts=2, queue_characters=100), Doubler()
+    hold(batcher, station)
+    ask(batcher, station, 1, cost=60)
+    for numbers, cost in (((2, 3), 1), ((2,), 50)):
+        with pytest.raises(Refusal, match="1 texts are waiting already; try again in 1 s") as caught:
+            ask(batcher, station, *numbers, cost=cost)
+        assert (caught.value.status, caught.value.retry_after) == (429, 1)
+    assert not batcher.is_full
+    ask(batcher, station, 2, cost=1)
+    assert batcher.is_full
+    station.may_go.set()
+    batcher.close(10)
+
+
+def test_a_request_larger_than_the_queue_is_taken_when_nothing_else_waits() -> None:
+    batcher, station = make_batcher(queue_texts=1, queue_characters=1, batch_characters=1), Doubler()
+    assert ask(batcher, station, 1, 2, 3, cost=500).answers.result(10) == [2, 4, 6]
+    batcher.close(1)
+
+
+def test_what_is_late_or_given_up_is_not_worked_for() -> None:
+    batcher, station = make_batcher(), Doubler()
+    hold(batcher, station)
+    late, given_up = ask(batcher, station, 1, seconds=0.0), ask(batcher, station, 2)
+    assert given_up.answers.cancel()
+    last = ask(batcher, station, 3)
+    station.may_go.set()
+    assert last.answers.result(10) == [6]
+    with pytest.raises(Refusal, match="not begun in time"):
+        late.answers.result(10)
+    with pytest.raises(CancelledError):
+        given_up.answers.result(10)
+    assert station.batches == [[0], [3]]
+    assert batcher.waiting_texts == 0
+    batcher.close(1)
+
+
+def test_the_first_of_a_batch_waits_for_others_as_long_as_the_window() -> None:
+    batcher, station = make_batcher(window_ms=150), Doubler()
+    first = ask(batcher, station, 1)
+    time.sleep(0.02)
+    second = ask(batcher, station, 2)
+    assert (first.answers.result(10), second.answers.result(10)) == ([2], [4])
+    assert station.batches == [[1, 2]]
+    batcher.close(1)
+
+
+def test_at_the_end_what_cannot_be_done_in_time_is_refused_and_nothing_new_is_taken() -> None:
+    batcher, station = make_batcher(), Doubler()
+    running = hold(batcher, station)
+    waiting = ask(batcher, station, 1)
+    batcher.close(0.05)
+    with pytest.raises(Refusal, match="shutting down"):
+        waiting.answers.result(10)
+    with pytest.raises(Refusal, match="shutting down") as caught:
+        ask(batcher, station, 2)
+    assert caught.value.status == 503
+    station.may_go.set()
+    assert running.answers.result(10) == [0]
