@@ -16,6 +16,7 @@ __all__ = [
     "predict",
     "prepare",
     "pretrain",
+    "proofread",
     "quickstart",
     "run_study",
     "serve",

@@ -277,6 +277,27 @@ def _add_serve(verbs: Any) -> None:
     _add_settings(parser, "a TOML file of settings")
 
 
+def _add_proofread(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "proofread",
+        "name the words of documents that look wrong, and what may have been meant",
+        "electra proofread letter.txt notes.md --model runs/mine --html proofs.html",
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="text files, or - (or none) for standard input")
+    parser.add_argument("--model", default="runs/quickstart", metavar="MODEL", help="a run or pair (runs/quickstart)")
+    parser.add_argument("--threshold", type=float, metavar="P", help="how suspicious a word must be (0.5)")
+    parser.add_argument(
+        "--limit", type=_count, metavar="N", help="the most words to name in a document (50); 0 for all"
+    )
+    parser.add_argument("--suggestions", type=_count, metavar="N", help="for each word (3)")
+    parser.add_argument("--html", metavar="FILE", help="write a page with the marked texts instead of lines")
+    parser.add_argument("--measure", action="store_true", help="plant damage in the texts and say how much is found")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the damage (0)")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    _add_settings(parser, "a TOML file of settings")
+
+
 def _add_show(verbs: Any) -> None:
     parser = _verb(
         verbs,
@@ -404,7 +425,17 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for add in (
         *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_study),
-        *(_add_flops, _add_predict, _add_detect, _add_serve, _add_show, _add_export, _add_import, _add_completion),
+        *(
+            _add_flops,
+            _add_predict,
+            _add_detect,
+            _add_proofread,
+            _add_serve,
+            _add_show,
+            _add_export,
+            _add_import,
+            _add_completion,
+        ),
     ):
         add(verbs)
     return parser, verbs.choices

@@ -17,9 +17,10 @@ from electralab.artifacts import write_json
 from electralab.config import Tree, parse_overrides
 from electralab.display import Display
 from electralab.errors import InputError, StudyFailed, UsageError
-from electralab.showing import print_artifact, print_scores
+from electralab.showing import print_artifact, print_proofs, print_scores
 from electralab.tables import (
     colour_tokens,
+    damage_table,
     evaluation_tables,
     flops_tables,
     glue_table,
@@ -77,6 +78,7 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
         "study": _study,
         "predict": _predict,
         "detect": _detect,
+        "proofread": _proofread,
         "serve": _serve,
         "export": _export,
         "show": _show,
@@ -326,6 +328,33 @@ def _decode(data: bytes, source: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8 at byte {error.start}; convert it, for example with iconv") from None
+
+
+def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    sources = ["-"] if not arguments.files else arguments.files
+    texts = {source: _read_source(source) for source in sources}
+    if arguments.dry_run:
+        plan = {"model": arguments.model, "documents": {source: len(text) for source, text in texts.items()}}
+        console.print(tree_table("plan", plan))
+        return plan
+    result = verbs.proofread(
+        texts,
+        settings=_collect(arguments, {name: name for name in ("threshold", "limit", "suggestions")}, dotted),
+        **{name: getattr(arguments, name) for name in ("model", "measure", "seed", "html", "config", "threads")},
+    )
+    if arguments.measure:
+        console.print(damage_table(result))
+    elif arguments.html:
+        console.print(f"page  {arguments.html}")
+    else:
+        print_proofs(result, console)
+    return result
+
+
+def _read_source(source: str) -> str:
+    if source == "-":
+        return _decode(sys.stdin.buffer.read(), "standard input")
+    return _read_file(Path(source))
 
 
 def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:

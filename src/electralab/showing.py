@@ -101,3 +101,17 @@ def _print_row(result: Result, console: Console) -> None:
         )
     )
     console.print(line)
+
+
+def print_proofs(result: Result, console: Console) -> None:
+    """A line for each word: where, how suspicious, in its context, and what may be meant."""
+    for proof in result["proofs"]:
+        findings = proof["findings"]
+        console.print(f"{proof['source']}: {len(findings):,} of {proof['words']:,} words look wrong", style="bold")
+        for finding in findings:
+            word = finding["word"]
+            perhaps = ", ".join(one["text"] for one in finding["suggestions"])
+            line = Text(f"{finding['line']:>5}:{finding['column']:<4} {word['suspicion']:.2f}  {finding['before']}")
+            line.append(word["text"], style=suspicion(word["suspicion"]))
+            line.append(finding["after"])
+            console.print(line.append(f"   → {perhaps}", style="dim") if perhaps else line)

@@ -237,6 +237,19 @@ def study_tables(results: Record) -> Iterator[Table]:
         yield from _fold(title, *_transpose(head, rows))
 
 
+def damage_table(result: Record) -> Table:
+    """What proofreading finds of each kind of planted damage."""
+    names = {
+        **{"damaged": "damaged", "precision": "precision", "recall": "recall", "auc": "AUC"},
+        **{"precision_at_damaged": "worst", "corrected": "first", "among_suggestions": "among"},
+    }
+    rows = [
+        [kind, *(f"{of[name]:,}" if name == "damaged" else f"{of[name]:.3f}" for name in names)]
+        for kind, of in result["scores"].items()
+    ]
+    return _grid(f"planted damage, threshold {result['threshold']:g}", ["", *names.values()], rows)
+
+
 def colour_tokens(result: Record) -> Text:
     """The text as it is, each token in the colour of its suspicion."""
     text = Text(result["text"])

@@ -3,7 +3,7 @@
 words or keyword arguments -> settings -> stage -> result
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -402,6 +402,42 @@ def serve(
         return plan_serve(words, resolved)
     use_threads(threads)
     return run_server(words, resolved, on_ready)
+
+
+def proofread(
+    texts: Mapping[str, str],
+    *,
+    model: str | Path = "runs/quickstart",
+    measure: bool = False,
+    damage_share: float = 0.05,
+    seed: int = 0,
+    html: str | Path | None = None,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+) -> Result:
+    """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found."""
+    from electralab.artifacts import write_file
+    from electralab.runtime import use_threads
+    from electralab.serving.loaded import Loaded
+    from electralab.serving.proof_page import compose_page
+    from electralab.serving.proof_scores import score_proofreading
+    from electralab.serving.proofreader import ProofreadConfig
+
+    resolved = resolve(ProofreadConfig, _layers(config, settings))
+    use_threads(threads)
+    proofreader = Loaded(Path(model), resolved.windows).proofreader(resolved)
+    if measure:
+        scores = score_proofreading(proofreader, list(texts.values()), share=damage_share, seed=seed)
+        return {
+            "model": str(model),
+            "threshold": resolved.threshold,
+            "scores": {k: asdict(v) for k, v in scores.items()},
+        }
+    proofs = [proofreader.proofread(text, source) for source, text in texts.items()]
+    if html:
+        write_file(Path(html), compose_page(proofs))
+    return {"model": str(model), "threshold": resolved.threshold, "proofs": [asdict(proof) for proof in proofs]}
 
 
 def export(

@@ -99,18 +99,27 @@ class Filler:
         start = min(max(first - size // 2, 0), max(len(hidden) - size, 0))
         return frame(hidden[start : start + size], self.tokenizer.special), first - start + 1
 
-    @torch.inference_mode()
     def answer(self, questions: Sequence[Question]) -> list[Filling]:
-        firsts = np.cumsum([0, *(len(question.rows) for question in questions)])
-        asked = [  # (question, blank) by its row among all
-            (int(first) + row, column, owner, blank)
-            for owner, (first, question) in enumerate(zip(firsts, questions, strict=False))
-            for blank, (row, column) in enumerate(question.places)
+        return [
+            Filling(
+                question.text,
+                tuple(
+                    Blank(start, end, question.text[start:end], self.rank(logits, question.top))
+                    for (start, end), logits in zip(question.spans, of_question, strict=True)
+                ),
+            )
+            for question, of_question in zip(questions, self.weigh(questions), strict=True)
         ]
+
+    @torch.inference_mode()
+    def weigh(self, questions: Sequence[Question]) -> list[list[Tensor]]:
+        """For each blank of each question the (V,) logits of all tokens."""
+        firsts = np.cumsum([0, *(len(question.rows) for question in questions)])
         by_row: dict[int, list[tuple[int, int, int]]] = {}
-        for row, column, owner, blank in asked:
-            by_row.setdefault(row, []).append((column, owner, blank))
-        guesses: dict[tuple[int, int], tuple[Guess, ...]] = {}
+        for owner, question in enumerate(questions):
+            for blank, (row, column) in enumerate(question.places):
+                by_row.setdefault(int(firsts[owner]) + row, []).append((column, owner, blank))
+        weights: dict[tuple[int, int], Tensor] = {}
         rows = [row for question in questions for row in question.rows]
         for batch in batch_by_length(rows, self.tokenizer.special, self.config.batch_tokens, self.device):
             width = batch.input_ids.shape[1]
@@ -119,22 +128,18 @@ class Filler:
             said = self.generator(
                 batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, positions
             )  # (M, V)
-            for (_, _, owner, blank), logits in zip(here, said, strict=True):
-                guesses[owner, blank] = self.rank(logits, questions[owner].top)
+            weights |= {(owner, blank): logits for (_, _, owner, blank), logits in zip(here, said, strict=True)}
         return [
-            Filling(
-                question.text,
-                tuple(
-                    Blank(start, end, question.text[start:end], guesses[owner, blank])
-                    for blank, (start, end) in enumerate(question.spans)
-                ),
-            )
-            for owner, question in enumerate(questions)
+            [weights[owner, blank] for blank in range(len(question.spans))] for owner, question in enumerate(questions)
         ]
 
+    def to_chances(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
+        """(V,) logits -> probabilities, of which special tokens have none."""
+        return torch.softmax((logits.float() + self._prohibition) / temperature, dim=-1)
+
     def rank(self, logits: Tensor, top: int, temperature: float = 1.0) -> tuple[Guess, ...]:
-        """(V,) logits -> the likeliest tokens, likeliest first; special ones are none, and have no part in the sum."""
-        chances = torch.softmax((logits.float() + self._prohibition) / temperature, dim=-1)
+        """(V,) logits -> the likeliest tokens, likeliest first."""
+        chances = self.to_chances(logits, temperature)
         best = chances.topk(min(top, int(self.tokenizer.is_ordinary.sum())))
         return tuple(
             Guess(self.tokenizer.spell(index), chance, bool(self.tokenizer.continues_word[index]))

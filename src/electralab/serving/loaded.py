@@ -24,6 +24,7 @@ from electralab.serving.embedder import Embedder, Vector
 from electralab.serving.filler import Filler, Filling, Span
 from electralab.serving.game import Game, Played
 from electralab.serving.predictor import Input, PredictConfig, Predictor
+from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.serving.reading import Given
 from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
@@ -134,6 +135,10 @@ class Loaded:
         part = self._need("predict", self._find(Tuned))
         tuned: TunedModel = attach_card(part.folder, _as(Tuned, part), part.tokenizer)
         return Predictor([tuned], PredictConfig())
+
+    def proofreader(self, config: ProofreadConfig) -> Proofreader:
+        """With suggestions where the model has a generator."""
+        return Proofreader(self.detector, self.filler if "fill" in self.can else None, config)
 
     @cached_property
     def _folders(self) -> list[Path]:

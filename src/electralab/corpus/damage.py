@@ -1,0 +1,95 @@
+"""What happens to texts: slips of the finger, wrong words, letters misread by a scanner.
+
+text, rng -> Damaged
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Literal, get_args
+
+DamageKind = Literal["typo", "swap", "ocr"]
+DAMAGE_KINDS: tuple[DamageKind, ...] = get_args(DamageKind)
+
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+# Neighbours on the keyboard that most texts in Latin script are typed on.
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_NEIGHBOURS = {
+    letter: "".join(row[place + step] for step in (-1, 1) if 0 <= place + step < len(row))
+    for row in _ROWS
+    for place, letter in enumerate(row)
+}
+# What a scanner takes for what.
+_MISREAD = {
+    **{"rn": "m", "m": "rn", "cl": "d", "d": "cl", "vv": "w", "w": "vv", "li": "h", "h": "b", "b": "h"},
+    **{"l": "1", "i": "l", "o": "0", "e": "c", "c": "e", "u": "n", "n": "u", "f": "t", "t": "f", "s": "5", "g": "9"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """One damaged word, and where it stands in the damaged text."""
+
+    start: int
+    end: int
+    original: str
+    damaged: str
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    text: str
+    damages: tuple[Damage, ...]
+
+
+def damage_text(text: str, kind: DamageKind, share: float, rng: Random) -> Damaged:
+    """Damage about this share of the words of three letters and more; words are swapped for others of the text."""
+    words = [found.group() for found in _WORD.finditer(text)]
+    spoil = _SPOIL[kind]
+    pieces: list[str] = []
+    damages: list[Damage] = []
+    end = length = 0
+    for found in _WORD.finditer(text):
+        word = found.group()
+        spoiled = spoil(word, words, rng) if rng.random() < share else word
+        if spoiled.lower() == word.lower():
+            continue
+        start = length + found.start() - end
+        pieces += [text[end : found.start()], spoiled]
+        damages.append(Damage(start, start + len(spoiled), word, spoiled))
+        end, length = found.end(), start + len(spoiled)
+    return Damaged("".join([*pieces, text[end:]]), tuple(damages))
+
+
+def misspell(word: str, _: Sequence[str], rng: Random) -> str:
+    """Two letters exchanged, one left out, doubled, or hit beside its key; the first letter is seldom wrong."""
+    place = rng.randrange(1, len(word))
+    letter = word[place]
+    options = [word[: place - 1] + letter + word[place - 1] + word[place + 1 :] if place > 1 else ""]
+    options += [word[:place] + word[place + 1 :], word[:place] + letter + word[place:]]
+    options += [word[:place] + near + word[place + 1 :] for near in _NEIGHBOURS.get(letter, "")]
+    return rng.choice([option for option in options if option])
+
+
+def exchange(word: str, words: Sequence[str], rng: Random) -> str:
+    """Another word, as often as the text has it, with the first letter as large or small."""
+    other = rng.choice(words)
+    return other.capitalize() if word[0].isupper() else other[0].lower() + other[1:]
+
+
+def misread(word: str, _: Sequence[str], rng: Random) -> str:
+    """One letter, or two, taken for what looks alike; a word without such letters stays."""
+    places = [(place, seen) for seen in _MISREAD for place in range(len(word)) if word.startswith(seen, place)]
+    if not places:
+        return word
+    place, seen = rng.choice(places)
+    return word[:place] + _MISREAD[seen] + word[place + len(seen) :]
+
+
+_SPOIL: dict[DamageKind, Callable[[str, Sequence[str], Random], str]] = {
+    "typo": misspell,
+    "swap": exchange,
+    "ocr": misread,
+}
