@@ -1,0 +1,68 @@
+"""Damage is where it says it is, of the kind that was asked for, and the same for the same luck."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, damage_text, exchange, misread, misspell
+
+TEXT = "The harbour was calm, and the old sailors were mending their nets beside the lighthouse."
+kinds = pytest.mark.parametrize("kind", DAMAGE_KINDS)
+
+
+@kinds
+@given(
+    text=st.text(st.sampled_from("abc dEF,.\né한국漢字0"), max_size=80), share=st.floats(0, 1), seed=st.integers(0, 99)
+)
+def test_undoing_every_damage_gives_the_text_back(kind: DamageKind, text: str, share: float, seed: int) -> None:
+    planted = damage_text(text, kind, share, Random(seed))
+    restored = planted.text
+    for damage in reversed(planted.damages):
+        assert restored[damage.start : damage.end] == damage.damaged
+        restored = restored[: damage.start] + damage.original + restored[damage.end :]
+    assert restored == text
+
+
+@kinds
+def test_no_damage_leaves_a_word_as_it_was(kind: DamageKind) -> None:
+    planted = damage_text(TEXT * 20, kind, 1.0, Random(0))
+    assert len(planted.damages) > 100
+    assert all(damage.original.lower() != damage.damaged.lower() for damage in planted.damages)
+
+
+@kinds
+def test_damage_is_a_function_of_the_luck(kind: DamageKind) -> None:
+    assert damage_text(TEXT, kind, 0.5, Random(3)) == damage_text(TEXT, kind, 0.5, Random(3))
+    assert damage_text(TEXT * 9, kind, 0.5, Random(3)) != damage_text(TEXT * 9, kind, 0.5, Random(4))
+
+
+def test_share_is_about_that_of_the_words() -> None:
+    damaged = len(damage_text("harbour " * 2000, "typo", 0.1, Random(0)).damages)
+    assert 150 < damaged < 250
+
+
+def test_slips_are_those_of_fingers() -> None:
+    seen = {misspell("calm", [], Random(seed)) for seed in range(200)}
+    assert {"clam", "cam", "callm", "cakm"} <= seen  # exchanged, left out, doubled, beside the key
+    assert all(word[0] == "c" for word in seen)
+
+
+def test_scanners_take_letters_for_those_that_look_alike() -> None:
+    assert misread("corner", [], Random(1)) in {
+        "comer",
+        "comcr",
+        "cor1er",
+        "eorner",
+        "c0rner",
+        "corncr",
+        "coruer",
+    }
+    assert misread("xyz", [], Random(1)) == "xyz"
+
+
+def test_swapped_words_come_from_the_text_and_keep_the_capital() -> None:
+    words = ["house", "Tree"]
+    assert {exchange("Garden", words, Random(seed)) for seed in range(20)} == {"House", "Tree"}
+    assert {exchange("garden", words, Random(seed)) for seed in range(20)} == {"house", "tree"}

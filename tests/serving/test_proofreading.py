@@ -1,0 +1,154 @@
+"""Words are judged as wholes, suggestions weigh context against spelling, and what was planted is counted rightly."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from little_tuned import TEXT, build_pair, little_tokenizer, save_pretrained
+
+import electralab
+from electralab.corpus.damage import Damage
+from electralab.errors import InputError
+from electralab.serving.detector import Detection, Detector, TokenVerdict
+from electralab.serving.filler import Filler
+from electralab.serving.proof_page import compose_page
+from electralab.serving.proof_scores import find_damage, score_proofreading
+from electralab.serving.proofreader import Finding, Proof, ProofreadConfig, Proofreader, Word, group_words
+from electralab.serving.spelling import Lexicon, Suggestion, measure_distances
+from electralab.serving.windows import WindowConfig
+
+
+@cache
+def slow_distance(one: str, other: str) -> int:
+    """By the definition: what the last step may have been."""
+    if not one or not other:
+        return len(one) + len(other)
+    steps = [
+        slow_distance(one[:-1], other) + 1,
+        slow_distance(one, other[:-1]) + 1,
+        slow_distance(one[:-1], other[:-1]) + (one[-1] != other[-1]),
+    ]
+    if len(one) > 1 and len(other) > 1 and one[-2:] == other[-1] + other[-2]:
+        steps.append(slow_distance(one[:-2], other[:-2]) + 1)
+    return min(steps)
+
+
+def letters_of(words: list[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint32]]:
+    width = max(map(len, words))
+    return np.array([[ord(letter) for letter in word.ljust(width, "\0")] for word in words], dtype=np.uint32)
+
+
+@given(word=st.text("abc", max_size=6), others=st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=8))
+def test_distances_are_those_of_the_definition(word: str, others: list[str]) -> None:
+    assert measure_distances(word, letters_of(others)).tolist() == [slow_distance(word, other) for other in others]
+
+
+def proofreader_of(**settings: float) -> Proofreader:
+    tokenizer, config = little_tokenizer(), ProofreadConfig.model_validate(settings)
+    pair = build_pair(tokenizer)
+    detector = Detector(pair.discriminator, tokenizer, WindowConfig())  # type: ignore[arg-type]
+    generator = pair.generator
+    return Proofreader(detector, Filler(generator, tokenizer, WindowConfig()), config)  # type: ignore[arg-type]
+
+
+def chances_of(lexicon: Lexicon, size: int, **words: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    chances = np.full(size, 1e-9)
+    for word, chance in words.items():
+        chances[lexicon.ids[lexicon.words.index(word)]] = chance
+    return chances
+
+
+def test_suggestion_weighs_the_context_against_the_spelling() -> None:
+    tokenizer = little_tokenizer()
+    lexicon = Lexicon(tokenizer)
+    size = tokenizer.vocab_size
+    # Three letters away, "the" would have to be expected e^6 times as much as "cat", which is one letter away.
+    near = lexicon.suggest("caat", chances_of(lexicon, size, cat=0.01, the=0.5), 1)
+    far = lexicon.suggest("caat", chances_of(lexicon, size, cat=1e-6, the=0.5), 1)
+    assert [one.text for one in (*near, *far)] == ["cat", "the"]
+    assert near[0].p == pytest.approx(0.01)
+
+
+def test_suggestion_is_never_what_was_written_and_keeps_its_case() -> None:
+    tokenizer = little_tokenizer()
+    lexicon = Lexicon(tokenizer)
+    chances = chances_of(lexicon, tokenizer.vocab_size, cat=0.9, sat=0.05, mat=0.01)
+    assert [one.text for one in lexicon.suggest("Cat", chances, 2)] == ["Sat", "Mat"]
+    assert [one.text for one in lexicon.suggest("CAT", chances, 1)] == ["SAT"]
+
+
+def test_pieces_of_a_word_are_one_word_as_suspicious_as_the_worst() -> None:
+    tokenizer = little_tokenizer()
+    text = "the oldog, sat"
+    offsets = tokenizer.encode(text).offsets
+    chances = np.linspace(0.1, 0.9, len(offsets))
+    tokens = tuple(TokenVerdict(text[a:b], a, b, float(p)) for (a, b), p in zip(offsets, chances, strict=True))
+    words = group_words(Detection(text, tokens), tokenizer)
+    assert [word.text for word in words] == ["the", "oldog", ",", "sat"]
+    of_word = [token.p_replaced for token in tokens if 4 <= token.start < 9]
+    assert len(of_word) > 1
+    assert words[1].suspicion == max(of_word)
+
+
+def test_findings_say_where_they_are() -> None:
+    text = f"{TEXT}\n{TEXT}"
+    proof = proofreader_of(threshold=0.0, limit=0, context=4, suggestions=2).proofread(text, "a.txt")
+    assert [finding.word.text for finding in proof.findings] == TEXT.split() * 2
+    assert proof.words == 2 * len(TEXT.split())
+    second = proof.findings[len(TEXT.split()) + 1]
+    assert (second.line, second.column, second.before, second.word.text, second.after) == (2, 5, "the ", "cat", " sat")
+    assert all(len(finding.suggestions) == 2 for finding in proof.findings)
+
+
+def test_only_the_most_suspicious_are_named_in_the_order_of_the_text() -> None:
+    every = proofreader_of(threshold=0.0, limit=0).proofread(TEXT).findings
+    few = proofreader_of(threshold=0.0, limit=3).proofread(TEXT).findings
+    worst = sorted((finding.word for finding in every), key=lambda word: -word.suspicion)[:3]
+    assert [finding.word for finding in few] == sorted(worst, key=lambda word: word.start)
+
+
+def test_damage_belongs_to_the_word_it_lies_in() -> None:
+    damages = [Damage(4, 7, "cat", "act"), Damage(12, 15, "mat", "mst")]
+    found = [
+        find_damage(Word("", start, end, 0.0), damages) for start, end in ((0, 3), (4, 7), (5, 9), (8, 12), (12, 15))
+    ]
+    assert found == [None, damages[0], damages[0], None, damages[1]]
+
+
+def test_scores_are_those_of_words_counted_by_hand() -> None:
+    proofreader = proofreader_of(threshold=0.4)
+    found = score_proofreading(proofreader, [TEXT] * 40, share=0.2, seed=1)
+    for of in found.values():
+        assert 20 <= of.damaged < of.words <= 40 * 2 * len(TEXT.split())
+        assert 0 <= of.corrected <= of.among_suggestions <= 1
+    again = score_proofreading(proofreader, [TEXT] * 40, share=0.2, seed=1)
+    assert found == again
+    lenient = score_proofreading(proofreader_of(threshold=0.0), [TEXT] * 40, share=0.2, seed=1)
+    assert all(of.recall == 1.0 and of.precision == pytest.approx(of.damaged / of.words) for of in lenient.values())
+
+
+def test_too_little_text_to_measure_on_is_refused() -> None:
+    with pytest.raises(InputError, match=r"--measure: the texts have room for \d+ damaged words only; give more text"):
+        score_proofreading(proofreader_of(), [TEXT], share=0.05, seed=0)
+
+
+def test_page_shows_the_text_as_it_is_written() -> None:
+    text = "a <b> & cat"
+    finding = Finding(Word("cat", 8, 11, 0.75), 1, 9, "", "", (Suggestion("<sat>", 0.5),))
+    page = compose_page([Proof("x<y>.txt", text, 3, (finding,))])
+    assert "a &lt;b&gt; &amp; <mark" in page
+    assert "&lt;sat&gt;" in page
+    assert "x&lt;y&gt;.txt" in page
+    assert "1 of 3 words" in page
+    assert not re.search(r"https?://", page)
+
+
+def test_python_and_the_page_agree(tmp_path: Path) -> None:
+    model = save_pretrained(tmp_path / "run")
+    page = tmp_path / "proofs.html"
+    result = electralab.proofread({"a": TEXT}, model=model, html=page, settings={"threshold": 0.0})
+    assert page.read_text().count("<mark") == len(result["proofs"][0]["findings"]) > 0
