@@ -16,7 +16,7 @@ from electralab.model.folder import load_tuned, locate_model, save_tuned
 from electralab.model.tuned import Tuned
 from electralab.tokens.tokenizer import Tokenizer
 
-_CARD = "task.json"
+CARD = "task.json"
 
 
 class TunedCard(Settings):
@@ -43,7 +43,7 @@ def save_model(folder: Path, model: TunedModel) -> None:
     with new_folder(folder, kind="model") as temporary:
         save_tuned(temporary, model.network, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep)
         model.tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")
-        write_json(temporary / _CARD, model.card.model_dump(mode="json"))
+        write_json(temporary / CARD, model.card.model_dump(mode="json"))
 
 
 def load_model(path: Path) -> TunedModel:
@@ -56,8 +56,8 @@ def load_model(path: Path) -> TunedModel:
 
 def attach_card(folder: Path, network: Tuned, tokenizer: Tokenizer) -> TunedModel:
     """What the folder says about the use of its network, or what can be told without it."""
-    if (folder / _CARD).is_file():
-        return TunedModel(network, tokenizer, _read_card(folder / _CARD))
+    if (folder / CARD).is_file():
+        return TunedModel(network, tokenizer, _read_card(folder / CARD))
     length = min(network.config.sequence_length, 512)
     card = TunedCard(task=network.head_config.kind, num_texts=0, sequence_length=length)
     return TunedModel(network, tokenizer, card)

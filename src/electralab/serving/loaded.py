@@ -17,6 +17,7 @@ from electralab.finetuning.predictions import PredictionRow
 from electralab.model.electra import Discriminator, Guesser
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.folder import load_any, locate_networks
+from electralab.model.graph import GRAPH
 from electralab.model.pooling import Pooling
 from electralab.model.tuned import Tuned
 from electralab.serving.detector import DetectConfig, Detection, Detector, has_energies
@@ -29,8 +30,6 @@ from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
 Ability = Literal["detect", "fill", "play", "embed", "predict"]
-
-GRAPH = "model.onnx"
 
 N = TypeVar("N", bound=nn.Module)
 
