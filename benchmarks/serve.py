@@ -232,6 +232,7 @@ def measure(model: Path, arguments: argparse.Namespace) -> dict[str, object]:
         for _ in range(arguments.turns):
             theirs_per_second.append(asyncio.run(ask_closed(peer_port, sentences, arguments.connections, seconds)))
             ours_per_second.append(asyncio.run(ask_closed(our_port, sentences, arguments.connections, seconds)))
+            print(f"turn: peer {theirs_per_second[-1]:.1f}/s, ours {ours_per_second[-1]:.1f}/s", file=sys.stderr)
     with start(*electra) as our_port:
         capacity = asyncio.run(ask_closed(our_port, documents, 16, seconds))
         loaded = asyncio.run(ask_open(our_port, documents, 0.8 * capacity, 2 * seconds))
