@@ -10,8 +10,9 @@ from little_models import LENGTH, TOKENIZER, build_pair, finish, save_pair
 from electralab.errors import InputError
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.states import Frozen, Pooling, StatesConfig, load_frozen, pool_texts, take_tokens
+from electralab.evaluation.states import Frozen, StatesConfig, load_frozen, pool_texts, take_tokens
 from electralab.model.encoder import Encoder
+from electralab.model.pooling import Pooling
 
 TEXTS = ["the cat sat", "", "dogs sit near the logs", "the cat sat", "a mat"]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from little_tuned import make_tuned, save_pretrained, save_tuned_folder
+from little_tuned import TEXT, make_tuned, save_pretrained, save_tuned_folder
 from torch import nn
 
 import electralab
@@ -65,3 +65,25 @@ def test_a_tuned_model_predicts_and_does_not_detect(tmp_path: Path) -> None:
 def test_a_place_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere: holds no model"):
         electralab.load(tmp_path / "nowhere").predict(["the cat"])
+
+
+def test_graphs_say_what_their_networks_say(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    run = save_pretrained(tmp_path / "run")
+    electralab.export(run, run / "onnx", format="onnx", threads=1)
+    ours, graphs = electralab.load(run), electralab.load(run / "onnx")
+    assert (ours.runtime, graphs.runtime) == ("torch", "onnx")
+    assert graphs.can == ours.can == ("detect", "fill", "play", "embed")
+    for one, other in zip(ours.detect(TEXT * 3).tokens, graphs.detect(TEXT * 3).tokens, strict=True):
+        assert (one.start, one.end) == (other.start, other.end)
+        assert one.p_replaced == pytest.approx(other.p_replaced, abs=1e-4)
+    assert graphs.embed(TEXT * 3).tolist() == pytest.approx(ours.embed(TEXT * 3).tolist(), abs=1e-4)
+    (one,), (other,) = ours.fill("the [MASK] sat").blanks, graphs.fill("the [MASK] sat").blanks
+    assert [guess.p for guess in one.guesses] == pytest.approx([guess.p for guess in other.guesses], abs=1e-4)
+    assert ours.play(TEXT, 0.3, 1.0, 1).corrupted == graphs.play(TEXT, 0.3, 1.0, 1).corrupted
+    tuned = save_tuned_folder(tmp_path / "tuned", make_tuned())
+    electralab.export(tuned, tuned / "onnx", format="onnx", threads=1)
+    graph = electralab.load(tuned / "onnx")
+    assert graph.can == ("predict",)
+    chances = [electralab.load(path).predict([TEXT])[0]["probabilities"] for path in (tuned, tuned / "onnx")]
+    assert chances[0] == pytest.approx(chances[1], abs=1e-4)

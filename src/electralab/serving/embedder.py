@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from electralab.model.encoder import Encoder
+from electralab.model.encoder import Encoder, Trace
+from electralab.model.graph import GraphDiscriminator
 from electralab.model.pooling import Pooling, pool_states
 from electralab.serving.reading import Given, read, read_known
 from electralab.serving.windows import Ids, Placed, Window, WindowConfig, frame, place_windows
-from electralab.tokens.batches import batch_by_length
+from electralab.tokens.batches import RowBatch, batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
 Vector = NDArray[np.float32]
@@ -33,7 +35,7 @@ class Sequenced:
 
 
 class Embedder:
-    def __init__(self, encoder: Encoder, tokenizer: Tokenizer, config: WindowConfig) -> None:
+    def __init__(self, encoder: Encoder | GraphDiscriminator, tokenizer: Tokenizer, config: WindowConfig) -> None:
         self.encoder = encoder.eval()
         self.tokenizer = tokenizer
         self.config = config
@@ -58,7 +60,7 @@ class Embedder:
         vectors = [np.zeros(self.encoder.config.hidden_size, dtype=np.float32) for _ in sequences]
         device = next(self.encoder.parameters()).device
         for batch in batch_by_length(rows, self.tokenizer.special, self.config.batch_tokens, device):
-            states = self.encoder(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)  # (B, T, D)
+            states = self._look(batch)
             for place, row in enumerate(batch.rows):
                 one = placed[row]
                 sequence = sequences[one.text]
@@ -71,3 +73,10 @@ class Embedder:
                     here = slice(place, place + 1)
                     vectors[one.text] = pool_states(states[here], batch.is_pad[here], sequence.pooling)[0].cpu().numpy()
         return vectors
+
+    def _look(self, batch: RowBatch) -> Tensor:
+        """(B, T, D) the final states."""
+        asked = (batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)
+        trace: Trace = {}
+        said: Tensor = self.encoder(*asked, trace)
+        return trace["states"] if isinstance(self.encoder, GraphDiscriminator) else said

@@ -17,6 +17,7 @@ from electralab.finetuning.predictions import PredictionRow
 from electralab.model.electra import Discriminator, Guesser
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.folder import load_any, locate_networks
+from electralab.model.graph import GRAPH, GraphDiscriminator
 from electralab.model.pooling import Pooling
 from electralab.model.tuned import Tuned
 from electralab.serving.detector import DetectConfig, Detection, Detector, has_energies
@@ -30,8 +31,6 @@ from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
 Ability = Literal["detect", "fill", "play", "embed", "predict"]
-
-GRAPH = "model.onnx"
 
 N = TypeVar("N", bound=nn.Module)
 
@@ -126,8 +125,8 @@ class Loaded:
     @cached_property
     def embedder(self) -> Embedder:
         part = self._need("embed", self._encoder)
-        encoder = part.network.encoder
-        assert isinstance(encoder, Encoder)
+        encoder = part.network if isinstance(part.network, GraphDiscriminator) else part.network.encoder
+        assert isinstance(encoder, Encoder | GraphDiscriminator)
         return Embedder(encoder, part.tokenizer, self._windows)
 
     @cached_property
@@ -168,9 +167,10 @@ class Loaded:
 
     @property
     def _encoder(self) -> Part | None:
-        """The discriminator's, or that of the one network there is; a graph has none to look into."""
+        """The discriminator's, or that of the one network there is; of graphs only the former shows its states."""
         part = self._load(self._folders[0])
-        return part if isinstance(getattr(part.network, "encoder", None), Encoder) else None
+        has_states = isinstance(part.network, GraphDiscriminator)
+        return part if has_states or isinstance(getattr(part.network, "encoder", None), Encoder) else None
 
     def _need(self, ability: Ability, part: Part | None) -> Part:
         if part is not None:

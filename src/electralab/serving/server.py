@@ -19,9 +19,10 @@ from pydantic import Field
 
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
+from electralab.model.graph import GRAPH
 from electralab.serving.batching import BatchingConfig
 from electralab.serving.desk import Desk, LimitsConfig, view_model
-from electralab.serving.loaded import GRAPH, Loaded
+from electralab.serving.loaded import Loaded
 from electralab.serving.windows import WindowConfig
 from electralab.stopping import stop_signals
 
