@@ -17,6 +17,7 @@ __all__ = [
     "pretrain",
     "quickstart",
     "run_study",
+    "serve",
     "show",
 ]
 

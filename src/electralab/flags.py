@@ -261,6 +261,22 @@ def _add_detect(verbs: Any) -> None:
     _add_settings(parser, "a TOML file of settings")
 
 
+def _add_serve(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "serve",
+        "answer over HTTP, with a page to try it; SIGTERM lets it finish what it has begun",
+        "electra serve runs/quickstart reviews=runs/reviews --port 8000",
+    )
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="run or model folders, or NAME=FOLDER")
+    parser.add_argument("--host", metavar="ADDRESS", help="to listen on (127.0.0.1); any other needs a key")
+    parser.add_argument("--port", type=_count, metavar="N", help="to listen on (8000); 0 for any that is free")
+    parser.add_argument("--key-file", metavar="FILE", help="keys, one a line, of which each request must bring one")
+    parser.add_argument("--runtime", choices=["torch", "onnx"], help="what runs the networks (torch)")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    _add_settings(parser, "a TOML file of settings")
+
+
 def _add_show(verbs: Any) -> None:
     parser = _verb(
         verbs,
@@ -365,7 +381,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for add in (
         *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_study),
-        *(_add_flops, _add_predict, _add_detect, _add_show, _add_import, _add_completion),
+        *(_add_flops, _add_predict, _add_detect, _add_serve, _add_show, _add_import, _add_completion),
     ):
         add(verbs)
     return parser, verbs.choices

@@ -77,6 +77,7 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
         "study": _study,
         "predict": _predict,
         "detect": _detect,
+        "serve": _serve,
         "show": _show,
         "import": _import,
         "quickstart": _quickstart,
@@ -324,6 +325,22 @@ def _decode(data: bytes, source: str) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8 at byte {error.start}; convert it, for example with iconv") from None
+
+
+def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    # With --json standard output is for the result, which comes at the end.
+    ready = sys.stderr if arguments.json else sys.stdout
+    result = verbs.serve(
+        arguments.models,
+        config=arguments.config,
+        settings=_collect(arguments, {name: name for name in ("host", "port", "key_file", "runtime")}, dotted),
+        threads=arguments.threads,
+        dry_run=arguments.dry_run,
+        on_ready=lambda address: print(address, file=ready, flush=True),
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+    return result
 
 
 def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:

@@ -3,7 +3,7 @@
 words or keyword arguments -> settings -> stage -> result
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -357,7 +357,7 @@ def predict(
 
 
 def load(path: str | Path) -> "Loaded":
-    """A model to ask from Python: `.predict(texts)` of a tuned one, `.detect(text)` of a pre-trained one."""
+    """A model to ask from Python: `.detect`, `.fill`, `.play`, `.embed`, `.predict`, whatever its `.can` names."""
     from electralab.serving.loaded import Loaded
 
     return Loaded(Path(path))
@@ -378,7 +378,29 @@ def detect(
     from electralab.serving.detector import DetectConfig, Detector
 
     detector = Detector.load(Path(model), resolve(DetectConfig, _layers(config, settings)))
-    return [asdict(detector.detect_line(text)) for text in texts]
+    return [asdict(found) for found in detector.detect_many(list(texts))]
+
+
+def serve(
+    models: Sequence[str | Path],
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    on_ready: Callable[[str], None] = print,
+) -> Result:
+    """Answers over HTTP until a signal to stop; `on_ready` is told the address. A model is a path or NAME=PATH."""
+    from electralab.runtime import use_threads
+    from electralab.serving.server import ServeConfig, plan_serve
+    from electralab.serving.server import serve as run_server
+
+    resolved = resolve(ServeConfig, _layers(config, settings))
+    words = [str(model) for model in models]
+    if dry_run:
+        return plan_serve(words, resolved)
+    use_threads(threads)
+    return run_server(words, resolved, on_ready)
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> Result:

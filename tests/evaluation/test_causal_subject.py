@@ -15,8 +15,8 @@ from electralab.errors import InputError
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.plausibility import choose_scoring, guess_sentences
 from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.subject import Guesser, load_subject
-from electralab.model.electra import Discriminator, Generator
+from electralab.evaluation.subject import load_subject
+from electralab.model.electra import Discriminator, Generator, Guesser
 from electralab.model.folder import locate_encoder, locate_networks, save_network, save_tuned
 from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, build_tuned
@@ -151,7 +151,7 @@ def test_a_causal_model_guesses_the_same_held_out_tokens_from_those_before(tmp_p
 def test_an_encoder_is_found_and_detection_is_refused(tmp_path: Path) -> None:
     model = save_run(tmp_path / "run", make_causal(), "causal")
     assert locate_encoder(model) == model / "export" / "model"
-    with pytest.raises(InputError, match="run: holds a language model, but not a discriminator; give a run"):
+    with pytest.raises(InputError, match="run: holds a language model, which cannot detect; it can fill, embed"):
         Loaded(model).detect("the cat")
     with pytest.raises(InputError, match="is a generator, which passes no verdicts"):
         Loaded(model / "export" / "model").detect("the cat")

@@ -10,8 +10,9 @@ from little_models import TOKENIZER, finish, make_subject
 
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.plausibility import guess_sentences, judge_sentences
-from electralab.evaluation.sentences import batch_by_length, encode_sentences
+from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.subject import Subject
+from electralab.tokens.batches import batch_by_length
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing", "the cat sat", "[MASK] 中 cat"]
 SPECIAL = TOKENIZER.special

@@ -1,13 +1,15 @@
 """Windows cover a text once, agree with the whole where it fits, and spans are slices of the text."""
 
+import re
 from collections import Counter
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -16,7 +18,8 @@ from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import save_network
 from electralab.model.weights import initialise
-from electralab.serving.detector import DetectConfig, Detector, Window, cut_windows
+from electralab.serving.detector import DetectConfig, Detection, Detector, TokenVerdict
+from electralab.serving.windows import Window, cut_windows
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
 
@@ -94,11 +97,11 @@ def test_spans_are_exact_slices_of_the_text() -> None:
     assert starts == sorted(starts)
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 16])
-def test_windows_of_a_long_text_agree_with_one_window(batch_size: int) -> None:
+@pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
+def test_windows_of_a_long_text_agree_with_one_window(batch_tokens: int) -> None:
     text = " ".join([TEXT] * 4)
     whole = make_detector(sequence_length=512).detect(text)
-    cut = make_detector(sequence_length=12, batch_size=batch_size).detect(text)
+    cut = make_detector(sequence_length=12, batch_tokens=batch_tokens).detect(text)
     assert len(whole.tokens) > 60
     assert cut == whole
 
@@ -110,8 +113,8 @@ def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> Non
     initialise(model, seed=0)
     detector = Detector(model, tokenizer, DetectConfig())
     ids = tokenizer.encode(TEXT).ids
-    together = detector._judge_windows([ids[:14], ids[3:8], ids[5:6]])
-    alone = [detector._judge_windows([part])[0] for part in (ids[:14], ids[3:8], ids[5:6])]
+    together = detector._judge([ids[:14], ids[3:8], ids[5:6]])
+    alone = [detector._judge([part])[0] for part in (ids[:14], ids[3:8], ids[5:6])]
     for one, other in zip(together, alone, strict=True):
         assert np.allclose(one, other, atol=1e-9)
     assert np.ptp(together[0]) > 1e-7
@@ -142,7 +145,7 @@ def test_a_typed_pad_is_not_padding() -> None:
     detector = Detector(model, tokenizer, DetectConfig())
     detector.detect("the [PAD] [PAD] mat")
     pad = tokenizer.special.pad
-    detector._judge_windows([np.array([9, pad, 8]), np.array([7])])
+    detector._judge([np.array([9, pad, 8]), np.array([7])])
     (_, alone), (rows, together) = model.seen
     assert alone is None
     assert together is not None
@@ -169,9 +172,44 @@ def test_an_empty_text_has_no_tokens() -> None:
 def test_symbols_are_judged_one_by_one() -> None:
     tokenizer = learn_symbols(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
     detector = Detector(Suspicious(make_config(tokenizer.vocab_size, 16)), tokenizer, DetectConfig())
-    found = detector.detect_symbols(["open", 7, "never seen", "read"])
+    found = detector.detect(["open", 7, "never seen", "read"])
     assert found.text == "open 7 never seen read"
     assert [token.text for token in found.tokens] == ["open", "7", "never seen", "read"]
     assert all(found.text[token.start : token.end] == token.text for token in found.tokens)
-    with pytest.raises(InputError, match="trained on symbols"):
+    assert detector.detect('["open", 7, "never seen", "read"]') == found
+    with pytest.raises(
+        InputError, match="a model of symbols takes a JSON list of strings or integers, got 'open read'"
+    ):
         detector.detect("open read")
+
+
+def test_a_model_of_text_takes_no_list() -> None:
+    with pytest.raises(InputError, match="a model of text takes a string, got a list; give the text itself"):
+        make_detector().detect(["the", "cat"])
+
+
+def make_network(sequence_length: int) -> Detector:
+    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    model = Discriminator(make_config(tokenizer.vocab_size, sequence_length))
+    initialise(model, seed=0)
+    return Detector(model, tokenizer, DetectConfig(batch_tokens=64))
+
+
+@given(st.lists(st.sampled_from(["", "the cat", TEXT, TEXT * 3, "[PAD] sat [MASK]", "log " * 40]), max_size=6))
+@settings(max_examples=25)
+def test_many_texts_are_judged_as_one_by_one(texts: list[str]) -> None:
+    detector = make_network(sequence_length=16)
+    together, alone = detector.detect_many(texts), [detector.detect(text) for text in texts]
+    assert [found.text for found in together] == texts
+    for one, other in zip(together, alone, strict=True):
+        assert [token.text for token in one.tokens] == [token.text for token in other.tokens]
+        chances = [token.p_replaced for token in one.tokens]
+        assert chances == pytest.approx([token.p_replaced for token in other.tokens], abs=1e-6)
+
+
+def test_a_notebook_shows_the_text_itself_shaded_and_escaped() -> None:
+    html = Detection('a <b> & "c"\n', (TokenVerdict("<b>", 2, 5, 1.0), TokenVerdict("&", 6, 7, 0.0)))._repr_html_()
+    assert "<b>" not in html
+    assert 'title="p_replaced 1.000">&lt;b&gt;</span> <span' in html
+    assert html.count("rgba(230, 60, 40, 0.750)") == html.count("rgba(230, 60, 40, 0.000)") == 1
+    assert unescape(re.sub("<[^>]+>", "", html)) == 'a <b> & "c"\n'

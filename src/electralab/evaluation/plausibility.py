@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.evaluation.outcome import Conditions, Progress, Steps
-from electralab.evaluation.sentences import SentenceBatch, Sentences, batch_by_length
-from electralab.evaluation.subject import Guesser
-from electralab.model.electra import Discriminator
+from electralab.evaluation.sentences import Sentences
+from electralab.model.electra import Discriminator, Guesser
 from electralab.model.towers import TwoTower
+from electralab.tokens.batches import RowBatch, batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
 Scoring = Literal["pseudo-log-likelihood", "log-likelihood", "cloze", "unmasked"]
@@ -107,7 +107,7 @@ def guess_sentences(
 
 
 @torch.inference_mode()
-def _guess_standing(generator: Guesser, batch: SentenceBatch, asked: Tensor) -> Tensor:
+def _guess_standing(generator: Guesser, batch: RowBatch, asked: Tensor) -> Tensor:
     """log p of each asked token in the row as it is. (M,)"""
     rows, columns = asked.unbind(dim=1)
     positions = rows * batch.input_ids.shape[1] + columns
@@ -116,7 +116,7 @@ def _guess_standing(generator: Guesser, batch: SentenceBatch, asked: Tensor) -> 
 
 
 @torch.inference_mode()
-def _guess_hidden(generator: Guesser, mask_id: int, batch: SentenceBatch, asked: Tensor) -> Tensor:
+def _guess_hidden(generator: Guesser, mask_id: int, batch: RowBatch, asked: Tensor) -> Tensor:
     """log p of each asked token in a copy of its row where it alone is hidden. (M,)"""
     rows, columns = asked.unbind(dim=1)
     copies = torch.arange(len(asked), device=asked.device)
@@ -135,11 +135,11 @@ class _Tally:
         self.is_ordinary = torch.from_numpy(tokenizer.is_ordinary)
         self.sums = np.zeros(len(sentences.rows))
 
-    def find_counted(self, batch: SentenceBatch) -> Tensor:
+    def find_counted(self, batch: RowBatch) -> Tensor:
         """(B, T) neither special nor padding"""
         return self.is_ordinary.to(batch.input_ids.device)[batch.input_ids] & ~batch.is_pad
 
-    def add(self, batch: SentenceBatch, sums: Tensor) -> None:
+    def add(self, batch: RowBatch, sums: Tensor) -> None:
         self.sums[batch.rows] = sums.cpu().numpy()
 
     def finish(self) -> Plausibility:

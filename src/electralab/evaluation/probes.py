@@ -25,7 +25,6 @@ from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.states import (
     Frozen,
     Layers,
-    Pooling,
     StatesConfig,
     Vectors,
     load_frozen,
@@ -39,6 +38,7 @@ from electralab.finetuning.questions import SpanConfig
 from electralab.finetuning.reading import TaskDataConfig, read_task
 from electralab.finetuning.scores import score_classes
 from electralab.finetuning.tasks import Task, find_task
+from electralab.model.pooling import Pooling
 from electralab.randomness import mix
 
 Truth = NDArray[np.int64]

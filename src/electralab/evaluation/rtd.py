@@ -16,9 +16,9 @@ from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
 from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
 from electralab.evaluation.resampling import draw_again, find_interval
-from electralab.evaluation.subject import Subject, load_subject, prohibition_for
+from electralab.evaluation.subject import Subject, load_subject
 from electralab.model.electra import Electra
-from electralab.objective.corruption import SamplingConfig
+from electralab.objective.corruption import SamplingConfig, sampling_prohibition
 from electralab.objective.electra import Trial, hold_trial
 from electralab.objective.verdicts import Verdicts, join_verdicts
 
@@ -40,7 +40,7 @@ def evaluate_rtd(
     rows = read_rows(data, subject.tokenizer, length, config.limit, conditions.reading)
     # Nothing is shared any more: the two may come from different runs.
     pair = Electra(guesser, discriminator, "none").eval()
-    prohibition = prohibition_for(guesser, subject.tokenizer)
+    prohibition = sampling_prohibition(subject.tokenizer, torch.device(conditions.device), guesser.config.vocab_size)
     sampling = SamplingConfig(temperature=config.temperature)
     tables: list[_Table] = []
     asked = hashlib.sha256()

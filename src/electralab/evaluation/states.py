@@ -12,18 +12,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from electralab.config import Settings
 from electralab.evaluation.outcome import Conditions, Progress, Steps
-from electralab.evaluation.sentences import SentenceBatch, Sentences, batch_by_length
+from electralab.evaluation.sentences import Sentences
 from electralab.evaluation.subject import require_text
 from electralab.model.encoder import Encoder, Trace
 from electralab.model.folder import load_encoder, locate_encoder, locate_model
+from electralab.model.pooling import Pooling, pool_states
 from electralab.model.weights import initialise
+from electralab.tokens.batches import RowBatch, batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
-Pooling = Literal["mean", "first", "last"]
 Vectors = NDArray[np.float32]
 Layers = dict[str, Vectors]
 Rows = Sequence[NDArray[np.int64]]
@@ -75,7 +75,7 @@ def pool_texts(
     for batch, trace in _look(frozen, sentences.rows, conditions):
         order.append(batch.rows)
         for layer, states in trace.items():
-            found.setdefault(layer, []).append(_pool(states, batch.is_pad, pooling).cpu().numpy())
+            found.setdefault(layer, []).append(pool_states(states, batch.is_pad, pooling).cpu().numpy())
         done += len(batch.rows)
         yield Progress(phase, done, len(sentences.rows))
     back = np.argsort(np.concatenate(order))[sentences.places]
@@ -101,7 +101,7 @@ def take_tokens(
     return {layer: np.concatenate(parts)[back] for layer, parts in found.items()}
 
 
-def _look(frozen: Frozen, rows: Rows, conditions: Conditions) -> Iterator[tuple[SentenceBatch, Trace]]:
+def _look(frozen: Frozen, rows: Rows, conditions: Conditions) -> Iterator[tuple[RowBatch, Trace]]:
     device = next(frozen.encoder.parameters()).device
     for batch in batch_by_length(rows, frozen.tokenizer.special, conditions.batch_tokens, device):
         conditions.check()
@@ -111,17 +111,3 @@ def _look(frozen: Frozen, rows: Rows, conditions: Conditions) -> Iterator[tuple[
         if not frozen.encoder.config.is_modern:
             del trace["states"]  # the last layer's once more: only `modern` has a norm after it
         yield batch, trace
-
-
-def _pool(states: Tensor, is_pad: Tensor, pooling: Pooling) -> Tensor:
-    """(B, T, D) -> (B, D)"""
-    lengths = (~is_pad).sum(dim=1)
-    if pooling == "first":
-        return states[:, 0].float()
-    if pooling == "last":
-        return states[torch.arange(len(states)), lengths - 1].float()
-    columns = torch.arange(is_pad.shape[1], device=is_pad.device)
-    # Without [CLS] and [SEP], unless there is nothing else.
-    is_text = (columns > 0) & (columns < lengths[:, None] - 1) | (lengths[:, None] == 2) & ~is_pad
-    weights = is_text.float() / is_text.sum(dim=1, keepdim=True)
-    return (states.float() * weights[:, :, None]).sum(dim=1)

@@ -6,21 +6,13 @@ MODEL -> Subject
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from electralab.errors import InputError
-from electralab.model.copying import Copying
-from electralab.model.electra import Discriminator, Generator
+from electralab.model.electra import Discriminator, Guesser
 from electralab.model.folder import load_any, locate_networks, read_config
 from electralab.model.hf_config import OBJECTIVE
-from electralab.model.streams import TwoStream
-from electralab.model.towers import TwoTower
 from electralab.tokens.tokenizer import Tokenizer
-
-# Every network that guesses tokens: called with (input_ids, segment_ids, is_pad, positions), it says (M, V) logits.
-Guesser = Generator | TwoTower | TwoStream | Copying
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +52,7 @@ def load_subject(path: Path, device: torch.device) -> Subject:
     if len({tokenizer.to_json() for tokenizer in tokenizers}) > 1:
         raise InputError(f"{path}: its two networks have different tokenizers; evaluate their folders one by one")
     for network in networks:
-        if tokenizers[0].vocab_size > network.config.vocab_size:
-            raise InputError(
-                f"{path}: its tokenizer has {tokenizers[0].vocab_size} entries, its model "
-                f"{network.config.vocab_size}; the folder mixes files of two models, restore it"
-            )
+        tokenizers[0].require_fit(network.config.vocab_size, path)
     return Subject(
         path,
         tokenizers[0],
@@ -90,10 +78,3 @@ def _load(folder: Path) -> Discriminator | Guesser:
 def require_text(tokenizer: Tokenizer, where: str) -> None:
     if tokenizer.is_symbols:
         raise InputError(f"{where}: is a model of symbols, which cannot read text; give prepared data to rtd or mlm")
-
-
-def prohibition_for(generator: Guesser, tokenizer: Tokenizer) -> Tensor:
-    """(V,) 0 where an id may be sampled, else minus infinity; a network may have more ids than its tokenizer."""
-    prohibition = np.full(generator.config.vocab_size, -np.inf, dtype=np.float32)
-    prohibition[: tokenizer.vocab_size][tokenizer.is_ordinary] = 0.0
-    return torch.from_numpy(prohibition).to(next(generator.parameters()).device)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from electralab.artifacts import new_folder, read_json, write_json
 from electralab.config import Settings
-from electralab.errors import DamagedArtifact, InputError
+from electralab.errors import DamagedArtifact
 from electralab.finetuning.questions import SpanConfig
 from electralab.model.folder import load_tuned, locate_model, save_tuned
 from electralab.model.tuned import Tuned
@@ -50,11 +50,12 @@ def load_model(path: Path) -> TunedModel:
     """From a run or a model folder, ours or Hugging Face's."""
     folder = locate_model(path, "model")
     network, tokenizer = load_tuned(folder), Tokenizer.load(folder)
-    if tokenizer.vocab_size > network.config.vocab_size:
-        raise InputError(
-            f"{folder}: its tokenizer has {tokenizer.vocab_size} entries, its model {network.config.vocab_size}; "
-            "the folder mixes files of two models, restore it"
-        )
+    tokenizer.require_fit(network.config.vocab_size, folder)
+    return attach_card(folder, network, tokenizer)
+
+
+def attach_card(folder: Path, network: Tuned, tokenizer: Tokenizer) -> TunedModel:
+    """What the folder says about the use of its network, or what can be told without it."""
     if (folder / _CARD).is_file():
         return TunedModel(network, tokenizer, _read_card(folder / _CARD))
     length = min(network.config.sequence_length, 512)

@@ -105,7 +105,9 @@ class FixedGenerator(nn.Module):
         return self.log_shares.expand(len(positions), -1)  # (M, V)
 
 
-AnyGenerator = Generator | TwoTower | TwoStream | FixedGenerator | Copying
+# Every network that guesses tokens: called with (input_ids, segment_ids, is_pad, positions), it says (M, V) logits.
+Guesser = Generator | TwoTower | TwoStream | Copying
+AnyGenerator = Guesser | FixedGenerator
 
 
 class Electra(nn.Module):

@@ -65,9 +65,14 @@ class CorruptedBatch:
     is_replaced: Tensor  # (B, T) a sample that equals the original is not a replacement
 
 
-def sampling_prohibition(tokenizer: Tokenizer, device: torch.device) -> Tensor:
-    """(V,) 0 where an id may be sampled, minus infinity where it is special or padding: to be added to logits."""
-    return torch.from_numpy(np.where(tokenizer.is_ordinary, 0.0, -np.inf).astype(np.float32)).to(device)
+def sampling_prohibition(tokenizer: Tokenizer, device: torch.device, vocab_size: int = 0) -> Tensor:
+    """(V,) 0 where an id may be sampled, minus infinity where it is special or padding: to be added to logits.
+
+    A network may have more ids than its tokenizer; `vocab_size` says how many.
+    """
+    prohibition = np.full(max(vocab_size, tokenizer.vocab_size), -np.inf, dtype=np.float32)
+    prohibition[: tokenizer.vocab_size][tokenizer.is_ordinary] = 0.0
+    return torch.from_numpy(prohibition).to(device)
 
 
 @torch.no_grad()

@@ -1,31 +1,29 @@
 """Which tokens of this text look replaced?
 
-text -> Detection
+texts -> Reading... -> Detection...
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from html import escape
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
-from electralab.config import Settings
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_network, locate_model, read_config
 from electralab.model.hf_config import OBJECTIVE
+from electralab.serving.reading import Given, Reading, read, read_known
+from electralab.serving.windows import WindowConfig, frame, place_windows
+from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
 
-class DetectConfig(Settings):
-    overlap: float = Field(0.5, ge=0, lt=1)
-    """How much of a window of a long text is seen again by the next one."""
-    batch_size: int = Field(16, ge=1)
+class DetectConfig(WindowConfig):
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +45,23 @@ class Detection:
     text: str
     tokens: tuple[TokenVerdict, ...]
 
+    def _repr_html_(self) -> str:
+        """In a notebook: the text with each token shaded by suspicion; hovering says how likely it was replaced."""
+        parts = ['<div style="white-space: pre-wrap; line-height: 1.8">']
+        end = 0
+        for token in self.tokens:
+            # Translucent red below the notebook's own colour of text, which so stays readable in light and dark.
+            style = f"background: rgba(230, 60, 40, {0.75 * token.p_replaced:.3f}); border-radius: 3px"
+            title = f"p_replaced {token.p_replaced:.3f}"
+            parts.append(escape(self.text[end : token.start]))
+            parts.append(f'<span style="{style}" title="{title}">{escape(self.text[token.start : token.end])}</span>')
+            end = token.end
+        return "".join([*parts, escape(self.text[end:]), "</div>"])
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A stretch of the tokens that fits the model; of its verdicts only those in [keep_from, keep_to) are used."""
 
-    start: int
-    end: int
-    keep_from: int
-    keep_to: int
-
-
-def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
-    """Cover `count` tokens so that each is judged once, where it has the most context on both sides."""
-    if count <= size:
-        return [Window(0, count, 0, count)] if count else []
-    stride = max(1, round(size * (1 - overlap)))
-    starts = [*range(0, count - size, stride), count - size]
-    borders = [0, *((start + before + size) // 2 for before, start in pairwise(starts)), count]
-    return [
-        Window(start, start + size, keep_from, keep_to)
-        for start, keep_from, keep_to in zip(starts, borders[:-1], borders[1:], strict=True)
-    ]
+def has_energies(folder: Path) -> bool:
+    """Whether the discriminator says energies, minus log p up to a constant, not how likely a token is replaced."""
+    return read_config(folder).get(OBJECTIVE) == "electric"
 
 
 class Detector:
@@ -83,78 +76,49 @@ class Detector:
         network = load_network(folder)
         if not isinstance(network, Discriminator):
             raise InputError(f"{folder}: is a generator, which passes no verdicts; give the discriminator's folder")
-        if read_config(folder).get(OBJECTIVE) == "electric":
+        if has_energies(folder):
             raise InputError(
                 f"{folder}: says energies, not how likely a token was replaced; compare sentences by it (electra "
                 "evaluate --suite blimp), or tune it (electra finetune)"
             )
         tokenizer = Tokenizer.load(folder)
-        if tokenizer.vocab_size > network.config.vocab_size:
-            raise InputError(
-                f"{folder}: its tokenizer has {tokenizer.vocab_size} entries, its model {network.config.vocab_size}; "
-                "the folder mixes files of two models, restore it"
-            )
+        tokenizer.require_fit(network.config.vocab_size, folder)
         return cls(network, tokenizer, config)
 
-    def detect_line(self, line: str) -> Detection:
-        """A text, or for a model of symbols a JSON list."""
-        if not self.tokenizer.is_symbols:
-            return self.detect(line)
-        try:
-            symbols = json.loads(line)
-        except (ValueError, RecursionError):
-            symbols = None
-        if not isinstance(symbols, list) or not all(
-            isinstance(symbol, str | int) and not isinstance(symbol, bool) for symbol in symbols
-        ):
-            raise InputError(f"a model of symbols takes a JSON list of strings or integers, got {line[:40]!r}")
-        return self.detect_symbols(symbols)
+    def detect(self, given: Given) -> Detection:
+        return self.detect_many([given])[0]
 
-    def detect(self, text: str) -> Detection:
-        if self.tokenizer.is_symbols:
-            raise InputError('this model was trained on symbols; give a JSON list such as \'["open", "read"]\'')
-        encoded = self.tokenizer.encode(text)
-        special = self.tokenizer.special
+    def detect_many(self, many: Sequence[Given]) -> list[Detection]:
+        """The same answers as one by one, but rows of like length go through the network together."""
+        return self.answer([read(self.tokenizer, given) for given in many])
+
+    def parse(self, given: Given) -> Reading:
+        return read_known(self.tokenizer, given)
+
+    def answer(self, readings: Sequence[Reading]) -> list[Detection]:
+        chances = self._judge([reading.ids for reading in readings])
+        return [self._describe(reading, of_text) for reading, of_text in zip(readings, chances, strict=True)]
+
+    def _describe(self, reading: Reading, chances: NDArray[np.float64]) -> Detection:
+        special, text = self.tokenizer.special, reading.text
         # Typed in the text they are context like any token, but none to pass a verdict on.
-        is_frame = np.isin(encoded.ids, [special.cls, special.sep, special.pad])
-        judged = zip(encoded.offsets, self._judge(encoded.ids), is_frame, strict=True)
-        return Detection(
-            text, tuple(TokenVerdict(text[a:b], a, b, float(p)) for (a, b), p, is_left_out in judged if not is_left_out)
-        )
-
-    def detect_symbols(self, symbols: Sequence[str | int]) -> Detection:
-        """The text of a sequence is its symbols joined by spaces; spans point into that."""
-        names = [str(symbol) for symbol in symbols]
-        ends = list(accumulate(len(name) + 1 for name in names))
-        chances = self._judge(self.tokenizer.encode_symbols(symbols))
-        verdicts = (
-            TokenVerdict(name, end - 1 - len(name), end - 1, float(p))
-            for name, end, p in zip(names, ends, chances, strict=True)
-        )
-        return Detection(" ".join(names), tuple(verdicts))
-
-    def _judge(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
-        """p_replaced for each id, by windows that fit the model."""
-        chances = np.zeros(len(ids))
-        windows = cut_windows(len(ids), self.model.config.sequence_length - 2, self.config.overlap)
-        for first in range(0, len(windows), self.config.batch_size):
-            batch = windows[first : first + self.config.batch_size]
-            judged = self._judge_windows([ids[window.start : window.end] for window in batch])
-            for window, row in zip(batch, judged, strict=True):
-                kept = slice(window.keep_from - window.start, window.keep_to - window.start)
-                chances[window.keep_from : window.keep_to] = row[kept]
-        return chances
+        is_judged = ~np.isin(reading.ids, [special.cls, special.sep, special.pad])
+        judged = zip(reading.offsets, chances.tolist(), is_judged.tolist(), strict=True)
+        return Detection(text, tuple(TokenVerdict(text[a:b], a, b, p) for (a, b), p, is_told in judged if is_told))
 
     @torch.inference_mode()
-    def _judge_windows(self, windows: list[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
+    def _judge(self, texts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
+        """p_replaced for each id of each text, by windows that fit the model."""
         special = self.tokenizer.special
-        rows = np.full((len(windows), max(map(len, windows)) + 2), special.pad, dtype=np.int64)  # (B, T)
-        for row, ids in zip(rows, windows, strict=True):
-            row[0], row[1 : len(ids) + 1], row[len(ids) + 1] = special.cls, ids, special.sep
-        input_ids = torch.from_numpy(rows)
-        lengths = torch.tensor([len(ids) + 2 for ids in windows])
-        # By length: a [PAD] typed in the text is not padding.
-        is_pad = torch.arange(rows.shape[1]) >= lengths[:, None]  # (B, T)
-        verdicts = self.model(input_ids, torch.zeros_like(input_ids), is_pad if is_pad.any() else None)
-        chances = torch.sigmoid(verdicts.double()).numpy()
-        return [row[1 : len(ids) + 1] for row, ids in zip(chances, windows, strict=True)]
+        chances = [np.zeros(len(ids)) for ids in texts]
+        size = self.model.config.sequence_length - 2
+        placed = place_windows([len(ids) for ids in texts], size, self.config.overlap)
+        rows = [frame(texts[one.text][one.window.start : one.window.end], special) for one in placed]
+        device = next(self.model.parameters()).device
+        for batch in batch_by_length(rows, special, self.config.batch_tokens, device):
+            verdicts = self.model(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)  # (B, T)
+            judged = torch.sigmoid(verdicts.double()).cpu().numpy()
+            for row, place in zip(judged, batch.rows, strict=True):
+                one = placed[place]
+                chances[one.text][one.window.keep_from : one.window.keep_to] = row[one.columns]
+        return chances

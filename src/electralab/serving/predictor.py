@@ -63,7 +63,9 @@ class Predictor:
         """One row for each input: prediction, and for classes the probability of each."""
         if isinstance(inputs, str | Mapping):
             raise InputError("inputs: are a single text or row; give a list of them")
-        examples = [self._read_input(place, given) for place, given in enumerate(inputs)]
+        return self.answer([self._parse_at(place, given) for place, given in enumerate(inputs)])
+
+    def answer(self, examples: Sequence[Example]) -> list[PredictionRow]:
         return [row for chunk in self.predict_examples(examples, StopSignal()) for row in chunk.rows]
 
     def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Chunk]:
@@ -87,10 +89,10 @@ class Predictor:
                 raise type(error)(str(error).replace(str(path), "standard input")) from None
 
     def _read_file(self, path: Path) -> Split:
-        return read_inputs(self.kind, self._num_texts, path, self.config.data)
+        return read_inputs(self.kind, self.num_texts, path, self.config.data)
 
     @property
-    def _num_texts(self) -> int:
+    def num_texts(self) -> int:
         """0 where one is as good as two."""
         match self.kind:
             case "label":
@@ -100,25 +102,31 @@ class Predictor:
             case _:
                 return self.models[0].card.num_texts
 
-    def _read_input(self, place: int, given: Input) -> Example:
-        parts = _name_parts(self.kind, place, given)
+    def _parse_at(self, place: int, given: Input) -> Example:
+        try:
+            return replace(self.parse(given), id=str(place))
+        except InputError as error:
+            raise InputError(f"input {place}: {error}") from None
+
+    def parse(self, given: Input) -> Example:
+        parts = _name_parts(self.kind, given)
         if not parts or not all(part.strip() for part in parts):
-            raise InputError(f"input {place}: is empty{' in part' * (len(parts) > 1)}; give a text")
+            raise InputError(f"is empty{' in part' * (len(parts) > 1)}; give a text")
         if any(map(is_damaged, parts)):
-            raise InputError(f"input {place}: holds half a character; give whole ones")
-        allowed = (self._num_texts,) if self._num_texts else (1, 2)
+            raise InputError("holds half a character; give whole ones")
+        allowed = (self.num_texts,) if self.num_texts else (1, 2)
         if self.kind != "label" and len(parts) not in allowed:
             had, wanted = _count_texts(len(parts)), " or ".join(map(str, allowed))
-            raise InputError(f"input {place}: has {had}, the model was tuned on {wanted}; give as many")
+            raise InputError(f"has {had}, the model was tuned on {wanted}; give as many")
         match self.kind:
             case "classify":
-                return TextExample(str(place), parts, NO_LABEL)
+                return TextExample("", parts, NO_LABEL)
             case "regress":
-                return ScoredExample(str(place), parts, float("nan"))
+                return ScoredExample("", parts, float("nan"))
             case "label":
-                return TaggedExample(str(place), parts, ())
+                return TaggedExample("", parts, ())
             case _:
-                return Question(str(place), parts[0], parts[1], (), is_impossible=False)
+                return Question("", parts[0], parts[1], (), is_impossible=False)
 
 
 def guess_suffix(data: bytes) -> str:
@@ -136,18 +144,18 @@ def guess_suffix(data: bytes) -> str:
 _HEADERS = {"text", "text_a", "text_b", "question", "context", "sentence", "sentence1", "sentence2"}
 
 
-def _name_parts(kind: str, place: int, given: Input) -> tuple[str, ...]:
+def _name_parts(kind: str, given: Input) -> tuple[str, ...]:
     """The texts of an input, whichever form it has."""
     if isinstance(given, str):
         if kind == "qa":
-            raise InputError(f"input {place}: a question needs its context; give a pair (question, context)")
+            raise InputError("a question needs its context; give a pair (question, context)")
         return tuple(given.split()) if kind == "label" else (given,)
-    parts = _pick_parts(kind, place, given) if isinstance(given, Mapping) else given
+    parts = _pick_parts(kind, given) if isinstance(given, Mapping) else given
     parts = list(parts) if isinstance(parts, Iterable) else [parts]
     if not all(isinstance(part, str) for part in parts):
-        raise InputError(f"input {place}: holds something that is not text; give strings")
+        raise InputError("holds something that is not text; give strings")
     if kind == "qa" and len(parts) != 2:
-        raise InputError(f"input {place}: has {_count_texts(len(parts))}; give a pair (question, context)")
+        raise InputError(f"has {_count_texts(len(parts))}; give a pair (question, context)")
     return tuple(parts)
 
 
@@ -159,7 +167,7 @@ _PARTS: dict[str, list[tuple[str, ...]]] = {"qa": [("question", "context")], "la
 _TEXT_PARTS: list[tuple[str, ...]] = [("text_a", "text_b"), ("text",)]
 
 
-def _pick_parts(kind: str, place: int, given: Mapping[str, Any]) -> Any:
+def _pick_parts(kind: str, given: Mapping[str, Any]) -> Any:
     options = _PARTS.get(kind, _TEXT_PARTS)
     for names in options:
         if all(name in given for name in names):
@@ -168,7 +176,7 @@ def _pick_parts(kind: str, place: int, given: Mapping[str, Any]) -> Any:
                 return found
             return found[0].split() if isinstance(found[0], str) else found[0]
     wanted = " or ".join(" and ".join(map(repr, names)) for names in options)
-    raise InputError(f"input {place}: has {', '.join(map(repr, given)) or 'nothing'}; give {wanted}")
+    raise InputError(f"has {', '.join(map(repr, given)) or 'nothing'}; give {wanted}")
 
 
 def check_out(out: Path) -> None:

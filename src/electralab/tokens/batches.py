@@ -6,6 +6,7 @@ Shapes, here and everywhere: B rows, T positions, M masked positions, V vocabula
 K per head.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from electralab.randomness import permute
 from electralab.tokens.shards import PreparedData, Rows
-from electralab.tokens.tokenizer import Tokenizer
+from electralab.tokens.tokenizer import SpecialIds, Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +110,34 @@ def heldout_batches(data: PreparedData, rows: Rows, *, limit: int, batch_size: i
     places = np.unique(np.linspace(0, len(rows) - 1, min(limit, len(rows))).astype(np.int64))
     batch = make_batch(rows.take(places), data.tokenizer, is_pairs=data.packing == "pairs", dataset_rows=places)
     return batch.split(batch_size)
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Rows of about one length, so that little of the batch is padding."""
+
+    rows: NDArray[np.int64]  # (B,) which of those that were given
+    input_ids: Tensor  # (B, T)
+    is_pad: Tensor  # (B, T)
+
+    @property
+    def attention_pad(self) -> Tensor | None:
+        return self.is_pad if bool(self.is_pad.any()) else None
+
+
+def batch_by_length(
+    rows: Sequence[NDArray[np.int64]], special: SpecialIds, batch_tokens: int, device: torch.device
+) -> Iterator[RowBatch]:
+    """All rows, longest first, in batches of at most `batch_tokens` padding included, but at least one row."""
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        width = int(lengths[order[start]])
+        chosen = order[start : start + max(1, batch_tokens // width)]
+        ids = np.full((len(chosen), width), special.pad, dtype=np.int64)
+        for padded, row in zip(ids, chosen, strict=True):
+            padded[: lengths[row]] = rows[row]
+        is_pad = np.arange(width) >= lengths[chosen, None]
+        yield RowBatch(chosen, torch.from_numpy(ids).to(device), torch.from_numpy(is_pad).to(device))
+        start += len(chosen)

@@ -183,6 +183,20 @@ class Tokenizer:
     def piece(self, index: int) -> str:
         return self._pieces.get(index, "")
 
+    def spell(self, index: int) -> str:
+        """One piece as a reader would write it, without the marks that say how it joins its neighbours."""
+        text = self.decode([index]).strip()
+        prefix = getattr(self._backend.model, "continuing_subword_prefix", None)
+        return text.removeprefix(prefix) if prefix and self.continues_word[index] else text
+
+    def require_fit(self, vocab_size: int, where: Path) -> None:
+        """A network must know every id of its tokenizer."""
+        if self.vocab_size > vocab_size:
+            raise InputError(
+                f"{where}: its tokenizer has {self.vocab_size} entries, its model {vocab_size}; "
+                "the folder mixes files of two models, restore it"
+            )
+
     def decode(self, ids: Iterable[int]) -> str:
         """Readable text; special tokens are left out."""
         kept = [int(index) for index in ids]

@@ -1,0 +1,247 @@
+"""The HTTP API, version 1: paths, and what is said where something is wrong.
+
+Desk -> an ASGI application
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from electralab import __version__
+from electralab.serving import bodies
+from electralab.serving.desk import Desk
+from electralab.serving.docs_page import render_docs
+from electralab.serving.gate import OPEN_PATHS, Gate, encode, encode_refusal, refusal_headers
+from electralab.serving.loaded import Ability
+from electralab.serving.refusals import STATUS, Refusal
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request, Response
+
+_TITLE = "electralab"
+_SAYS = "Which tokens look replaced, what could stand there instead, and what tuned models say of a text."
+_NO_PAGE = "The server of electralab is up. This installation has no page; GET /docs says what can be asked.\n"
+_REASONS = {
+    400: "A value, a text or the JSON itself is wrong; the message says which and why.",
+    401: "The key is missing or wrong.",
+    404: "No such path or model.",
+    405: "No such method on this path.",
+    408: "The body took too long to arrive.",
+    413: "The body is too large.",
+    415: "The body is not said to be JSON.",
+    429: "Too much is waiting; Retry-After says when to come back.",
+    500: "The server failed; it goes on.",
+    503: "The server is shutting down, or the answer took too long; see Retry-After.",
+}
+
+
+def build_app(desk: Desk, keys: Sequence[str]) -> Gate:
+    from fastapi import FastAPI
+
+    app = FastAPI(title=_TITLE, version=__version__, description=_SAYS, docs_url=None, redoc_url=None, openapi_url=None)
+    _add_abilities(app, desk)
+    _add_states(app, desk)
+    _add_pages(app, desk)
+    _add_errors(app)
+    paths = [route.path for route in app.routes if hasattr(route, "path")]
+    return Gate(app, desk, keys, paths)
+
+
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": bodies.ErrorAnswer, "description": _REASONS[status]} for status in statuses}
+
+
+def _add_abilities(app: "FastAPI", desk: Desk) -> None:
+    from fastapi import Response
+
+    async def answer(ability: Ability, body: bodies.Body) -> Response:
+        return Response(encode(await desk.answer(ability, body)), media_type="application/json")
+
+    async def detect(body: bodies.DetectBody) -> Response:
+        """Each token with its span of characters and the probability that it was replaced."""
+        return await answer("detect", body)
+
+    async def fill(body: bodies.FillBody) -> Response:
+        """The generator's best guesses for every [MASK] in the text, or for each of the spans in `at`."""
+        return await answer("fill", body)
+
+    async def play(body: bodies.PlayBody) -> Response:
+        """The game of pre-training: tokens are hidden, the generator puts others there, the discriminator judges."""
+        return await answer("play", body)
+
+    async def embed(body: bodies.EmbedBody) -> Response:
+        """One vector for the text."""
+        return await answer("embed", body)
+
+    async def predict(body: bodies.PredictBody) -> Response:
+        """What a tuned model says: a class with probabilities, a number, tags of words, or an answer."""
+        return await answer("predict", body)
+
+    kinds: list[tuple[Any, Any]] = [
+        (detect, bodies.Detected),
+        (fill, bodies.Filled),
+        (play, bodies.PlayedAnswer),
+        (embed, bodies.Embedded),
+        (predict, bodies.Predicted),
+    ]
+    for endpoint, kind in kinds:
+        model = bodies.single(kind) | bodies.batch(kind)
+        responses = {200: {"model": model, "description": "The answer, or one for each text."}}
+        app.post(
+            f"/v1/{endpoint.__name__}",
+            responses={**responses, **_errors(*(set(_REASONS) - {405}))},
+            response_class=Response,
+            summary=endpoint.__name__.capitalize(),
+        )(endpoint)
+
+
+def _add_states(app: "FastAPI", desk: Desk) -> None:
+    from fastapi import Response
+    from fastapi.responses import JSONResponse, PlainTextResponse
+
+    @app.get("/v1/models", responses={200: {"model": bodies.ModelsAnswer}}, response_class=Response)
+    async def models() -> Response:
+        """The models of this server, what each can do, and the limits of a request. Needs no key."""
+        return Response(encode(desk.list_models()), media_type="application/json")
+
+    @app.get("/health", response_model=bodies.StateAnswer)
+    async def health() -> Response:
+        """Whether the process is up. Needs no key."""
+        return JSONResponse({"status": "up"})
+
+    @app.get("/ready", response_model=bodies.StateAnswer, responses=_errors(503))
+    async def ready() -> Response:
+        """Whether new requests are taken now: not while shutting down or with a full queue. Needs no key."""
+        if desk.is_stopping:
+            raise Refusal("stopping", "the server is shutting down; ask another", 60)
+        if not desk.is_ready:
+            raise Refusal("too_slow", "the queue is full; ask later", desk.batcher.estimate_wait())
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=_errors(401))
+    async def metrics() -> Response:
+        """Counts of requests, batches and refusals in the format of Prometheus."""
+        return PlainTextResponse(desk.render_metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _add_pages(app: "FastAPI", desk: Desk) -> None:
+    from fastapi import Response
+
+    page = read_page()
+    schema = describe_api(app, needs_key=desk.needs_key)
+    docs = render_docs(schema)
+    shown = {"/docs": (docs, "text/html"), "/": (page or _NO_PAGE, "text/html" if page else "text/plain")}
+
+    def add(path: str, content: str, media_type: str) -> None:
+        headers = {"content-security-policy": write_policy(content), "referrer-policy": "no-referrer"}
+
+        async def show() -> Response:
+            return Response(content, media_type=media_type, headers=headers)
+
+        app.get(path, include_in_schema=False)(show)
+
+    for path, (content, media_type) in shown.items():
+        add(path, content, media_type)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(encode(schema), media_type="application/json")
+
+
+def read_page() -> str | None:
+    """The page, where it comes with the package."""
+    page = resources.files("electralab") / "serving" / "page" / "index.html"
+    return page.read_text(encoding="utf-8") if page.is_file() else None
+
+
+def write_policy(page: str) -> str:
+    """A page may run and wear what it brings along, as it stands, and talk to its own server; nothing else."""
+    hashes = {
+        tag: " ".join(_hash(inside) for inside in re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", page, re.DOTALL))
+        for tag in ("script", "style")
+    }
+    sources = {
+        "default-src": "'none'",
+        "script-src": hashes["script"] or "'none'",
+        "style-src": hashes["style"] or "'none'",
+        "img-src": "'self' data:",
+        "connect-src": "'self'",
+        **dict.fromkeys(("base-uri", "form-action", "frame-ancestors"), "'none'"),
+    }
+    return "; ".join(f"{name} {allowed}" for name, allowed in sources.items())
+
+
+def _hash(inside: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+
+
+def _add_errors(app: "FastAPI") -> None:
+    from fastapi.exceptions import RequestValidationError
+    from starlette.exceptions import HTTPException
+
+    def respond(refusal: Refusal, headers: dict[str, str] | None = None) -> "Response":
+        from fastapi import Response
+
+        told = {name.decode(): value.decode() for name, value in refusal_headers(refusal)}
+        return Response(encode_refusal(refusal), refusal.status, {**(headers or {}), **told}, "application/json")
+
+    async def refuse(_: "Request", error: Exception) -> "Response":
+        assert isinstance(error, Refusal)
+        return respond(error)
+
+    async def explain(_: "Request", error: Exception) -> "Response":
+        assert isinstance(error, RequestValidationError)
+        return respond(explain_invalid(error.errors()))
+
+    async def answer_status(request: "Request", error: Exception) -> "Response":
+        assert isinstance(error, HTTPException)
+        path, headers = request.url.path, dict(error.headers or {})
+        match error.status_code:
+            case 404:
+                return respond(Refusal("unknown_path", f"{path[:80]}: no such path; GET /docs lists them"))
+            case 405:
+                allowed = headers.get("Allow", "another method")
+                return respond(Refusal("wrong_method", f"{path}: is not for {request.method}; use {allowed}"), headers)
+            case _:
+                return respond(Refusal("bad_json", "the body cannot be read as JSON in UTF-8; mend it"))
+
+    app.add_exception_handler(Refusal, refuse)
+    app.add_exception_handler(RequestValidationError, explain)
+    app.add_exception_handler(HTTPException, answer_status)
+
+
+def explain_invalid(errors: Sequence[Any]) -> Refusal:
+    """What FastAPI found wrong with a body, as one sentence about the first thing."""
+    # A field that nobody knows first: it may be why another is missing.
+    error = min(errors, key=lambda one: one["type"] != "extra_forbidden")
+    _, *path = error["loc"] or ("body",)
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+    if error["type"] == "json_invalid":
+        reason = error.get("ctx", {}).get("error", "it cannot be read")
+        return Refusal("bad_json", f"the body is not JSON ({reason}); mend it")
+    if error["type"] == "extra_forbidden":
+        return Refusal("bad_value", f"no field named {where[:80]!r}; GET /docs lists them")
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if not path:
+        return Refusal("bad_value", f"the body: {message}; send a JSON object")
+    return Refusal("bad_value", f"{where[:80]}: {message} (got {str(error['input'])[:40]!r}); mend it")
+
+
+def describe_api(app: "FastAPI", *, needs_key: bool) -> dict[str, Any]:
+    """FastAPI's description, without the status that we never answer with, and with the key where one is needed."""
+    schema = app.openapi()
+    for name in ("HTTPValidationError", "ValidationError"):
+        schema["components"]["schemas"].pop(name, None)
+    for path, methods in schema["paths"].items():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            if needs_key and path not in OPEN_PATHS:
+                operation["security"] = [{"key": []}]
+    if needs_key:
+        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    assert set(_REASONS) == set(STATUS.values())
+    return schema

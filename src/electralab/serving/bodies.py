@@ -1,0 +1,243 @@
+"""The bodies of version 1 of the API, as the server reads them and as /openapi.json describes them.
+
+JSON -> Body -> what a station is asked
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+
+from electralab.model.pooling import Pooling
+from electralab.serving.embedder import EmbedAsk
+from electralab.serving.filler import FillAsk
+from electralab.serving.game import PlayAsk
+
+_EITHER = {"oneOf": [{"required": ["text"]}, {"required": ["texts"]}]}
+_MOST_SPANS = 256
+_SEED = 2**63
+
+TextInput = str | list[str] | dict[str, str | list[str]]
+
+
+def _config(**example: Any) -> ConfigDict:
+    batch = {"texts": [example["text"]]} | {key: value for key, value in example.items() if key not in ("text", "at")}
+    extra: dict[str, Any] = {**_EITHER, "examples": [example, batch]}
+    return ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True, json_schema_extra=extra)
+
+
+class Body(BaseModel):
+    """A text or a list of texts, and the name of the model where the server has several that could answer."""
+
+    model: str | None = Field(None, description="A name of GET /v1/models; needed where several models could answer.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        given = [name for name in ("text", "texts") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give either 'text' or 'texts'{', not both' * bool(given)}")
+        return self
+
+    @property
+    def is_batch(self) -> bool:
+        return getattr(self, "text") is None  # noqa: B009  every body has one, of its own type
+
+    def inputs(self) -> Sequence[Any]:
+        one, many = (getattr(self, name) for name in ("text", "texts"))
+        return many if many is not None else [one]
+
+    def ask(self, given: Any) -> Any:
+        """What the station is asked about one of the inputs."""
+        return given
+
+    def weigh(self, given: Any) -> int:
+        """About how many characters go through the model for one of the inputs."""
+        return count_characters(given) + _FRAME
+
+
+_FRAME = 2
+
+
+class TextBody(Body):
+    text: str | None = Field(None, description="The text; a JSON list of symbols for a model of symbols.")
+    texts: list[str] | None = Field(None, min_length=1, description="Several texts, answered in order.")
+
+
+class DetectBody(TextBody):
+    model_config = _config(text="The people of the United elephants are free.")
+
+
+class FillBody(TextBody):
+    model_config = _config(text="The people of the [MASK] States are free.", top=3)
+
+    at: list[Annotated[list[int], Field(min_length=2, max_length=2)]] | None = Field(
+        None,
+        min_length=1,
+        max_length=_MOST_SPANS,
+        description="Spans of characters, [start, end), each hidden by itself. Without it: every [MASK] in the text.",
+    )
+    top: int = Field(5, ge=1, le=100, description="How many guesses.")
+
+    def ask(self, given: str) -> FillAsk:
+        spans = None if self.at is None else [(start, end) for start, end in self.at]
+        return FillAsk(given, spans, self.top)
+
+    def weigh(self, given: str) -> int:
+        return super().weigh(given) * max(1, len(self.at or ()))
+
+
+class PlayBody(TextBody):
+    model_config = _config(text="The people of the United States are free.", mask_share=0.3, seed=7)
+
+    mask_share: float = Field(0.15, gt=0, lt=1, description="The share of tokens to hide.")
+    temperature: float = Field(1.0, ge=0.01, le=100, description="Below 1 the generator plays safe, above 1 wild.")
+    seed: int = Field(0, ge=-_SEED, lt=_SEED, description="The same seed hides and draws the same.")
+
+    def ask(self, given: str) -> PlayAsk:
+        return PlayAsk(given, self.mask_share, self.temperature, self.seed)
+
+    def weigh(self, given: str) -> int:
+        return 2 * super().weigh(given)
+
+
+class EmbedBody(TextBody):
+    model_config = _config(text="The people of the United States are free.", pooling="mean")
+
+    pooling: Pooling = Field("mean", description="The mean of the tokens, or the first or last token's state.")
+
+    def ask(self, given: str) -> EmbedAsk:
+        return EmbedAsk(given, self.pooling)
+
+
+class PredictBody(Body):
+    model_config = _config(text="a gripping story, well told")
+
+    text: TextInput | None = Field(
+        None, description="A text, a pair of texts, or named parts such as {'question': …, 'context': …}."
+    )
+    texts: list[TextInput] | None = Field(None, min_length=1, description="Several of them, answered in order.")
+
+
+def count_characters(given: Any) -> int:
+    """Of a text, or of all the parts of an input."""
+    if isinstance(given, str):
+        return len(given)
+    parts = given.values() if isinstance(given, dict) else given
+    return sum(map(count_characters, parts))
+
+
+def list_strings(given: Any) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    parts = given.values() if isinstance(given, dict) else given
+    return [text for part in parts for text in list_strings(part)]
+
+
+class Verdict(BaseModel):
+    text: str
+    start: int = Field(description="In Unicode code points.")
+    end: int
+    p_replaced: float
+
+
+class GuessAnswer(BaseModel):
+    text: str
+    p: float
+    continues_word: bool = Field(description="Whether it is written without a space after what stands before.")
+
+
+class BlankAnswer(BaseModel):
+    start: int
+    end: int
+    text: str
+    guesses: list[GuessAnswer]
+
+
+class TokenAnswer(Verdict):
+    is_masked: bool
+    guesses: list[GuessAnswer]
+    drawn: str | None
+    is_replaced: bool
+
+
+class ScoresAnswer(BaseModel):
+    masked: int
+    replaced: int
+    restored: int
+    found: int
+    false_alarms: int
+    auc: float | None
+
+
+class Detected(BaseModel):
+    text: str
+    tokens: list[Verdict]
+
+
+class Filled(BaseModel):
+    text: str
+    blanks: list[BlankAnswer]
+
+
+class PlayedAnswer(BaseModel):
+    text: str
+    corrupted: str
+    tokens: list[TokenAnswer]
+    scores: ScoresAnswer
+
+
+class Embedded(BaseModel):
+    embedding: list[float]
+
+
+class Predicted(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    prediction: str | float | list[str] | None
+    probabilities: dict[str, float | None] | list[float | None] | None = None
+
+
+class ModelView(BaseModel):
+    name: str
+    can: list[Literal["detect", "fill", "play", "embed", "predict"]]
+    task: Literal["classify", "regress", "label", "qa"] | None
+    labels: list[str]
+    num_texts: Literal[0, 1, 2]
+    is_symbols: bool
+    runtime: Literal["torch", "onnx"]
+    sequence_length: int
+
+
+class LimitsView(BaseModel):
+    body_bytes: int
+    text_characters: int
+    batch_texts: int
+    seconds: float
+
+
+class ModelsAnswer(BaseModel):
+    models: list[ModelView]
+    limits: LimitsView
+    needs_key: bool
+
+
+class ErrorView(BaseModel):
+    code: str
+    message: str
+
+
+class ErrorAnswer(BaseModel):
+    error: ErrorView
+
+
+class StateAnswer(BaseModel):
+    status: str
+
+
+def single(kind: type[BaseModel]) -> type[BaseModel]:
+    """An answer with the name of the model that gave it."""
+    return create_model(f"{kind.__name__}One", __base__=kind, model=(str, ...))
+
+
+def batch(kind: type[BaseModel]) -> type[BaseModel]:
+    return create_model(f"{kind.__name__}Many", model=(str, ...), results=(list[kind], ...))  # type: ignore[valid-type]

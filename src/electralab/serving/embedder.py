@@ -1,0 +1,73 @@
+"""One vector for a text: the final states of its tokens, pooled.
+
+EmbedAsk -> Sequence -> vector
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from electralab.model.encoder import Encoder
+from electralab.model.pooling import Pooling, pool_states
+from electralab.serving.reading import Given, read, read_known
+from electralab.serving.windows import Ids, Placed, Window, WindowConfig, frame, place_windows
+from electralab.tokens.batches import batch_by_length
+from electralab.tokens.tokenizer import Tokenizer
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedAsk:
+    given: Given
+    pooling: Pooling = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    ids: Ids
+    pooling: Pooling
+
+
+class Embedder:
+    def __init__(self, encoder: Encoder, tokenizer: Tokenizer, config: WindowConfig) -> None:
+        self.encoder = encoder.eval()
+        self.tokenizer = tokenizer
+        self.config = config
+
+    def embed(self, given: Given, pooling: Pooling = "mean") -> Vector:
+        return self.answer([Sequenced(read(self.tokenizer, given, is_literal=True).ids, pooling)])[0]
+
+    def parse(self, asked: EmbedAsk) -> Sequenced:
+        return Sequenced(read_known(self.tokenizer, asked.given, is_literal=True).ids, asked.pooling)
+
+    @torch.inference_mode()
+    def answer(self, sequences: Sequence[Sequenced]) -> list[Vector]:
+        """Of a text longer than a row: the mean over all its tokens, each where it has the most context; the first
+        token of its first window, the last of its last."""
+        size = self.encoder.config.sequence_length - 2
+        counts = [len(sequence.ids) for sequence in sequences]
+        placed = place_windows(counts, size, self.config.overlap)
+        placed += [Placed(text, Window(0, 0, 0, 0)) for text, count in enumerate(counts) if not count]
+        rows = [
+            frame(sequences[one.text].ids[one.window.start : one.window.end], self.tokenizer.special) for one in placed
+        ]
+        vectors = [np.zeros(self.encoder.config.hidden_size, dtype=np.float32) for _ in sequences]
+        device = next(self.encoder.parameters()).device
+        for batch in batch_by_length(rows, self.tokenizer.special, self.config.batch_tokens, device):
+            states = self.encoder(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)  # (B, T, D)
+            for place, row in enumerate(batch.rows):
+                one = placed[row]
+                sequence = sequences[one.text]
+                is_whole = one.window.end - one.window.start == len(sequence.ids)
+                is_end = one.window.start == 0 if sequence.pooling == "first" else one.window.end == len(sequence.ids)
+                if sequence.pooling == "mean" and not is_whole:
+                    kept = states[place, one.columns].float().sum(dim=0)
+                    vectors[one.text] += (kept / len(sequence.ids)).cpu().numpy()
+                elif is_whole or is_end:
+                    here = slice(place, place + 1)
+                    vectors[one.text] = pool_states(states[here], batch.is_pad[here], sequence.pooling)[0].cpu().numpy()
+        return vectors

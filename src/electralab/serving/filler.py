@@ -1,0 +1,165 @@
+"""What would the generator write here?
+
+FillAsk -> Question -> Filling
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from electralab.errors import InputError
+from electralab.model.electra import Guesser
+from electralab.objective.corruption import sampling_prohibition
+from electralab.serving.reading import Given, Reading, read_known
+from electralab.serving.windows import Ids, WindowConfig, frame
+from electralab.tokens.batches import batch_by_length
+from electralab.tokens.tokenizer import Tokenizer
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FillAsk:
+    given: Given
+    at: Sequence[Span] | None = None
+    """Spans of characters to guess, each hidden by itself; None for every [MASK] written in the text."""
+    top: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One token, as a reader would write it."""
+
+    text: str
+    p: float
+    continues_word: bool
+    """Whether it goes on with the word before, without a space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    start: int
+    end: int
+    text: str
+    guesses: tuple[Guess, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    text: str
+    blanks: tuple[Blank, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Rows that hide something, and for each blank its row and column."""
+
+    text: str
+    spans: Sequence[Span]
+    rows: list[Ids]
+    places: list[tuple[int, int]]
+    top: int
+
+
+class Filler:
+    def __init__(self, generator: Guesser, tokenizer: Tokenizer, config: WindowConfig) -> None:
+        self.generator = generator.eval()
+        self.tokenizer = tokenizer
+        self.config = config
+        self.device = next(generator.parameters()).device
+        self._prohibition = sampling_prohibition(tokenizer, self.device, generator.config.vocab_size)
+
+    def fill(self, given: Given, at: Sequence[Span] | None = None, top: int = 5) -> Filling:
+        return self.answer([self.parse(FillAsk(given, at, top))])[0]
+
+    def parse(self, asked: FillAsk) -> Question:
+        reading = read_known(self.tokenizer, asked.given)
+        if asked.top < 1:
+            raise InputError(f"top: is how many guesses to give, at least 1, got {asked.top}")
+        stretches = _find_masks(reading, self.tokenizer) if asked.at is None else _find_spans(reading, asked.at)
+        rows: dict[bytes, int] = {}
+        framed: list[Ids] = []
+        places = []
+        for first, last in stretches:
+            row, column = self._hide(reading.ids, first, last)
+            number = rows.setdefault(row.tobytes(), len(framed))
+            if number == len(framed):
+                framed.append(row)
+            places.append((number, column))
+        spans = [(reading.offsets[first][0], reading.offsets[last][1]) for first, last in stretches]
+        return Question(reading.text, spans, framed, places, asked.top)
+
+    def _hide(self, ids: Ids, first: int, last: int) -> tuple[Ids, int]:
+        """The tokens from first to last become one [MASK], in the middle of as much text as fits a row."""
+        hidden = np.concatenate([ids[:first], [self.tokenizer.special.mask], ids[last + 1 :]])
+        size = self.generator.config.sequence_length - 2
+        start = min(max(first - size // 2, 0), max(len(hidden) - size, 0))
+        return frame(hidden[start : start + size], self.tokenizer.special), first - start + 1
+
+    @torch.inference_mode()
+    def answer(self, questions: Sequence[Question]) -> list[Filling]:
+        firsts = np.cumsum([0, *(len(question.rows) for question in questions)])
+        asked = [  # (question, blank) by its row among all
+            (int(first) + row, column, owner, blank)
+            for owner, (first, question) in enumerate(zip(firsts, questions, strict=False))
+            for blank, (row, column) in enumerate(question.places)
+        ]
+        by_row: dict[int, list[tuple[int, int, int]]] = {}
+        for row, column, owner, blank in asked:
+            by_row.setdefault(row, []).append((column, owner, blank))
+        guesses: dict[tuple[int, int], tuple[Guess, ...]] = {}
+        rows = [row for question in questions for row in question.rows]
+        for batch in batch_by_length(rows, self.tokenizer.special, self.config.batch_tokens, self.device):
+            width = batch.input_ids.shape[1]
+            here = [(place, *one) for place, row in enumerate(batch.rows) for one in by_row[int(row)]]
+            positions = torch.tensor([place * width + column for place, column, _, _ in here], device=self.device)
+            said = self.generator(
+                batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, positions
+            )  # (M, V)
+            for (_, _, owner, blank), logits in zip(here, said, strict=True):
+                guesses[owner, blank] = self.rank(logits, questions[owner].top)
+        return [
+            Filling(
+                question.text,
+                tuple(
+                    Blank(start, end, question.text[start:end], guesses[owner, blank])
+                    for blank, (start, end) in enumerate(question.spans)
+                ),
+            )
+            for owner, question in enumerate(questions)
+        ]
+
+    def rank(self, logits: Tensor, top: int, temperature: float = 1.0) -> tuple[Guess, ...]:
+        """(V,) logits -> the likeliest tokens, likeliest first; special ones are none, and have no part in the sum."""
+        chances = torch.softmax((logits.float() + self._prohibition) / temperature, dim=-1)
+        best = chances.topk(min(top, int(self.tokenizer.is_ordinary.sum())))
+        return tuple(
+            Guess(self.tokenizer.spell(index), chance, bool(self.tokenizer.continues_word[index]))
+            for index, chance in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        )
+
+
+def _find_masks(reading: Reading, tokenizer: Tokenizer) -> list[Span]:
+    masks = np.flatnonzero(reading.ids == tokenizer.special.mask).tolist()
+    if not masks:
+        mark = tokenizer.piece(tokenizer.special.mask)
+        raise InputError(f"has no {mark}, so there is nothing to fill; write one, or say where with 'at'")
+    return [(place, place) for place in masks]
+
+
+def _find_spans(reading: Reading, at: Sequence[Span]) -> list[Span]:
+    """For each span of characters the first and the last token that has a part in it."""
+    found = []
+    starts, ends = (np.array(side, dtype=np.int64) for side in (list(zip(*reading.offsets, strict=True)) or [(), ()]))
+    for place, (start, end) in enumerate(at):
+        inside = np.flatnonzero((starts < end) & (ends > start))
+        if not len(inside):
+            raise InputError(
+                f"at {place}: no token stands between characters {start} and {end} of the text's {len(reading.text)}; "
+                "give the span of one"
+            )
+        found.append((int(inside[0]), int(inside[-1])))
+    return found

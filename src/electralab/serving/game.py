@@ -1,0 +1,190 @@
+"""The pre-training game on a text: hide some tokens, let the generator put others there, let the discriminator judge.
+
+PlayAsk -> Board -> Played
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from electralab.errors import InputError
+from electralab.model.electra import Discriminator
+from electralab.objective.corruption import SamplingConfig, sampling_prohibition
+from electralab.objective.electra import Trial, judge_guesses, make_guesses
+from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
+from electralab.objective.verdicts import Verdicts
+from electralab.randomness import Rng
+from electralab.serving.filler import Filler, Guess
+from electralab.serving.reading import Given, Reading, read_known
+from electralab.serving.windows import frame
+from electralab.tokens.batches import make_batch
+
+# Masks are drawn as if at this step, which training never reaches.
+_STEP = -3
+_SHOWN_GUESSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PlayAsk:
+    given: Given
+    mask_share: float = 0.15
+    temperature: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    reading: Reading
+    asked: PlayAsk
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedToken:
+    text: str
+    start: int
+    end: int
+    is_masked: bool
+    guesses: tuple[Guess, ...]
+    """The generator's best, of a masked token."""
+    drawn: str | None
+    """What it put there; the original, if it was lucky."""
+    is_replaced: bool
+    p_replaced: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlayScores:
+    masked: int
+    replaced: int
+    restored: int
+    """Masked tokens that the generator guessed right, so that nothing was replaced."""
+    found: int
+    """Replaced tokens that the discriminator thinks replaced rather than original."""
+    false_alarms: int
+    auc: float | None
+    """None where nothing, or everything, was replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    text: str
+    corrupted: str
+    tokens: tuple[PlayedToken, ...]
+    scores: PlayScores
+
+
+class Game:
+    def __init__(self, filler: Filler, discriminator: Discriminator) -> None:
+        import sklearn.metrics  # noqa: F401  which a score needs: the first game must not wait for it
+
+        self.filler = filler
+        self.discriminator = discriminator.eval()
+        self.tokenizer = filler.tokenizer
+        self._vocabulary = mask_vocabulary(filler.tokenizer)
+        self._prohibition = sampling_prohibition(filler.tokenizer, filler.device, filler.generator.config.vocab_size)
+
+    def play(self, given: Given, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0) -> Played:
+        return self.answer([self.parse(PlayAsk(given, mask_share, temperature, seed))])[0]
+
+    def parse(self, asked: PlayAsk) -> Board:
+        if not 0 < asked.mask_share < 1:
+            raise InputError(f"mask_share: is a share between 0 and 1, got {asked.mask_share}")
+        if not 0 < asked.temperature < float("inf"):
+            raise InputError(f"temperature: is a number above 0, got {asked.temperature}")
+        return Board(read_known(self.tokenizer, asked.given, is_literal=True), asked)
+
+    def answer(self, boards: Sequence[Board]) -> list[Played]:
+        """One after the other: which tokens are hidden must depend on the text and its seed alone."""
+        return [self._play(board) for board in boards]
+
+    @torch.inference_mode()
+    def _play(self, board: Board) -> Played:
+        ids, special, asked = board.reading.ids, self.tokenizer.special, board.asked
+        configs = (self.filler.generator.config, self.discriminator.config)
+        size = min(config.sequence_length for config in configs) - 2
+        # As in pre-training, a long text is rows of text one after the other.
+        rows = [frame(ids[start : start + size], special) for start in range(0, len(ids), size)]
+        padded = np.full((len(rows), max(map(len, rows))), special.pad, dtype=np.int64)
+        for row, framed in zip(padded, rows, strict=True):
+            row[: len(framed)] = framed
+        batch = make_batch(padded, self.tokenizer, is_pairs=False)
+        masking = MaskingConfig(mask_share=asked.mask_share)
+        masked = mask_tokens(batch, self._vocabulary, masking, asked.mask_share, Rng(asked.seed, _STEP))
+        masked = masked.to(self.filler.device)
+        guesses = make_guesses(self.filler.generator, masked)
+        sampling = SamplingConfig(temperature=asked.temperature)
+        trial = judge_guesses(self.discriminator, masked, guesses, self._prohibition, sampling)
+        columns = np.concatenate(
+            [np.arange(1, len(row) - 1) + number * padded.shape[1] for number, row in enumerate(rows)]
+        )
+        return self._describe(board, trial, columns)
+
+    def _describe(self, board: Board, trial: Trial, columns: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Played:
+        """`columns` are the places of the text's tokens in the flattened rows. (n,)"""
+        reading, temperature = board.reading, board.asked.temperature
+        positions = trial.masked.positions.tolist()
+        ranked = {
+            position: self.filler.rank(logits, _SHOWN_GUESSES, temperature)
+            for position, logits in zip(positions, trial.guesses, strict=True)
+        }
+        logits = trial.verdicts.float().flatten().cpu().numpy()[columns]
+        is_replaced = trial.corrupted.is_replaced.flatten().cpu().numpy()[columns]
+        drawn_ids = trial.corrupted.input_ids.flatten().cpu().numpy()[columns]
+        chances = 1 / (1 + np.exp(-logits.astype(np.float64)))
+        tokens = tuple(
+            PlayedToken(
+                reading.text[start:end],
+                start,
+                end,
+                is_masked=column in ranked,
+                guesses=ranked.get(column, ()),
+                drawn=self.tokenizer.spell(drawn) if column in ranked else None,
+                is_replaced=replaced,
+                p_replaced=chance,
+            )
+            for column, (start, end), drawn, replaced, chance in zip(
+                columns.tolist(),
+                reading.offsets,
+                drawn_ids.tolist(),
+                is_replaced.tolist(),
+                chances.tolist(),
+                strict=True,
+            )
+        )
+        return Played(
+            reading.text,
+            self._write(reading, drawn_ids.tolist(), is_replaced.tolist()),
+            tokens,
+            _score(Verdicts(logits, is_replaced), chances > 0.5, len(positions)),
+        )
+
+    def _write(self, reading: Reading, drawn_ids: list[int], is_replaced: list[bool]) -> str:
+        """The text with the replacements in it, joined to what stands before as their pieces say."""
+        continues = self.tokenizer.continues_word
+        written, end = [], 0
+        for (start, stop), original, drawn, replaced in zip(
+            reading.offsets, reading.ids.tolist(), drawn_ids, is_replaced, strict=True
+        ):
+            gap = reading.text[end:start]
+            if replaced and continues[drawn]:
+                gap = gap.rstrip()
+            elif replaced and continues[original]:
+                gap = gap or " "
+            written += [gap, self.tokenizer.spell(drawn) if replaced else reading.text[start:stop]]
+            end = stop
+        return "".join([*written, reading.text[end:]])
+
+
+def _score(verdicts: Verdicts, is_suspected: "np.ndarray[tuple[int], np.dtype[np.bool_]]", masked: int) -> PlayScores:
+    replaced = int(verdicts.is_replaced.sum())
+    has_both = 0 < replaced < len(verdicts.is_replaced)
+    return PlayScores(
+        masked=masked,
+        replaced=replaced,
+        restored=masked - replaced,
+        found=int((is_suspected & verdicts.is_replaced).sum()),
+        false_alarms=int((is_suspected & ~verdicts.is_replaced).sum()),
+        auc=verdicts.auc if has_both else None,
+    )

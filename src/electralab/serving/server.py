@@ -1,0 +1,207 @@
+"""A process that answers: models, an address, and an orderly end.
+
+MODEL… -> HTTP
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from pydantic import Field
+
+from electralab.config import Settings
+from electralab.errors import InputError, UsageError
+from electralab.serving.batching import BatchingConfig
+from electralab.serving.desk import Desk, LimitsConfig, view_model
+from electralab.serving.loaded import GRAPH, Loaded
+from electralab.serving.windows import WindowConfig
+from electralab.stopping import stop_signals
+
+Runtime = Literal["torch", "onnx"]
+
+
+class ServeConfig(Settings):
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    """0 means any that is free."""
+    key_file: str = ""
+    """A file with a key a line, one of which every request must bring; without it all requests are answered."""
+    runtime: Runtime = "torch"
+    drain_seconds: float = Field(10.0, ge=0)
+    """How long a server that is told to stop works on what it has begun."""
+    limits: LimitsConfig = LimitsConfig()
+    batching: BatchingConfig = BatchingConfig()
+    windows: WindowConfig = WindowConfig()
+
+
+def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], None]) -> dict[str, Any]:
+    """Until a signal to stop; `on_ready` is told the address. Returns what was done."""
+    keys = read_keys(config)
+    loaded = load_models(models, config)
+    _require_library()
+    with listen(config) as listener:
+        desk = Desk(loaded, config.limits, config.batching, needs_key=bool(keys))
+        address = describe_address(listener)
+        started = time.monotonic()
+        try:
+            asyncio.run(_run(desk, keys, listener, config, lambda: on_ready(address)))
+        finally:
+            desk.batcher.close(config.drain_seconds)
+    answers = desk.metrics.sum_statuses()
+    return {"address": address, "models": list(loaded), "seconds": time.monotonic() - started, "answers": answers}
+
+
+def plan_serve(models: Sequence[str], config: ServeConfig) -> dict[str, Any]:
+    keys = read_keys(config)
+    loaded = load_models(models, config)
+    views = [view_model(name, model) for name, model in loaded.items()]
+    return {"models": views, "keys": len(keys), "settings": config.model_dump(mode="json")}
+
+
+def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Loaded]:
+    """Each word is a path, or NAME=PATH."""
+    found: dict[str, Loaded] = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        if not equals or Path(word).exists():
+            name, path = Path(word).resolve().name, word
+        if not name or name in found:
+            raise UsageError(f"serve: two models are named {name!r}; name them, as in {name or 'first'}-b={path}")
+        model = Loaded(find_runtime(Path(path), config.runtime), config.windows)
+        if not model.can:
+            raise InputError(f"{path}: holds nothing that can be asked; give a pre-trained or tuned model")
+        found[name] = model
+    return found
+
+
+def find_runtime(path: Path, runtime: Runtime) -> Path:
+    """Where the networks lie that this runtime runs."""
+    if runtime == "torch" or any(path.glob(GRAPH)) or any(path.glob(f"*/{GRAPH}")):
+        return path
+    if (path / "onnx").is_dir():
+        return path / "onnx"
+    raise InputError(
+        f"{path}: holds no {GRAPH}, which --runtime onnx needs; run 'electra export {path} --format onnx "
+        f"--out {path / 'onnx'}' first"
+    )
+
+
+def read_keys(config: ServeConfig) -> list[str]:
+    if not config.key_file:
+        if not is_loopback(config.host):
+            raise UsageError(
+                f"--host: {config.host} can be reached by others; give --key-file FILE with a key a line, or leave "
+                "the host at 127.0.0.1"
+            )
+        return []
+    path = Path(config.key_file)
+    try:
+        keys = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise InputError(f"{path}: cannot be read ({reason}); give a file with a key a line") from None
+    if not keys:
+        raise InputError(f"{path}: holds no key; write one a line, for example from 'openssl rand -hex 32'")
+    return keys
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextlib.contextmanager
+def listen(config: ServeConfig) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((config.host, config.port))
+        except OSError as error:
+            where = f"{config.host}:{config.port}"
+            raise InputError(f"{where}: cannot be listened on ({error.strerror}); give another --port") from None
+        yield listener
+
+
+def describe_address(listener: socket.socket) -> str:
+    host, port, *_ = listener.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _require_library() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise InputError(f"serve: needs {error.name}; install it with pip install 'electralab[serve]'") from None
+
+
+async def _run(
+    desk: Desk, keys: Sequence[str], listener: socket.socket, config: ServeConfig, on_ready: Callable[[], None]
+) -> None:
+    import uvicorn
+
+    from electralab.serving.app import build_app
+
+    gate = build_app(desk, keys)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            gate,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
+        )
+    )
+    # Its own handlers would close the door first and answer afterwards, and end with the signal's status.
+    server.capture_signals = contextlib.nullcontext
+    stopping = asyncio.Event()
+    with _hear_signals(stopping):
+        serving = asyncio.ensure_future(server.serve([listener]))
+        while not server.started and not serving.done():
+            await asyncio.sleep(0.005)
+        if server.started:
+            on_ready()
+        ending = asyncio.ensure_future(_end(stopping, desk, gate, server, config.drain_seconds))
+        await serving
+        ending.cancel()
+
+
+async def _end(stopping: asyncio.Event, desk: Desk, gate: Any, server: Any, seconds: float) -> None:
+    """First the word that nothing more is taken, then what was begun, then the door."""
+    await stopping.wait()
+    desk.is_stopping = True
+    end = time.monotonic() + seconds
+    while gate.open_requests and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    server.should_exit = True
+
+
+@contextlib.contextmanager
+def _hear_signals(stopping: asyncio.Event) -> Iterator[None]:
+    """Only the main thread of a program may listen; a server in another runs until its thread is gone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    before: Mapping[int, Any] = {number: signal.signal(number, note) for number in stop_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
