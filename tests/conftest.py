@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# Not conftests of tests/flow and tests/browser: several modules of one name would hide each other from the type checker.
+# Not conftests of their folders: modules of one name would hide each other from the type checker.
 pytest_plugins = ["flow_fixtures", "page_fixtures"]
 
 settings.register_profile("electralab", deadline=None, derandomize=True)

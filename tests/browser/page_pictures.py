@@ -56,7 +56,7 @@ def take_pictures(browser: "Browser", address: str) -> None:
     read_example(page)
     keep(page, "phone")
 
-    page = open_new(browser, address, height=900)
+    page = open_new(browser, address, height=960)
     page.get_by_role("tab", name="Mask & corrupt").click()
     page.locator(".line").first.wait_for()
     keep(page, "game")
