@@ -63,8 +63,8 @@ def test_the_game_is_four_rows_and_a_score_in_words(page: "Page", served: Served
     text = "the cat sat on the mat and a dog saw who sat near the old log"
     page.get_by_role("tab", name="Mask & corrupt").click()
     page.get_by_role("textbox", name="Your text").fill(text)
-    page.get_by_label("Hide").fill("40")
-    page.get_by_label("Seed").fill("3")
+    page.get_by_role("slider", name="Hide").fill("40")
+    page.get_by_role("spinbutton", name="Seed").fill("3")
     said = served.post("play", text=text, mask_share=0.4, seed=3)
     scores, count = said["scores"], len(said["tokens"])
     page.locator("#score", has_text=f"{scores['masked']} of {count} tokens were hidden").wait_for()
@@ -85,7 +85,7 @@ def test_the_game_is_four_rows_and_a_score_in_words(page: "Page", served: Served
     assert sum("caught" in outcome for outcome in outcomes) == scores["found"]
     assert sum("false alarm" in outcome for outcome in outcomes) == scores["false_alarms"]
     page.get_by_role("button", name="Play again").click()
-    assert page.get_by_label("Seed").input_value() == "4"
+    assert page.get_by_role("spinbutton", name="Seed").input_value() == "4"
     again = served.post("play", text=text, mask_share=0.4, seed=4)
     wait_until(page, f"document.querySelectorAll('.swapped').length === {again['scores']['replaced']}")
     edges = page.locator(".line").evaluate_all("(all) => all.map((line) => line.getBoundingClientRect().right)")
