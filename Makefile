@@ -7,16 +7,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 # Workers of the fast tests share the cores: one thread each, or they would wait for one another.
-FAST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 -m "not flow and not slow"
+FAST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 -m "not flow and not browser and not slow"
 
-.PHONY: help setup quickstart check test slow kill-test golden bench lock clean
+.PHONY: help setup quickstart check test browser slow kill-test golden bench lock clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make setup       create $(VENV) with the locked versions of everything"
 	@echo "make quickstart  pre-train a tiny ELECTRA and look at its verdicts (about ten minutes)"
 	@echo "make check       ruff, mypy --strict, fast tests"
-	@echo "make test        check, then the flow tests: whole stories through the shell"
+	@echo "make test        check, then the flow tests, whole stories through the shell, and the page in a browser"
+	@echo "make browser     install the browser that the tests of the page need (Debian's Chromium, as root)"
 	@echo "make slow        full-size tests (they say what data they need)"
 	@echo "make kill-test   kill a run at 25 random moments, twice, and compare its end with an undisturbed one's"
 	@echo "make golden      write the golden losses again, after a change that is meant to change them"
@@ -47,6 +48,14 @@ check: setup
 
 test: check
 	$(BIN)/pytest -m "flow and not slow"
+	$(BIN)/pytest -m "browser and not slow"
+
+# What is there already is left alone, so that the target costs nothing the second time.
+browser:
+	@if [ -x /usr/bin/chromium ]; then /usr/bin/chromium --version 2>/dev/null; \
+	elif ! command -v apt-get >/dev/null; then echo "no apt-get here; install Chromium as /usr/bin/chromium by hand" >&2; exit 1; \
+	elif [ "$$(id -u)" != 0 ]; then echo "Chromium is missing; as root: apt-get update && apt-get install chromium" >&2; exit 1; \
+	else apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core; fi
 
 slow: setup
 	$(BIN)/pytest -m slow

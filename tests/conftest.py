@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# Not a conftest of tests/flow: two modules of one name would hide each other from the type checker.
-pytest_plugins = ["flow_fixtures"]
+# Not conftests of their folders: modules of one name would hide each other from the type checker.
+pytest_plugins = ["flow_fixtures", "page_fixtures"]
 
 settings.register_profile("electralab", deadline=None, derandomize=True)
 settings.load_profile("electralab")
