@@ -16,7 +16,7 @@ from electralab.model.encoder import EncoderConfig, LayerShape
 from electralab.model.own_folder import RECIPES
 from electralab.model.tuned import Tuned
 
-N = TypeVar("N", Discriminator, Generator, Tuned)
+N = TypeVar("N", bound=Discriminator | Generator | Tuned)
 
 _LAYERS = "encoder.layers."
 
