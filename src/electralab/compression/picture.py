@@ -17,8 +17,8 @@ Results = dict[str, Any]
 
 _INK, _PALE, _RULE = "#1f2933", "#7b8794", "#e4e7eb"
 _STORED, _PRUNED, _GRAPH = "#52606d", "#0b7285", "#d9480f"
-_LABEL_HEIGHT = 0.055
-"""Of the axes, so that no two labels lie on each other."""
+# Of the axes: what a label takes, and how near points are that have one label together.
+_LABEL_HEIGHT, _LETTER_WIDTH, _NEAR = 0.05, 0.0125, 0.04
 
 
 def draw_tradeoff(out: Path, results: Results) -> None:
@@ -45,22 +45,13 @@ def _frame(axes: "Axes", results: Results) -> None:
     low, high = min(*scores, scores[0] - floor) - room, max(scores) + room
     width = max(speeds) - min(speeds) or 1.0
     axes.set_ylim(low, high)
-    # Names stand to the right of their points.
-    axes.set_xlim(min(speeds) - 0.08 * width, max(speeds) + 0.5 * width)
+    axes.set_xlim(min(speeds) - 0.06 * width, max(speeds) + 0.2 * width)
     axes.axhspan(scores[0] - floor, scores[0], color=_RULE, alpha=0.6, linewidth=0)
-    axes.text(
-        *(0.995, scores[0] - floor),
-        "within the deviation of the score",
-        transform=axes.get_yaxis_transform(),
-        fontsize=7.5,
-        color=_PALE,
-        ha="right",
-        va="bottom",
-    )
     name = describe_metric(results)
-    axes.set_title(
-        f"{name[:1].upper()}{name[1:]} against speed", loc="left", fontsize=12, fontweight="bold", color=_INK
-    )
+    title = f"{name[:1].upper()}{name[1:]} against speed"
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=_INK, pad=22)
+    legend = "filled: nothing else is both faster and better; grey band: within the standard deviation of the score"
+    axes.text(0, 1.025, legend, transform=axes.transAxes, fontsize=8, color=_PALE)
     axes.set_xlabel(f"speed-up over {results['baseline']}, {describe_batch(results)}", fontsize=9, color=_PALE)
     axes.set_ylabel("points", fontsize=9, color=_PALE)
     axes.tick_params(length=0, labelsize=8.5, labelcolor=_PALE, pad=5)
@@ -78,39 +69,50 @@ def _draw_front(axes: "Axes", results: Results) -> None:
 
 
 def _draw_points(axes: "Axes", results: Results) -> None:
-    points = sorted(results["variants"], key=lambda point: -point["score"])
+    for point in reversed(results["variants"]):
+        name = point["name"]
+        colour = _GRAPH if "onnx" in name else _PRUNED if "pruned" in name else _STORED
+        inside, edge = (colour, "white") if point["is_best"] else ("white", colour)
+        axes.plot([point["speedup"]], [100 * point["score"]], "o", markersize=8, mfc=inside, mec=edge)
     low, high = axes.get_ylim()
     left, right = axes.get_xlim()
+    places = [
+        ((point["speedup"] - left) / (right - left), (100 * point["score"] - low) / (high - low), point["name"])
+        for point in results["variants"]
+    ]
     taken: list[tuple[float, float, float]] = []
-    for point in points:
-        x, y = point["speedup"], 100 * point["score"]
-        colour = _GRAPH if "onnx" in point["name"] else _PRUNED if "pruned" in point["name"] else _STORED
-        is_filled = point["is_best"]
-        axes.plot(
-            [x],
-            [y],
-            "o",
-            color=colour,
-            markersize=8,
-            mec="white" if is_filled else colour,
-            mfc=colour if is_filled else "white",
-        )
-        label = point["name"] + (", picked" if point["name"] == results["picked"] else "")
-        begin = (x - left) / (right - left) + 0.018
-        end = begin + 0.0125 * len(label)
-        height = (y - low) / (high - low)
-        # Downwards until no label is in the way.
-        while any(abs(height - other) < _LABEL_HEIGHT and begin < last and first < end for other, first, last in taken):
+    for x, y, names in _join_near(places):
+        text = ", ".join(names)
+        width = _LETTER_WIDTH * len(text)
+        # To the left of a point that is too far to the right for its name.
+        begin = x + 0.02 if x + 0.02 + width < 1 else max(x - 0.02 - width, 0.0)
+        height = y
+        while any(
+            abs(height - other) < _LABEL_HEIGHT and begin < last and first < begin + width
+            for other, first, last in taken
+        ):
             height -= 0.005
-        taken.append((height, begin, end))
-        axes.annotate(
-            label,
-            (x, y),
-            (begin, height),
-            textcoords="axes fraction",
+        taken.append((height, begin, begin + width))
+        axes.text(
+            *(begin if begin > x else x - 0.02, height),
+            text,
+            transform=axes.transAxes,
             fontsize=8.5,
             color=_INK,
             va="center",
-            fontweight="bold" if point["name"] == results["picked"] else "normal",
-            arrowprops={"arrowstyle": "-", "color": _PALE, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 5},
+            ha="left" if begin > x else "right",
+            fontweight="bold" if results["picked"] in names else "normal",
+            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1},
         )
+
+
+def _join_near(places: list[tuple[float, float, str]]) -> list[tuple[float, float, list[str]]]:
+    """Points that lie on each other have one label, at the first of them; from the top down."""
+    joined: list[tuple[float, float, list[str]]] = []
+    for x, y, name in places:
+        near = [names for at, height, names in joined if abs(at - x) < _NEAR and abs(height - y) < _NEAR]
+        if near:
+            near[0].append(name)
+        else:
+            joined.append((x, y, [name]))
+    return sorted(joined, key=lambda place: -place[1])

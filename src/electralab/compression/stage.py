@@ -300,12 +300,11 @@ class _Work:
         }
 
     def _find_floor(self, score: dict[str, float]) -> Floor:
-        deviation = self.exam.seed_deviation
-        if deviation is not None:
-            return Floor(100 * deviation, "over the seeds of the run")
+        of_seeds = self.exam.seed_deviation
+        deviation = score["deviation"] if of_seeds is None else of_seeds
+        origin = "over examples drawn again" if of_seeds is None else "over the seeds of the run"
         # One example more or less is the smallest difference that there is.
-        least = 1 / max(score["count"], 1)
-        return Floor(100 * max(score["deviation"], least), "over examples drawn again")
+        return Floor(100 * max(deviation, 1 / score["count"]), origin)
 
     def _pick(self, points: Sequence[Point]) -> Point | None:
         asked = (self.request.target_speedup, self.request.max_loss)
