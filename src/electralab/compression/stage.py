@@ -97,12 +97,12 @@ def compress(request: CompressRequest, stop: StopSignal) -> Iterator[CompressEve
     out, config = request.out, request.config
     refuse_foreign(out)
     device = choose_device(config.device)
+    exam = open_exam(request.model, request.data, config, request.generator, request.task, device, stop)
+    check_plan(exam.network.config, config)
     with lock_folder(out):
         stored = _read_identity(out)
         threads = request.threads or (stored["threads"] if stored else default_threads())
         use_exact_arithmetic(threads, device)
-        exam = open_exam(request.model, request.data, config, request.generator, request.task, device, stop)
-        check_plan(exam.network.config, config)
         identity = _identify(request, exam, threads)
         if stored:
             _require_same(out, stored, identity)
