@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning"},
     "study": FOUNDATION | {"model", "pretraining", "finetuning", "evaluation"},
     "analysis": FOUNDATION | ANALYSED,
-    "exporting": FOUNDATION | {"corpus", "tokens", "model", "finetuning"},
+    "exporting": FOUNDATION | {"corpus", "tokens", "model", "finetuning", "evaluation"},
     "compression": FOUNDATION
     | {"corpus", "tokens", "model", "objective", "training", "finetuning", "evaluation", "exporting"},
     "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning", "exporting"},

@@ -8,6 +8,7 @@ __all__ = [
     "compress",
     "detect",
     "evaluate",
+    "export",
     "finetune",
     "flops",
     "glue",

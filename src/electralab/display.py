@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
     from electralab.compression.stage import CompressEvent
     from electralab.evaluation.outcome import Evaluation
     from electralab.evaluation.outcome import Progress as EvaluationProgress
+    from electralab.exporting.portable import Exported
     from electralab.finetuning.examples import Split
     from electralab.finetuning.predicting import Chunk
     from electralab.finetuning.stage import TuneEvent
@@ -154,6 +155,15 @@ class Display:
                 bar.advance(task, len(chunk.rows))
         if cut := sum(chunk.cut for chunk in done):
             self.say(f"warning: {cut:,} of {total:,} texts are longer than the model's rows and were cut", "yellow")
+        return done
+
+    def follow_export(self, steps: "Iterator[Exported]") -> "list[Exported]":
+        done = []
+        self.say("tracing and trying the networks")
+        for step in steps:
+            done.append(step)
+            off = step.fidelity.largest_difference
+            self.say(f"{step.role}: {step.bytes / 1e6:.1f} MB, logits within {off:.2g} of the model's")
         return done
 
     def follow_study(self, events: "Iterator[StudyEvent]") -> Record:

@@ -319,6 +319,29 @@ def _add_quickstart(verbs: Any) -> None:
     _add_settings(parser, "a preset or a TOML file for pre-training")
 
 
+def _add_export(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "export",
+        "write a model in a form that others can use, tried against the model first",
+        "electra export runs/mine --format onnx-int8 --data my_texts/ --out models/mine-int8",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder to write")
+    parser.add_argument(
+        "--format", default="hf", metavar="NAME", help="hf (for transformers), onnx, or onnx-int8 (default: hf)"
+    )
+    parser.add_argument(
+        "--data", metavar="PATH", help="your text, or prepared data, to calibrate with and to try it on"
+    )
+    parser.add_argument(
+        "--activations", choices=["dynamic", "static"], help="of onnx-int8: ranges found in each call, or on --data"
+    )
+    parser.add_argument("--license", default="", metavar="NAME", help="of the weights: apache-2.0, mit, …, or a file")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    _add_settings(parser, "a TOML file of settings")
+
+
 def _add_import(verbs: Any) -> None:
     parser = _verb(
         verbs,
@@ -403,7 +426,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for add in (
         *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_study),
-        *(_add_flops, _add_compress, _add_predict, _add_detect, _add_show, _add_import, _add_completion),
+        *(_add_flops, _add_compress, _add_predict, _add_detect, _add_show, _add_export, _add_import, _add_completion),
     ):
         add(verbs)
     return parser, verbs.choices

@@ -84,6 +84,7 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
         "compress": _compress,
         "predict": _predict,
         "detect": _detect,
+        "export": _export,
         "show": _show,
         "import": _import,
         "quickstart": _quickstart,
@@ -365,6 +366,17 @@ def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
         console.print(f"{arguments.path}: {result['kind']}")
     else:
         print_artifact(result, console)
+    return result
+
+
+def _export(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    result = verbs.export(
+        arguments.model,
+        arguments.out,
+        settings=_collect(arguments, {"activations": "activations"}, dotted),
+        **{name: getattr(arguments, name) for name in ("format", "data", "license", "config", "threads", "dry_run")},
+    )
+    console.print(tree_table("plan" if arguments.dry_run else arguments.out, result))
     return result
 
 

@@ -15,6 +15,7 @@ from electralab.stopping import listen_for_stop
 
 if TYPE_CHECKING:
     from electralab.evaluation.outcome import Suite
+    from electralab.exporting.portable import Format
     from electralab.serving.loaded import Loaded
 
 Result = dict[str, Any]
@@ -420,6 +421,35 @@ def detect(
 
     detector = Detector.load(Path(model), resolve(DetectConfig, _layers(config, settings)))
     return [asdict(detector.detect_line(text)) for text in texts]
+
+
+def export(
+    model: str | Path,
+    out: str | Path,
+    *,
+    format: str = "hf",
+    data: str | Path | None = None,
+    license: str = "",
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """A model as a folder for `transformers` or as ONNX graphs, tried against the model before it is written."""
+    from electralab.exporting.portable import ExportConfig, export_model, plan_export
+    from electralab.runtime import use_threads
+
+    resolved = resolve(ExportConfig, _layers(config, settings))
+    form, text = cast("Format", format), Path(data) if data else None
+    if dry_run:
+        return plan_export(Path(model), Path(out), form, resolved, data=text, licence=license)
+    use_threads(threads)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        steps = export_model(Path(model), Path(out), form, resolved, data=text, licence=license, stop=stop)
+        exported = display.follow_export(steps)
+    return {"out": str(out), "format": format, "networks": {one.role: asdict(one) for one in exported}}
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> Result:

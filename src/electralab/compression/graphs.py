@@ -6,28 +6,26 @@ model folder -> model folder
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from electralab.artifacts import MANIFEST, new_folder, write_json
 from electralab.compression.exam import Places
 from electralab.compression.settings import Graph
+from electralab.exporting.graphs import write_graph
+from electralab.exporting.quantisation import Activations, quantise
 from electralab.model.electra import Discriminator
 from electralab.model.folder import WEIGHTS, load_any, read_config
+from electralab.model.graph import GRAPH
 from electralab.model.hf_config import CONFIG
 from electralab.model.own_folder import export_own_config
 from electralab.model.tuned import Tuned
 
-GRAPH = "model.onnx"
-_ACTIVATIONS: dict[Graph, Literal["dynamic", "static"]] = {"onnx-dynamic-int8": "dynamic", "onnx-static-int8": "static"}
+_ACTIVATIONS: dict[Graph, Activations] = {"onnx-dynamic-int8": "dynamic", "onnx-static-int8": "static"}
 # The graph in 32 bits, while the one in 8 is made of it.
 _WHOLE = ".whole.onnx"
 
 
 def write_graph_variant(source: Path, target: Path, graph: Graph, rows: Sequence[Places]) -> None:
     """All that the source's folder holds, with a graph for its weights; the rows calibrate a static one."""
-    from electralab.exporting.graphs import write_graph
-    from electralab.exporting.quantisation import quantise
-
     network = load_any(source)
     assert isinstance(network, Discriminator | Tuned)
     with new_folder(target, kind="model") as temporary:

@@ -8,14 +8,15 @@ from pathlib import Path
 import torch
 
 from electralab.compression.exam import Exam
-from electralab.compression.graphs import GRAPH
 from electralab.compression.settings import CompressConfig
 from electralab.compression.task_exam import open_task_exam
 from electralab.compression.verdict_exam import open_verdict_exam
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.heldout_rows import HeldoutConfig
+from electralab.exporting.graphs import require_onnx
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, locate_encoder, locate_model
+from electralab.model.graph import GRAPH
 from electralab.model.tuned import Tuned
 from electralab.stopping import StopSignal
 
@@ -36,6 +37,8 @@ def open_exam(
         )
     if not data.exists():
         raise InputError(f"{data}: no such file or folder; give --data, on which variants are made and scored")
+    if config.graphs:
+        require_onnx()
     network = load_any(folder)
     bootstrap = config.measure.bootstrap
     if isinstance(network, Tuned):

@@ -14,7 +14,7 @@ import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, verify_folder, write_file, write_json
 from electralab.compression.exam import Exam, Network
-from electralab.compression.graphs import GRAPH, write_graph_variant
+from electralab.compression.graphs import write_graph_variant
 from electralab.compression.importance import Importance, choose_kept, measure_importance
 from electralab.compression.opening import find_generator, open_exam
 from electralab.compression.picture import draw_tradeoff
@@ -30,6 +30,7 @@ from electralab.finetuning.identity import identify_model
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import WEIGHTS, load_any, locate_encoder
+from electralab.model.graph import GRAPH
 from electralab.model.pruning import prune
 from electralab.model.tuned import Tuned
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic

@@ -28,6 +28,7 @@ from electralab.finetuning.forward import run_network
 from electralab.finetuning.judging import judge_predictions
 from electralab.finetuning.losses import count_targets, task_loss
 from electralab.finetuning.reading import TaskData, TaskDataConfig, read_task
+from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.tasks import Task, find_task
 from electralab.model.folder import Role, Storage
 from electralab.model.tuned import Tuned
@@ -176,5 +177,6 @@ def open_task_exam(
 def _read_seeds(path: Path, metric: str) -> float | None:
     """Of a fine-tuning run of several seeds."""
     results = read_json(path / "results.json") if (path / "results.json").is_file() else {}
-    spread = results.get("spread", {}).get("dev", {}).get(metric) if isinstance(results, dict) else None
-    return float(spread["sd"]) if spread and spread["n"] > 1 else None
+    seeds = results.get("seeds", []) if isinstance(results, dict) else []
+    scores = [float(seed["dev"][metric]) for seed in seeds if metric in seed.get("dev", {})]
+    return summarise_seeds(scores).sd if len(scores) > 1 else None

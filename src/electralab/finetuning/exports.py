@@ -16,7 +16,7 @@ from electralab.model.folder import Storage, load_tuned, locate_model, save_tune
 from electralab.model.tuned import Tuned
 from electralab.tokens.tokenizer import Tokenizer
 
-_CARD = "task.json"
+CARD = "task.json"
 
 
 class TunedCard(Settings):
@@ -44,7 +44,7 @@ def save_model(folder: Path, model: TunedModel, storage: Storage = "fp32") -> No
     with new_folder(folder, kind="model") as temporary:
         save_tuned(temporary, model.network, storage=storage, **ids)
         model.tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")
-        write_json(temporary / _CARD, model.card.model_dump(mode="json"))
+        write_json(temporary / CARD, model.card.model_dump(mode="json"))
 
 
 def load_model(path: Path) -> TunedModel:
@@ -56,8 +56,8 @@ def load_model(path: Path) -> TunedModel:
             f"{folder}: its tokenizer has {tokenizer.vocab_size} entries, its model {network.config.vocab_size}; "
             "the folder mixes files of two models, restore it"
         )
-    if (folder / _CARD).is_file():
-        return TunedModel(network, tokenizer, _read_card(folder / _CARD))
+    if (folder / CARD).is_file():
+        return TunedModel(network, tokenizer, _read_card(folder / CARD))
     length = min(network.config.sequence_length, 512)
     card = TunedCard(task=network.head_config.kind, num_texts=0, sequence_length=length)
     return TunedModel(network, tokenizer, card)

@@ -119,7 +119,9 @@ class Electra(nn.Module):
         self.generator = generator
         # What an objective asks of the discriminator's states beside verdicts.
         self.heads = nn.ModuleDict()
-        share_weights(generator, discriminator.encoder, sharing)
+        # A graph has no encoder to ask for.
+        if sharing != "none":
+            share_weights(generator, discriminator.encoder, sharing)
 
 
 def share_weights(generator: AnyGenerator, judge: Encoder, sharing: Sharing) -> None:

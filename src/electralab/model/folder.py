@@ -16,6 +16,7 @@ from electralab.config import Tree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.graph import GRAPH, read_graph
 from electralab.model.hf_config import CONFIG, OBJECTIVE, export_config, export_encoder_config
 from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
 from electralab.model.hf_weights import TUNED_OUTPUTS, export_weights, has_verdicts, import_encoder, import_network
@@ -89,11 +90,9 @@ def _write(folder: Path, config: Tree, tensors: dict[str, Tensor], storage: Stor
 
 def load_network(folder: Path) -> Generator | Discriminator:
     """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
-    _verify(folder)
-    config, tensors = read_config(folder), read_tensors(folder)
-    if not is_own(config):
-        return import_network(config, tensors, str(folder)).eval()
-    network = import_own(config, tensors, str(folder)).eval()
+    network = _load_own(folder)
+    if network is None:
+        return import_network(read_config(folder), read_tensors(folder), str(folder)).eval()
     if not isinstance(network, Generator | Discriminator):
         raise InputError(f"{folder}: holds a {_name(network)}; give a generator or a discriminator")
     return network
@@ -101,11 +100,9 @@ def load_network(folder: Path) -> Generator | Discriminator:
 
 def load_tuned(folder: Path) -> Tuned:
     """A network tuned for a task, here or with `transformers`, ready for evaluation."""
-    _verify(folder)
-    config, tensors = read_config(folder), read_tensors(folder)
-    if not is_own(config):
-        return import_tuned(config, tensors, str(folder)).eval()
-    network = import_own(config, tensors, str(folder)).eval()
+    network = _load_own(folder)
+    if network is None:
+        return import_tuned(read_config(folder), read_tensors(folder), str(folder)).eval()
     if not isinstance(network, Tuned):
         raise InputError(
             f"{folder}: holds a {_name(network)}, which is not tuned for a task; "
@@ -116,34 +113,39 @@ def load_tuned(folder: Path) -> Tuned:
 
 def load_any(folder: Path) -> nn.Module:
     """Whichever network the folder holds; its settings are its `config`."""
-    _verify(folder)
+    network = _load_own(folder)
+    if network is not None:
+        return network
     config, tensors = read_config(folder), read_tensors(folder)
-    if is_own(config):
-        return import_own(config, tensors, str(folder)).eval()
     is_tuned = bool(TUNED_OUTPUTS & tensors.keys()) and not has_verdicts(config, tensors)
     return (import_tuned if is_tuned else import_network)(config, tensors, str(folder)).eval()
 
 
-def _name(network: nn.Module) -> str:
-    return type(network).__name__.lower()
-
-
-def _verify(folder: Path) -> None:
-    if (folder / MANIFEST).is_file():
-        verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
-
-
 def load_encoder(folder: Path) -> Encoder:
     """The encoder alone, from a folder with any head or none."""
-    _verify(folder)
-    config, tensors = read_config(folder), read_tensors(folder)
-    if not is_own(config):
-        return import_encoder(config, tensors, str(folder)).eval()
-    network = import_own(config, tensors, str(folder)).eval()
+    if (folder / GRAPH).is_file():
+        raise InputError(f"{folder}: is a graph, which only answers; give the model that it was exported from")
+    network = _load_own(folder)
+    if network is None:
+        return import_encoder(read_config(folder), read_tensors(folder), str(folder)).eval()
     encoder = getattr(network, "encoder", None)
     if not isinstance(encoder, Encoder):
         raise InputError(f"{folder}: holds a {_name(network)}, which has not one encoder; give another model")
     return encoder
+
+
+def _load_own(folder: Path) -> nn.Module | None:
+    """A network in our own words, as weights or as a graph; None where they are Hugging Face's."""
+    if (folder / MANIFEST).is_file():
+        verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
+    config = read_config(folder)
+    if (folder / GRAPH).is_file():
+        return read_graph(folder, config)
+    return import_own(config, read_tensors(folder), str(folder)).eval() if is_own(config) else None
+
+
+def _name(network: nn.Module) -> str:
+    return type(network).__name__.lower()
 
 
 def locate_model(path: Path, role: Role) -> Path:

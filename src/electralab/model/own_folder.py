@@ -101,17 +101,25 @@ def export_own_weights(network: nn.Module) -> dict[str, Tensor]:
     return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
 
 
-def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
-    """The network of one of the classes above; `where` begins every error."""
-    own = tree[OWN]
+def read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, Tree]:
+    """The name of the class, its encoder's settings, and all that config.json says of the network."""
+    own = tree.get(OWN)
     if not isinstance(own, dict) or not isinstance(own.get("encoder"), dict):
         raise InputError(f"{where}: {OWN} in config.json does not describe a network; restore the file")
-    recipe = RECIPES.get(str(own.get("class")))
-    if recipe is None:
+    if str(own.get("class")) not in RECIPES:
         known = ", ".join(RECIPES)
         raise InputError(f"{where}: config.json names the class {own.get('class')!r}; known are {known}")
     try:
-        config = EncoderConfig.model_validate(own["encoder"])
+        return str(own["class"]), EncoderConfig.model_validate(own["encoder"]), own
+    except ValidationError as error:
+        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+
+
+def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
+    """The network of one of the classes above; `where` begins every error."""
+    name, config, own = read_own(tree, where)
+    recipe = RECIPES[name]
+    try:
         most_layers = _MOST_SHARED_LAYERS if config.share_layers else len(tensors)
         if config.num_layers > most_layers:
             raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")

@@ -1,0 +1,123 @@
+"""An exported network -> README.md: what it is, how it is loaded, how well it answers like its model, on what terms.
+
+export.json, config.json -> README.md, LICENSE
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from electralab.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Licence:
+    name: str
+    """An SPDX identifier, "other" for a text of one's own, "unknown" where nothing was said."""
+    text: str
+
+
+_UNSAID = """No licence was stated for these weights: the rights are with those who trained them.
+State one with: electra export MODEL --license NAME (such as apache-2.0, mit, cc-by-4.0) or --license FILE.
+"""
+
+
+def read_licence(given: str) -> Licence:
+    """A file's text, or the identifier of a known licence."""
+    if not given:
+        return Licence("unknown", _UNSAID)
+    path = Path(given)
+    if path.is_file():
+        try:
+            return Licence("other", path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: cannot be read as text ({error}); give another --license") from None
+    if "/" in given or " " in given:
+        raise InputError(f"--license: {given!r} is neither a file nor an identifier such as apache-2.0; give one")
+    return Licence(given.lower(), f"SPDX-License-Identifier: {given}\n")
+
+
+_KINDS = {
+    "discriminator": "ELECTRA's discriminator: for every token a logit, above 0 where the token looks replaced.",
+    "generator": "A network that guesses tokens: logits over the vocabulary.",
+    "tuned": "A text encoder tuned for a task.",
+}
+_INPUTS = """- `input_ids`, `attention_mask` (1 for tokens, 0 for padding) and, where the network has segments,
+  `token_type_ids`: int64, rows × length, any number of rows, up to {length} tokens"""
+
+
+def compose_portable_card(export: dict[str, Any], config: dict[str, Any], licence: str) -> str:
+    is_graph = export["format"] != "hf"
+    classes = config.get("architectures") or []
+    names = config.get("id2label") or {}
+    labels = f"\nLabels, in the order of the logits: {', '.join(f'`{name}`' for name in names.values())}.\n"
+    return f"""---
+license: {licence}
+library_name: {"onnx" if is_graph else "transformers"}
+tags: [electra, {export["network"]}, electralab]
+---
+
+# {export["network"]}
+
+{_KINDS[export["kind"]]} {config["num_hidden_layers"]} layers, hidden size {config["hidden_size"]}, \
+{config["vocab_size"]:,} tokens, as {_FORMATS[export["format"]]}. Exported with electralab.
+{labels if names else ""}
+## Use
+
+{_describe_graph(export, config) if is_graph else _describe_class(classes)}
+
+Every verb of electralab that asks a model takes this folder too; `manifest.json` has the size and SHA-256 of each
+file, which are checked when it is loaded.
+
+## Checked when it was exported
+
+On {export["rows"]:,} rows of text ({export["answers"]:,} answers) against the model it was made of:
+
+| | |
+|---|---|
+| largest difference of a logit | {export["largest_difference"]:.2g} |
+| largest difference of a probability | {export["largest_probability_difference"]:.2g} |
+| mean difference of a probability | {export["mean_probability_difference"]:.2g} |
+| same verdict or class | {100 * export["agreement"]:.2f} % |
+
+## Limits
+
+It knows the text it was trained on, with its errors and its bias, and nothing else.
+"""
+
+
+_FORMATS = {
+    "hf": "a folder for `transformers`",
+    "onnx": "an ONNX graph in 32 bits",
+    "onnx-int8": "an ONNX graph in 8 bits",
+}
+
+
+def _describe_class(classes: list[str]) -> str:
+    names = ", ".join(["AutoTokenizer", *classes])
+    loading = "\n".join(f'network = {name}.from_pretrained("FOLDER")' for name in classes)
+    return f"""```python
+from transformers import {names}
+
+tokenizer = AutoTokenizer.from_pretrained("FOLDER")
+{loading}
+```"""
+
+
+def _describe_graph(export: dict[str, Any], config: dict[str, Any]) -> str:
+    lines = [_INPUTS.format(length=config["max_position_embeddings"])]
+    if export["kind"] == "generator":
+        lines.append("- `positions`: int64, row × length of the row + column of each masked token to guess")
+        lines.append("- out come `logits`, positions × vocabulary")
+    elif export["kind"] == "discriminator":
+        lines.append("- out come `logits`, rows × length, and `states`, rows × length × hidden size")
+    else:
+        lines.append("- out come `logits`")
+    inputs = "\n".join(lines)
+    return f"""```python
+import onnxruntime
+
+session = onnxruntime.InferenceSession("FOLDER/model.onnx")
+```
+
+{inputs}"""

@@ -1,0 +1,150 @@
+"""A network as an ONNX graph, asked like the network it was made of: ids -> logits, by ONNX Runtime.
+
+config.json, model.onnx -> GraphDiscriminator | GraphGenerator | GraphTuned
+
+Each is the class it stands for as far as answers go; it has no weights, so nothing can be taught to it.
+"""
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from electralab.config import Tree
+from electralab.errors import DamagedArtifact, InputError
+from electralab.model.electra import Discriminator, Generator
+from electralab.model.encoder import EncoderConfig, Trace
+from electralab.model.hf_config import describe
+from electralab.model.own_folder import read_own
+from electralab.model.tuned import HeadConfig, SpanLogits, Tuned
+
+GRAPH = "model.onnx"
+
+# The names of inputs and outputs, as other libraries have them.
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+POSITIONS = "positions"
+LOGITS, STATES, ANSWERABLE = "logits", "states", "answerable"
+
+
+class Session:
+    """A graph that is ready to run on as many threads as torch has."""
+
+    def __init__(self, path: Path) -> None:
+        runtime = _import_runtime(path)
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.log_severity_level = 3
+        try:
+            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # noqa: BLE001 its exceptions have no class in common
+            reason = str(error).splitlines()[0]
+            raise DamagedArtifact(f"{path}: cannot be run ({reason}); the file is damaged, export it again") from None
+        self._inputs = {one.name for one in self._session.get_inputs()}
+        self.outputs = [one.name for one in self._session.get_outputs()]
+
+    def run(
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """An input that the network does not look at is none of the graph's."""
+        is_seen = torch.ones_like(input_ids) if is_pad is None else (~is_pad).to(input_ids.dtype)
+        feeds = dict(zip(INPUTS, (input_ids, is_seen, segment_ids), strict=True))
+        if positions is not None:
+            feeds[POSITIONS] = positions
+        said = self._session.run(
+            self.outputs, {name: fed.cpu().numpy() for name, fed in feeds.items() if name in self._inputs}
+        )
+        return {name: torch.from_numpy(part) for name, part in zip(self.outputs, said, strict=True)}
+
+
+def _import_runtime(path: Path) -> Any:
+    try:
+        return importlib.import_module("onnxruntime")
+    except ModuleNotFoundError:
+        raise InputError(f"{path}: needs onnxruntime to run; install it with pip install 'electralab[onnx]'") from None
+
+
+class GraphDiscriminator(Discriminator):
+    session: Session
+
+    def __init__(self, config: EncoderConfig, session: Session) -> None:
+        _begin(self, config, session)
+
+    def forward(
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: Trace | None = None
+    ) -> Tensor:
+        said = self.session.run(input_ids, segment_ids, is_pad)
+        if trace is not None:
+            trace[STATES] = said[STATES]
+        return said[LOGITS]
+
+
+class GraphGenerator(Generator):
+    session: Session
+
+    def __init__(self, config: EncoderConfig, session: Session) -> None:
+        _begin(self, config, session)
+        self.is_frozen = True
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        assert trace is None, "a graph shows no intermediates"
+        return self.session.run(input_ids, segment_ids, is_pad, positions)[LOGITS]
+
+
+class GraphTuned(Tuned):
+    session: Session
+
+    def __init__(self, config: EncoderConfig, session: Session, head: HeadConfig) -> None:
+        _begin(self, config, session)
+        self.head_config = head
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor | SpanLogits:
+        said = self.session.run(input_ids, segment_ids, is_pad)
+        if self.head_config.kind != "qa":
+            return said[LOGITS]
+        start, end = said[LOGITS].unbind(-1)  # (B, T) each
+        return SpanLogits(start, end, said.get(ANSWERABLE))
+
+
+AnyGraph = GraphDiscriminator | GraphGenerator | GraphTuned
+
+
+def _begin(network: AnyGraph, config: EncoderConfig, session: Session) -> None:
+    """In place of the constructor of the class it stands for, which would make weights."""
+    nn.Module.__init__(network)
+    network.config = config
+    network.session = session
+    # Of no size: so that whoever asks a parameter where the network lives gets an answer.
+    network.anchor = nn.Parameter(torch.empty(0), requires_grad=False)
+
+
+def read_graph(folder: Path, tree: Mapping[str, Any]) -> AnyGraph:
+    name, config, own = read_own(tree, str(folder))
+    session = Session(folder / GRAPH)
+    match name:
+        case "Discriminator":
+            network: AnyGraph = GraphDiscriminator(config, session)
+        case "Generator":
+            network = GraphGenerator(config, session)
+        case "Tuned":
+            network = GraphTuned(config, session, _read_head(own, str(folder)))
+        case _:
+            raise InputError(f"{folder}: config.json names the class {name!r}, of which there are no graphs")
+    return network.eval()
+
+
+def _read_head(own: Tree, where: str) -> HeadConfig:
+    try:
+        return HeadConfig.model_validate(own.get("head"))
+    except ValidationError as error:
+        raise InputError(f"{where}: {describe(error)}; restore the file") from None
