@@ -6,7 +6,7 @@ first layer is dropped: on `modern` it alone has no norm before its attention.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -122,10 +122,11 @@ def _locate(name: str) -> tuple[int | None, str]:
 
 def _rebuild(network: N, config: EncoderConfig) -> N:
     recipe = RECIPES[type(network).__name__]
-    rebuilt = recipe.build(config, recipe.describe(network))
-    assert type(rebuilt) is type(network)
+    rebuilt = cast("N", recipe.build(config, recipe.describe(network)))
     like = next(network.parameters())
-    return rebuilt.to(like.device, like.dtype).train(network.training)
+    rebuilt.to(like.device, like.dtype)
+    rebuilt.train(network.training)
+    return rebuilt
 
 
 def _shrink(config: EncoderConfig, kept: Sequence[KeptLayer]) -> EncoderConfig:
