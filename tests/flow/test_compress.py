@@ -36,6 +36,7 @@ def test_a_pair_is_compressed_killed_picked_and_used(shell: Shell) -> None:
     found = shell.must("show", "small/variants/pruned-50-drop-1", "--json").json
     assert (found["network"], found["encoder"]["num_layers"]) == ("discriminator", 1)
 
+    assert "pruned-50-drop-1-recovered" in shell.must("show", "small").out
     missed = shell.run(*words, "--target-speedup", 1000, "--json")
     assert (missed.status, missed.json["picked"]) == (1, None)
     assert "small: no variant is as was asked; the fastest is" in missed.err

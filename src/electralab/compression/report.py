@@ -7,15 +7,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from electralab.artifacts import write_file
+from electralab.artifacts import read_json, write_file
+from electralab.errors import DamagedArtifact
 
 Results = dict[str, Any]
 
+RESULTS = "tradeoff.json"
 HEAD = ("variant", "size", "ms, 1 row", "ms, 32 rows", "score", "speed-up", "loss", "efficiency")
 
 
 def write_report(out: Path, results: Results) -> None:
     write_file(out / "report.md", "\n".join(_lines(results)) + "\n")
+
+
+def read_results(out: Path) -> Results:
+    """Refused where they could not be told."""
+    path = out / RESULTS
+    results = read_json(path, "run the command again")
+    try:
+        list(_lines(results))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedArtifact(f"{path}: not a trade-off; run 'electra compress' again") from None
+    return dict(results)
 
 
 def _lines(results: Results) -> Iterator[str]:

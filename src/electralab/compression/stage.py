@@ -19,7 +19,7 @@ from electralab.compression.importance import Importance, choose_kept, measure_i
 from electralab.compression.opening import find_generator, open_exam
 from electralab.compression.picture import draw_tradeoff
 from electralab.compression.recovery import recover
-from electralab.compression.report import write_report
+from electralab.compression.report import RESULTS, write_report
 from electralab.compression.settings import CompressConfig
 from electralab.compression.timing import time_networks
 from electralab.compression.tradeoff import BASELINE, Floor, Measured, Point, pick, weigh
@@ -38,7 +38,6 @@ from electralab.stopping import StopSignal
 from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
 from electralab.training.session import Event, Warned
 
-RESULTS = "tradeoff.json"
 _IDENTITY = "compress.json"
 _IMPORTANCE = "importance.json"
 _BATCHES = (1, 32)
