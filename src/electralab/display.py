@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
+    from electralab.compression.stage import CompressEvent
     from electralab.evaluation.outcome import Evaluation
     from electralab.evaluation.outcome import Progress as EvaluationProgress
     from electralab.exporting.portable import Exported
@@ -196,6 +197,34 @@ class Display:
                         self.say(f"{cell.name}: {step.name} failed: {reason}", style="red")
                     case stage.StudyFinished():
                         results = event.results
+        return results
+
+    def follow_compress(self, events: "Iterator[CompressEvent]") -> Record:
+        """A line for every variant with its score; in a terminal a bar for what takes long."""
+        from electralab.compression import stage
+
+        results: Record = {}
+
+        def of_training(bar: Progress) -> "Iterator[Event]":
+            task = bar.add_task("compressing", total=None)
+            for event in events:
+                match event:
+                    case stage.VariantStarted(name, number, count):
+                        bar.reset(task, total=None, description=f"{name} ({number} of {count})")
+                        self.say(f"{name} ({number} of {count})", style="bold")
+                    case stage.Advanced(phase, done, total):
+                        bar.update(task, description=phase, completed=done, total=total)
+                        if not self.is_live and done in (0, total):
+                            self.say(phase)
+                    case stage.VariantScored(name, metric, score):
+                        self.say(f"{name}: {metric.replace('_', ' ')} {score:.4f}", style="green")
+                    case stage.CompressFinished():
+                        results.update(event.results)
+                    case _:
+                        yield event
+
+        with self._bar() as bar:
+            self._follow_run(of_training(bar), bar)
         return results
 
     def tell_bad_rows(self, split: "Split") -> None:

@@ -229,6 +229,34 @@ def _add_study(verbs: Any) -> None:
     parser.add_argument("--threads", type=_positive_int, default=1, metavar="N", help="of each cell (1)")
 
 
+def _add_compress(verbs: Any) -> None:
+    parser = _verb(
+        verbs,
+        "compress",
+        "make smaller and faster variants of a model and measure them; the same command again goes on",
+        "electra compress runs/reviews --data reviews/ --out compressed/ --prune 0.3,0.5 --max-loss 1",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a run or model folder: a tuned model, or a pre-trained pair")
+    parser.add_argument(
+        "--data", required=True, metavar="PATH", help="of a tuned model its task's files; else prepared data or text"
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder of the variants")
+    parser.add_argument("--prune", type=_shares, metavar="P,P", help="shares of heads and neurons to remove (0.3)")
+    parser.add_argument("--no-prune", action="store_const", const=[], dest="prune", help="leave the network whole")
+    parser.add_argument("--drop-layers", type=_count, metavar="N", help="whole layers to leave out where pruned (0)")
+    parser.add_argument(
+        "--recovery-steps", type=_count, metavar="N", help="of training what is left (1000); 0 for none"
+    )
+    parser.add_argument("--graphs", type=_names, metavar="NAME,NAME", help="onnx, onnx-dynamic-int8, onnx-static-int8")
+    parser.add_argument("--target-speedup", type=_positive, metavar="X", help="take the best that is so much faster")
+    parser.add_argument("--max-loss", type=_number, metavar="X", help="take the fastest that loses so many points")
+    parser.add_argument("--generator", metavar="MODEL", help="of a pair: the fixed generator that replaces tokens")
+    parser.add_argument("--task", metavar="NAME", help="of a tuned model that does not say what it was tuned for")
+    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--threads", type=_positive_int, default=0, metavar="N", help="default: the cores there are")
+    _add_settings(parser, "a TOML file of settings")
+
+
 def _add_predict(verbs: Any) -> None:
     parser = _verb(
         verbs,
@@ -377,6 +405,16 @@ def _positive(text: str) -> float:
     return value
 
 
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not float("-inf") < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number, got {text!r}")
+    return value
+
+
 def _names(text: str) -> Words:
     names = [name for name in text.split(",") if name]
     if not names:
@@ -427,6 +465,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
         *(_add_quickstart, _add_prepare, _add_pretrain, _add_finetune, _add_glue, _add_evaluate, _add_study),
         *(
             _add_flops,
+            _add_compress,
             _add_predict,
             _add_detect,
             _add_proofread,

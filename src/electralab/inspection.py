@@ -31,6 +31,10 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
         from electralab.study.report import read_results
 
         return {"kind": "study", "path": str(path), "results": read_results(path)}
+    if (path / "tradeoff.json").is_file():
+        from electralab.compression.report import read_results as read_tradeoff
+
+        return {"kind": "trade-off", "path": str(path), "results": read_tradeoff(path)}
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():

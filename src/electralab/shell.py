@@ -21,12 +21,14 @@ from electralab.showing import print_artifact, print_proofs, print_scores
 from electralab.tables import (
     colour_tokens,
     damage_table,
+    describe_miss,
     evaluation_tables,
     flops_tables,
     glue_table,
     paper_table,
     results_table,
     study_tables,
+    tradeoff_tables,
     tree_table,
 )
 
@@ -64,6 +66,10 @@ _FINETUNE_FLAGS = (
     _TUNING_FLAGS | {"double_pairs": "double_pairs"} | {name: f"data.{name}" for name in (*_COLUMN_FLAGS, "label")}
 )
 _FLOPS_FLAGS = {name: name for name in ("size", "objective", "procedure", "sentence_task")}
+_COMPRESS_FLAGS = {
+    **{name: name for name in ("prune", "drop_layers", "graphs", "seed")},
+    "recovery_steps": "recovery.steps",
+}
 _PRETRAIN_FLAGS = _FLOPS_FLAGS | {"seed": "seed"}
 
 
@@ -76,6 +82,7 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
         "glue": _glue,
         "evaluate": _evaluate,
         "study": _study,
+        "compress": _compress,
         "predict": _predict,
         "detect": _detect,
         "proofread": _proofread,
@@ -237,6 +244,32 @@ def _require_finished(results: Result) -> None:
     if failed:
         of = f"{len(failed)} of {len(results['cells'])} cells failed"
         raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
+
+
+def _compress(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["generator", "task", "config", "target_speedup", "max_loss", "threads", "dry_run"]
+    result = verbs.compress(
+        arguments.model,
+        arguments.data,
+        arguments.out,
+        settings=_collect(arguments, _COMPRESS_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for table in tradeoff_tables(result):
+        console.print(table)
+    console.print(f"report  {arguments.out}/report.md")
+    result = {"out": arguments.out, **result}
+    is_asked = any(value is not None for value in result["asked"].values())
+    if is_asked and result["picked"] is None:
+        if arguments.json:
+            print_json(result)
+        raise InputError(describe_miss(result))
+    if is_asked:
+        console.print(f"model  {arguments.out}, the variant {result['picked']}")
+    return result
 
 
 def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:

@@ -17,6 +17,7 @@ from electralab.tables import (
     sparkline,
     study_tables,
     suspicion,
+    tradeoff_tables,
     tree_table,
 )
 
@@ -34,6 +35,9 @@ def print_artifact(result: Result, console: Console) -> None:
         console.print(glue_table(result["results"]))
     elif result["kind"] == "study" and result["results"]:
         for table in study_tables(result["results"]):
+            console.print(table)
+    elif result["kind"] == "trade-off":
+        for table in tradeoff_tables(result["results"]):
             console.print(table)
     elif result["kind"] == "row":
         _print_row(result, console)

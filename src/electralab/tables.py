@@ -250,6 +250,28 @@ def damage_table(result: Record) -> Table:
     return _grid(f"planted damage, threshold {result['threshold']:g}", ["", *names.values()], rows)
 
 
+def tradeoff_tables(results: Record) -> Iterator[Table]:
+    """The variants of a model with what each costs and saves, and below what the columns mean."""
+    from electralab.compression.report import HEAD, explain, tradeoff_rows
+
+    yield from _fold("", HEAD, tradeoff_rows(results))
+    notes = Table.grid()
+    for line in explain(results):
+        notes.add_row(Text(line, style="dim"))
+    yield notes
+
+
+def describe_miss(results: Record) -> str:
+    """Why no variant was picked, and which come nearest."""
+    fastest = max(results["variants"], key=lambda point: point["speedup"])
+    best = min(results["variants"][1:], key=lambda point: point["loss"])
+    return (
+        f"{results['out']}: no variant is as was asked; the fastest is {fastest['name']} "
+        f"({fastest['speedup']:.2f}×, {fastest['loss']:+.2f} points lost), the best {best['name']} "
+        f"({best['speedup']:.2f}×, {best['loss']:+.2f}); ask for less, or add variants with --prune and --graphs"
+    )
+
+
 def colour_tokens(result: Record) -> Text:
     """The text as it is, each token in the colour of its suspicion."""
     text = Text(result["text"])

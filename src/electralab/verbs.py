@@ -321,6 +321,47 @@ def run_study(
         return display.follow_study(run(request, stop))
 
 
+def compress(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    generator: str | Path | None = None,
+    task: str | None = None,
+    config: str | None = None,
+    settings: Tree | None = None,
+    target_speedup: float | None = None,
+    max_loss: float | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Smaller and faster variants of a model, and what each costs; the same call again goes on.
+
+    With `target_speedup` or `max_loss` one of them becomes the model of `out`; "picked" is None where none fits.
+    """
+    from electralab.compression.settings import CompressConfig
+    from electralab.compression.stage import CompressRequest, plan_compress
+    from electralab.compression.stage import compress as run_compress
+
+    request = CompressRequest(
+        model=Path(model),
+        data=Path(data),
+        out=Path(out),
+        config=resolve(CompressConfig, _layers(config, settings)),
+        generator=Path(generator) if generator else None,
+        task=task,
+        target_speedup=target_speedup,
+        max_loss=max_loss,
+        threads=threads,
+    )
+    if dry_run:
+        return plan_compress(request)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        return display.follow_compress(run_compress(request, stop))
+
+
 def predict(
     model: str | Path,
     source: str | Path,

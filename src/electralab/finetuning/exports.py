@@ -12,7 +12,7 @@ from electralab.artifacts import new_folder, read_json, write_json
 from electralab.config import Settings
 from electralab.errors import DamagedArtifact
 from electralab.finetuning.questions import SpanConfig
-from electralab.model.folder import load_tuned, locate_model, save_tuned
+from electralab.model.folder import Storage, load_tuned, locate_model, save_tuned
 from electralab.model.tuned import Tuned
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -38,10 +38,11 @@ class TunedModel:
     card: TunedCard
 
 
-def save_model(folder: Path, model: TunedModel) -> None:
+def save_model(folder: Path, model: TunedModel, storage: Storage = "fp32") -> None:
     special, config = model.tokenizer.special, model.network.config
+    ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
     with new_folder(folder, kind="model") as temporary:
-        save_tuned(temporary, model.network, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep)
+        save_tuned(temporary, model.network, storage=storage, **ids)
         model.tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")
         write_json(temporary / CARD, model.card.model_dump(mode="json"))
 

@@ -11,7 +11,7 @@ from electralab.finetuning.features import IGNORED
 from electralab.model.tuned import SpanLogits, TaskKind
 
 # The released code's weight of the classifier that says whether a question can be answered.
-_ANSWERABLE_WEIGHT = 0.5
+ANSWERABLE_WEIGHT = 0.5
 
 
 def count_targets(kind: TaskKind, batch: TaskBatch) -> int:
@@ -34,15 +34,20 @@ def task_loss(kind: TaskKind, logits: Tensor | SpanLogits, batch: TaskBatch, uni
             return F.cross_entropy(logits.float(), batch.targets[:, 0], reduction="sum")
 
 
-def _span_loss(logits: SpanLogits, batch: TaskBatch) -> Tensor:
-    first, last, is_answerable = batch.targets.unbind(1)
-    # An answer lies in the context, or on [CLS] where there is none: the question itself is no choice.
+def hide_question(batch: TaskBatch) -> Tensor:
+    """(B, T) An answer lies in the context, or on [CLS] where there is none: the question itself is no choice."""
     is_hidden = batch.is_pad | (batch.segment_ids == 0)
     is_hidden[:, 0] = False
+    return is_hidden
+
+
+def _span_loss(logits: SpanLogits, batch: TaskBatch) -> Tensor:
+    first, last, is_answerable = batch.targets.unbind(1)
+    is_hidden = hide_question(batch)
     start = logits.start.float().masked_fill(is_hidden, float("-inf"))
     end = logits.end.float().masked_fill(is_hidden, float("-inf"))
     loss = (F.cross_entropy(start, first, reduction="sum") + F.cross_entropy(end, last, reduction="sum")) / 2
     if logits.answerable is None:
         return loss
     doubt = F.binary_cross_entropy_with_logits(logits.answerable.float(), is_answerable.float(), reduction="sum")
-    return loss + _ANSWERABLE_WEIGHT * doubt
+    return loss + ANSWERABLE_WEIGHT * doubt

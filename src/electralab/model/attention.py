@@ -77,6 +77,7 @@ class Attention(Drawn):
         self,
         hidden_size: int,
         num_heads: int,
+        head_size: int,
         *,
         bias: bool,
         dropout: float,
@@ -86,12 +87,13 @@ class Attention(Drawn):
         weighs_discrepancy: bool = False,
     ) -> None:
         super().__init__()
-        self.num_heads = num_heads
+        self.num_heads, self.head_size = num_heads, head_size
         self.is_causal = is_causal
         self.dropout = dropout
         self.std, self.output_std = std, output_std
-        self.qkv = dense(hidden_size, 3 * hidden_size, bias=bias)
-        self.output = dense(hidden_size, hidden_size, bias=bias)
+        # H heads of K make up D, unless heads were taken away.
+        self.qkv = dense(hidden_size, 3 * num_heads * head_size, bias=bias)
+        self.output = dense(num_heads * head_size, hidden_size, bias=bias)
         # From 0, so that the network starts as one without.
         self.discrepancy_weights = nn.Parameter(torch.zeros(num_heads)) if weighs_discrepancy else None
 
@@ -131,11 +133,11 @@ class Attention(Drawn):
 
     def ask(self, hidden: Tensor, rotation: Rotation | None) -> Tensor:
         """(B, T, D) -> queries (B, H, T, K), where keys and values are those of another tensor."""
-        return _turn(self._project(hidden, slice(hidden.shape[-1])), rotation)
+        return _turn(self._project(hidden, slice(self.output.in_features)), rotation)
 
     def offer(self, hidden: Tensor, rotation: Rotation | None) -> tuple[Tensor, Tensor]:
         """(B, T, D) -> keys and values (B, H, T, K) each"""
-        keys, values = self._project(hidden, slice(hidden.shape[-1], None)).chunk(2, dim=2)
+        keys, values = self._project(hidden, slice(self.output.in_features, None)).chunk(2, dim=2)
         return _turn(keys, rotation), _turn(values, None)
 
     def mix(
@@ -157,7 +159,7 @@ class Attention(Drawn):
         """By a part of the matrix for queries, keys and values: (B, T, D) -> (B, T, 1 or 2, H, K)"""
         bias = None if self.qkv.bias is None else self.qkv.bias[part]
         projected = F.linear(hidden, self.qkv.weight[part], bias)
-        return projected.view(*hidden.shape[:-1], -1, self.num_heads, hidden.shape[-1] // self.num_heads)
+        return projected.view(*hidden.shape[:-1], -1, self.num_heads, self.head_size)
 
 
 def _turn(vectors: Tensor, rotation: Rotation | None) -> Tensor:

@@ -29,6 +29,14 @@ Positive = Annotated[float, Field(gt=0)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
+class LayerShape(Settings):
+    """One layer, where not all are alike: pruning took heads and neurons away, or whole layers around it."""
+
+    num_heads: Count
+    feedforward_size: Count
+    is_local: bool = False
+
+
 class EncoderConfig(Settings):
     """Everything one network needs to be built. The rotary and local settings matter to `modern` only."""
 
@@ -58,6 +66,8 @@ class EncoderConfig(Settings):
     adaptive_norm: bool = False
     # A position sees itself and earlier ones only.
     is_causal: bool = False
+    # Each layer's own shape; none where all are as the settings above say.
+    shapes: tuple[LayerShape, ...] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -74,7 +84,17 @@ class EncoderConfig(Settings):
                 f"rotary positions need an even number of coordinates per head, not {self.head_size} "
                 f"({self.hidden_size} / {self.num_heads}); change hidden_size or num_heads"
             )
+        if self.shapes:
+            self._check_shapes()
         return self
+
+    def _check_shapes(self) -> None:
+        if len(self.shapes) != self.num_layers:
+            raise ValueError(f"there are {len(self.shapes)} shapes for {self.num_layers} layers; give one for each")
+        if self.share_layers:
+            raise ValueError("layers that share their weights cannot have shapes of their own; unset one of them")
+        if any(shape.is_local for shape in self.shapes) and not self.local_attention:
+            raise ValueError("a local layer needs a window; set local_attention")
 
     @property
     def is_modern(self) -> bool:
@@ -92,22 +112,33 @@ class EncoderConfig(Settings):
         return self.init_std / (2 * self.num_layers) ** 0.5 if self.is_modern else self.init_std
 
     def is_local(self, layer: int) -> bool:
+        if self.shapes:
+            return self.shapes[layer].is_local
         return self.local_attention > 0 and layer % self.global_every > 0
 
     @property
     def local_layers(self) -> list[int]:
         return [layer for layer in range(self.num_layers) if self.is_local(layer)]
 
+    def shape_of(self, layer: int) -> LayerShape:
+        if self.shapes:
+            return self.shapes[layer]
+        is_local = self.is_local(layer)
+        return LayerShape(num_heads=self.num_heads, feedforward_size=self.feedforward_size, is_local=is_local)
+
+    @property
+    def layer_shapes(self) -> tuple[LayerShape, ...]:
+        return tuple(map(self.shape_of, range(self.num_layers)))
+
 
 class FeedForward(Drawn):
     """up -> gelu -> down; gated, half of up multiplies the activated other half."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: EncoderConfig, width: int) -> None:
         super().__init__()
         self.is_gated = config.is_modern
         self.dropout = config.dropout if config.is_modern else 0.0
         self.std, self.output_std = config.init_std, config.output_std
-        width = config.feedforward_size
         self.up = dense(config.hidden_size, 2 * width if self.is_gated else width, bias=not config.is_modern)
         self.down = dense(width, config.hidden_size, bias=not config.is_modern)
 
@@ -128,14 +159,16 @@ class FeedForward(Drawn):
 class Layer(nn.Module):
     def __init__(self, config: EncoderConfig, index: int) -> None:
         super().__init__()
+        shape = config.shape_of(index)
         self.is_pre_norm = config.is_modern
-        self.is_local = config.is_local(index)
+        self.is_local = shape.is_local
         # ModernBERT drops attention's output with the attention's own share, and nothing after the feed-forward.
         self.attention_dropout = config.attention_dropout if config.is_modern else config.dropout
         self.feedforward_dropout = 0.0 if config.is_modern else config.dropout
         self.attention = Attention(
             config.hidden_size,
-            config.num_heads,
+            shape.num_heads,
+            config.head_size,
             bias=not config.is_modern,
             dropout=config.attention_dropout,
             std=config.init_std,
@@ -144,7 +177,7 @@ class Layer(nn.Module):
             weighs_discrepancy=config.discrepancy_attention,
         )
         self.attention_norm: nn.Module = nn.Identity() if config.is_modern and index == 0 else _make_inner_norm(config)
-        self.feedforward = FeedForward(config)
+        self.feedforward = FeedForward(config, shape.feedforward_size)
         self.feedforward_norm = _make_inner_norm(config)
 
     def forward(

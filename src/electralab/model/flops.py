@@ -8,7 +8,7 @@ product with the whole table, and a backward pass costs one forward one.
 import math
 from collections.abc import Sequence
 
-from electralab.model.encoder import EncoderConfig
+from electralab.model.encoder import EncoderConfig, LayerShape
 from electralab.model.heads import VerdictKind
 
 # Operations per element in the paper's convention.
@@ -21,21 +21,22 @@ def _product(inputs: int, outputs: int) -> int:
     return 2 * inputs * outputs
 
 
-def _attention_products(config: EncoderConfig, length: int) -> int:
+def _attention_products(config: EncoderConfig, shape: LayerShape, length: int) -> int:
     """One layer, one token: projections, scores and weighted sum over `length` keys, those hidden included.
 
     Discrepancies enter the scores by one more coordinate of each head, which values have too.
     """
-    mixed = config.hidden_size + (config.num_heads if config.discrepancy_attention else 0)
-    return 4 * _product(config.hidden_size, config.hidden_size) + 2 * _product(mixed, length)
+    width = shape.num_heads * config.head_size
+    mixed = width + (shape.num_heads if config.discrepancy_attention else 0)
+    return 4 * _product(config.hidden_size, width) + 2 * _product(mixed, length)
 
 
-def _feedforward_products(config: EncoderConfig) -> int:
-    return (3 if config.is_modern else 2) * _product(config.hidden_size, config.feedforward_size)
+def _feedforward_products(config: EncoderConfig, shape: LayerShape) -> int:
+    return (3 if config.is_modern else 2) * _product(config.hidden_size, shape.feedforward_size)
 
 
-def _block_products(config: EncoderConfig, length: int) -> int:
-    return _attention_products(config, length) + _feedforward_products(config)
+def _block_products(config: EncoderConfig, shape: LayerShape, length: int) -> int:
+    return _attention_products(config, shape, length) + _feedforward_products(config, shape)
 
 
 def _projection_products(config: EncoderConfig) -> int:
@@ -56,8 +57,8 @@ def encoder_parts(config: EncoderConfig, length: int) -> dict[str, int]:
     """
     norms = 2 * _product(config.hidden_size, 1) if config.adaptive_norm else 0
     return {
-        "attention": config.num_layers * _attention_products(config, length),
-        "feed_forward": config.num_layers * _feedforward_products(config),
+        "attention": sum(_attention_products(config, shape, length) for shape in config.layer_shapes),
+        "feed_forward": sum(_feedforward_products(config, shape) for shape in config.layer_shapes),
         "embeddings": _projection_products(config),
         "norms": config.num_layers * norms,
     }
@@ -70,8 +71,9 @@ def encoder_flops(config: EncoderConfig, rows: int, length: int) -> int:
 
 def first_state_flops(config: EncoderConfig, rows: int, length: int) -> int:
     """Forward, up to the state of each row's first token: in the last layer it alone asks, and goes on."""
-    hidden = config.hidden_size
-    spared = _block_products(config, length) - 3 * _product(hidden, hidden)
+    last = config.shape_of(config.num_layers - 1)
+    offered = 3 * _product(config.hidden_size, last.num_heads * config.head_size)
+    spared = _block_products(config, last, length) - offered
     return encoder_flops(config, rows, length) - rows * (length - 1) * spared
 
 
@@ -155,7 +157,7 @@ def _paper_block(config: EncoderConfig, length: int) -> int:
     scores = length * config.num_heads * (_SOFTMAX + _DROPOUT + 1)
     attention = 3 * hidden + scores + hidden * (1 + _DROPOUT + 1) + _NORM  # the released script's norm is one element
     feedforward = width * (_ACTIVATION + 1) + hidden * (1 + _DROPOUT + 1 + _NORM)
-    return _block_products(config, length) + attention + feedforward
+    return _block_products(config, config.shape_of(0), length) + attention + feedforward
 
 
 def _paper_encoder(config: EncoderConfig, length: int) -> int:

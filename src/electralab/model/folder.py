@@ -8,6 +8,7 @@ from typing import Any, Literal, cast, get_args
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
@@ -34,6 +35,10 @@ INDEX = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
 PICKLE_INDEX = "pytorch_model.bin.index.json"
 
+# How weights are stored. They are computed with as fp32 whatever they were stored as.
+Storage = Literal["fp32", "fp16", "bf16"]
+_DTYPES: dict[Storage, torch.dtype] = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
 # The networks of a run by the names of their folders, and what to call them. A run that is not about a pair has a
 # model, pre-trained or tuned.
 Role = Literal["discriminator", "generator", "model"]
@@ -48,27 +53,37 @@ def save_network(
     cls_id: int | None = None,
     sep_id: int | None = None,
     objective: str = "",
+    storage: Storage = "fp32",
 ) -> None:
     """`objective` is the name of what it was taught by."""
     taught = {OBJECTIVE: objective} if objective else {}
     if is_expressible(network):
         config = export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-        _write(folder, config | taught, export_weights(network))
+        _write(folder, config | taught, export_weights(network), storage)
         return
     assert isinstance(network.config, EncoderConfig)
     described = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    _write(folder, export_own_config(network, described) | taught, export_own_weights(network))
+    _write(folder, export_own_config(network, described) | taught, export_own_weights(network), storage)
 
 
-def save_tuned(folder: Path, network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> None:
+def save_tuned(
+    folder: Path, network: Tuned, *, pad_id: int, cls_id: int, sep_id: int, storage: Storage = "fp32"
+) -> None:
     config = export_tuned_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
     if has_plain_encoder(network):
-        _write(folder, config, export_tuned_weights(network))
+        _write(folder, config, export_tuned_weights(network), storage)
     else:
-        _write(folder, export_own_config(network, config), export_own_weights(network))
+        _write(folder, export_own_config(network, config), export_own_weights(network), storage)
 
 
-def _write(folder: Path, config: Tree, tensors: dict[str, Tensor]) -> None:
+def _write(folder: Path, config: Tree, tensors: dict[str, Tensor], storage: Storage) -> None:
+    if storage != "fp32":
+        dtype = _DTYPES[storage]
+        tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+        large = [name for name, tensor in tensors.items() if not tensor.isfinite().all()]
+        if large:
+            raise InputError(f"{folder}: {large[0]} has weights too large for {storage}; store them as bf16 or fp32")
+        config = config | {"dtype": str(dtype).removeprefix("torch.")}
     write_file(folder / WEIGHTS, safetensors.torch.save(tensors, metadata={"format": "pt"}))
     write_json(folder / CONFIG, config)
 

@@ -74,7 +74,9 @@ def has_plain_encoder(network: nn.Module) -> bool:
     config = network.config
     if isinstance(config, EncoderConfig) and config.is_causal and not isinstance(network, Generator):
         return False
-    return isinstance(config, EncoderConfig) and not (config.discrepancy_attention or config.adaptive_norm)
+    return isinstance(config, EncoderConfig) and not (
+        config.discrepancy_attention or config.adaptive_norm or config.shapes
+    )
 
 
 def is_own(tree: Mapping[str, Any]) -> bool:
@@ -85,7 +87,8 @@ def export_own_config(network: nn.Module, described: Tree) -> Tree:
     """`described` says sizes, ids and labels in the words of Hugging Face, for people and cards; nothing reads it."""
     name, config = type(network).__name__, network.config
     assert isinstance(config, EncoderConfig)
-    own = {"class": name, "encoder": config.model_dump(mode="json")} | RECIPES[name].describe(network)
+    encoder = config.model_dump(mode="json", exclude=None if config.shapes else {"shapes"})
+    own = {"class": name, "encoder": encoder} | RECIPES[name].describe(network)
     model_type = OURS + described["model_type"].removeprefix(OURS)
     return {key: value for key, value in described.items() if key != "architectures"} | {
         "model_type": model_type,

@@ -1,0 +1,1 @@
+"""A model -> smaller and faster ones, and what each costs in quality."""

@@ -1,0 +1,64 @@
+"""Which exam a model takes: a tuned one that of its task, a discriminator that of verdicts.
+
+MODEL, data -> Exam
+"""
+
+from pathlib import Path
+
+import torch
+
+from electralab.compression.exam import Exam
+from electralab.compression.settings import CompressConfig
+from electralab.compression.task_exam import open_task_exam
+from electralab.compression.verdict_exam import open_verdict_exam
+from electralab.errors import InputError, UsageError
+from electralab.evaluation.heldout_rows import HeldoutConfig
+from electralab.exporting.graphs import require_onnx
+from electralab.model.electra import Discriminator
+from electralab.model.folder import load_any, locate_encoder, locate_model
+from electralab.model.graph import GRAPH
+from electralab.model.tuned import Tuned
+from electralab.stopping import StopSignal
+
+
+def open_exam(
+    model: Path,
+    data: Path,
+    config: CompressConfig,
+    generator: Path | None,
+    task: str | None,
+    device: torch.device,
+    stop: StopSignal,
+) -> Exam:
+    folder = locate_encoder(model)
+    if (folder / GRAPH).is_file():
+        raise InputError(
+            f"{folder}: is an ONNX graph, out of which nothing can be taken any more; give the model it was made from"
+        )
+    if not data.exists():
+        raise InputError(f"{data}: no such file or folder; give --data, on which variants are made and scored")
+    if config.graphs:
+        require_onnx()
+    network = load_any(folder)
+    bootstrap = config.measure.bootstrap
+    if isinstance(network, Tuned):
+        if generator is not None:
+            raise UsageError(f"--generator: {model} is tuned for a task, which needs none; leave it out")
+        return open_task_exam(
+            model, data, task, config.data, bootstrap=bootstrap, seed=config.seed, device=device, stop=stop
+        )
+    if task is not None:
+        raise UsageError(f"--task: {model} is not tuned for a task, it is scored on replaced tokens; leave it out")
+    if not isinstance(network, Discriminator):
+        raise InputError(
+            f"{model}: holds neither a discriminator nor a tuned model; give a pair, or tune it and give the result"
+        )
+    heldout = HeldoutConfig(**config.verdicts.model_dump(), bootstrap=bootstrap)
+    return open_verdict_exam(
+        model, data, generator, heldout, config.reading, seed=config.seed, device=device, stop=stop
+    )
+
+
+def find_generator(model: Path, generator: Path | None) -> Path:
+    """The folder of the one that a discriminator is scored against."""
+    return locate_model(generator or model, "generator")

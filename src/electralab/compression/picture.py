@@ -1,0 +1,118 @@
+"""The trade-off as a picture: how fast each variant is, and how good.
+
+results -> tradeoff.png, tradeoff.svg
+"""
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electralab.artifacts import write_file
+from electralab.compression.report import describe_batch, describe_metric
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Results = dict[str, Any]
+
+_INK, _PALE, _RULE = "#1f2933", "#7b8794", "#e4e7eb"
+_STORED, _PRUNED, _GRAPH = "#52606d", "#0b7285", "#d9480f"
+# Of the axes: what a label takes, and how near points are that have one label together.
+_LABEL_HEIGHT, _LETTER_WIDTH, _NEAR = 0.05, 0.0125, 0.04
+
+
+def draw_tradeoff(out: Path, results: Results) -> None:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, 4.6), facecolor="white", layout="constrained")
+    axes = figure.subplots()
+    _frame(axes, results)
+    _draw_front(axes, results)
+    _draw_points(axes, results)
+    with rc_context({"svg.hashsalt": "electralab"}):
+        for kind, facts in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+            picture = BytesIO()
+            figure.savefig(picture, format=kind, dpi=200, metadata=facts)
+            write_file(out / f"tradeoff.{kind}", picture.getvalue())
+
+
+def _frame(axes: "Axes", results: Results) -> None:
+    points = results["variants"]
+    scores, speeds = [100 * point["score"] for point in points], [point["speedup"] for point in points]
+    floor = results["floor"]["points"]
+    room = max(0.12 * (max(scores) - min(scores)), 0.6 * floor, 0.1)
+    low, high = min(*scores, scores[0] - floor) - room, max(scores) + room
+    width = max(speeds) - min(speeds) or 1.0
+    axes.set_ylim(low, high)
+    axes.set_xlim(min(speeds) - 0.06 * width, max(speeds) + 0.2 * width)
+    axes.axhspan(scores[0] - floor, scores[0], color=_RULE, alpha=0.6, linewidth=0)
+    name = describe_metric(results)
+    title = f"{name[:1].upper()}{name[1:]} against speed"
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold", color=_INK, pad=22)
+    legend = "filled: nothing else is both faster and better; grey band: within the standard deviation of the score"
+    axes.text(0, 1.025, legend, transform=axes.transAxes, fontsize=8, color=_PALE)
+    axes.set_xlabel(f"speed-up over {results['baseline']}, {describe_batch(results)}", fontsize=9, color=_PALE)
+    axes.set_ylabel("points", fontsize=9, color=_PALE)
+    axes.tick_params(length=0, labelsize=8.5, labelcolor=_PALE, pad=5)
+    axes.grid(color=_RULE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("left", "right", "top"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(_RULE)
+
+
+def _draw_front(axes: "Axes", results: Results) -> None:
+    best = sorted((point["speedup"], 100 * point["score"]) for point in results["variants"] if point["is_best"])
+    if len(best) > 1:
+        axes.plot(*zip(*best, strict=True), color=_PALE, linewidth=1.2, linestyle="--", zorder=1)
+
+
+def _draw_points(axes: "Axes", results: Results) -> None:
+    for point in reversed(results["variants"]):
+        name = point["name"]
+        colour = _GRAPH if "onnx" in name else _PRUNED if "pruned" in name else _STORED
+        inside, edge = (colour, "white") if point["is_best"] else ("white", colour)
+        axes.plot([point["speedup"]], [100 * point["score"]], "o", markersize=8, mfc=inside, mec=edge)
+    low, high = axes.get_ylim()
+    left, right = axes.get_xlim()
+    places = [
+        ((point["speedup"] - left) / (right - left), (100 * point["score"] - low) / (high - low), point["name"])
+        for point in results["variants"]
+    ]
+    taken: list[tuple[float, float, float]] = []
+    for x, y, names in _join_near(places):
+        text = ", ".join(names)
+        width = _LETTER_WIDTH * len(text)
+        # To the left of a point that is too far to the right for its name.
+        begin = x + 0.02 if x + 0.02 + width < 1 else max(x - 0.02 - width, 0.0)
+        height = y
+        while any(
+            abs(height - other) < _LABEL_HEIGHT and begin < last and first < begin + width
+            for other, first, last in taken
+        ):
+            height -= 0.005
+        taken.append((height, begin, begin + width))
+        axes.text(
+            *(begin if begin > x else x - 0.02, height),
+            text,
+            transform=axes.transAxes,
+            fontsize=8.5,
+            color=_INK,
+            va="center",
+            ha="left" if begin > x else "right",
+            fontweight="bold" if results["picked"] in names else "normal",
+            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1},
+        )
+
+
+def _join_near(places: list[tuple[float, float, str]]) -> list[tuple[float, float, list[str]]]:
+    """Points that lie on each other have one label, at the first of them; from the top down."""
+    joined: list[tuple[float, float, list[str]]] = []
+    for x, y, name in places:
+        near = [names for at, height, names in joined if abs(at - x) < _NEAR and abs(height - y) < _NEAR]
+        if near:
+            near[0].append(name)
+        else:
+            joined.append((x, y, [name]))
+    return sorted(joined, key=lambda place: -place[1])

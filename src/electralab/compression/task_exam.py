@@ -1,0 +1,182 @@
+"""The exam of a tuned model: the files of its task.
+
+MODEL, data -> TaskExam
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from electralab.artifacts import read_json
+from electralab.compression.distillation import task_distance
+from electralab.compression.exam import Answer, Inputs, Network, Places, Score, spread_places
+from electralab.errors import InputError
+from electralab.evaluation.resampling import draw_again
+from electralab.finetuning.batches import TaskBatch, collate
+from electralab.finetuning.decoding import decode
+from electralab.finetuning.encoding import FeatureSet, Framer
+from electralab.finetuning.exports import TunedModel, load_model, save_model
+from electralab.finetuning.features import Feature
+from electralab.finetuning.forward import run_network
+from electralab.finetuning.judging import judge_predictions
+from electralab.finetuning.losses import count_targets, task_loss
+from electralab.finetuning.reading import TaskData, TaskDataConfig, read_task
+from electralab.finetuning.scores import summarise_seeds
+from electralab.finetuning.tasks import Task, find_task
+from electralab.model.folder import Role, Storage
+from electralab.model.tuned import Tuned
+from electralab.stopping import StopSignal
+
+_BATCH_TOKENS = 8192
+
+
+@dataclass(frozen=True)
+class TaskExam:
+    model: TunedModel
+    task: Task
+    data: TaskData
+    train: FeatureSet
+    dev: FeatureSet
+    seed_deviation: float | None
+    bootstrap: int
+    seed: int
+    stop: StopSignal
+
+    role: ClassVar[Role] = "model"
+
+    @property
+    def network(self) -> Tuned:
+        return self.model.network
+
+    @property
+    def metric(self) -> str:
+        return self.task.metrics[0]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.data.notes
+
+    @property
+    def identity(self) -> str:
+        return self.data.identity
+
+    @cached_property
+    def lengths(self) -> Places:
+        return np.array([len(feature.ids) for feature in self.train.features], dtype=np.int64)
+
+    def pose(self, places: Places, step: int) -> TaskBatch:
+        del step
+        return self._collate([self.train.features[place] for place in places])
+
+    def _collate(self, features: list[Feature]) -> TaskBatch:
+        return collate(features, self.model.tokenizer.special.pad, next(self.network.parameters()).device)
+
+    def answer(self, network: Network, question: TaskBatch) -> Answer:
+        said: Answer = network(question.input_ids, question.segment_ids, question.attention_pad)
+        return said
+
+    def count_targets(self, question: TaskBatch) -> int:
+        return count_targets(self.network.head_config.kind, question)
+
+    def loss(self, answer: Answer, question: TaskBatch) -> Tensor:
+        head = self.network.head_config
+        return task_loss(head.kind, answer, question, head.unit)
+
+    def soft_loss(self, answer: Answer, wanted: Answer, question: TaskBatch, temperature: float) -> Tensor:
+        head = self.network.head_config
+        return task_distance(head.kind, answer, wanted, question, head.unit, temperature)
+
+    def score(self, network: Network) -> Score:
+        assert isinstance(network, Tuned)
+        judge = self._judge(network)
+        count = len(self.data.devs[0].examples)
+        again = [judge(places) for places in draw_again(count, self.bootstrap, self.seed)]
+        return Score(judge(np.arange(count)), float(np.std(again)) if again else 0.0, count)
+
+    def _judge(self, network: Tuned) -> Callable[[Places], float]:
+        """The metric of whichever dev examples are asked for."""
+        head, card, split = network.head_config, self.model.card, self.data.devs[0]
+        pad_id = self.model.tokenizer.special.pad
+        outputs = run_network(network, self.dev.features, pad_id, _BATCH_TOKENS, self.stop)
+        threshold = card.threshold if head.has_answerability else math.inf
+        said = decode(head, split.examples, self.dev, outputs, card.spans, threshold)
+
+        def judge(places: Places) -> float:
+            drawn = replace(split, examples=[split.examples[place] for place in places])
+            of_drawn = [said[place] for place in places]
+            return judge_predictions(self.task, drawn, of_drawn, self.data.labels, threshold).scores[self.metric]
+
+        return judge
+
+    def inputs(self, size: int) -> Inputs:
+        """Rows spread over the dev examples; a single one is of the middle length."""
+        features = self.dev.features
+        if size == 1:
+            chosen = [sorted(features, key=lambda feature: len(feature.ids))[len(features) // 2]]
+        else:
+            chosen = [features[place * len(features) // size] for place in range(size)]
+        batch = self._collate(chosen)
+        return batch.input_ids, batch.segment_ids, batch.attention_pad
+
+    def list_rows(self, count: int) -> list[Places]:
+        places = spread_places(len(self.train.features), count)
+        return [self.train.features[place].ids for place in places]
+
+    def save(self, folder: Path, network: Network, storage: Storage) -> None:
+        assert isinstance(network, Tuned)
+        save_model(folder, replace(self.model, network=network), storage)
+
+
+def open_task_exam(
+    path: Path,
+    data_dir: Path,
+    task_name: str | None,
+    config: TaskDataConfig,
+    *,
+    bootstrap: int,
+    seed: int,
+    device: torch.device,
+    stop: StopSignal,
+) -> TaskExam:
+    model = load_model(path)
+    model.network.to(device)
+    task = find_task(task_name or model.card.task)
+    labels = model.network.head_config.labels
+    if task.kind != model.network.head_config.kind:
+        raise InputError(
+            f"{path}: is tuned for a task of the kind {model.network.head_config.kind!r}, {task.display} is of the "
+            f"kind {task.kind!r}; give its own task"
+        )
+    data = read_task(task, data_dir, config)
+    if strangers := sorted(set(data.labels) - set(labels)):
+        raise InputError(
+            f"{data.train.path}: has the label {strangers[0]!r}, the model knows {', '.join(labels)}; "
+            "give the data that it was tuned on"
+        )
+    framer = Framer(model.tokenizer, labels, model.card.sequence_length, model.card.spans)
+    return TaskExam(
+        model,
+        task,
+        replace(data, labels=labels),
+        train=framer.encode(data.train.examples, is_labelled=True),
+        dev=framer.encode(data.devs[0].examples, is_labelled=False),
+        seed_deviation=_read_seeds(path, task.metrics[0]),
+        bootstrap=bootstrap,
+        seed=seed,
+        stop=stop,
+    )
+
+
+def _read_seeds(path: Path, metric: str) -> float | None:
+    """Of a fine-tuning run of several seeds."""
+    results = read_json(path / "results.json") if (path / "results.json").is_file() else {}
+    seeds = results.get("seeds", []) if isinstance(results, dict) else []
+    scores = [float(seed["dev"][metric]) for seed in seeds if metric in seed.get("dev", {})]
+    return summarise_seeds(scores).sd if len(scores) > 1 else None

@@ -1,0 +1,199 @@
+"""The exam of a discriminator: text that one fixed generator corrupts.
+
+MODEL, data -> VerdictExam
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from electralab.artifacts import MANIFEST, new_folder
+from electralab.compression.distillation import verdict_distance
+from electralab.compression.exam import Answer, Inputs, Network, Places, Score, spread_places
+from electralab.corpus.readers import ReadingConfig
+from electralab.errors import InputError
+from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows, read_rows
+from electralab.evaluation.outcome import Conditions
+from electralab.evaluation.resampling import draw_again
+from electralab.evaluation.subject import Subject, load_subject
+from electralab.model.electra import Discriminator, Guesser
+from electralab.model.folder import Role, Storage, locate_model, read_config, save_network
+from electralab.model.hf_config import OBJECTIVE
+from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampling_prohibition
+from electralab.objective.electra import make_guesses
+from electralab.objective.losses import verdict_loss
+from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
+from electralab.objective.verdicts import Verdicts, join_verdicts
+from electralab.randomness import Rng
+from electralab.stopping import StopSignal
+from electralab.tokens.batches import make_batch
+from electralab.tokens.shards import open_data
+from electralab.tokens.tokenizer import Tokenizer
+
+# Of a text, which has no rows held out, every n-th row is kept for scoring.
+_EVERY = 5
+_MOST_TRAINED = 100_000
+
+
+@dataclass(frozen=True)
+class VerdictExam:
+    network: Discriminator
+    generator: Guesser
+    tokenizer: Tokenizer
+    objective: str
+    train: HeldoutRows
+    heldout: HeldoutRows
+    config: HeldoutConfig
+    conditions: Conditions
+    notes: tuple[str, ...]
+
+    role: ClassVar[Role] = "discriminator"
+    metric: ClassVar[str] = "auc"
+    seed_deviation: ClassVar[None] = None
+
+    @property
+    def identity(self) -> str:
+        return hashlib.sha256(self.train.ids.tobytes() + self.heldout.ids.tobytes()).hexdigest()
+
+    @cached_property
+    def lengths(self) -> Places:
+        return np.full(len(self.train.ids), self.train.ids.shape[1], dtype=np.int64)
+
+    def pose(self, places: Places, step: int) -> CorruptedBatch:
+        batch = make_batch(self.train.ids[places], self.tokenizer, is_pairs=self.train.is_pairs, dataset_rows=places)
+        share, rng = self.config.mask_share, Rng(self.conditions.seed, step)
+        vocabulary = mask_vocabulary(self.tokenizer)
+        masked = mask_tokens(batch, vocabulary, MaskingConfig(mask_share=share), share, rng)
+        return self._corrupt(masked.to(torch.device(self.conditions.device)))
+
+    @torch.no_grad()
+    def _corrupt(self, masked: MaskedBatch) -> CorruptedBatch:
+        guesses = make_guesses(self.generator, masked)
+        sampling = SamplingConfig(temperature=self.config.temperature)
+        return corrupt(masked, sample_ids(guesses, masked.sampling_uniforms, self._prohibition, sampling))
+
+    @cached_property
+    def _prohibition(self) -> Tensor:
+        device = torch.device(self.conditions.device)
+        return sampling_prohibition(self.tokenizer, device, self.generator.config.vocab_size)
+
+    def answer(self, network: Network, question: CorruptedBatch) -> Answer:
+        batch = question.masked.batch
+        verdicts: Tensor = network(question.input_ids, batch.segment_ids, batch.attention_pad)
+        return verdicts
+
+    def count_targets(self, question: CorruptedBatch) -> int:
+        return question.masked.batch.token_count
+
+    def loss(self, answer: Answer, question: CorruptedBatch) -> Tensor:
+        assert isinstance(answer, Tensor)
+        return verdict_loss(answer, question)
+
+    def soft_loss(self, answer: Answer, wanted: Answer, question: CorruptedBatch, temperature: float) -> Tensor:
+        assert isinstance(answer, Tensor)
+        assert isinstance(wanted, Tensor)
+        is_token = ~question.masked.batch.is_pad
+        return verdict_distance(answer[is_token], wanted[is_token], temperature)
+
+    def score(self, network: Network) -> Score:
+        rows: list[Verdicts] = []
+        for question in self._heldout_questions:
+            self.conditions.check()
+            with torch.inference_mode():
+                verdicts = self.answer(network, question)
+            assert isinstance(verdicts, Tensor)
+            table = zip(verdicts.float(), question.is_replaced, ~question.masked.batch.is_pad, strict=True)
+            rows += [Verdicts(v[is_in].cpu().numpy(), r[is_in].cpu().numpy()) for v, r, is_in in table]
+        draws = draw_again(len(rows), self.config.bootstrap, self.conditions.seed)
+        again = [join_verdicts([rows[row] for row in draw]).auc for draw in draws]
+        return Score(join_verdicts(rows).auc, float(np.std(again)) if again else 0.0, len(rows))
+
+    @cached_property
+    def _heldout_questions(self) -> list[CorruptedBatch]:
+        """Corrupted once: every network is asked about the same tokens."""
+        return [
+            self._corrupt(masked) for masked in mask_rows(self.heldout, self.tokenizer, self.config, self.conditions)
+        ]
+
+    def inputs(self, size: int) -> Inputs:
+        places = np.arange(size) % len(self.heldout.ids)
+        batch = make_batch(self.heldout.ids[places], self.tokenizer, is_pairs=self.heldout.is_pairs)
+        batch = batch.to(torch.device(self.conditions.device))
+        return batch.original_ids, batch.segment_ids, batch.attention_pad
+
+    def list_rows(self, count: int) -> list[Places]:
+        rows = self.train.ids[spread_places(len(self.train.ids), count)]
+        return [row[row != self.tokenizer.special.pad] for row in rows]
+
+    def save(self, folder: Path, network: Network, storage: Storage) -> None:
+        config, special = network.config, self.tokenizer.special
+        ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
+        with new_folder(folder, kind="model") as temporary:
+            save_network(temporary, network, objective=self.objective, storage=storage, **ids)
+            self.tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")
+
+
+def open_verdict_exam(
+    path: Path,
+    data: Path,
+    generator: Path | None,
+    config: HeldoutConfig,
+    reading: ReadingConfig,
+    *,
+    seed: int,
+    device: torch.device,
+    stop: StopSignal,
+) -> VerdictExam:
+    subject = load_subject(path, device)
+    network = subject.need_discriminator("compressing a model that is not tuned")
+    if subject.has_energies:
+        raise InputError(f"{path}: says energies, not how likely a token was replaced; tune it and compress the result")
+    guesser = _find_generator(subject, generator, device)
+    length = min(network.config.sequence_length, guesser.config.sequence_length)
+    train, heldout = _read_data(data, subject.tokenizer, length, config, reading)
+    conditions = Conditions(seed=seed, device=str(device), reading=reading, check=stop.check)
+    objective = str(read_config(locate_model(path, "discriminator")).get(OBJECTIVE, ""))
+    notes = (*heldout.notes, *(["scored against its own generator"] if generator is None else []))
+    return VerdictExam(network, guesser, subject.tokenizer, objective, train, heldout, config, conditions, notes)
+
+
+def _find_generator(subject: Subject, path: Path | None, device: torch.device) -> Guesser:
+    rival = subject if path is None else load_subject(path, device)
+    if rival.generator is None:
+        raise InputError(
+            f"{rival.path}: holds no generator, against which a discriminator is scored; give the run of both, or a "
+            "generator with --generator"
+        )
+    if rival.tokenizer.to_json() != subject.tokenizer.to_json():
+        raise InputError(f"{path}: its tokenizer is not that of {subject.path}; give a generator with the same one")
+    return rival.generator
+
+
+def _read_data(
+    data: Path, tokenizer: Tokenizer, length: int, config: HeldoutConfig, reading: ReadingConfig
+) -> tuple[HeldoutRows, HeldoutRows]:
+    """Rows to learn from and rows to be scored on: as prepared, or every n-th of a text."""
+    if (data / MANIFEST).is_file():
+        heldout = read_rows(data, tokenizer, length, config.limit, reading)
+        prepared = open_data(data)
+        places = spread_places(len(prepared.train), _MOST_TRAINED)
+        return HeldoutRows(prepared.train.take(places), heldout.is_pairs, heldout.unigram, ()), heldout
+    rows = read_rows(data, tokenizer, length, _MOST_TRAINED, reading)
+    is_kept = np.arange(len(rows.ids)) % _EVERY == _EVERY - 1
+    if not is_kept.any():
+        raise InputError(
+            f"{data}: fills {len(rows.ids)} rows of {length} tokens, too few to learn from some and be scored on "
+            f"others; give {_EVERY} or more"
+        )
+    note = f"every {_EVERY}th row of {data} is kept for scoring"
+    kept = rows.ids[is_kept][: config.limit or None]
+    return (
+        HeldoutRows(rows.ids[~is_kept], False, rows.unigram, ()),
+        HeldoutRows(kept, False, rows.unigram, (*rows.notes, note)),
+    )

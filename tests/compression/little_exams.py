@@ -1,0 +1,77 @@
+"""Exams so small that a variant takes a moment: a tuned network on rows of four words, a pair on a text of one line."""
+
+import random
+from pathlib import Path
+
+import torch
+from little_models import TEXT, build_pair, save_pair
+from little_tasks import QUICK, make_request, save_origin, tune, write_animals
+
+from electralab.compression.exam import Exam
+from electralab.compression.opening import open_exam
+from electralab.compression.settings import CompressConfig
+from electralab.compression.stage import CompressEvent, CompressFinished, CompressRequest, Results, compress
+from electralab.config import Tree
+from electralab.stopping import StopSignal
+
+CPU = torch.device("cpu")
+# So little that a whole trade-off takes a second.
+BRIEF: Tree = {
+    "importance": {"rows": 16, "batch_size": 8},
+    "recovery": {"steps": 4, "batch_size": 8},
+    "measure": {"rounds": 1, "bootstrap": 5},
+    "verdicts": {"limit": 8},
+}
+
+
+def write_text(path: Path, documents: int = 40) -> Path:
+    rng, words = random.Random(0), TEXT.split()
+    path.write_text("\n\n".join(" ".join(rng.choices(words, k=30)) for _ in range(documents)))
+    return path
+
+
+def make_run(folder: Path, *, seeds: int = 1) -> tuple[Path, Path]:
+    """A fine-tuning run of two layers that knows cats from dogs, and its data."""
+    data = write_animals(folder / "animals")
+    origin = save_origin(folder / "origin", num_layers=2)
+    tune(make_request(origin, "classify", data, folder / "run", QUICK | {"epochs": 4}, seeds=seeds))
+    return folder / "run", data
+
+
+def make_pair_run(folder: Path) -> tuple[Path, Path]:
+    return save_pair(folder / "pair", build_pair()), write_text(folder / "text.txt")
+
+
+def open_pair(folder: Path, **settings: object) -> Exam:
+    model, data = make_pair_run(folder)
+    return open_exam(model, data, make_config(**settings), None, None, CPU, StopSignal())
+
+
+def make_config(**settings: object) -> CompressConfig:
+    return CompressConfig.model_validate(BRIEF | settings)
+
+
+def ask_for(
+    model: Path,
+    data: Path,
+    out: Path,
+    *,
+    target_speedup: float | None = None,
+    max_loss: float | None = None,
+    generator: Path | None = None,
+    task: str | None = None,
+    **settings: object,
+) -> CompressRequest:
+    return CompressRequest(
+        model, data, out, make_config(**settings), generator, task, target_speedup, max_loss, threads=1
+    )
+
+
+def follow(request: CompressRequest) -> list[CompressEvent]:
+    return list(compress(request, StopSignal()))
+
+
+def run(request: CompressRequest) -> Results:
+    last = follow(request)[-1]
+    assert isinstance(last, CompressFinished)
+    return last.results

@@ -1,0 +1,191 @@
+"""A model becomes variants, each a model folder; what was made is not made again; what cannot be is refused."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from little_exams import ask_for, follow, make_config, make_pair_run, make_run, run
+from little_models import TOKENIZER, build_pair
+from little_models import run as evaluate
+
+from electralab.compression.stage import CompressRequest, VariantScored, check_plan, plan_compress
+from electralab.compression.variants import list_variants
+from electralab.errors import ElectraError, IdentityMismatch, InputError, UsageError
+from electralab.finetuning.exports import load_model
+from electralab.model.electra import Discriminator
+from electralab.model.folder import load_any, load_network, save_network
+from electralab.serving.detector import DetectConfig, Detector
+from electralab.serving.predictor import PredictConfig, Predictor
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_run(tmp_path_factory.mktemp("tuned"), seeds=2)
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_pair_run(tmp_path_factory.mktemp("pair"))
+
+
+def by_name(results: dict[str, Any]) -> dict[str, Any]:
+    return {point["name"]: point for point in results["variants"]}
+
+
+def check_storage(variants: Path) -> None:
+    """Weights of 16 bits are those of 32, rounded, and computed with as 32."""
+    whole = dict(load_model(variants / "fp32").network.named_parameters())
+    for name, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        stored = dict(load_model(variants / name).network.named_parameters())
+        for key, weight in whole.items():
+            assert torch.equal(stored[key], weight.to(dtype).float())
+            assert stored[key].dtype == torch.float32
+
+
+def test_a_tuned_model_becomes_variants_that_predict(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    results = run(ask_for(*tuned, tmp_path, prune=[0.5]))
+    points = by_name(results)
+    assert list(points) == ["fp32", "fp16", "bf16", "pruned-50", "pruned-50-recovered"]
+    assert (results["metric"], results["examples"]) == ("accuracy", 16)
+    assert points["fp16"]["bytes"] < 0.6 * points["fp32"]["bytes"]
+    assert points["pruned-50"]["parameters"] < points["fp32"]["parameters"]
+    assert results["floor"]["origin"] == "over the seeds of the run"
+    for name in points:
+        (row,) = Predictor.load(tmp_path / "variants" / name, PredictConfig()).predict(["the cat sat on mat"])
+        assert row["prediction"] in ("yes", "no")
+    check_storage(tmp_path / "variants")
+    assert json.loads((tmp_path / "tradeoff.json").read_text()) == results
+    assert "| pruned-50-recovered |" in (tmp_path / "report.md").read_text()
+    assert (tmp_path / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_pair_becomes_discriminators_that_detect_and_evaluate(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    model, data = pair
+    results = run(ask_for(model, data, tmp_path, prune=[0.5], drop_layers=1, max_loss=100.0))
+    points = by_name(results)
+    assert list(points)[3:] == ["pruned-50-drop-1", "pruned-50-drop-1-recovered"]
+    shallow = load_network(tmp_path / "variants" / "pruned-50-drop-1")
+    assert isinstance(shallow, Discriminator)
+    assert (shallow.config.num_layers, shallow.config.shapes[0].num_heads) == (1, 1)
+    for name in points:
+        assert Detector.load(tmp_path / "variants" / name, DetectConfig()).detect("the cat sat").tokens
+    # What was picked makes the folder itself a model, with the generator that it was scored against.
+    assert results["picked"] in points
+    found = evaluate(tmp_path, "rtd", data, heldout={"limit": 4})
+    assert 0.0 <= found.scores["auc"] <= 1.0
+
+
+def test_what_is_there_is_not_made_again_and_more_can_be_added(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    run(ask_for(*tuned, tmp_path, prune=[0.5]))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "variants").rglob("*.safetensors")}
+    shutil.rmtree(tmp_path / "variants" / "fp16")
+    results = run(ask_for(*tuned, tmp_path, prune=[0.5, 0.25], target_speedup=1e-6))
+    assert set(by_name(results)) >= {"fp16", "pruned-50", "pruned-25", "pruned-25-recovered"}
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "variants").rglob("*.safetensors")}
+    assert {path for path in before if after[path] != before[path]} == {
+        tmp_path / "variants" / "fp16" / "model.safetensors"
+    }
+    assert load_model(tmp_path).card.task == "classify"
+
+
+def test_nothing_is_picked_where_nothing_is_as_asked(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    results = run(ask_for(*tuned, tmp_path, prune=[], storage=[], target_speedup=1000.0))
+    assert results["picked"] is None
+    assert not (tmp_path / "export").exists()
+
+
+def test_scores_are_told_as_they_come(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    events = follow(ask_for(*tuned, tmp_path, prune=[], storage=["bf16"]))
+    assert [event.name for event in events if isinstance(event, VariantScored)] == ["fp32", "bf16"]
+
+
+def test_a_plan_names_the_variants_and_writes_nothing(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    plan = plan_compress(ask_for(*tuned, tmp_path / "out", graphs=["onnx"]))
+    assert tuple(plan["variants"]) == (
+        *("fp32", "fp16", "bf16", "onnx", "pruned-30", "pruned-30-recovered", "pruned-30-recovered-onnx"),
+    )
+    assert (plan["recovery_steps"], plan["training_rows"]) == (4, 64)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_recovery_a_graph_is_made_of_what_was_pruned() -> None:
+    variants = list_variants(make_config(recovery={"steps": 0}, graphs=["onnx"], storage=[]))
+    assert [(variant.name, variant.origin) for variant in variants] == [
+        ("fp32", "fp32"),
+        ("onnx", "fp32"),
+        ("pruned-30", "fp32"),
+        ("pruned-30-onnx", "pruned-30"),
+    ]
+
+
+def refuse(request: CompressRequest, kind: type[ElectraError], words: str) -> None:
+    with pytest.raises(kind, match=words):
+        follow(request)
+    assert not request.out.exists() or request.out == request.model
+
+
+def test_what_cannot_be_compressed_is_refused_by_name(
+    tuned: tuple[Path, Path], pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    refuse(ask_for(*tuned, out, drop_layers=2), UsageError, "--drop-layers: the model has 2 layers")
+    refuse(ask_for(tuned[0], tmp_path / "none", out), InputError, "none: no such file or folder; give --data")
+    refuse(ask_for(*tuned, out, generator=pair[0]), UsageError, "--generator: .* is tuned for a task")
+    refuse(ask_for(*pair, out, task="sst2"), UsageError, "--task: .* is not tuned")
+    refuse(ask_for(*tuned, out, task="ner"), InputError, "of the kind 'classify'")
+    refuse(ask_for(pair[0] / "export" / "discriminator", pair[1], out), InputError, "holds no generator")
+    refuse(ask_for(pair[0] / "export" / "generator", pair[1], out), InputError, "neither a discriminator nor a tuned")
+    refuse(ask_for(*tuned, tuned[0]), UsageError, "holds data, a model or a run")
+    short = tmp_path / "short.txt"
+    short.write_text("the cat sat on a mat")
+    refuse(ask_for(pair[0], short, out), InputError, "too few to learn from some")
+
+
+def test_a_graph_is_refused(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(pair[0], tmp_path / "graph")
+    (folder / "export" / "discriminator" / "model.onnx").write_bytes(b"")
+    refuse(ask_for(folder, pair[1], tmp_path / "out"), InputError, "is an ONNX graph")
+
+
+def test_layers_that_are_one_are_not_pruned() -> None:
+    shared = build_pair().discriminator.config.model_copy(update={"share_layers": True})
+    check_plan(shared, make_config(prune=[]))
+    with pytest.raises(UsageError, match="--prune: the layers of this model are one"):
+        check_plan(shared, make_config())
+
+
+def test_another_model_or_setting_is_not_mixed_in(
+    tuned: tuple[Path, Path], pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    run(ask_for(*tuned, tmp_path, prune=[], storage=[]))
+    with pytest.raises(IdentityMismatch, match="variants of another model"):
+        follow(ask_for(*pair, tmp_path))
+    with pytest.raises(IdentityMismatch, match=r"recovery\.steps was 4, now 5"):
+        follow(ask_for(*tuned, tmp_path, recovery={"steps": 5, "batch_size": 8}))
+
+
+def test_a_damaged_variant_is_named(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    run(ask_for(*tuned, tmp_path, prune=[], storage=[]))
+    weights = tmp_path / "variants" / "fp32" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(ElectraError, match="delete this variant's folder"):
+        follow(ask_for(*tuned, tmp_path, prune=[], storage=[]))
+
+
+def test_weights_too_large_for_16_bits_are_refused(tmp_path: Path) -> None:
+    judge = build_pair().discriminator
+    with torch.no_grad():
+        judge.head.verdict.bias.fill_(1e6)
+    with pytest.raises(InputError, match="too large for fp16"):
+        save_network(tmp_path, judge, pad_id=TOKENIZER.special.pad, storage="fp16")
+    save_network(tmp_path, judge, pad_id=TOKENIZER.special.pad, storage="bf16")
+    assert isinstance(load_any(tmp_path), Discriminator)
+
+
+@pytest.mark.parametrize("settings", [{"prune": [1.0]}, {"prune": [0.0]}, {"prune": [], "drop_layers": 1}])
+def test_shares_that_leave_nothing_or_everything_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"prune"):
+        make_config(**settings)

@@ -1,0 +1,75 @@
+"""Speed-up, loss and efficiency by hand; which point is picked."""
+
+import pytest
+
+from electralab.compression.tradeoff import Floor, Measured, Point, pick, weigh
+
+
+def measured(name: str, one: float, many: float, score: float) -> Measured:
+    return Measured(name, bytes=100, parameters=10, milliseconds={1: one, 32: many}, score=score)
+
+
+def make_points(batch: int = 1) -> list[Point]:
+    """The baseline, one that is faster and a little worse, one much faster and much worse, one of no use."""
+    return weigh(
+        [
+            measured("fp32", 4.0, 80.0, 0.80),
+            measured("near", 2.0, 50.0, 0.798),
+            measured("fast", 1.0, 10.0, 0.75),
+            measured("poor", 3.0, 90.0, 0.70),
+        ],
+        Floor(0.5, "over the seeds of the run"),
+        batch,
+    )
+
+
+def test_speed_loss_and_efficiency_by_hand() -> None:
+    _, near, fast, _ = make_points()
+    assert (fast.speedup, fast.speedups) == (4.0, {1: 4.0, 32: 8.0})
+    assert fast.loss == pytest.approx(5.0)
+    assert fast.efficiency == pytest.approx(4.0 / 5.0)
+    assert not fast.is_floored
+    assert near.loss == pytest.approx(0.2)
+
+
+def test_a_loss_below_its_deviation_counts_as_the_deviation_and_is_marked() -> None:
+    _, near, _, _ = make_points()
+    assert near.is_floored
+    assert near.efficiency == pytest.approx(2.0 / 0.5)
+
+
+def test_a_variant_that_gains_is_floored_too() -> None:
+    _, better = weigh([measured("fp32", 1, 1, 0.5), measured("better", 1, 1, 0.6)], Floor(0.5, ""), 1)
+    assert better.loss == pytest.approx(-10.0)
+    assert better.is_floored
+    assert better.efficiency == pytest.approx(2.0)
+
+
+def test_the_front_holds_what_nothing_else_beats() -> None:
+    assert [point.name for point in make_points() if point.is_best] == ["fp32", "near", "fast"]
+
+
+def test_two_that_are_equal_are_both_on_the_front() -> None:
+    points = weigh([measured("fp32", 1, 1, 0.5), measured("bf16", 1, 1, 0.5)], Floor(0.5, ""), 1)
+    assert [point.is_best for point in points] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("target", "limit", "name"),
+    [
+        (2.0, None, "near"),
+        (2.5, None, "fast"),
+        (None, 0.5, "near"),
+        (None, 10.0, "fast"),
+        (1.0, 10.0, "fp32"),
+        (3.0, 6.0, "fast"),
+        (3.0, 1.0, None),
+        (9.0, None, None),
+        (None, -1.0, None),
+    ],
+)
+def test_the_best_that_is_fast_enough_or_the_fastest_that_is_good_enough(
+    target: float | None, limit: float | None, name: str | None
+) -> None:
+    point = pick(make_points(), target, limit)
+    assert (point.name if point else None) == name
