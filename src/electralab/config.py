@@ -224,3 +224,8 @@ def _settings_of(kind: type[Settings], field: str) -> type[Settings] | None:
     annotation = kind.model_fields[field].annotation
     candidates = [annotation, *get_args(annotation)]
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, Settings)), None)
+
+
+def stack_layers(config: str | None, settings: Tree | None) -> tuple[Layer, ...]:
+    """A file, if one is named, and above it what the command line says."""
+    return (*([read_toml(Path(config))] if config else []), Layer("command line", settings or {}))

@@ -1,0 +1,73 @@
+"""The flags of the verbs that look."""
+
+from typing import Any
+
+from electralab.flags.values import names, positive, positive_int, whole_numbers
+from electralab.flags.verb import add_settings, add_verb
+
+
+def _add_evaluate(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "evaluate",
+        "score a model as it is, without tuning",
+        "electra evaluate runs/mine --suite blimp --data blimp.tar.xz",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    parser.add_argument("--suite", required=True, choices=["blimp", "rtd", "mlm", "sts", "probe"], help="what to score")
+    parser.add_argument("--data", required=True, metavar="PATH", help="the suite's file or folder")
+    parser.add_argument("--out", metavar="FILE", help="write the result as JSON here too")
+    parser.add_argument("--generator", metavar="MODEL", help="of rtd: the fixed generator that replaces tokens")
+    parser.add_argument("--task", metavar="NAME", help="of probe: the task whose files --data holds")
+    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
+    add_settings(parser, "a TOML file of settings")
+
+
+def _add_study(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "study",
+        "compare settings at equal compute, seed by seed; the same command again goes on",
+        "electra study head-to-head --corpus data/mine --data benchmarks/ --out studies/mine --flops 4e13",
+    )
+    parser.add_argument(
+        "config",
+        metavar="STUDY",
+        help="a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, "
+        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size, discriminator-options",
+    )
+    parser.add_argument("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
+    parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder of the study")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument("--flops", type=positive, metavar="X", help="of each arm, instead of the study's budget")
+    budget.add_argument("--tokens", type=positive, metavar="N", help="likewise")
+    budget.add_argument("--steps", type=positive_int, metavar="N", help="likewise")
+    parser.add_argument("--seeds", type=whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
+    parser.add_argument(
+        "--only", type=names, default=[], metavar="ARM,ARM", help="run these arms only, the others later"
+    )
+    parser.add_argument(
+        "--jobs", type=positive_int, default=0, metavar="N", help="cells side by side (cores / threads)"
+    )
+    parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="of each cell (1)")
+
+
+def _add_show(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "show",
+        "print any artifact in human form",
+        "electra show runs/quickstart",
+    )
+    parser.add_argument(
+        "path", metavar="PATH", help="a data folder, run, study, checkpoint, model folder or metrics.jsonl"
+    )
+    parser.add_argument("--row", type=int, metavar="N", help="of data: this training row with its pieces")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="with --row: mask and corrupt the row and judge it by this run"
+    )
+
+
+VERBS = (_add_evaluate, _add_study, _add_show)

@@ -1,0 +1,157 @@
+"""Parsed words -> a verb that uses a model, and its result on standard output."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from electralab import verbs
+from electralab.config import Tree
+from electralab.errors import InputError, UsageError
+from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
+from electralab.shell.json_line import print_json
+from electralab.showing import print_proofs
+from electralab.tables import (
+    colour_tokens,
+    damage_table,
+    tree_table,
+)
+
+
+def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Any:
+    texts = list(_read_texts(arguments))
+    if arguments.dry_run:
+        plan = {"model": arguments.model, "texts": len(texts), "characters": sum(map(len, texts))}
+        console.print(tree_table("plan", plan))
+        return plan
+    found = verbs.detect(arguments.model, texts, config=arguments.config, settings=dotted)
+    for result in found:
+        if console.is_terminal:
+            console.print(colour_tokens(result))
+        else:
+            console.file.write("" if console.quiet else _tabulate(result))
+    if not arguments.lines:
+        return found[0]
+    if arguments.json:
+        # One object a line: the last is left to the caller, who ends the line.
+        for result in found[:-1]:
+            print_json(result)
+    return found[-1] if found else {}
+
+
+def _tabulate(result: Result) -> str:
+    """For a pipe, which shows no colours: a token a line."""
+    rows = [
+        f"{token['start']}\t{token['end']}\t{token['p_replaced']:.4f}\t{token['text']}" for token in result["tokens"]
+    ]
+    return "".join(f"{row}\n" for row in ["start\tend\tp_replaced\ttoken", *rows])
+
+
+def _read_texts(arguments: argparse.Namespace) -> Iterator[str]:
+    if (arguments.text is None) == (arguments.file is None):
+        raise UsageError("detect: give one of TEXT, --file PATH, or - for standard input")
+    if arguments.file is not None:
+        text = _read_file(Path(arguments.file))
+    elif arguments.text == "-":
+        text = _decode(sys.stdin.buffer.read(), "standard input")
+    else:
+        # Bytes that are no text arrive from the shell as lone surrogates.
+        text = _decode(arguments.text.encode(errors="surrogateescape"), "TEXT")
+    if arguments.lines:
+        yield from (line for line in text.splitlines() if line.strip())
+    else:
+        yield text
+
+
+def _read_source(source: str) -> str:
+    if source == "-":
+        return _decode(sys.stdin.buffer.read(), "standard input")
+    return _read_file(Path(source))
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return _decode(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
+
+
+def _decode(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8 at byte {error.start}; convert it, for example with iconv") from None
+
+
+def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    settings = collect(arguments, {name: f"data.{name}" for name in COLUMN_FLAGS}, dotted)
+    result = verbs.predict(
+        arguments.model,
+        arguments.input,
+        arguments.out,
+        ensemble=arguments.ensemble,
+        config=arguments.config,
+        settings=settings,
+        threads=arguments.threads,
+        dry_run=arguments.dry_run,
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+    elif arguments.out:
+        bad = f", {result['bad_rows']:,} bad rows" if result["bad_rows"] else ""
+        console.print(f"{arguments.out}: {len(result['predictions']) - result['bad_rows']:,} predictions{bad}")
+        result = {"out": arguments.out, **result}
+    elif not arguments.json:
+        for row in result["predictions"]:
+            print_json(row)
+    return result
+
+
+def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    sources = ["-"] if not arguments.files else arguments.files
+    texts = {source: _read_source(source) for source in sources}
+    if arguments.dry_run:
+        plan = {"model": arguments.model, "documents": {source: len(text) for source, text in texts.items()}}
+        console.print(tree_table("plan", plan))
+        return plan
+    result = verbs.proofread(
+        texts,
+        settings=collect(arguments, {name: name for name in ("threshold", "limit", "suggestions")}, dotted),
+        **{name: getattr(arguments, name) for name in ("model", "measure", "seed", "html", "config", "threads")},
+    )
+    if arguments.measure:
+        console.print(damage_table(result))
+    elif arguments.html:
+        console.print(f"page  {arguments.html}")
+    else:
+        print_proofs(result, console)
+    return result
+
+
+def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    # With --json standard output is for the result, which comes at the end.
+    ready = sys.stderr if arguments.json else sys.stdout
+    result = verbs.serve(
+        arguments.models,
+        config=arguments.config,
+        settings=collect(arguments, {name: name for name in ("host", "port", "key_file", "runtime")}, dotted),
+        threads=arguments.threads,
+        dry_run=arguments.dry_run,
+        on_ready=lambda address: print(address, file=ready, flush=True),
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+    return result
+
+
+VERBS = {
+    "detect": _detect,
+    "predict": _predict,
+    "proofread": _proofread,
+    "serve": _serve,
+}

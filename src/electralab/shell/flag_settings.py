@@ -1,0 +1,34 @@
+"""Named flags and dotted ones together: settings.
+
+argparse.Namespace -> Tree
+"""
+
+import argparse
+from typing import Any
+
+from electralab.config import Tree
+from electralab.errors import UsageError
+
+Result = dict[str, Any]
+
+COLUMN_FLAGS = ("text", "text_a", "text_b")
+
+
+def collect(arguments: argparse.Namespace, flags: dict[str, str], dotted: Tree) -> Tree:
+    """The named flags that were given, as settings, with the dotted ones on top."""
+    settings: Tree = {}
+    for flag, path in flags.items():
+        value = getattr(arguments, flag)
+        section, dot, name = path.rpartition(".")
+        if value is not None:
+            branch = settings.setdefault(section, {}) if dot else settings
+            branch[name] = value
+    for section, value in dotted.items():
+        if isinstance(value, dict):
+            above = settings.get(section, {})
+            if not isinstance(above, dict):
+                raise UsageError(f"--{section.replace('_', '-')}: is given both as a value and as a section; keep one")
+            settings[section] = {**above, **value}
+        else:
+            settings[section] = value
+    return settings

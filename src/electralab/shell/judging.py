@@ -1,0 +1,89 @@
+"""Parsed words -> a verb that looks, and its result on standard output."""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from electralab import verbs
+from electralab.artifacts import write_json
+from electralab.config import Tree
+from electralab.errors import StudyFailed
+from electralab.shell.flag_settings import Result, collect
+from electralab.shell.json_line import print_json
+from electralab.showing import print_artifact
+from electralab.tables import (
+    evaluation_tables,
+    study_tables,
+    tree_table,
+)
+
+
+def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    result = verbs.evaluate(
+        arguments.model,
+        arguments.suite,
+        arguments.data,
+        generator=arguments.generator,
+        task=arguments.task,
+        config=arguments.config,
+        settings=collect(arguments, {"seed": "seed"}, dotted),
+        threads=arguments.threads,
+        dry_run=arguments.dry_run,
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    if arguments.out:
+        write_json(Path(arguments.out), result)
+    for table in evaluation_tables(result):
+        console.print(table)
+    return result
+
+
+def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    result = verbs.run_study(
+        arguments.config,
+        arguments.corpus,
+        arguments.out,
+        settings=dotted,
+        **{
+            name: getattr(arguments, name)
+            for name in ("data", "flops", "tokens", "steps", "seeds", "only", "jobs", "threads", "dry_run")
+        },
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for table in study_tables(result):
+        console.print(table)
+    console.print(f"report  {arguments.out}/report.md")
+    result = {"out": arguments.out, **result}
+    if arguments.json and any(cell["error"] for cell in result["cells"]):
+        print_json(result)
+    _require_finished(result)
+    return result
+
+
+def _require_finished(results: Result) -> None:
+    """A study whose cells failed has its table all the same, and ends with their names."""
+    failed = [f"{cell['arm']} seed {cell['seed']} ({cell['error']})" for cell in results["cells"] if cell["error"]]
+    if failed:
+        of = f"{len(failed)} of {len(results['cells'])} cells failed"
+        raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
+
+
+def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+    result = verbs.show(arguments.path, row=arguments.row, model=arguments.model)
+    if arguments.dry_run:
+        console.print(f"{arguments.path}: {result['kind']}")
+    else:
+        print_artifact(result, console)
+    return result
+
+
+VERBS = {
+    "evaluate": _evaluate,
+    "study": _study,
+    "show": _show,
+}

@@ -1,0 +1,152 @@
+"""Parsed words -> a verb that teaches, and its result on standard output."""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from electralab import verbs
+from electralab.config import Tree
+from electralab.display import Display
+from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
+from electralab.showing import print_scores
+from electralab.tables import (
+    flops_tables,
+    glue_table,
+    paper_table,
+    results_table,
+    tree_table,
+)
+
+# Flags that are settings under a shorter name.
+_PREPARE_FLAGS = {
+    "vocab_size": "tokenizer.vocab_size",
+    "sequence_length": "packing.sequence_length",
+    "tokenizer": "tokenizer.path",
+    "tokenizer_kind": "tokenizer.kind",
+    "lowercase": "tokenizer.lowercase",
+    "strip_accents": "tokenizer.strip_accents",
+    "documents": "reading.documents",
+    "field": "reading.field",
+    "packing": "packing.kind",
+    "repair": "repair",
+    "symbols": "symbols",
+    "heldout_share": "heldout_share",
+    "seed": "seed",
+}
+_TUNING_FLAGS = {
+    "seed": "seed",
+    "epochs": "epochs",
+    "steps": "steps",
+    "encoder_dropout": "encoder_dropout",
+    "sequence_length": "sequence_length",
+    "learning_rate": "optimizer.learning_rate",
+    "batch_size": "batch.size",
+    "head": "head.style",
+    "from_scratch": "from_scratch",
+}
+_FINETUNE_FLAGS = (
+    _TUNING_FLAGS | {"double_pairs": "double_pairs"} | {name: f"data.{name}" for name in (*COLUMN_FLAGS, "label")}
+)
+_FLOPS_FLAGS = {name: name for name in ("size", "objective", "procedure", "sentence_task")}
+_PRETRAIN_FLAGS = _FLOPS_FLAGS | {"seed": "seed"}
+
+
+def _quickstart(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    from electralab.story import quickstart
+
+    return quickstart(
+        arguments.inputs,
+        arguments.out,
+        minutes=arguments.minutes,
+        seed=arguments.seed,
+        config=arguments.config,
+        settings=dotted,
+        dry_run=arguments.dry_run,
+        console=console,
+        display=Display(),
+    )
+
+
+def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    settings = collect(arguments, _PREPARE_FLAGS, dotted)
+    report = verbs.prepare(
+        arguments.inputs, arguments.out, config=arguments.config, settings=settings, dry_run=arguments.dry_run
+    )
+    console.print(tree_table("plan" if arguments.dry_run else arguments.out, report))
+    return report
+
+
+def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["steps", "tokens", "flops", "minutes", "init_from", "threads", "save_every", "log_every", "keep"]
+    names += ["snapshots", "extend", "allow_inexact", "dry_run", "config"]
+    result = verbs.pretrain(
+        arguments.data,
+        arguments.out,
+        settings=collect(arguments, _PRETRAIN_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+    else:
+        console.print(results_table(result))
+        folders = sorted(path.parent for path in Path(arguments.out).glob("export/*/config.json"))
+        console.print(f"export  {', '.join(map(str, folders))}")
+    return {"run": arguments.out, **result}
+
+
+def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["seeds", "init_from", "threads", "save_every", "log_every", "keep", "allow_inexact", "dry_run", "config"]
+    result = verbs.finetune(
+        arguments.model,
+        arguments.task,
+        arguments.data,
+        arguments.out,
+        settings=collect(arguments, _FINETUNE_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+    else:
+        print_scores(result, console)
+        console.print(f"model  {arguments.out}/export/model")
+    return {"run": arguments.out, **result}
+
+
+def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["seeds", "threads", "save_every", "log_every", "allow_inexact", "dry_run", "config"]
+    result = verbs.glue(
+        arguments.model,
+        arguments.data,
+        arguments.out,
+        tasks=[name for name in (arguments.tasks or "").split(",") if name],
+        settings=collect(arguments, _TUNING_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    console.print(tree_table("plan", result) if arguments.dry_run else glue_table(result))
+    return {"run": arguments.out, **result}
+
+
+def _flops(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    names = ["table", "data", "vocab_size", "sequence_length", "steps", "tokens", "flops", "threads", "dry_run"]
+    result = verbs.flops(
+        config=arguments.config,
+        settings=collect(arguments, _FLOPS_FLAGS, dotted),
+        **{name: getattr(arguments, name) for name in names},
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for table in [paper_table(result)] if arguments.table else flops_tables(result):
+        console.print(table)
+    return result
+
+
+VERBS = {
+    "quickstart": _quickstart,
+    "prepare": _prepare,
+    "pretrain": _pretrain,
+    "finetune": _finetune,
+    "glue": _glue,
+    "flops": _flops,
+}

@@ -1,0 +1,130 @@
+"""Verbs that use a model: what it says of texts, in Python, in the shell and over HTTP."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electralab.config import Tree, resolve, stack_layers
+from electralab.display import Display
+from electralab.stopping import listen_for_stop
+
+if TYPE_CHECKING:
+    from electralab.serving.loaded import Loaded
+
+Result = dict[str, Any]
+
+
+def load(path: str | Path) -> "Loaded":
+    """A model to ask from Python: `.detect`, `.fill`, `.play`, `.embed`, `.predict`, whatever its `.can` names."""
+    from electralab.serving.loaded import Loaded
+
+    return Loaded(Path(path))
+
+
+def detect(
+    model: str | Path,
+    texts: Iterable[str],
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+) -> list[Result]:
+    """For each text its tokens with character spans and p_replaced; a model of symbols takes JSON lists."""
+    from electralab.serving.detector import DetectConfig, Detector
+
+    detector = Detector.load(Path(model), resolve(DetectConfig, stack_layers(config, settings)))
+    return [asdict(found) for found in detector.detect_many(list(texts))]
+
+
+def predict(
+    model: str | Path,
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    ensemble: bool = False,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
+    from electralab.artifacts import write_file
+    from electralab.runtime import use_threads
+    from electralab.serving.predictor import PredictConfig, Predictor, check_out, format_rows, insert_bad
+
+    resolved = resolve(PredictConfig, stack_layers(config, settings))
+    if out:
+        check_out(Path(out))
+    use_threads(threads)
+    predictor = Predictor.load(Path(model), resolved, is_ensemble=ensemble)
+    split = predictor.read(str(source))
+    if dry_run:
+        counts = {"rows": split.rows, "bad_rows": len(split.bad_rows), "columns": split.columns}
+        return {"model": str(model), "task": predictor.kind, **counts, "settings": resolved.model_dump(mode="json")}
+    display = display or Display()
+    display.tell_bad_rows(split)
+    with listen_for_stop() as stop:
+        chunks = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
+    rows = insert_bad([row for chunk in chunks for row in chunk.rows], split)
+    if out:
+        write_file(Path(out), format_rows(rows, Path(out).suffix))
+    return {"predictions": rows, "bad_rows": len(split.bad_rows), "cut": sum(chunk.cut for chunk in chunks)}
+
+
+def proofread(
+    texts: Mapping[str, str],
+    *,
+    model: str | Path = "runs/quickstart",
+    measure: bool = False,
+    damage_share: float = 0.05,
+    seed: int = 0,
+    html: str | Path | None = None,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+) -> Result:
+    """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found."""
+    from electralab.artifacts import write_file
+    from electralab.runtime import use_threads
+    from electralab.serving.loaded import Loaded
+    from electralab.serving.proof_page import compose_page
+    from electralab.serving.proof_scores import score_proofreading
+    from electralab.serving.proofreader import ProofreadConfig
+
+    resolved = resolve(ProofreadConfig, stack_layers(config, settings))
+    use_threads(threads)
+    proofreader = Loaded(Path(model), resolved.windows).proofreader(resolved)
+    if measure:
+        scores = score_proofreading(proofreader, list(texts.values()), share=damage_share, seed=seed)
+        return {
+            "model": str(model),
+            "threshold": resolved.threshold,
+            "scores": {k: asdict(v) for k, v in scores.items()},
+        }
+    proofs = [proofreader.proofread(text, source) for source, text in texts.items()]
+    if html:
+        write_file(Path(html), compose_page(proofs))
+    return {"model": str(model), "threshold": resolved.threshold, "proofs": [asdict(proof) for proof in proofs]}
+
+
+def serve(
+    models: Sequence[str | Path],
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    on_ready: Callable[[str], None] = print,
+) -> Result:
+    """Answers over HTTP until a signal to stop; `on_ready` is told the address. A model is a path or NAME=PATH."""
+    from electralab.runtime import use_threads
+    from electralab.serving.server import ServeConfig, plan_serve
+    from electralab.serving.server import serve as run_server
+
+    resolved = resolve(ServeConfig, stack_layers(config, settings))
+    words = [str(model) for model in models]
+    if dry_run:
+        return plan_serve(words, resolved)
+    use_threads(threads)
+    return run_server(words, resolved, on_ready)

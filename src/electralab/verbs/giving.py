@@ -1,0 +1,91 @@
+"""Verbs that hand a model on: in other forms, smaller, or taken over from elsewhere."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from electralab.config import Tree, resolve, stack_layers
+from electralab.display import Display
+from electralab.stopping import listen_for_stop
+
+if TYPE_CHECKING:
+    from electralab.exporting.portable import Format
+
+Result = dict[str, Any]
+
+
+def export(
+    model: str | Path,
+    out: str | Path,
+    *,
+    format: str = "hf",
+    data: str | Path | None = None,
+    license: str = "",
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """A model as a folder for `transformers` or as ONNX graphs, tried against the model before it is written."""
+    from electralab.exporting.portable import ExportConfig, export_model, plan_export
+    from electralab.runtime import use_threads
+
+    resolved = resolve(ExportConfig, stack_layers(config, settings))
+    form, text = cast("Format", format), Path(data) if data else None
+    if dry_run:
+        return plan_export(Path(model), Path(out), form, resolved, data=text, licence=license)
+    use_threads(threads)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        steps = export_model(Path(model), Path(out), form, resolved, data=text, licence=license, stop=stop)
+        exported = display.follow_export(steps)
+    return {"out": str(out), "format": format, "networks": {one.role: asdict(one) for one in exported}}
+
+
+def compress(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    generator: str | Path | None = None,
+    task: str | None = None,
+    config: str | None = None,
+    settings: Tree | None = None,
+    target_speedup: float | None = None,
+    max_loss: float | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Smaller and faster variants of a model, and what each costs; the same call again goes on.
+
+    With `target_speedup` or `max_loss` one of them becomes the model of `out`; "picked" is None where none fits.
+    """
+    from electralab.compression.settings import CompressConfig
+    from electralab.compression.stage import CompressRequest, plan_compress
+    from electralab.compression.stage import compress as run_compress
+
+    request = CompressRequest(
+        model=Path(model),
+        data=Path(data),
+        out=Path(out),
+        config=resolve(CompressConfig, stack_layers(config, settings)),
+        generator=Path(generator) if generator else None,
+        task=task,
+        target_speedup=target_speedup,
+        max_loss=max_loss,
+        threads=threads,
+    )
+    if dry_run:
+        return plan_compress(request)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        return display.follow_compress(run_compress(request, stop))
+
+
+def import_model(old: str | Path, out: str | Path) -> Result:
+    """A legacy pickled or TensorFlow checkpoint -> a model folder of safetensors."""
+    from electralab.model.legacy import import_legacy
+
+    return {"models": [str(folder) for folder in import_legacy(Path(old), Path(out))]}

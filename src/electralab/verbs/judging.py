@@ -1,0 +1,108 @@
+"""Verbs that look: scores of a model, comparisons of many, any artifact as a dictionary."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from electralab.config import Tree, resolve, stack_layers
+from electralab.display import Display
+from electralab.errors import UsageError
+from electralab.stopping import listen_for_stop
+
+if TYPE_CHECKING:
+    from electralab.evaluation.outcome import Suite
+
+Result = dict[str, Any]
+
+
+def evaluate(
+    model: str | Path,
+    suite: str,
+    data: str | Path,
+    *,
+    generator: str | Path | None = None,
+    task: str | None = None,
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Scores of a model as it is: minimal pairs, replaced tokens, masked tokens, similarity, linear probes."""
+    from electralab.evaluation.stage import EvaluateConfig
+    from electralab.evaluation.stage import evaluate as run_evaluate
+    from electralab.runtime import use_threads
+
+    resolved = resolve(EvaluateConfig, stack_layers(config, settings))
+    if dry_run:
+        from electralab.model.folder import locate_encoder
+
+        found = {"model": str(locate_encoder(Path(model))), "suite": suite, "data": str(data)}
+        return {**found, "generator": generator, "task": task, "settings": resolved.model_dump(mode="json")}
+    use_threads(threads)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        steps = run_evaluate(
+            Path(model),
+            cast("Suite", suite),
+            Path(data),
+            resolved,
+            generator=Path(generator) if generator else None,
+            task=task,
+            stop=stop,
+        )
+        return asdict(display.follow_evaluate(steps))
+
+
+def run_study(
+    study: str,
+    corpus: str | Path,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    settings: Tree | None = None,
+    flops: float | None = None,
+    tokens: float | None = None,
+    steps: int | None = None,
+    seeds: Sequence[int] | None = None,
+    only: Sequence[str] = (),
+    jobs: int = 0,
+    threads: int = 1,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Arms of settings, pre-trained at equal compute and scored, seed by seed; the same call again goes on.
+
+    A cell that fails says why under `cells` of the result, and is run again by the same call.
+    """
+    from electralab.study.cells import StudyRequest
+    from electralab.study.stage import describe_plan
+    from electralab.study.stage import run_study as run
+
+    budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
+    if budget and "budget" in (settings or {}):
+        raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
+    asked = ({"budget": budget} if budget else {}) | ({"seeds": list(seeds)} if seeds else {})
+    request = StudyRequest(
+        study=study,
+        corpus=Path(corpus),
+        data_dir=Path(data) if data else None,
+        out=Path(out),
+        settings={**(settings or {}), **asked},
+        only=tuple(only),
+        jobs=jobs,
+        threads=threads,
+    )
+    if dry_run:
+        return describe_plan(request)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        return display.follow_study(run(request, stop))
+
+
+def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> Result:
+    """Any artifact as a plain dictionary; the shell prints the same in human form."""
+    from electralab.inspection import view
+
+    return view(Path(path), row=row, model=Path(model) if model else None)

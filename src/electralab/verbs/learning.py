@@ -1,0 +1,231 @@
+"""Verbs that teach: text -> rows -> a pre-trained model -> a tuned one, and what that would cost."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from electralab.config import Layer, Tree, resolve, stack_layers
+from electralab.display import Display
+from electralab.errors import UsageError
+from electralab.stopping import listen_for_stop
+
+if TYPE_CHECKING:
+    pass
+
+Result = dict[str, Any]
+
+
+def prepare(
+    inputs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Text, in any language -> tokenizer and packed rows in `out`; returns the report."""
+    from electralab.tokens.prepare import PrepareConfig, read_report
+    from electralab.tokens.prepare import prepare as run_prepare
+
+    names = [str(name) for name in inputs]
+    resolved = resolve(PrepareConfig, stack_layers(config, settings))
+    if dry_run:
+        from electralab.runtime import default_threads
+        from electralab.tokens.plan import plan_prepare
+
+        plan = plan_prepare(names, resolved, cores=default_threads())
+        return {"out": str(out), **asdict(plan), "sources": [str(source.path) for source in plan.sources]}
+    display = display or Display()
+    with listen_for_stop() as stop:
+        display.follow_prepare(run_prepare(names, Path(out), resolved, stop))
+    return read_report(Path(out))
+
+
+def pretrain(
+    data: str | Path,
+    out: str | Path,
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    steps: int | None = None,
+    tokens: float | None = None,
+    flops: float | None = None,
+    minutes: float | None = None,
+    init_from: str | Path | None = None,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 20,
+    keep: int = 2,
+    snapshots: Sequence[float] = (),
+    extend: bool = False,
+    allow_inexact: bool = False,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
+    from electralab.exporting.card import write_card
+    from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
+    from electralab.pretraining.plan import plan_pretrain
+    from electralab.pretraining.settings import read_settings, resolve_pretrain
+    from electralab.pretraining.stage import PretrainRequest
+    from electralab.pretraining.stage import pretrain as run_pretrain
+
+    layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
+    resolved = resolve_pretrain(layers)
+    asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
+    request = PretrainRequest(
+        data_dir=Path(data),
+        run_dir=Path(out),
+        config=resolved,
+        budget=choose_budget("pretrain", asked, Budget("steps", float(resolved.steps))),
+        init_from=Path(init_from) if init_from else None,
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=keep,
+        extend=extend,
+        allow_inexact=allow_inexact,
+        snapshots=tuple(snapshots),
+    )
+    if dry_run:
+        return asdict(plan_pretrain(request))
+    display = display or Display()
+    with listen_for_stop() as stop:
+        results = display.follow_pretrain(run_pretrain(request, stop))
+    write_card(Path(out))
+    return results
+
+
+def flops(
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    data: str | Path | None = None,
+    vocab_size: int | None = None,
+    sequence_length: int | None = None,
+    steps: int | None = None,
+    tokens: float | None = None,
+    flops: float | None = None,
+    table: bool = False,
+    threads: int = 0,
+    dry_run: bool = False,
+) -> Result:
+    """What a run would cost: parameters, FLOPs in two conventions, memory, time; `table`: those of the paper."""
+    from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
+    from electralab.pretraining.paper import price_paper
+    from electralab.pretraining.price import choose_rows, price_run
+    from electralab.pretraining.settings import read_settings, resolve_pretrain
+    from electralab.runtime import use_threads
+
+    layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
+    resolved = resolve_pretrain(layers)
+    asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops}
+    budget = choose_budget("flops", asked, Budget("steps", float(resolved.steps)))
+    if table and (config or settings or any((data, vocab_size, sequence_length, steps, tokens, flops))):
+        raise UsageError("flops: --table is of the paper's runs, whatever else is given; give it alone")
+    rows = choose_rows(resolved, data, vocab_size, sequence_length)
+    if dry_run:
+        return {"settings": resolved.model_dump(mode="json"), "budget": str(budget)}
+    use_threads(threads)
+    return price_paper() if table else price_run(resolved, budget, rows)
+
+
+def finetune(
+    model: str | Path,
+    task: str,
+    data: str | Path,
+    out: str | Path,
+    *,
+    config: str | None = None,
+    settings: Tree | None = None,
+    seeds: int = 1,
+    init_from: str | Path | None = None,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 0,
+    keep: int = 1,
+    allow_inexact: bool = False,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
+    from electralab.exporting.tuned_card import write_tuned_card
+    from electralab.finetuning.plan import plan_finetune
+    from electralab.finetuning.stage import FinetuneRequest
+    from electralab.finetuning.stage import finetune as run_finetune
+    from electralab.finetuning.tasks import find_task
+
+    request = FinetuneRequest(
+        model=Path(model),
+        task=find_task(task),
+        data_dir=Path(data),
+        run_dir=Path(out),
+        layers=stack_layers(config, settings),
+        seeds=seeds,
+        init_from=Path(init_from) if init_from else None,
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=keep,
+        allow_inexact=allow_inexact,
+    )
+    if dry_run:
+        return plan_finetune(request)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        results = display.follow_finetune(run_finetune(request, stop))
+    write_tuned_card(Path(out))
+    return results
+
+
+def glue(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    tasks: Sequence[str] = (),
+    config: str | None = None,
+    settings: Tree | None = None,
+    seeds: int = 1,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 0,
+    allow_inexact: bool = False,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on."""
+    from electralab.exporting.tuned_card import write_tuned_card
+    from electralab.finetuning.plan import plan_finetune
+    from electralab.finetuning.stage import FinetuneRequest
+    from electralab.finetuning.suite import choose_tasks, run_suite
+
+    chosen = choose_tasks(Path(data), tasks)
+    request = FinetuneRequest(
+        model=Path(model),
+        task=chosen[0],
+        data_dir=Path(data),
+        run_dir=Path(out),
+        layers=stack_layers(config, settings),
+        seeds=seeds,
+        init_from=None,
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=0,
+        allow_inexact=allow_inexact,
+    )
+    if dry_run:
+        return {
+            "tasks": {
+                task.name: plan_finetune(replace(request, task=task, run_dir=Path(out) / task.name)) for task in chosen
+            }
+        }
+    display = display or Display()
+    with listen_for_stop() as stop:
+        results = display.follow_glue(run_suite(request, chosen, stop))
+    for task in chosen:
+        write_tuned_card(Path(out) / task.name)
+    return results
