@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import random
+import socket
 import statistics
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WORDS = tuple("the people of a state were free to keep peace with old friends and sent letters by river".split())  # noqa: SIM905
-SENTENCE, DOCUMENT = 25, 1500
+SENTENCE, DOCUMENT = 25, 400
 
 
 def main() -> None:
@@ -104,9 +105,9 @@ def serve_peer(folder: Path, threads: int) -> None:
 
     config = uvicorn.Config(app, port=0, log_level="warning", access_log=False)
     server = uvicorn.Server(config)
-    socket = config.bind_socket()
-    print(f"http://127.0.0.1:{socket.getsockname()[1]}", flush=True)
-    server.run([socket])
+    listener = config.bind_socket()
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+    server.run([listener])
 
 
 @contextlib.contextmanager
@@ -117,10 +118,20 @@ def start(*command: str | Path) -> Iterator[int]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         assert address.startswith("http"), f"{command[0]} did not start"
-        yield int(address.rpartition(":")[2])
+        port = int(address.rpartition(":")[2])
+        wait_for(port)
+        yield port
     finally:
         process.terminate()
         process.wait(120)
+
+
+def wait_for(port: int) -> None:
+    """An address may be known before anybody listens there."""
+    for _ in range(600):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
 
 
 @dataclass
@@ -234,7 +245,7 @@ def measure(model: Path, arguments: argparse.Namespace) -> dict[str, object]:
             ours_per_second.append(asyncio.run(ask_closed(our_port, sentences, arguments.connections, seconds)))
             print(f"turn: peer {theirs_per_second[-1]:.1f}/s, ours {ours_per_second[-1]:.1f}/s", file=sys.stderr)
     with start(*electra) as our_port:
-        capacity = asyncio.run(ask_closed(our_port, documents, 16, seconds))
+        capacity = asyncio.run(ask_closed(our_port, documents, 8, seconds))
         loaded = asyncio.run(ask_open(our_port, documents, 0.8 * capacity, 2 * seconds))
         flooded = asyncio.run(ask_open(our_port, documents, 5 * capacity, 2 * seconds))
         alive = asyncio.run(ask_closed(our_port, documents, 1, 1.0))

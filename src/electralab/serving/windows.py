@@ -20,7 +20,7 @@ Ids = NDArray[np.int64]
 class WindowConfig(Settings):
     overlap: float = Field(0.5, ge=0, lt=1)
     """How much of a window of a long text is seen again by the next one."""
-    batch_tokens: int = Field(4096, ge=1)
+    batch_tokens: int = Field(1024, ge=1)
     """Tokens that go through the network at once, padding included."""
 
 
