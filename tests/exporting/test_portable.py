@@ -19,6 +19,7 @@ from electralab.finetuning.exports import TunedCard, TunedModel, save_model
 from electralab.model.electra import Discriminator, Electra, Generator, build_electra
 from electralab.model.folder import load_encoder, load_network, load_tuned, save_network
 from electralab.model.graph import GraphDiscriminator, GraphGenerator, GraphTuned
+from electralab.model.pruning import KeptLayer, prune
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, SpanLogits, build_tuned
@@ -200,6 +201,35 @@ def test_export_for_transformers_is_the_same_network_with_all_its_papers(model: 
         logits = theirs(ids).logits
         expected = build_pair().discriminator(ids, segments, None)
     torch.testing.assert_close(logits[..., 1] - logits[..., 0], expected, atol=1e-5, rtol=0)
+
+
+def test_pruned_network_gets_zeros_for_transformers_and_the_same_answers(tmp_path: Path) -> None:
+    from transformers import AutoModelForTokenClassification
+
+    whole = build_pair().discriminator
+    layers = [KeptLayer(0, (1,), tuple(range(0, 32, 2))), KeptLayer(1, (0, 1), tuple(range(5)))]
+    pruned = prune(whole, layers).eval()
+    (tmp_path / "pruned").mkdir()
+    save_network(tmp_path / "pruned", pruned, pad_id=TOKENIZER.special.pad)
+    TOKENIZER.save(tmp_path / "pruned")
+    electralab.export(tmp_path / "pruned", tmp_path / "out")
+    ids, segments, _ = rows_of(2, 9)
+    theirs = AutoModelForTokenClassification.from_pretrained(tmp_path / "out" / "discriminator").eval()
+    with torch.inference_mode():
+        logits, expected = theirs(ids).logits, pruned(ids, segments, None)
+    torch.testing.assert_close(logits[..., 1] - logits[..., 0], expected, atol=1e-5, rtol=0)
+
+
+def test_sixteen_bits_halve_the_weights_and_say_what_they_cost(model: Path, tmp_path: Path) -> None:
+    whole = electralab.export(model, tmp_path / "whole")["networks"]["discriminator"]
+    half = electralab.export(model, tmp_path / "half", settings={"storage": "bf16"})["networks"]["discriminator"]
+    sizes = [(tmp_path / name / "discriminator" / "model.safetensors").stat().st_size for name in ("whole", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    assert whole["fidelity"]["largest_difference"] == 0 < half["fidelity"]["largest_difference"]
+    said = json.loads((tmp_path / "half" / "discriminator" / "export.json").read_text())
+    assert said["storage"] == "bf16"
+    with pytest.raises(UsageError, match=r"--storage bf16: belongs to the format hf, not to onnx; leave it out"):
+        electralab.export(model, tmp_path / "graph", format="onnx", settings={"storage": "bf16"})
 
 
 def test_wrong_requests_are_refused_before_any_work(model: Path, tmp_path: Path) -> None:

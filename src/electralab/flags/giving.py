@@ -24,6 +24,7 @@ def _add_export(verbs: Any) -> None:
     parser.add_argument(
         "--activations", choices=["dynamic", "static"], help="of onnx-int8: ranges found in each call, or on --data"
     )
+    parser.add_argument("--storage", choices=["fp32", "fp16", "bf16"], help="of hf: what the weights are stored in")
     parser.add_argument("--license", default="", metavar="NAME", help="of the weights: apache-2.0, mit, …, or a file")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a TOML file of settings")

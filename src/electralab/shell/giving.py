@@ -25,7 +25,7 @@ def _export(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
     result = verbs.export(
         arguments.model,
         arguments.out,
-        settings=collect(arguments, {"activations": "activations"}, dotted),
+        settings=collect(arguments, {name: name for name in ("activations", "storage")}, dotted),
         **{name: getattr(arguments, name) for name in ("format", "data", "license", "config", "threads", "dry_run")},
     )
     console.print(tree_table("plan" if arguments.dry_run else arguments.out, result))
