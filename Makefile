@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Workers of the fast tests share the cores: one thread each, or they would wait for one another.
-FAST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 -m "not flow and not browser and not slow"
+# Workers share the cores: one thread each, or they would wait for one another.
+TOGETHER := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
 .PHONY: help setup quickstart check test browser slow kill-test golden bench lock clean
 .DELETE_ON_ERROR:
@@ -44,10 +44,10 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(FAST)
+	$(TOGETHER) -m "not flow and not browser and not slow"
 
 test: check
-	$(BIN)/pytest -m "flow and not slow"
+	$(TOGETHER) --dist loadfile -m "flow and not slow"
 	$(BIN)/pytest -m "browser and not slow"
 
 # What is there already is left alone, so that the target costs nothing the second time.
