@@ -153,9 +153,9 @@ def test_an_encoder_is_found_and_detection_is_refused(tmp_path: Path) -> None:
     assert locate_encoder(model) == model / "export" / "model"
     with pytest.raises(InputError, match="run: holds a language model, which cannot detect; it can fill, embed"):
         Loaded(model).detect("the cat")
-    with pytest.raises(InputError, match="is a generator, which passes no verdicts"):
+    with pytest.raises(InputError, match="export/model: holds a language model, which cannot detect"):
         Loaded(model / "export" / "model").detect("the cat")
-    with pytest.raises(InputError, match=r"is not tuned for a task.*run 'electra finetune"):
+    with pytest.raises(InputError, match=r"cannot predict; it can fill, embed; 'electra finetune .*' teaches it a task"):
         Loaded(model).predict(["the cat"])
 
 

@@ -70,8 +70,9 @@ def sampling_prohibition(tokenizer: Tokenizer, device: torch.device, vocab_size:
 
     A network may have more ids than its tokenizer; `vocab_size` says how many.
     """
-    prohibition = np.full(max(vocab_size, tokenizer.vocab_size), -np.inf, dtype=np.float32)
-    prohibition[: tokenizer.vocab_size][tokenizer.is_ordinary] = 0.0
+    known = len(tokenizer.is_ordinary)
+    prohibition = np.full(max(vocab_size, known), -np.inf, dtype=np.float32)
+    prohibition[:known][tokenizer.is_ordinary] = 0.0
     return torch.from_numpy(prohibition).to(device)
 
 
