@@ -3,6 +3,7 @@
 results -> tradeoff.png, tradeoff.svg
 """
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ _INK, _PALE, _RULE = "#1f2933", "#7b8794", "#e4e7eb"
 _STORED, _PRUNED, _GRAPH = "#52606d", "#0b7285", "#d9480f"
 # Of the axes: what a label takes, and how near points are that have one label together.
 _LABEL_HEIGHT, _LETTER_WIDTH, _NEAR = 0.05, 0.0125, 0.04
+# How far from its point a label may stand, the nearest first.
+_WAYS = (0.0, *(sign * 0.01 * step for step in range(1, 60) for sign in (1, -1)))
 
 
 def draw_tradeoff(out: Path, results: Results) -> None:
@@ -69,6 +72,8 @@ def _draw_front(axes: "Axes", results: Results) -> None:
 
 
 def _draw_points(axes: "Axes", results: Results) -> None:
+    from matplotlib.patheffects import withStroke
+
     for point in reversed(results["variants"]):
         name = point["name"]
         colour = _GRAPH if "onnx" in name else _PRUNED if "pruned" in name else _STORED
@@ -80,21 +85,22 @@ def _draw_points(axes: "Axes", results: Results) -> None:
         ((point["speedup"] - left) / (right - left), (100 * point["score"] - low) / (high - low), point["name"])
         for point in results["variants"]
     ]
-    taken: list[tuple[float, float, float]] = []
+    # Heights and stretches that are taken: by the points first, then by every label that found its place.
+    taken = [(y, x - 0.015, x + 0.015) for x, y, _ in places]
     for x, y, names in _join_near(places):
         text = ", ".join(names)
         width = _LETTER_WIDTH * len(text)
         # To the left of a point that is too far to the right for its name.
         begin = x + 0.02 if x + 0.02 + width < 1 else max(x - 0.02 - width, 0.0)
-        height = y
-        while any(
-            abs(height - other) < _LABEL_HEIGHT and begin < last and first < begin + width
-            for other, first, last in taken
-        ):
-            height -= 0.005
+        free = (y + away for away in _WAYS if _is_free(taken, y + away, begin, begin + width))
+        height = next(free, y)
+        nearer = begin if begin > x else begin + width
+        if height != y:
+            axes.plot([x, nearer], [y, height], color=_PALE, linewidth=0.6, transform=axes.transAxes, zorder=1)
         taken.append((height, begin, begin + width))
         axes.text(
-            *(begin if begin > x else x - 0.02, height),
+            nearer,
+            height,
             text,
             transform=axes.transAxes,
             fontsize=8.5,
@@ -102,8 +108,14 @@ def _draw_points(axes: "Axes", results: Results) -> None:
             va="center",
             ha="left" if begin > x else "right",
             fontweight="bold" if results["picked"] in names else "normal",
-            bbox={"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1},
+            path_effects=[withStroke(linewidth=2.5, foreground="white", alpha=0.8)],
         )
+
+
+def _is_free(taken: Sequence[tuple[float, float, float]], height: float, begin: float, end: float) -> bool:
+    return 0 < height < 1 and not any(
+        abs(height - other) < _LABEL_HEIGHT and begin < last and first < end for other, first, last in taken
+    )
 
 
 def _join_near(places: list[tuple[float, float, str]]) -> list[tuple[float, float, list[str]]]:
