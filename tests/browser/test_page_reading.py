@@ -163,31 +163,22 @@ def test_the_threshold_decides_what_is_underlined_and_counted(page: "Page", serv
     )
 
 
-def test_ten_thousand_words_scroll_about_as_well_as_a_bare_text_field(page: "Page") -> None:
-    scroll = """async () => {
-      const gaps = [];
-      scrollTo(0, 0);
-      for (let frame = 0, last = performance.now(); frame < 60; frame++) {
-        scrollBy(0, 150);
-        await new Promise(requestAnimationFrame);
-        gaps.push(performance.now() - last);
-        last = performance.now();
-      }
-      return gaps.sort((a, b) => a - b)[30];
-    }"""
+def test_of_ten_thousand_words_only_those_near_the_window_have_spans(page: "Page") -> None:
+    """What a long document costs is laying out its spans; so smooth scrolling is a matter of their number."""
     document = "\n\n".join(" ".join([CAT] * 6) + f" {number}." for number in range(105))
     assert len(document.split()) > 10_000
     # Answers do not matter here, and a tiny model would take its time.
     page.route("**/v1/detect", _shade_everything)
     write(page, document)
-    assert page.locator(".token").count() < 4000
-    ours = page.evaluate(scroll)
-    page.locator(".token").last.wait_for(state="attached")
-    page.evaluate(
-        "document.querySelectorAll('body > *:not(main)').forEach((one) => one.remove()); $('backdrop').remove()"
-    )
-    page.evaluate("$('text').style.height = '30000px'")
-    assert ours < 4 * max(page.evaluate(scroll), 17)
+    for _ in range(2):
+        page.locator(".token").last.wait_for(state="attached")
+        assert 0 < page.locator(".token").count() < 4000
+        assert page.evaluate(
+            "[...document.querySelectorAll('.token')].some((token) => {"
+            " const { top, bottom } = token.getBoundingClientRect(); return bottom > 0 && top < innerHeight; })"
+        )
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight / 2)")
+        page.wait_for_timeout(500)
 
 
 def _shade_everything(route: "Route") -> None:
