@@ -264,7 +264,7 @@ def tradeoff_tables(results: Record) -> Iterator[Table]:
 def describe_miss(results: Record) -> str:
     """Why no variant was picked, and which come nearest."""
     fastest = max(results["variants"], key=lambda point: point["speedup"])
-    best = min(results["variants"][1:], key=lambda point: point["loss"])
+    best = min(results["variants"][1:] or results["variants"], key=lambda point: point["loss"])
     return (
         f"{results['out']}: no variant is as was asked; the fastest is {fastest['name']} "
         f"({fastest['speedup']:.2f}×, {fastest['loss']:+.2f} points lost), the best {best['name']} "

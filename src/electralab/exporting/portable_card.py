@@ -3,6 +3,7 @@
 export.json, config.json -> README.md, LICENSE
 """
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ class Licence:
     text: str
 
 
+# As SPDX spells them.
+_KNOWN = (
+    *("Apache-2.0", "MIT", "BSD-3-Clause", "GPL-3.0", "AGPL-3.0", "LGPL-3.0", "MPL-2.0", "Unlicense", "CC0-1.0"),
+    *("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0", "OpenRAIL"),
+)
 _UNSAID = """No licence was stated for these weights: the rights are with those who trained them.
 State one with: electra export MODEL --license NAME (such as apache-2.0, mit, cc-by-4.0) or --license FILE.
 """
@@ -32,9 +38,12 @@ def read_licence(given: str) -> Licence:
             return Licence("other", path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read as text ({error}); give another --license") from None
-    if "/" in given or " " in given:
-        raise InputError(f"--license: {given!r} is neither a file nor an identifier such as apache-2.0; give one")
-    return Licence(given.lower(), f"SPDX-License-Identifier: {given}\n")
+    known = {name.lower(): name for name in _KNOWN}
+    if given.lower() not in known:
+        close = difflib.get_close_matches(given.lower(), known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+        raise InputError(f"--license: {given!r} is neither a file nor an identifier that we know; {hint}")
+    return Licence(given.lower(), f"SPDX-License-Identifier: {known[given.lower()]}\n")
 
 
 _KINDS = {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from electralab.flags.values import count, positive_int
+from electralab.flags.values import count, number, positive_int
 from electralab.flags.verb import add_settings, add_verb
 
 
@@ -68,6 +68,9 @@ def _add_serve(verbs: Any) -> None:
     parser.add_argument("--host", metavar="ADDRESS", help="to listen on (127.0.0.1); any other needs a key")
     parser.add_argument("--port", type=count, metavar="N", help="to listen on (8000); 0 for any that is free")
     parser.add_argument("--key-file", metavar="FILE", help="keys, one a line, of which each request must bring one")
+    parser.add_argument(
+        "--drain-seconds", type=number, metavar="S", help="to finish in what was begun when told to stop (10)"
+    )
     parser.add_argument("--runtime", choices=["torch", "onnx"], help="what runs the networks (torch)")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a TOML file of settings")

@@ -41,7 +41,15 @@ _REASONS = {
 def build_app(desk: Desk, keys: Sequence[str]) -> Gate:
     from fastapi import FastAPI
 
-    app = FastAPI(title=_TITLE, version=__version__, description=_SAYS, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title=_TITLE,
+        version=__version__,
+        description=_SAYS,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
     _add_abilities(app, desk)
     _add_states(app, desk)
     _add_pages(app, desk)

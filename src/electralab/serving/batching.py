@@ -116,7 +116,9 @@ class Batcher:
             left, self._waiting = self._waiting, deque()
         for ticket in left:
             if ticket.answers.set_running_or_notify_cancel():
-                ticket.answers.set_exception(Refusal("stopping", "the server is shutting down; ask another"))
+                ticket.answers.set_exception(
+                    Refusal("stopping", "the server is shutting down; ask another", _LONGEST_WAIT)
+                )
 
     def _work(self) -> None:
         while tickets := self._gather():

@@ -21,7 +21,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
-OPEN_PATHS = ("/", "/health", "/ready", "/v1/models")
+OPEN_PATHS = ("/", "/health", "/ready", "/v1/models", "/docs", "/openapi.json")
 
 _log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ text -> Word... -> Proof
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from unicodedata import category
 
-import numpy as np
 from pydantic import Field
 
 from electralab.config import Settings
@@ -81,7 +81,9 @@ class Proofreader:
         return [word for word in words if any(map(str.isalnum, word.text))]
 
     def suggest(self, text: str, words: Sequence[Word]) -> list[tuple[Suggestion, ...]]:
-        if self.filler is None or not words or not self.config.suggestions:
+        # Of a text without a word that the model knows there is nothing to suggest either.
+        is_known = (self.detector.tokenizer.encode(text).ids != self.detector.tokenizer.special.unk).any()
+        if self.filler is None or not words or not self.config.suggestions or not is_known:
             return [() for _ in words]
         question = self.filler.parse(FillAsk(text, [(word.start, word.end) for word in words]))
         return [
@@ -98,30 +100,48 @@ class Proofreader:
             word,
             line=text.count("\n", 0, word.start) + 1,
             column=word.start - start + 1,
-            before=text[max(word.start - reach, 0) : word.start].replace("\n", " "),
-            after=text[word.end : word.end + reach].replace("\n", " "),
+            before=_flatten(text[max(word.start - reach, 0) : word.start]),
+            after=_flatten(text[word.end : word.end + reach]),
             suggestions=suggestions,
         )
 
 
+def _flatten(text: str) -> str:
+    """On one line, and without characters that would give orders to a terminal."""
+    return "".join(" " if category(character) == "Cc" else character for character in text)
+
+
 def group_words(detection: Detection, tokenizer: Tokenizer) -> list[Word]:
-    """Pieces that go on with the one before are one word with it."""
+    """Pieces that go on with the one before are one word with it, and so is what stands on the same characters."""
     encoded = tokenizer.encode(detection.text)
     goes_on = dict(zip(encoded.offsets, tokenizer.continues_word[encoded.ids].tolist(), strict=True))
-    groups: list[list[int]] = []
-    for place, token in enumerate(detection.tokens):
-        is_joined = bool(groups) and token.start == detection.tokens[place - 1].end
-        if is_joined and goes_on[token.start, token.end]:
-            groups[-1].append(place)
-        else:
-            groups.append([place])
-    tokens = detection.tokens
-    return [
-        Word(
-            detection.text[tokens[group[0]].start : tokens[group[-1]].end],
-            tokens[group[0]].start,
-            tokens[group[-1]].end,
-            float(np.max([tokens[place].p_replaced for place in group])),
+    words: list[Word] = []
+    for token in detection.tokens:
+        last = words[-1] if words else None
+        is_same = last is not None and token.start < last.end
+        is_next = (
+            last is not None and goes_on[token.start, token.end] and _is_gapless(detection.text, last.end, token.start)
         )
-        for group in groups
-    ]
+        if last is not None and (is_same or is_next):
+            words.pop()
+            start, end, worst = last.start, max(last.end, token.end), max(last.suspicion, token.p_replaced)
+        else:
+            start, end, worst = token.start, token.end, token.p_replaced
+        end = _take_marks(detection.text, end)
+        words.append(Word(detection.text[start:end], start, end, worst))
+    return words
+
+
+def _is_gapless(text: str, start: int, end: int) -> bool:
+    """Nothing stands between but marks that the tokenizer leaves out, as of accents written by themselves."""
+    return all(map(_is_mark, text[start:end]))
+
+
+def _take_marks(text: str, end: int) -> int:
+    while end < len(text) and _is_mark(text[end]):
+        end += 1
+    return end
+
+
+def _is_mark(character: str) -> bool:
+    return category(character) in ("Mn", "Me", "Cf")

@@ -74,8 +74,10 @@ def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Loaded]:
         name, equals, path = word.partition("=")
         if not equals or Path(word).exists():
             name, path = Path(word).resolve().name, word
-        if not name or name in found:
-            raise UsageError(f"serve: two models are named {name!r}; name them, as in {name or 'first'}-b={path}")
+        if not name:
+            raise UsageError(f"serve: {word!r} names no model; give MODEL or NAME=MODEL")
+        if name in found:
+            raise UsageError(f"serve: two models are named {name!r}; name them, as in {name}-b={path}")
         model = Loaded(find_runtime(Path(path), config.runtime), config.windows)
         if not model.can:
             raise InputError(f"{path}: holds nothing that can be asked; give a pre-trained or tuned model")
@@ -105,12 +107,14 @@ def read_keys(config: ServeConfig) -> list[str]:
         return []
     path = Path(config.key_file)
     try:
-        keys = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        keys = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise InputError(f"{path}: cannot be read ({reason}); give a file with a key a line") from None
     if not keys:
         raise InputError(f"{path}: holds no key; write one a line, for example from 'openssl rand -hex 32'")
+    if not all(key.isascii() and key.isprintable() for key in keys):
+        raise InputError(f"{path}: holds a key that no header can carry; use letters, digits and signs of ASCII")
     return keys
 
 
@@ -130,7 +134,9 @@ def listen(config: ServeConfig) -> Iterator[socket.socket]:
             listener.bind((config.host, config.port))
         except OSError as error:
             where = f"{config.host}:{config.port}"
-            raise InputError(f"{where}: cannot be listened on ({error.strerror}); give another --port") from None
+            raise InputError(
+                f"{where}: cannot be listened on ({error.strerror}); give another --port or --host"
+            ) from None
         yield listener
 
 

@@ -56,7 +56,9 @@ class Lexicon:
         if not len(self.ids):
             return ()
         word = written.casefold()
-        away = measure_distances(word, self._letters)  # (W,)
+        # So many letters more than any word, it is another word altogether, whatever the letters.
+        is_long = len(word) > self._letters.shape[1] + _OTHER / _SLIP
+        away = np.full(len(self.ids), len(word)) if is_long else measure_distances(word, self._letters)  # (W,)
         with np.errstate(divide="ignore"):
             scores = np.log(chances[self.ids]) - np.minimum(_SLIP * away, _OTHER)
         best = [int(place) for place in np.argsort(-scores)[: count + 1] if away[place] and np.isfinite(scores[place])]

@@ -139,7 +139,9 @@ def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
     result = verbs.serve(
         arguments.models,
         config=arguments.config,
-        settings=collect(arguments, {name: name for name in ("host", "port", "key_file", "runtime")}, dotted),
+        settings=collect(
+            arguments, {name: name for name in ("host", "port", "key_file", "runtime", "drain_seconds")}, dotted
+        ),
         threads=arguments.threads,
         dry_run=arguments.dry_run,
         on_ready=lambda address: print(address, file=ready, flush=True),

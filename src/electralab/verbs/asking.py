@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from electralab.config import Tree, resolve, stack_layers
 from electralab.display import Display
+from electralab.errors import UsageError
 from electralab.stopping import listen_for_stop
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def proofread(
     from electralab.serving.proof_scores import score_proofreading
     from electralab.serving.proofreader import ProofreadConfig
 
+    if measure and html:
+        raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")
     resolved = resolve(ProofreadConfig, stack_layers(config, settings))
     use_threads(threads)
     proofreader = Loaded(Path(model), resolved.windows).proofreader(resolved)
