@@ -1,5 +1,6 @@
 """Words are judged as wholes, suggestions weigh context against spelling, and what was planted is counted rightly."""
 
+import itertools
 import re
 from functools import cache
 from pathlib import Path
@@ -152,3 +153,41 @@ def test_python_and_the_page_agree(tmp_path: Path) -> None:
     page = tmp_path / "proofs.html"
     result = electralab.proofread({"a": TEXT}, model=model, html=page, settings={"threshold": 0.0})
     assert page.read_text().count("<mark") == len(result["proofs"][0]["findings"]) > 0
+
+
+def detect_evenly(text: str) -> Detection:
+    offsets = little_tokenizer().encode(text).offsets
+    return Detection(text, tuple(TokenVerdict(text[a:b], a, b, 0.5) for a, b in offsets))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the sa\u0301t mat", ["the", "sa\u0301t", "mat"]),
+        ("the sat\u0301 mat", ["the", "sat\u0301", "mat"]),
+        ("the \u0130sat mat", ["the", "\u0130sat", "mat"]),
+        ("sat\r\nmat", ["sat", "mat"]),
+    ],
+)
+def test_words_keep_the_marks_that_belong_to_them(text: str, words: list[str]) -> None:
+    found = group_words(detect_evenly(text), little_tokenizer())
+    assert [word.text for word in found] == words
+    assert all(before.end <= after.start for before, after in itertools.pairwise(found))
+
+
+def test_text_that_the_model_cannot_read_has_no_suggestions() -> None:
+    proof = proofreader_of(threshold=0.0).proofread("漢字 漢字")
+    assert [finding.suggestions for finding in proof.findings] == [()] * len(proof.findings)
+
+
+def test_context_gives_no_orders_to_a_terminal() -> None:
+    proof = proofreader_of(threshold=0.0, limit=0).proofread("the \x1b[31m cat\r\nsat")
+    shown = "".join(finding.before + finding.after for finding in proof.findings)
+    assert not any(character < " " for character in shown)
+
+
+def test_blob_longer_than_any_word_is_another_word_altogether() -> None:
+    tokenizer = little_tokenizer()
+    lexicon = Lexicon(tokenizer)
+    chances = chances_of(lexicon, tokenizer.vocab_size, cat=0.5)
+    assert [one.text for one in lexicon.suggest("x" * 100_000, chances, 1)] == ["cat"]
