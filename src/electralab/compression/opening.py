@@ -16,7 +16,7 @@ from electralab.evaluation.heldout_rows import HeldoutConfig
 from electralab.exporting.graphs import require_onnx
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, locate_encoder, locate_model
-from electralab.model.graph import GRAPH
+from electralab.model.graph import is_graph
 from electralab.model.tuned import Tuned
 from electralab.stopping import StopSignal
 
@@ -31,7 +31,7 @@ def open_exam(
     stop: StopSignal,
 ) -> Exam:
     folder = locate_encoder(model)
-    if (folder / GRAPH).is_file():
+    if is_graph(folder):
         raise InputError(
             f"{folder}: is an ONNX graph, out of which nothing can be taken any more; give the model it was made from"
         )

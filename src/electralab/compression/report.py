@@ -73,8 +73,8 @@ def explain(results: Results) -> Iterator[str]:
     yield f"speed-up: latency of {results['baseline']} / latency, {describe_batch(results)}"
     yield f"loss: points of {describe_metric(results)} below {results['baseline']}"
     yield (
-        f"efficiency: speed-up / loss; * a loss below {floor['points']:.2f} counts as {floor['points']:.2f}, the "
-        f"standard deviation of the score {floor['origin']}"
+        f"efficiency: speed-up / loss; * a loss below {floor['points']:.2f} counts as {floor['points']:.2f}, "
+        f"{floor['origin']}"
     )
     asked = {name.replace("_", " "): value for name, value in results["asked"].items() if value is not None}
     if asked:

@@ -46,7 +46,7 @@ class VerdictConfig(Settings):
 
 class MeasureConfig(Settings):
     rounds: int = Field(50, ge=1)
-    """How often every variant is timed, in turn; the median counts."""
+    """How often every variant is timed, in turn; the fastest tenth counts."""
     bootstrap: int = Field(100, ge=2)
     """How often the examples are drawn again for the standard deviation of the score."""
     speedup_batch: Literal[1, 32] = 1

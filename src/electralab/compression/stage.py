@@ -43,6 +43,7 @@ _IMPORTANCE = "importance.json"
 _BATCHES = (1, 32)
 # What may differ when a command is given again: which variants there are, and how they are measured.
 _FREE = ("storage", "prune", "drop_layers", "graphs", "measure")
+_COUNTED = ("accuracy", "exact_match")
 
 Results = dict[str, Any]
 
@@ -200,7 +201,10 @@ class _Work:
         draw_tradeoff(self.out, results)
         write_report(self.out, results)
         if picked is not None:
-            self._export(picked.name)
+            self._export(picked)
+        elif self._asked != (None, None):
+            # What was picked before is not what is asked for now.
+            shutil.rmtree(self.out / "export", ignore_errors=True)
         yield CompressFinished(results)
 
     def _folder_of(self, name: str) -> Path:
@@ -267,6 +271,8 @@ class _Work:
 
     def _measure(self, scores: dict[str, dict[str, float]]) -> list[Point]:
         networks = {variant.name: self._load(variant.name) for variant in self.variants}
+        # A graph has the numbers of what it was made from, but not as parameters.
+        origins = {variant.name: variant.origin if variant.graph else variant.name for variant in self.variants}
         inputs = {size: self.exam.inputs(size) for size in _BATCHES}
         of = self.config.measure
         times = time_networks(networks, inputs, of.rounds, self.stop.check)
@@ -274,15 +280,15 @@ class _Work:
             Measured(
                 name=name,
                 bytes=_count_bytes(self._folder_of(name)),
-                parameters=_count_parameters(network),
+                parameters=_count_parameters(networks[origins[name]]),
                 milliseconds=times[name],
                 score=scores[name]["value"],
             )
-            for name, network in networks.items()
+            for name in networks
         ]
         return weigh(measured, self._find_floor(scores[BASELINE]), of.speedup_batch)
 
-    def _describe(self, points: Sequence[Point], score: dict[str, float], picked: Point | None) -> Results:
+    def _describe(self, points: Sequence[Point], score: dict[str, float], picked: str | None) -> Results:
         return {
             "model": str(self.request.model),
             "data": str(self.request.data),
@@ -294,21 +300,32 @@ class _Work:
             "threads": torch.get_num_threads(),
             "floor": asdict(self._find_floor(score)),
             "variants": [_as_record(asdict(point)) for point in points],
-            "picked": picked.name if picked else None,
-            "asked": {"target_speedup": self.request.target_speedup, "max_loss": self.request.max_loss},
+            "picked": picked,
+            "asked": dict(zip(("target_speedup", "max_loss"), self._asked, strict=True)),
             "notes": list(self.exam.notes),
         }
 
     def _find_floor(self, score: dict[str, float]) -> Floor:
         of_seeds = self.exam.seed_deviation
         deviation = score["deviation"] if of_seeds is None else of_seeds
-        origin = "over examples drawn again" if of_seeds is None else "over the seeds of the run"
-        # One example more or less is the smallest difference that there is.
-        return Floor(100 * max(deviation, 1 / score["count"]), origin)
+        of_what = "examples drawn again" if of_seeds is None else "the seeds of the run"
+        # Where examples are counted, one more or less is the smallest difference that there is.
+        least = 1 / score["count"] if self.exam.metric in _COUNTED else 0.0
+        if deviation < least:
+            return Floor(100 * least, "the weight of one example")
+        return Floor(100 * deviation, f"the standard deviation of the score over {of_what}")
 
-    def _pick(self, points: Sequence[Point]) -> Point | None:
-        asked = (self.request.target_speedup, self.request.max_loss)
-        return None if asked == (None, None) else pick(points, *asked)
+    @property
+    def _asked(self) -> tuple[float | None, float | None]:
+        return self.request.target_speedup, self.request.max_loss
+
+    def _pick(self, points: Sequence[Point]) -> str | None:
+        """What is asked for now; what was picked before, where nothing is asked for."""
+        if self._asked != (None, None):
+            found = pick(points, *self._asked)
+            return found.name if found else None
+        before = read_json(self.out / RESULTS).get("picked") if (self.out / RESULTS).is_file() else None
+        return before if before in {point.name for point in points} else None
 
     def _export(self, name: str) -> None:
         """So that DIR itself is a MODEL, with its generator where it has one."""

@@ -19,7 +19,7 @@ class Measured:
     bytes: int
     parameters: int
     milliseconds: dict[int, float]
-    """The median latency, by the rows in a batch."""
+    """The latency that a tenth of the calls stay below, by the rows in a batch."""
     score: float
 
 

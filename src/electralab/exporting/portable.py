@@ -61,6 +61,8 @@ class Source:
     folder: Path
     role: Role
     network: Exportable
+    written: Exportable
+    """What is written: the network itself, or, where others know only layers that are all alike, padded with zeros."""
     tokenizer: Tokenizer
 
 
@@ -118,13 +120,12 @@ def _read_source(folder: Path, form: Format) -> Source:
     if not isinstance(network, Exportable):
         kind = type(network).__name__.lower()
         raise InputError(f"{folder}: holds a {kind}, which neither transformers nor a graph expresses; use it as it is")
+    written = pad(network) if form == "hf" else network
     if form == "hf":
-        # Their layers are all alike: what was pruned comes back as zeros.
-        network = pad(network)
-        _require_class(folder, network)
+        _require_class(folder, written)
     by_class: Role = "discriminator" if isinstance(network, Discriminator) else "model"
     role = cast("Role", folder.name) if folder.name in get_args(Role) else by_class
-    return Source(folder, role, network, Tokenizer.load(folder))
+    return Source(folder, role, network, written, Tokenizer.load(folder))
 
 
 def _require_class(folder: Path, network: Exportable) -> None:
@@ -190,7 +191,7 @@ def _try(source: Source, folder: Path, rows: Sequence[Row]) -> Fidelity:
 
 
 def _save_weights(source: Source, folder: Path, storage: Storage) -> None:
-    special, network = source.tokenizer.special, source.network
+    special, network = source.tokenizer.special, source.written
     ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
     if isinstance(network, Tuned):
         save_tuned(folder, network, **ids, storage=storage)

@@ -95,6 +95,8 @@ class EncoderConfig(Settings):
             raise ValueError("layers that share their weights cannot have shapes of their own; unset one of them")
         if any(shape.is_local for shape in self.shapes) and not self.local_attention:
             raise ValueError("a local layer needs a window; set local_attention")
+        if any(shape.is_local for shape in self.shapes) and self.global_every < 2:
+            raise ValueError("a local layer needs a global_every of 2 or more; set it")
 
     @property
     def is_modern(self) -> bool:

@@ -16,7 +16,7 @@ from electralab.config import Tree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.graph import GRAPH, read_graph
+from electralab.model.graph import is_graph, read_graph
 from electralab.model.hf_config import CONFIG, OBJECTIVE, export_config, export_encoder_config
 from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
 from electralab.model.hf_weights import TUNED_OUTPUTS, export_weights, has_verdicts, import_encoder, import_network
@@ -123,7 +123,7 @@ def load_any(folder: Path) -> nn.Module:
 
 def load_encoder(folder: Path) -> Encoder:
     """The encoder alone, from a folder with any head or none."""
-    if (folder / GRAPH).is_file():
+    if is_graph(folder):
         raise InputError(f"{folder}: is a graph, which only answers; give the model that it was exported from")
     network = _load_own(folder)
     if network is None:
@@ -139,7 +139,7 @@ def _load_own(folder: Path) -> nn.Module | None:
     if (folder / MANIFEST).is_file():
         verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
     config = read_config(folder)
-    if (folder / GRAPH).is_file():
+    if is_graph(folder):
         return read_graph(folder, config)
     return import_own(config, read_tensors(folder), str(folder)).eval() if is_own(config) else None
 

@@ -119,6 +119,11 @@ class GraphTuned(Tuned):
 AnyGraph = GraphDiscriminator | GraphGenerator | GraphTuned
 
 
+def is_graph(folder: Path) -> bool:
+    """A folder whose network is a graph; other libraries put one beside weights, where it is left alone."""
+    return (folder / GRAPH).is_file() and not any(folder.glob("*.safetensors"))
+
+
 def _begin(network: AnyGraph, config: EncoderConfig, session: Session) -> None:
     """In place of the constructor of the class it stands for, which would make weights."""
     nn.Module.__init__(network)
