@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 import pytest
 from little_server import get, open_desk, open_gate, post, save_models, tell
+from pydantic import ValidationError
 
 from electralab.serving.app import write_policy
+from electralab.serving.bodies import PredictBody
 from electralab.serving.desk import Desk
 from electralab.serving.gate import Gate
 from electralab.serving.loaded import Loaded
@@ -285,3 +287,20 @@ def test_pages_may_do_nothing_but_what_they_bring_along(gate: Gate) -> None:
     assert get(gate, "/").status_code == 200
     assert get(gate, "/").headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in get(gate, "/", headers={"origin": "http://elsewhere"}).headers
+
+
+def test_a_long_list_of_wrong_things_is_refused_at_the_first() -> None:
+    with pytest.raises(ValidationError) as found:
+        PredictBody.model_validate({"texts": [1] * 100_000})
+    assert {error["loc"][:2] for error in found.value.errors()} == {("texts", 0)}
+
+
+def test_a_request_that_is_too_much_work_is_refused_before_it_waits(models: dict[str, Loaded]) -> None:
+    desk = open_desk(models)
+    gate = open_gate(desk)
+    masks = post(gate, "/v1/fill", {"text": "the [MASK] sat " * 300, "model": "pair"})
+    assert (masks.status_code, masks.json()["error"]["code"]) == (400, "bad_text")
+    assert "has 300 masks, at most 256 are filled at once" in masks.json()["error"]["message"]
+    spans = post(gate, "/v1/fill", {"texts": ["the cat sat " * 100] * 50, "at": [[0, 3]] * 100, "model": "pair"})
+    assert (spans.status_code, spans.json()["error"]["code"]) == (400, "text_too_long")
+    desk.batcher.close(1)

@@ -60,7 +60,7 @@ _FRAME = 2
 
 class TextBody(Body):
     text: str | None = Field(None, description="The text; a JSON list of symbols for a model of symbols.")
-    texts: list[str] | None = Field(None, min_length=1, description="Several texts, answered in order.")
+    texts: list[str] | None = Field(None, min_length=1, fail_fast=True, description="Several texts, answered in order.")
 
 
 class DetectBody(TextBody):
@@ -72,6 +72,7 @@ class FillBody(TextBody):
 
     at: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = Field(
         None,
+        fail_fast=True,
         min_length=1,
         max_length=_MOST_SPANS,
         description="Spans of characters, [start, end), each hidden by itself. Without it: every [MASK] in the text.",
@@ -83,7 +84,7 @@ class FillBody(TextBody):
         return FillAsk(given, spans, self.top)
 
     def weigh(self, given: str) -> int:
-        return super().weigh(given) * max(1, len(self.at or ()))
+        return super().weigh(given) * max(1, len(self.at or ()), given.count("[MASK]"))
 
 
 class PlayBody(TextBody):
@@ -115,7 +116,9 @@ class PredictBody(Body):
     text: TextInput | None = Field(
         None, description="A text, a pair of texts, or named parts such as {'question': …, 'context': …}."
     )
-    texts: list[TextInput] | None = Field(None, min_length=1, description="Several of them, answered in order.")
+    texts: list[TextInput] | None = Field(
+        None, min_length=1, fail_fast=True, description="Several of them, answered in order."
+    )
 
 
 def count_characters(given: Any) -> int:

@@ -62,11 +62,16 @@ class Desk:
             )
         for place, given in enumerate(inputs):
             self._check(f"texts[{place}]" if body.is_batch else "text", given)
+        cost, most = sum(map(body.weigh, inputs)), self.batcher.config.queue_characters
+        if cost > most:
+            raise Refusal(
+                "text_too_long", f"the request is as much work as {cost:,} characters, at most {most:,} are; send less"
+            )
         ticket = self.batcher.submit(
             ability,
             self._stations[name, ability],
             [body.ask(given) for given in inputs],
-            cost=sum(map(body.weigh, inputs)),
+            cost=cost,
             seconds=self.limits.seconds,
         )
         try:
@@ -99,7 +104,7 @@ class Desk:
                 raise Refusal("model_needed", f"model: {', '.join(able)} can all {ability}; say which")
             raise Refusal("model_cannot", f"no model here can {ability}; GET /v1/models says what they can")
         if name not in self.models:
-            close = difflib.get_close_matches(name, self.models, n=1)
+            close = difflib.get_close_matches(name[:80], self.models, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(self.models)}"
             raise Refusal("unknown_model", f"model: none is named {name[:80]!r}; {hint}")
         if name not in able:

@@ -20,6 +20,9 @@ from electralab.tokens.tokenizer import Tokenizer
 
 Span = tuple[int, int]
 
+# Each may be a row of its own.
+_MOST_MASKS = 256
+
 
 @dataclass(frozen=True, slots=True)
 class FillAsk:
@@ -80,6 +83,8 @@ class Filler:
         if asked.top < 1:
             raise InputError(f"top: is how many guesses to give, at least 1, got {asked.top}")
         stretches = _find_masks(reading, self.tokenizer) if asked.at is None else _find_spans(reading, asked.at)
+        if asked.at is None and len(stretches) > _MOST_MASKS:
+            raise InputError(f"has {len(stretches):,} masks, at most {_MOST_MASKS} are filled at once; cut the text")
         rows: dict[bytes, int] = {}
         framed: list[Ids] = []
         places = []
