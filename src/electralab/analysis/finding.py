@@ -116,6 +116,11 @@ def _draw(rows: int, groups: Labels | None, times: int, rng: np.random.Generator
         yield np.concatenate([members[group] for group in rng.integers(len(members), size=len(members))])
 
 
+def tally(places: Labels, count: int, weights: NDArray[Any] | None = None) -> Floats:
+    """(count,) how often each place is named, or the sum of the weights it is named with."""
+    return np.bincount(places, weights, minlength=count).astype(np.float64)
+
+
 def shuffle_estimate(statistic: Statistic, rows: int, times: int, rng: np.random.Generator) -> Estimate:
     """A statistic with the rows in an order that means nothing: its mean, and the middle 95 % of it."""
     return summarise([statistic(rng.permutation(rows)) for _ in range(max(times, 1))])

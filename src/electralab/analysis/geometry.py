@@ -22,6 +22,7 @@ from electralab.analysis.finding import (
     require_finite,
     shuffle_estimate,
     summarise,
+    tally,
 )
 from electralab.errors import InputError
 
@@ -60,7 +61,7 @@ def measure_anisotropy(
         units = normalise(cloud)
 
         def average(places: Places) -> float:
-            return mean_cosine(units, np.bincount(places, minlength=len(units)) * 1.0)
+            return mean_cosine(units, tally(places, len(units)))
 
         return bootstrap_estimate(average, len(units), times, rng, groups=owners)
 
@@ -219,5 +220,13 @@ def lay_out_tsne(vectors: Vectors, seed: int, dimensions: int = 2) -> Floats:
     perplexity = min(_PERPLEXITY, (len(vectors) - 1) / 3)
     start = lay_out_pca(vectors, dimensions)
     start = start / max(float(start[:, 0].std()), 1e-12) * 1e-4
-    layout = TSNE(dimensions, perplexity=perplexity, init=start.astype(np.float32), random_state=seed, n_jobs=1)
+    layout = TSNE(
+        dimensions,
+        perplexity=perplexity,
+        init=start.astype(np.float32),
+        # The usual floor of 50 throws a few dozen points across each other.
+        learning_rate=max(len(vectors) / 48, 10.0),
+        random_state=seed,
+        n_jobs=1,
+    )
     return np.asarray(layout.fit_transform(np.asarray(vectors, dtype=np.float32)), dtype=np.float64)

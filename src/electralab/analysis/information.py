@@ -22,6 +22,7 @@ from electralab.analysis.finding import (
     require,
     require_finite,
     shuffle_estimate,
+    tally,
 )
 
 _LN2 = log(2)
@@ -92,15 +93,16 @@ def measure_rtd_bits(
     """
     require("RTD bits", len(logits), 2, "tokens")
     require_finite("RTD bits", logits)
-    _, number = np.unique(rows, return_inverse=True)
+    names, number = np.unique(rows, return_inverse=True)
+    count = len(names)
 
     def add_up(said: Vectors) -> _Sums:
-        losses, replaced = find_rtd_losses(said, is_replaced), is_replaced.astype(np.float64)
-        return _Sums(np.bincount(number, losses), np.bincount(number, replaced), np.bincount(number) * 1.0)
+        losses = find_rtd_losses(said, is_replaced)
+        return _Sums(tally(number, count, losses), tally(number, count, is_replaced), tally(number, count))
 
     sums = add_up(logits)
-    estimate = bootstrap_estimate(sums.find_bits, len(sums.tokens), times, rng)
-    everything = np.arange(len(sums.tokens))
+    estimate = bootstrap_estimate(sums.find_bits, count, times, rng)
+    everything = np.arange(count)
     control = shuffle_estimate(
         lambda order: add_up(logits[order]).find_bits(everything), len(logits), min(times, 20), rng
     )
@@ -130,17 +132,18 @@ def measure_guess_bits(
     """
     require("guess bits", len(losses), 2, "guesses")
     require_finite("guess bits", losses)
-    gains = np.bincount(rows, unigram_losses - losses, minlength=len(row_tokens)) / _LN2
-    priors = np.bincount(rows, unigram_losses, minlength=len(row_tokens)) / _LN2
-    asked = np.bincount(rows, minlength=len(row_tokens))
+    count = len(row_tokens)
+    gains = tally(rows, count, unigram_losses - losses) / _LN2
+    priors = tally(rows, count, unigram_losses) / _LN2
+    asked = tally(rows, count)
     prior = float(priors.sum() / asked.sum())
 
     def average(sums: Floats, places: Places) -> float:
         return float(sums[places].sum() / row_tokens[places].sum())
 
-    estimate = bootstrap_estimate(lambda places: average(gains, places), len(row_tokens), times, rng)
+    estimate = bootstrap_estimate(lambda places: average(gains, places), count, times, rng)
     noise = prior * asked - priors
-    return Contrast(estimate, bootstrap_estimate(lambda places: average(noise, places), len(row_tokens), times, rng))
+    return Contrast(estimate, bootstrap_estimate(lambda places: average(noise, places), count, times, rng))
 
 
 def measure_loss_share(has_loss: Flags, rows: Labels, rng: np.random.Generator, *, times: int = TIMES) -> Estimate:

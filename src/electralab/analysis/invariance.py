@@ -18,6 +18,7 @@ from electralab.analysis.finding import (
     bootstrap_estimate,
     require,
     require_finite,
+    tally,
 )
 from electralab.analysis.geometry import normalise
 
@@ -59,7 +60,7 @@ def measure_invariance(
 
     def mismatch(places: Places) -> float:
         # A token drawn twice is not unrelated to its copy.
-        counts = np.bincount(places, minlength=len(own)) * 1.0
+        counts = tally(places, len(own))
         pairs = counts.sum() ** 2 - (counts**2).sum()
         crossed = (counts @ here) @ (counts @ there) - (counts**2) @ own
         return float(crossed / pairs) if pairs else float("nan")
