@@ -96,11 +96,16 @@ def bootstrap_estimate(
     A draw in which the statistic is not defined (NaN) does not count.
     """
     value = statistic(np.arange(rows))
-    drawn = np.array([statistic(places) for places in _draw(rows, groups, times, rng)])
-    defined = drawn[np.isfinite(drawn)]
-    if not len(defined):
-        return Estimate(value, value, value) if times == 0 else Estimate(value, float("nan"), float("nan"))
-    low, high = find_interval(defined - defined.mean() + value if centred else defined)
+    return lay_about(value, [statistic(places) for places in _draw(rows, groups, times, rng)], centred=centred)
+
+
+def lay_about(value: float, drawn: Iterable[float], *, centred: bool = False) -> Estimate:
+    """A value with the middle 95 % of what it was when drawn again; no draws, no interval (NaN)."""
+    found = np.asarray(list(drawn), dtype=np.float64)
+    found = found[np.isfinite(found)]
+    if not len(found):
+        return Estimate(value, float("nan"), float("nan"))
+    low, high = find_interval(found - found.mean() + value if centred else found)
     return Estimate(value, low, high)
 
 
