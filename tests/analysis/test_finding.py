@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.finding import Estimate, bootstrap_estimate, require, shuffle_estimate, summarise
+from electralab.analysis.finding import Estimate, bootstrap_estimate, find_tail, require, shuffle_estimate, summarise
 from electralab.errors import InputError
 
 
@@ -13,6 +13,22 @@ def test_the_interval_of_a_mean_is_that_of_theory() -> None:
     assert found.value == values.mean()
     assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.06)
     assert found.low < 3.0 < found.high
+
+
+def test_intervals_of_few_rows_hold_the_truth_as_often_as_they_say() -> None:
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(300):
+        values = rng.normal(size=8)
+        found = bootstrap_estimate(lambda places: float(values[places].mean()), 8, 200, rng)  # noqa: B023
+        held += found.low < 0 < found.high
+    # Without the correction 0.89.
+    assert held / 300 == pytest.approx(0.95, abs=0.03)
+
+
+def test_many_units_leave_out_the_usual_tails_and_one_tells_nothing() -> None:
+    assert find_tail(100_000, 1) == pytest.approx(0.025, abs=1e-4)
+    assert find_tail(5, 1) < 0.005
+    assert np.isnan(bootstrap_estimate(lambda _: 1.0, 1, 10, np.random.default_rng(0)).low)
 
 
 def test_the_same_seed_says_the_same() -> None:

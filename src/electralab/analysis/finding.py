@@ -88,25 +88,41 @@ def bootstrap_estimate(
     *,
     groups: Labels | None = None,
     centred: bool = False,
+    fitted: int = 1,
 ) -> Estimate:
     """A statistic of `rows` rows, named by their places, and its interval: rows drawn again with replacement.
 
     Rows that hang together (tokens of a sentence) are drawn as the `groups` they are in. Where repeating rows itself
     shifts the statistic (a distance between clouds, a rank), `centred` lays the spread of the draws about the value.
-    A draw in which the statistic is not defined (NaN) does not count.
+    A draw in which the statistic is not defined (NaN) does not count. `fitted` is how many numbers the statistic
+    takes from the rows (2 for a slope).
     """
     value = statistic(np.arange(rows))
-    return lay_about(value, [statistic(places) for places in _draw(rows, groups, times, rng)], centred=centred)
+    drawn = [statistic(places) for places in _draw(rows, groups, times, rng)]
+    return lay_about(value, drawn, rows if groups is None else len(np.unique(groups)), centred=centred, fitted=fitted)
 
 
-def lay_about(value: float, drawn: Iterable[float], *, centred: bool = False) -> Estimate:
-    """A value with the middle 95 % of what it was when drawn again; no draws, no interval (NaN)."""
+def lay_about(value: float, drawn: Iterable[float], units: int, *, centred: bool = False, fitted: int = 1) -> Estimate:
+    """A value with the middle of what it was when its `units` were drawn again.
+
+    Few units, drawn again, differ less than they should: the share left out is Student's instead of the normal one
+    (Hesterberg 2015, the expanded percentile interval). No draws, or no unit to spare: no interval (NaN).
+    """
     found = np.asarray(list(drawn), dtype=np.float64)
     found = found[np.isfinite(found)]
-    if not len(found):
+    if not len(found) or units <= fitted:
         return Estimate(value, float("nan"), float("nan"))
-    low, high = find_interval(found - found.mean() + value if centred else found)
-    return Estimate(value, low, high)
+    tail = find_tail(units, fitted)
+    low, high = np.quantile(found - found.mean() + value if centred else found, (tail, 1 - tail))
+    return Estimate(value, float(low), float(high))
+
+
+def find_tail(units: int, fitted: int) -> float:
+    """The share of draws to leave out on either side: 0.025 of many units, less of few."""
+    from scipy.special import ndtr, stdtrit
+
+    spare = units - fitted
+    return float(ndtr(-np.sqrt(units / spare) * stdtrit(spare, 0.975)))
 
 
 def _draw(rows: int, groups: Labels | None, times: int, rng: np.random.Generator) -> Iterable[Places]:

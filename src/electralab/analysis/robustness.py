@@ -47,9 +47,11 @@ def measure_robustness(
     """Of answers (L, N) to the same N examples at L shares of damage, the first undamaged; chance is the control."""
     _check(is_right, shares)
     at, count = np.asarray(shares), is_right.shape[1]
-    scores = tuple(
-        bootstrap_estimate(lambda p, level=level: float(level[p].mean()), count, times, rng) for level in is_right
-    )
+
+    def score(level: Flags) -> Estimate:
+        return bootstrap_estimate(lambda places: float(level[places].mean()), count, times, rng)
+
+    scores = tuple(score(level) for level in is_right)
     retained = bootstrap_estimate(lambda p: _retain(is_right, at, chance, p), count, times, rng)
     return RobustnessCurve(tuple(shares), scores, retained)
 
@@ -83,4 +85,5 @@ def _check(is_right: Flags, shares: Sequence[float]) -> None:
     require("robustness", len(shares), 2, "shares of damage, the first being none")
     require("robustness", is_right.shape[1], 2, "examples")
     assert is_right.shape[0] == len(shares), "answers at every share"
-    assert shares[0] == 0 and all(np.diff(shares) > 0), "shares rise from no damage"
+    assert shares[0] == 0, "the first share is no damage"
+    assert all(np.diff(shares) > 0), "shares rise"

@@ -5,6 +5,7 @@ runs -> law, intervals over runs drawn again, error on runs left out
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from electralab.analysis.finding import (
 from electralab.errors import InputError
 
 _EXPONENTS = np.geomspace(0.003, 3.0, 40)
+# Straight lines are cheap, and the tails of few runs are thin.
+_LINES = 1000
 Predict = Callable[[Floats], Floats]
 Fit = Callable[[Floats, Floats], Predict]
 """Columns of runs (N, C) and their scores (N,) -> what the law says of other runs."""
@@ -114,7 +117,7 @@ def fit_slope(x: Floats, y: Floats) -> float:
 
 
 def measure_log_law(
-    parameters: Floats, tokens: Floats, performance: Floats, rng: np.random.Generator, *, times: int = TIMES
+    parameters: Floats, tokens: Floats, performance: Floats, rng: np.random.Generator, *, times: int = _LINES
 ) -> LogLawFit:
     require("scaling law", len(performance), 5, "runs")
     require_finite("scaling law", np.concatenate([parameters, tokens, performance]))
@@ -126,15 +129,17 @@ def measure_log_law(
     drawn = [fit_log_law(parameters[taken], tokens[taken], performance[taken]) for taken in runs]
     shuffled = [fit_log_law(parameters, tokens, rng.permutation(performance)) for _ in range(times)]
 
+    lay = partial(lay_about, units=count, fitted=3)
+
     def fit(columns: Floats, scores: Floats) -> Predict:
-        found = fit_log_law(*columns.T, scores)
-        return lambda asked: found.predict(*asked.T)
+        found = fit_log_law(columns[:, 0], columns[:, 1], scores)
+        return lambda asked: found.predict(asked[:, 0], asked[:, 1])
 
     return LogLawFit(
         law,
-        Contrast(lay_about(law.alpha, [d.alpha for d in drawn]), summarise(s.alpha for s in shuffled)),
-        Contrast(lay_about(law.beta, [d.beta for d in drawn]), summarise(s.beta for s in shuffled)),
-        lay_about(law.gamma, [d.gamma for d in drawn]),
+        Contrast(lay(law.alpha, [d.alpha for d in drawn]), summarise(s.alpha for s in shuffled)),
+        Contrast(lay(law.beta, [d.beta for d in drawn]), summarise(s.beta for s in shuffled)),
+        lay(law.gamma, [d.gamma for d in drawn]),
         leave_out(fit, np.stack([parameters, tokens], axis=1), performance, rng, times=times),
     )
 
@@ -148,15 +153,17 @@ def measure_power_law(compute: Floats, losses: Floats, rng: np.random.Generator,
     drawn = [fit_power_law(compute[taken], losses[taken]) for taken in runs if len(np.unique(compute[taken])) > 2]
     shuffled = [fit_power_law(compute, rng.permutation(losses)).b for _ in range(min(times, 20))]
 
+    lay = partial(lay_about, units=count, fitted=3)
+
     def fit(columns: Floats, scores: Floats) -> Predict:
         found = fit_power_law(columns[:, 0], scores)
         return lambda asked: found.predict(asked[:, 0])
 
     return PowerLawFit(
         law,
-        lay_about(law.a, [d.a for d in drawn]),
-        Contrast(lay_about(law.b, [d.b for d in drawn]), summarise(shuffled)),
-        lay_about(law.c, [d.c for d in drawn]),
+        lay(law.a, [d.a for d in drawn]),
+        Contrast(lay(law.b, [d.b for d in drawn]), summarise(shuffled)),
+        lay(law.c, [d.c for d in drawn]),
         leave_out(fit, compute[:, None], losses, rng, times=times),
     )
 
@@ -175,11 +182,11 @@ def leave_out(fit: Fit, columns: Floats, scores: Floats, rng: np.random.Generato
     return Contrast(miss(said), miss(means))
 
 
-def measure_slope(x: Floats, y: Floats, rng: np.random.Generator, *, times: int = TIMES) -> Contrast:
+def measure_slope(x: Floats, y: Floats, rng: np.random.Generator, *, times: int = _LINES) -> Contrast:
     """Of a line through runs, such as the gain over a rival against ln size. Control: y shuffled over the runs."""
     require("slope", len(np.unique(x)), 3, "runs of different size")
     require_finite("slope", np.concatenate([x, y]))
-    estimate = bootstrap_estimate(lambda places: fit_slope(x[places], y[places]), len(x), times, rng)
+    estimate = bootstrap_estimate(lambda places: fit_slope(x[places], y[places]), len(x), times, rng, fitted=2)
     return Contrast(estimate, shuffle_estimate(lambda order: fit_slope(x, y[order]), len(x), times, rng))
 
 
@@ -199,7 +206,7 @@ class Family:
         return fit_slope(self.x, self.y)
 
 
-def compare_slopes(ours: Family, theirs: Family, rng: np.random.Generator, *, times: int = TIMES) -> Contrast:
+def compare_slopes(ours: Family, theirs: Family, rng: np.random.Generator, *, times: int = _LINES) -> Contrast:
     """Our slope less theirs, the runs of each drawn again. Control: what is left of each line dealt to any run.
 
     The control keeps both families on one common slope and deals out the residuals, so it says how large a
@@ -215,4 +222,5 @@ def compare_slopes(ours: Family, theirs: Family, rng: np.random.Generator, *, ti
         dealt = rng.permutation(residuals)
         return fit_slope(ours.x, dealt[: len(ours.x)]) - fit_slope(theirs.x, dealt[len(ours.x) :])
 
-    return Contrast(lay_about(ours.slope - theirs.slope, drawn), summarise(deal() for _ in range(times)))
+    estimate = lay_about(ours.slope - theirs.slope, drawn, len(ours.x) + len(theirs.x), fitted=4)
+    return Contrast(estimate, summarise(deal() for _ in range(times)))

@@ -114,6 +114,6 @@ def measure_w2(
         measure(*(rows[rng.integers(len(rows), size=len(rows))] for rows in np.split(points, [len(cloud)])))
         for _ in range(times)
     ]
-    estimate = lay_about(value, drawn, centred=True)
+    estimate = lay_about(value, drawn, min(len(cloud), len(other)), centred=True)
     control = shuffle_estimate(deal, len(points), min(times, _SHUFFLES), rng)
     return Contrast(Estimate(value, max(estimate.low, 0.0), estimate.high), control)
