@@ -98,8 +98,13 @@ def bootstrap_estimate(
     takes from the rows (2 for a slope).
     """
     value = statistic(np.arange(rows))
-    drawn = [statistic(places) for places in _draw(rows, groups, times, rng)]
-    return lay_about(value, drawn, rows if groups is None else len(np.unique(groups)), centred=centred, fitted=fitted)
+    drawn = [statistic(places) for places in draw_rows(rows, groups, times, rng)]
+    return lay_about(value, drawn, count_units(rows, groups), centred=centred, fitted=fitted)
+
+
+def count_units(rows: int, groups: Labels | None) -> int:
+    """How many there are of what is drawn again."""
+    return rows if groups is None else len(np.unique(groups))
 
 
 def lay_about(value: float, drawn: Iterable[float], units: int, *, centred: bool = False, fitted: int = 1) -> Estimate:
@@ -125,7 +130,8 @@ def find_tail(units: int, fitted: int) -> float:
     return float(ndtr(-np.sqrt(units / spare) * stdtrit(spare, 0.975)))
 
 
-def _draw(rows: int, groups: Labels | None, times: int, rng: np.random.Generator) -> Iterable[Places]:
+def draw_rows(rows: int, groups: Labels | None, times: int, rng: np.random.Generator) -> Iterable[Places]:
+    """Places drawn with replacement, `times` over, by whole groups where there are any."""
     if groups is None:
         for _ in range(times):
             yield rng.integers(rows, size=rows)

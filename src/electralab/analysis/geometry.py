@@ -18,6 +18,9 @@ from electralab.analysis.finding import (
     Places,
     Vectors,
     bootstrap_estimate,
+    count_units,
+    draw_rows,
+    lay_about,
     require,
     require_finite,
     shuffle_estimate,
@@ -110,18 +113,13 @@ def measure_dimension(
     require("effective rank", len(vectors), 3, "vectors")
     require_finite("effective rank", vectors)
     spectrum = find_spectrum(vectors)
+    drawn = [find_spectrum(vectors[places]) for places in draw_rows(len(vectors), groups, times, rng)]
     untied = [find_spectrum(rng.permuted(vectors, axis=0)) for _ in range(_SHUFFLES)]
+    units = count_units(len(vectors), groups)
 
     def measure(summary: Callable[[Floats], float]) -> Contrast:
         # Repeated rows span less.
-        estimate = bootstrap_estimate(
-            lambda places: summary(find_spectrum(vectors[places])),
-            len(vectors),
-            times,
-            rng,
-            groups=groups,
-            centred=True,
-        )
+        estimate = lay_about(summary(spectrum), [summary(other) for other in drawn], units, centred=True)
         return Contrast(estimate, summarise(summary(other) for other in untied))
 
     return Dimension(spectrum, measure(effective_rank), measure(participation_ratio), count_axes(spectrum))
