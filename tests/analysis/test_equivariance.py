@@ -21,6 +21,7 @@ def test_an_exactly_equivariant_map_has_no_error() -> None:
     assert found.error.control.value > 0.9
     assert found.retrieval.control.value < 0.1
     assert found.unchanged.value > 1
+    assert found.unchanged_retrieval.value < 0.1
 
 
 def test_a_step_that_is_always_the_same_needs_no_map() -> None:
@@ -29,6 +30,13 @@ def test_a_step_that_is_always_the_same_needs_no_map() -> None:
     assert found.moved.value == pytest.approx(0, abs=1e-9)
     assert found.error.estimate.value < 1e-6
     assert found.unchanged.low > 1
+
+
+def test_a_sentence_that_keeps_its_words_is_retrieved_without_any_map() -> None:
+    before = RNG(0).normal(size=(40, 6))
+    found = measure_equivariance(before, before + RNG(1).normal(size=(40, 6)) * 0.01, RNG(2))
+    assert found.unchanged_retrieval.value == 1
+    assert found.unchanged.high < 0.02
 
 
 def test_vectors_that_have_nothing_to_do_with_each_other_are_not_mapped() -> None:

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.finding import Estimate, bootstrap_estimate, find_tail, require, shuffle_estimate, summarise
+from electralab.analysis.finding import (
+    Contrast,
+    Estimate,
+    bootstrap_estimate,
+    find_tail,
+    require,
+    shuffle_estimate,
+    summarise,
+)
 from electralab.errors import InputError
 
 
@@ -81,6 +89,13 @@ def test_values_are_summarised_by_mean_and_middle() -> None:
 def test_an_estimate_can_be_put_in_another_unit() -> None:
     assert Estimate(2.0, 1.0, 4.0).scale(-2) == Estimate(-4.0, -8.0, -2.0)
     assert Estimate(2.0, 1.0, 4.0).shift(1) == Estimate(3.0, 2.0, 5.0)
+
+
+def test_a_contrast_is_told_as_a_finding_with_its_control() -> None:
+    contrast = Contrast(Estimate(0.6, 0.5, 0.7), Estimate(0.1, 0.0, 0.2))
+    told = contrast.tell("probe", "M33", "accuracy", "parts of speech told apart", "labels shuffled")
+    assert (told.estimate, told.control) == (contrast.estimate, contrast.control)
+    assert (told.claim, told.control_meaning, told.note) == ("M33", "labels shuffled", "")
 
 
 def test_too_few_is_said_with_what_is_needed() -> None:

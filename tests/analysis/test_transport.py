@@ -81,6 +81,15 @@ def test_one_domain_is_as_far_from_itself_as_chance(distance: Distance) -> None:
     assert found.estimate.low <= found.estimate.value <= found.estimate.high
 
 
+def test_a_relative_distance_does_not_depend_on_the_scale() -> None:
+    one, two = RNG(0).normal(size=(2, 40, 3))
+    near, far = (measure_w2(one * k, two * k + k, RNG(1), relative=True, times=5) for k in (1, 1000))
+    assert near.estimate.value == pytest.approx(far.estimate.value)
+    # Two points each, one apart: half of it from the common middle.
+    poles = measure_w2(np.zeros((2, 1)), np.ones((2, 1)), RNG(0), relative=True, times=5)
+    assert poles.estimate.value == pytest.approx(2)
+
+
 def test_ranks_correlate_as_in_scipy() -> None:
     first, second = RNG(0).integers(0, 6, size=(2, 20)) * 1.0
     assert correlate_ranks(first, second) == pytest.approx(spearmanr(first, second).statistic)

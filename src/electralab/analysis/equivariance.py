@@ -41,6 +41,7 @@ class Equivariance:
     """The share of predictions that are nearest to their own sentence among the held-out ones."""
     unchanged: Estimate
     """The error of leaving the vector as it is: T' must beat this too."""
+    unchanged_retrieval: Estimate
     moved: Estimate
     """The error of adding one and the same step."""
     penalty: float
@@ -83,7 +84,7 @@ def measure_equivariance(
     times: int = TIMES,
 ) -> Equivariance:
     """Row i of both (N, D) is one pair; pairs of a group (a template, a verb) stay in the same half."""
-    assert len(before) == len(after), "every sentence has its changed one"
+    assert before.shape == after.shape, "every sentence has its changed one, in the same space"
     owners = np.arange(len(before)) if groups is None else groups
     require("equivariance", len(np.unique(owners)), 8, "pairs that are not of one group")
     require_finite("equivariance", before)
@@ -102,7 +103,8 @@ def measure_equivariance(
         error,
         Contrast(_explain(error.estimate), _explain(error.control)),
         Contrast(pairs.retrieve(mapped), pairs.retrieve(control)),
-        pairs.judge(pairs.asked) if x.shape == y.shape else Estimate(*[float("nan")] * 3),
+        pairs.judge(pairs.asked),
+        pairs.retrieve(pairs.asked),
         pairs.judge(pairs.asked + step),
         penalty,
     )

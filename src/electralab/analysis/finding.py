@@ -40,14 +40,6 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
-    """A measure, and the same measure of what cannot hold the answer."""
-
-    estimate: Estimate
-    control: Estimate
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     name: str
     claim: str
@@ -57,6 +49,17 @@ class Finding:
     control: Estimate | None
     control_meaning: str
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A measure, and the same measure of what cannot hold the answer."""
+
+    estimate: Estimate
+    control: Estimate
+
+    def tell(self, name: str, claim: str, unit: str, meaning: str, control_meaning: str, note: str = "") -> Finding:
+        return Finding(name, claim, unit, meaning, self.estimate, self.control, control_meaning, note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,11 +85,13 @@ def measure_w2(
     *,
     distance: Distance = "gaussian",
     directions: int = 128,
+    relative: bool = False,
     times: int = 50,
 ) -> Contrast:
     """Control: the points of both dealt at random into two clouds of the same sizes, which is what chance gives.
 
-    Exact distances take as many points of the larger cloud as the smaller has.
+    Exact distances take as many points of the larger cloud as the smaller has. `relative` is in units of the points'
+    root mean square distance from their common middle, so that layers and models of other scale can be compared.
     """
     require("W2", min(len(cloud), len(other)), 2, "points in each cloud")
     assert cloud.shape[1] == other.shape[1], "both clouds are in the same space"
@@ -98,6 +100,8 @@ def measure_w2(
         cloud, other = (rows[np.sort(rng.permutation(len(rows))[:least])] for rows in (cloud, other))
     points = np.concatenate([cloud, other]).astype(np.float64)
     require_finite("W2", points)
+    spread = float(np.sqrt(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    points = points / spread if relative and spread > 0 else points
     sphere = draw_directions(directions, points.shape[1], rng)
 
     def measure(one: Floats, two: Floats) -> float:
