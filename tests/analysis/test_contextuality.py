@@ -1,0 +1,75 @@
+"""Words that are the same everywhere, words that are their sentence, and curves that bend or do not."""
+
+import numpy as np
+import pytest
+
+from electralab.analysis.contextuality import (
+    intra_sentence_similarity,
+    maximum_explainable_variance,
+    measure_contextuality,
+    measure_smoothness,
+    self_similarity,
+    smoothness,
+    trace_self_similarity,
+)
+from electralab.errors import InputError
+
+RNG = np.random.default_rng
+# 30 sentences of the same 8 words.
+WORDS, SENTENCES = np.tile(np.arange(8), 30), np.repeat(np.arange(30), 8)
+
+
+def test_a_static_word_is_the_same_everywhere() -> None:
+    found = measure_contextuality(RNG(0).normal(size=(8, 64))[WORDS], WORDS, SENTENCES, RNG(1))
+    assert found.self_similarity.estimate.value == pytest.approx(1)
+    assert found.explainable.estimate.value == pytest.approx(1)
+    assert found.self_similarity_corrected.low > 0.8
+    assert found.explainable_corrected.low > 0.5
+
+
+def test_a_state_that_is_its_sentence_tells_no_words_apart() -> None:
+    found = measure_contextuality(RNG(0).normal(size=(30, 64))[SENTENCES], WORDS, SENTENCES, RNG(1))
+    assert found.intra_sentence.estimate.value == pytest.approx(1)
+    assert found.intra_sentence_corrected.low > 0.3
+    assert found.self_similarity_corrected.high < 0.02
+
+
+def test_noise_in_a_narrow_cone_is_corrected_to_nothing() -> None:
+    found = measure_contextuality(RNG(0).normal(size=(240, 32)) + 2, WORDS, SENTENCES, RNG(1))
+    assert found.self_similarity.estimate.value == pytest.approx(0.8, abs=0.02)
+    for corrected in (
+        found.self_similarity_corrected,
+        found.intra_sentence_corrected,
+        found.explainable_corrected,
+    ):
+        assert corrected.value == pytest.approx(0, abs=0.01)
+
+
+def test_the_measures_by_hand() -> None:
+    right, up = [1.0, 0.0], [0.0, 1.0]
+    assert self_similarity(np.array([right, right, up])) == pytest.approx(1 / 3)
+    assert intra_sentence_similarity(np.array([right, up])) == pytest.approx(np.sqrt(0.5))
+    assert maximum_explainable_variance(np.array([right, right, right, up])) == pytest.approx(3 / 4)
+
+
+def test_words_seen_too_seldom_are_no_ground() -> None:
+    with pytest.raises(InputError, match="contextuality: needs at least 2 words with 5 occurrences, got 0"):
+        measure_contextuality(np.ones((4, 2)), np.arange(4), np.zeros(4, dtype=int), RNG(0))
+
+
+def test_smooth_is_straight_and_rough_is_a_jump_or_a_zigzag() -> None:
+    assert smoothness(np.array([1.0, 2, 3, 4])) == 1
+    assert smoothness(np.array([0.0, 0, 1, 1])) == 0
+    assert smoothness(np.array([0.0, 1, 0, 1, 0])) == pytest.approx(1 - 6 / 8)
+    assert smoothness(np.ones(4)) == 1
+
+
+def test_curves_of_words_fall_with_the_layers_and_shuffled_layers_are_rougher() -> None:
+    rng = RNG(0)
+    words, contexts = rng.normal(size=(8, 64))[WORDS], rng.normal(size=(240, 64))
+    layers = [np.sqrt(1 - share) * words + np.sqrt(share) * contexts for share in (0.0, 0.2, 0.4, 0.6, 0.8)]
+    curves = trace_self_similarity(list(layers), WORDS)
+    assert curves.shape == (8, 5)
+    assert (np.diff(curves.mean(axis=0)) < 0).all()
+    found = measure_smoothness(curves, rng)
+    assert found.estimate.low > 0.9 > 0.7 > found.control.value

@@ -1,0 +1,43 @@
+"""A rock, a house of cards, and one that falls evenly."""
+
+import numpy as np
+import pytest
+
+from electralab.analysis.finding import Estimate
+from electralab.analysis.robustness import compare_robustness, find_area, measure_robustness
+
+RNG = np.random.default_rng
+SHARES = (0.0, 0.1, 0.3)
+ALWAYS = np.ones((3, 100), dtype=bool)
+# Falls to chance (half) at the first damage.
+CARDS = np.stack([np.ones(100, dtype=bool), *[np.arange(100) % 2 == 0] * 2])
+
+
+def test_a_rock_retains_all() -> None:
+    found = measure_robustness(ALWAYS, SHARES, 0.5, RNG(0))
+    assert found.shares == SHARES
+    assert found.scores == (Estimate(1.0, 1.0, 1.0),) * 3
+    assert found.retained == Estimate(1.0, 1.0, 1.0)
+
+
+def test_a_house_of_cards_retains_only_the_way_down() -> None:
+    # From 1 to 0 over the first third of the shares: a triangle of 0.1 x 1/2 of 0.3.
+    found = measure_robustness(CARDS, SHARES, 0.5, RNG(0))
+    assert found.retained.value == pytest.approx(1 / 6)
+    assert found.retained.low < 1 / 6 < found.retained.high
+    assert found.scores[1].value == 0.5
+
+
+def test_the_rock_is_more_robust_than_the_cards_and_not_than_itself() -> None:
+    found = compare_robustness(ALWAYS, CARDS, SHARES, 0.5, RNG(0))
+    assert found.estimate.value == pytest.approx(5 / 6)
+    assert found.control.low < 0 < found.control.high < found.estimate.low
+    assert compare_robustness(CARDS, CARDS, SHARES, 0.5, RNG(0)).estimate == Estimate(0.0, 0.0, 0.0)
+
+
+def test_a_model_at_chance_has_nothing_to_retain() -> None:
+    assert np.isnan(measure_robustness(CARDS[[1, 1, 1]], SHARES, 0.5, RNG(0)).retained.value)
+
+
+def test_the_area_does_not_depend_on_where_levels_lie() -> None:
+    assert find_area(np.array([0.0, 0.1, 1.0]), np.array([1.0, 0.9, 0.0])) == pytest.approx(0.5)

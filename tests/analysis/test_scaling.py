@@ -1,0 +1,90 @@
+"""Laws that were planted are found again, and noise is not taken for one."""
+
+import numpy as np
+import pytest
+
+from electralab.analysis.scaling import (
+    Family,
+    compare_slopes,
+    fit_log_law,
+    fit_power_law,
+    fit_slope,
+    measure_log_law,
+    measure_power_law,
+    measure_slope,
+)
+from electralab.errors import InputError
+
+RNG = np.random.default_rng
+SIZES, TOKENS = (column.ravel() for column in np.meshgrid([1e6, 4e6, 2e7], [1e7, 1e8, 5e8, 2e9]))
+COMPUTE = np.geomspace(1e12, 1e17, 10)
+
+
+def test_a_planted_log_law_is_recovered() -> None:
+    law = fit_log_law(SIZES, TOKENS, 0.03 * np.log(SIZES) + 0.02 * np.log(TOKENS) - 0.1)
+    assert (law.alpha, law.beta, law.gamma) == pytest.approx((0.03, 0.02, 0.1))
+
+
+def test_a_noisy_log_law_is_inside_its_intervals_and_predicts_runs_left_out() -> None:
+    rng = RNG(0)
+    scores = 0.03 * np.log(SIZES) + 0.02 * np.log(TOKENS) - 0.1 + rng.normal(0, 0.003, 12)
+    found = measure_log_law(SIZES, TOKENS, scores, rng)
+    assert found.alpha.estimate.low < 0.03 < found.alpha.estimate.high
+    assert found.beta.estimate.low < 0.02 < found.beta.estimate.high
+    assert found.alpha.control.low < 0 < found.alpha.control.high < 0.03
+    assert found.left_out.estimate.high < 0.01 < found.left_out.control.low
+
+
+def test_size_and_data_that_rise_together_cannot_be_told_apart() -> None:
+    with pytest.raises(InputError, match="scaling law: size and data of the runs cannot be told apart"):
+        measure_log_law(SIZES, SIZES**2, np.arange(12.0), RNG(0))
+
+
+@pytest.mark.parametrize(("a", "b", "c"), [(300.0, 0.15, 1.7), (5e4, 0.4, 0.0), (1e9, 0.7, 2.0)])
+def test_a_planted_power_law_is_recovered(a: float, b: float, c: float) -> None:
+    law = fit_power_law(COMPUTE, a * COMPUTE**-b + c)
+    assert law.b == pytest.approx(b, rel=1e-3)
+    assert law.a == pytest.approx(a, rel=5e-2)
+    assert law.c == pytest.approx(c, abs=5e-3)
+    assert law.predict(COMPUTE) == pytest.approx(a * COMPUTE**-b + c, rel=1e-3)
+
+
+def test_a_noisy_power_law_is_inside_its_intervals() -> None:
+    rng = RNG(0)
+    compute = np.repeat(COMPUTE, 2)
+    losses = 300 * compute**-0.15 + 1.7 + rng.normal(0, 0.02, 20)
+    found = measure_power_law(compute, losses, rng, times=30)
+    assert found.b.estimate.low < 0.15 < found.b.estimate.high
+    assert found.c.low < 1.7 < found.c.high
+    assert found.left_out.estimate.high < found.left_out.control.low
+
+
+def test_too_few_runs_are_no_law() -> None:
+    with pytest.raises(InputError, match="power law: needs at least 4 runs of different compute, got 2"):
+        measure_power_law(np.array([1.0, 1, 2, 2]), np.ones(4), RNG(0))
+
+
+def test_a_slope_is_that_of_the_line() -> None:
+    x = np.arange(5.0) + 100
+    assert fit_slope(x, 3 * x - 7) == pytest.approx(3)
+    assert np.isnan(fit_slope(np.ones(5), x))
+
+
+def test_gains_that_shrink_with_size_have_a_slope_below_zero() -> None:
+    rng = RNG(0)
+    sizes = np.log(np.repeat([1e6, 4e6, 2e7], 5))
+    found = measure_slope(sizes, 0.5 - 0.03 * sizes + rng.normal(0, 0.005, 15), rng)
+    assert found.estimate.low < -0.03 < found.estimate.high < 0
+    assert found.control.value == pytest.approx(0, abs=0.004)
+
+
+def test_the_difference_of_planted_slopes_is_found_and_equal_ones_are_not_told_apart() -> None:
+    rng = RNG(0)
+    x = np.log(np.repeat(COMPUTE, 3))
+    ours = Family(x, 0.05 * x + rng.normal(0, 0.02, 30))
+    theirs = Family(x, 0.03 * x + 1 + rng.normal(0, 0.02, 30))
+    steeper = compare_slopes(ours, theirs, rng)
+    assert steeper.estimate.low < 0.02 < steeper.estimate.high
+    assert steeper.control.high < steeper.estimate.low
+    equal = compare_slopes(ours, Family(x, ours.y + rng.normal(0, 0.01, 30)), rng)
+    assert equal.estimate.low < 0 < equal.estimate.high
