@@ -82,7 +82,7 @@ def _check_rows(table: Table) -> list[Row]:
     """All of them, or why not: a small set is mended sooner than a share of it is explained away."""
     bad = next((row for row in table.rows if isinstance(row, BadRow)), None)
     if bad is not None:
-        raise InputError(f"{table.path}: line {bad.number}: {bad.reason}; mend it")
+        raise InputError(f"{table.path}: line {bad.row}: {bad.reason}; mend it")
     if not table.good_rows:
         raise InputError(f"{table.path}: holds nothing to read; give at least one row")
     return table.good_rows

@@ -64,14 +64,17 @@ class Pair:
 
 @cache
 def list_pairs(kind: Transformation) -> tuple[Pair, ...]:
-    """Distinct pairs, always the same and in the same order."""
+    """No sentence stands in two pairs, so that halves of them share none; always the same and in the same order."""
     make, draw = _MAKERS[kind], Draw(kind)
-    pairs: dict[Pair, None] = {}
+    pairs: list[Pair] = []
+    seen: set[str] = set()
     numbers = count()
     while len(pairs) < PAIRS_PER_KIND:
         pair = make(draw, next(numbers))
-        if pair is not None and pair.source != pair.target:  # "They shut the gate." is its own past.
-            pairs[pair] = None
+        # "They shut the gate every night." is its own past; "They are nurses." is the plural of two sentences.
+        if pair is not None and pair.source != pair.target and not {pair.source, pair.target} & seen:
+            pairs.append(pair)
+            seen |= {pair.source, pair.target}
     return tuple(pairs)
 
 
