@@ -137,7 +137,7 @@ def test_past_changes_one_word_and_into_its_past() -> None:
 def test_plural_makes_every_noun_plural_but_those_of_adverbials() -> None:
     plural_of = {noun.singular: noun.plural for noun in NOUNS.values()}
     adverbial = re.compile(
-        r" (in|to|at|by|for|from|under|on|along|behind|around|across|near|this week|this morning)\b.*"
+        r" (in|to|at|by|for|from|under|on|along|behind|around|across|near|this week|this morning|this year)\b.*"
     )
     for pair in list_pairs("plural"):
         source, target = (words_of(adverbial.sub(".", sentence)) for sentence in (pair.source, pair.target))

@@ -25,7 +25,7 @@ def words_by_tag() -> dict[str, set[str]]:
 
 
 def test_there_are_enough_and_no_two_are_the_same() -> None:
-    assert len(list_tagged()) == len(set(list_tagged())) == 420
+    assert len(list_tagged()) == len(set(list_tagged())) == 444
 
 
 def test_every_word_has_one_tag_and_one_entity_of_the_lists() -> None:
@@ -37,7 +37,7 @@ def test_every_word_has_one_tag_and_one_entity_of_the_lists() -> None:
 
 def test_every_tag_and_entity_is_met_often() -> None:
     for tag in TAGS:
-        assert sum(sentence.tags.count(tag) for sentence in list_tagged()) >= 80, tag
+        assert sum(sentence.tags.count(tag) for sentence in list_tagged()) >= 60, tag
     for entity in ENTITIES:
         assert sum(entity in sentence.entities for sentence in list_tagged()) >= 80, entity
 

@@ -33,6 +33,7 @@ from electralab.analysis.sets.lexicon import (
     UNFIT,
     UNWILLED,
     Noun,
+    Often,
 )
 
 Transformation = Literal["passive", "past", "plural", "negative", "question"]
@@ -50,6 +51,16 @@ _TIMES: dict[Tense, tuple[str, ...]] = {
     "can": ("", "tomorrow", "today"),
     "must": ("", "tomorrow", "today"),
 }
+_SLOW_TIMES: dict[Tense, tuple[str, ...]] = {
+    "past": ("", "last year", "last summer", "in the spring"),
+    "present progressive": ("", "this year"),
+    "past progressive": ("", "at the time"),
+    "perfect": ("", "this year"),
+    "will": ("", "next year", "soon", "in the spring"),
+    "can": ("", "next year"),
+    "must": ("", "next year"),
+}
+"""Of what takes its time, such as building a house."""
 _TENSES: tuple[Tense, ...] = ("present", "present", *_TIMES)
 _PAST_OF: dict[Tense, Tense] = {"present": "past", "present progressive": "past progressive"}
 _SIMPLE_OF: dict[Tense, Tense] = {"present progressive": "present", "past progressive": "past"}
@@ -146,7 +157,7 @@ def _draw_deed(draw: Draw, number: int, tense: Tense) -> Clause:
     while subject.noun == noun.singular:
         subject = _draw_subject(draw)
     thing = describe(determiner, _draw_adjective(draw, noun, UNFIT.get(frame.verb.base, ())), noun)
-    tail = draw.pick(EVERY[frame.often] if tense == "present" else _TIMES[tense])
+    tail = _draw_time(draw, frame.often, tense)
     return Clause(subject, frame.verb, tense, thing, tail)
 
 
@@ -158,7 +169,7 @@ def _draw_activity(draw: Draw, number: int, tense: Tense) -> Clause:
     if is_animal or activity.verb.base in UNWILLED:
         tense = _UNWILLED_OF.get(tense, tense)
     subject = _draw_animal(draw) if is_animal else _draw_subject(draw)
-    time = draw.pick(EVERY[activity.often] if tense == "present" else _TIMES[tense])
+    time = _draw_time(draw, activity.often, tense)
     return Clause(subject, activity.verb, tense, tail=f"{draw.pick(activity.tails)} {time}".strip())
 
 
@@ -198,6 +209,12 @@ _CLAUSES: tuple[Callable[[Draw, int, Tense], Clause], ...] = (
 
 def _to_state(tense: Tense) -> Tense:
     return "past" if tense in ("past", "past progressive", "perfect") else "present"
+
+
+def _draw_time(draw: Draw, often: Often, tense: Tense) -> str:
+    if tense == "present":
+        return draw.pick(EVERY[often])
+    return draw.pick((_SLOW_TIMES if often == "year" else _TIMES)[tense])
 
 
 def _draw_adjective(draw: Draw, noun: Noun, unfit: Sequence[str] = ()) -> str:
