@@ -131,7 +131,7 @@ fish fish: small large silver
 """)
 
 THINGS = _nouns("""
-letter letters: long short angry
+letter letters: long short polite
 poem poems: long short sad
 story stories: long short funny
 report reports: long short dull
@@ -253,7 +253,7 @@ carry carries carried carried carrying: a day: box bag basket ladder
 throw throws threw thrown throwing: a day: ball stone
 cut cuts cut cut cutting: the year: hedge
 plant plants planted planted planting: a year: tree rose
-grow grows grew grown growing: a year: pumpkin rose tomato
+grow grows grew grown growing: a year: pumpkin rose
 pick picks picked picked picking: a day: apple flower tomato
 teach teaches taught taught teaching: the day: child student girl boy
 help helps helped helped helping: the day: neighbour child student woman
@@ -328,10 +328,10 @@ shout shouts shouted shouted shouting: day: at the dog; in the street
 """)
 
 ANIMAL_ACTIVITIES = _activities("""
-sleep sleeps slept slept sleeping: night: in the barn; under the table
+sleep sleeps slept slept sleeping: night: in the barn; under the tree
 run runs ran run running: day: across the field; around the house
-drink drinks drank drunk drinking: day: from the river; from the bowl
-eat eats ate eaten eating: day: in the barn; from the bowl
+drink drinks drank drunk drinking: day: from the river; in the yard
+eat eats ate eaten eating: day: in the barn; in the field
 hide hides hid hidden hiding: day: behind the house; in the grass
 lie lies lay lain lying: day: in the sun; on the grass
 """)
