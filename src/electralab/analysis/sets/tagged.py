@@ -76,7 +76,7 @@ _LISTS = {
     "things": ("letters", "houses", "books", "knives", "clocks", "horses", "boxes", "shirts", "paintings"),
     "bought": ("bought", "sold", "lost", "ordered", "stored", "counted"),
     "near": ("near", "outside", "behind", "opposite"),
-    "place": ("station", "garden", "hospital", "library", "bridge", "market", "school"),
+    "place": ("station", "garden", "hospital", "library", "church", "market", "school"),
     "and": ("and", "but", "while"),
     "as": ("when", "because", "although", "before", "after"),
     "when": ("when", "because", "although", "while", "if"),
