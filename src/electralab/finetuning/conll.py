@@ -20,8 +20,8 @@ _BLANKS = re.compile(r"[ \t]+")
 _DOCUMENT_START = "-DOCSTART-"
 
 
-def read_conll(path: Path, encoding: str) -> Table:
-    """A row is a sentence, its number that of its first line. One column: words without tags."""
+def read_conll(path: Path, encoding: str, column: int = -1) -> Table:
+    """A row is a sentence, its number that of its first line; tags from one column. One column: words without tags."""
     sentences = list(_split_sentences(read_lines(path, encoding)))
     has_tags = any(len(fields) > 1 for _, lines in sentences for fields in lines)
     rows: list[Row | BadRow] = []
@@ -33,7 +33,7 @@ def read_conll(path: Path, encoding: str) -> Table:
             rows.append(BadRow(number + bad, f"holds the word {lines[bad][0]!r} without a tag"))
         else:
             words = [fields[0] for fields in lines]
-            rows.append(Row(number, {WORDS: words, TAGS: [f[-1] for f in lines]} if has_tags else {WORDS: words}))
+            rows.append(Row(number, {WORDS: words, TAGS: [f[column] for f in lines]} if has_tags else {WORDS: words}))
     return Table(path, (WORDS, TAGS) if has_tags else (WORDS,), rows)
 
 
