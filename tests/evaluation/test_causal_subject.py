@@ -155,7 +155,9 @@ def test_an_encoder_is_found_and_detection_is_refused(tmp_path: Path) -> None:
         Loaded(model).detect("the cat")
     with pytest.raises(InputError, match="export/model: holds a language model, which cannot detect"):
         Loaded(model / "export" / "model").detect("the cat")
-    with pytest.raises(InputError, match=r"cannot predict; it can fill, embed; 'electra finetune .*' teaches it a task"):
+    with pytest.raises(
+        InputError, match=r"cannot predict; it can fill, embed; 'electra finetune .*' teaches it a task"
+    ):
         Loaded(model).predict(["the cat"])
 
 

@@ -1,0 +1,244 @@
+"""Logged steps -> charts: which figures belong together, and over what they are drawn.
+
+Subject... -> Chart...
+
+A line carries every x that its records have; the page chooses among them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from electralab.reporting.subjects import Record, Subject
+from electralab.reporting.wording import is_number, name_key
+
+Part = Literal["learning", "balance", "pace", "study"]
+AXES = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "time"}
+# More points than a chart has pixels only make the page heavy.
+_MOST_POINTS = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    name: str
+    color: int
+    x: dict[str, list[float | None]]
+    y: list[float | None]
+    is_noisy: bool = False
+    """Single batches, which smoothing may average; scores of held-out rows are shown as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a trivial answer reaches: a line across."""
+
+    name: str
+    color: int
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    name: str
+    title: str
+    unit: str
+    part: Part
+    lines: tuple[Line, ...]
+    levels: tuple[Level, ...] = ()
+    note: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Figures of one chart: the same question asked of different objectives, or of parts of one."""
+
+    name: str
+    title: str
+    unit: str
+    part: Part
+    keys: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """Of each key's line, where one run has several of them."""
+    note: str = field(default="")
+
+
+FAMILIES = (
+    Family(
+        "guessing-loss",
+        "Loss of guesses",
+        "nats",
+        "learning",
+        ("generator_loss", "masked_loss", "next_loss"),
+        note="Of the hidden, or next, token. Objectives hide different tokens: compare shapes, not levels.",
+    ),
+    Family(
+        "guessing-accuracy",
+        "Guesses that are right",
+        "share",
+        "learning",
+        ("generator_accuracy", "masked_accuracy", "next_accuracy"),
+    ),
+    Family("judging-loss", "Loss of verdicts", "nats", "learning", ("discriminator_loss",)),
+    Family("loss", "Loss as trained", "nats, weighted", "learning", ("loss",)),
+    Family(
+        "auc",
+        "Verdicts: AUC",
+        "0.5 is chance",
+        "balance",
+        ("auc",),
+        note="How often a replaced token looks more suspicious than an original one.",
+    ),
+    Family(
+        "recall", "Replaced tokens found", "share", "balance", ("recall",), note="Of those called replaced at p > 0.5."
+    ),
+    Family(
+        "entropy",
+        "How unsure the guesses are",
+        "nats of entropy",
+        "balance",
+        ("generator_entropy", "masked_entropy", "next_entropy"),
+    ),
+    Family("replaced", "Tokens that were replaced", "share", "balance", ("replaced_share",)),
+    Family(
+        "auc-by-confidence",
+        "AUC by the generator's confidence",
+        "0.5 is chance",
+        "balance",
+        ("heldout_auc_unsure", "heldout_auc_middling", "heldout_auc_sure"),
+        ("unsure", "middling", "sure"),
+        note="A guess that the generator was sure of is hard to tell from the original.",
+    ),
+    Family(
+        "recall-by-confidence",
+        "Found, by the generator's confidence",
+        "share",
+        "balance",
+        ("heldout_recall_unsure", "heldout_recall_middling", "heldout_recall_sure"),
+        ("unsure", "middling", "sure"),
+    ),
+    Family(
+        "gradients",
+        "Gradient norms",
+        "before clipping",
+        "balance",
+        ("gradient_norm", "generator_gradient_norm", "discriminator_gradient_norm"),
+        ("all", "generator", "discriminator"),
+    ),
+    Family("speed", "Throughput", "tokens per second", "pace", ("tokens_per_second",)),
+    Family("rate", "Learning rate", "", "pace", ("learning_rate",)),
+    Family("skipped", "Skipped steps", "so far", "pace", ("skipped_steps",)),
+)
+_KNOWN = {key for family in FAMILIES for key in family.keys} | {*AXES}
+
+
+def draw_charts(subjects: Sequence[Subject]) -> list[Chart]:
+    """Of one run, or of several over each other; figures nobody foresaw have charts of their own."""
+    logs = [(subject, seed, records) for subject in subjects for seed, records in subject.logs.items() if records]
+    if not logs:
+        return []
+    keys = dict.fromkeys(
+        key for _, _, records in logs for record in records for key, value in record.items() if is_number(value)
+    )
+    plain = [key.removeprefix("heldout_") for key in keys if key not in _KNOWN]
+    others = [
+        Family(f"key-{key}", name_key(key).capitalize(), "", "learning", (key,))
+        for key in dict.fromkeys(plain)
+        if key not in _KNOWN
+    ]
+    charts = (_draw_family(family, logs) for family in (*FAMILIES, *others))
+    return [chart for chart in charts if chart.lines and not _is_idle(chart)]
+
+
+def _is_idle(chart: Chart) -> bool:
+    return chart.name == "skipped" and not any(value for line in chart.lines for value in line.y)
+
+
+Log = tuple[Subject, str, list[Record]]
+
+
+def _draw_family(family: Family, logs: Sequence[Log]) -> Chart:
+    lines: list[Line] = []
+    levels: list[Level] = []
+    for number, (subject, seed, records) in enumerate(logs):
+        for place, key in enumerate(family.keys):
+            several = bool(family.names) and sum(_has(records, one) for one in family.keys) > 1
+            what = family.names[place] if several else ""
+            for is_heldout in (False, True):
+                logged = f"heldout_{key}" if is_heldout else key
+                if not _has(records, logged):
+                    continue
+                is_both = _has(records, key) and _has(records, f"heldout_{key}")
+                part = ("held out" if is_heldout else "training") if is_both else ""
+                who = " ".join(one for one in (subject.name, seed) if one) if len(logs) > 1 else ""
+                name = ", ".join(one for one in (who, what, part) if one) or family.title
+                color = number if len(logs) > 1 else place if what else int(is_heldout and is_both)
+                is_noisy = not is_heldout and not logged.startswith(("heldout_", "dev_"))
+                lines.append(trace(name, color, records, logged, is_noisy=is_noisy))
+            baseline = subject.results.get("baselines", {}).get(key)
+            if is_number(baseline) and not any(level.y == baseline for level in levels):
+                levels.append(Level("baseline" if len(logs) == 1 else f"baseline of {subject.name}", number, baseline))
+    note = family.note if len(logs) > 1 or family.name != "guessing-loss" else ""
+    return Chart(family.name, family.title, family.unit, family.part, tuple(lines), tuple(levels), note)
+
+
+def _has(records: Iterable[Record], key: str) -> bool:
+    return any(is_number(record.get(key)) for record in records)
+
+
+def trace(name: str, color: int, records: Sequence[Record], key: str, *, is_noisy: bool) -> Line:
+    """A null in the log is a gap in the line; a record without the key is none of its points."""
+    points = list(_thin([record for record in records if key in record], key))
+    axes = {axis: [point.get(axis) for point in points] for axis in AXES}
+    return Line(
+        name,
+        color,
+        {axis: values for axis, values in axes.items() if any(value is not None for value in values)},
+        [point[key] for point in points],
+        is_noisy,
+    )
+
+
+def _thin(records: Sequence[Record], key: str) -> Iterator[Record]:
+    """At most so many points, each the mean of its neighbours and standing where the last of them does."""
+    size = -(-len(records) // _MOST_POINTS) or 1
+    for start in range(0, len(records), size):
+        group = records[start : start + size]
+        values = [record[key] for record in group if is_number(record[key])]
+        yield {**group[-1], key: sum(values) / len(values) if values else None}
+
+
+def smooth(values: Sequence[float | None], weight: float) -> list[float | None]:
+    """The running mean whose memory fades by `weight` a point, without the pull of its beginning at zero."""
+    found: list[float | None] = []
+    total = count = 0.0
+    for value in values:
+        if value is None:
+            found.append(None)
+            continue
+        total, count = weight * total + value, weight * count + 1
+        found.append(total / count)
+    return found
+
+
+def draw_study(results: dict[str, Any]) -> list[Chart]:
+    """Scores over compute, of those that were taken along the way."""
+    charts = []
+    for score, arms in results.get("curves", {}).items():
+        lines = tuple(_trace_arm(arm, color, points) for color, (arm, points) in enumerate(arms.items()) if points)
+        if any(len(line.y) > 1 for line in lines):
+            note = "Means over the seeds; their intervals stand in the table."
+            charts.append(Chart(f"study-{score}", score, "score", "study", lines, (), note))
+    return charts
+
+
+def _trace_arm(arm: str, color: int, points: Sequence[Record]) -> Line:
+    axes = {axis: [point.get(axis) for point in points] for axis in AXES}
+    return Line(
+        arm,
+        color,
+        {axis: values for axis, values in axes.items() if any(value is not None for value in values)},
+        [point.get("mean") for point in points],
+    )
