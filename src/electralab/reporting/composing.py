@@ -17,6 +17,7 @@ from electralab.reporting import scores
 from electralab.reporting.curves import AXES, Chart, Part, draw_charts, draw_study
 from electralab.reporting.differences import find_differences, flatten
 from electralab.reporting.drawing import COLORS, draw_still
+from electralab.reporting.headlines import find_headlines
 from electralab.reporting.markup import absent, bullets, heading, paragraph, section, table
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import last_scores, measure_progress, summarise
@@ -47,7 +48,12 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
     sections = compose_sections(subjects, charts, advise)
     title = " · ".join(subject.name for subject in subjects)
     style, script = (read_asset(name) for name in ("report.css", "report.js"))
-    data = {"axes": AXES, "charts": [chart.as_data() for chart in charts], "live": live_seconds}
+    data = {
+        "axes": AXES,
+        "charts": [chart.as_data() for chart in charts],
+        "live": live_seconds,
+        "axis": choose_axis(subjects),
+    }
     links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text, inner in sections if inner)
     kind = subjects[0].kind if len(subjects) == 1 else f"comparison of {len(subjects)}"
     return f"""<!doctype html>
@@ -92,6 +98,11 @@ def gather_charts(subjects: Sequence[Subject]) -> list[Chart]:
     return [*studies, *draw_charts(subjects)]
 
 
+def choose_axis(subjects: Sequence[Subject]) -> str:
+    """What is compared is compared at equal compute."""
+    return "flops" if len(subjects) > 1 or subjects[0].kind == "study" else "step"
+
+
 def compose_sections(
     subjects: Sequence[Subject], charts: Sequence[Chart], advise: Advice
 ) -> list[tuple[str, str, str]]:
@@ -104,7 +115,7 @@ def compose_sections(
     ]
     controls = _CONTROLS
     for part, (name, title) in _PARTS.items():
-        figures = [_figure(chart) for chart in charts if chart.part == part]
+        figures = [_figure(chart, choose_axis(subjects)) for chart in charts if chart.part == part]
         inner = section(name, title, controls, f'<div class="charts">{"".join(figures)}</div>') if figures else ""
         controls = "" if inner else controls
         found.append((name, title, inner))
@@ -113,10 +124,18 @@ def compose_sections(
         found.append(("learning", "Learning", section("learning", "Learning", missing)))
     several = len(subjects) > 1
     found += [
-        ("examples", "Examples", section("examples", "Hidden, guessed, judged", *map(_examples, subjects))),
+        (
+            "examples",
+            "Examples",
+            section(
+                "examples",
+                "Hidden, guessed, judged",
+                *map(_examples, subjects if not several else [one for one in subjects if one.examples]),
+            ),
+        ),
         ("findings", "Analysis", section("findings", "Analysis", *map(scores.show_findings, subjects))),
         ("pictures", "Pictures", section("pictures", "Pictures", *map(_pictures, subjects))),
-        ("compute", "Compute", section("compute", "Compute", *map(scores.show_compute, subjects))),
+        ("compute", "Compute", section("compute", "Compute", scores.show_compute(subjects))),
         ("environment", "Environment", _folded("environment", "Environment", scores.show_environment, subjects)),
         ("settings", "Settings", _folded("settings", "All settings" if several else "Settings", _settings, subjects)),
     ]
@@ -129,11 +148,20 @@ def _folded(name: str, title: str, show: Element, subjects: Sequence[Subject]) -
 
 def _summary(subject: Subject, is_one_of_many: bool) -> str:
     taken, total = measure_progress(subject)
-    text = " ".join(summarise(subject))
     bar = ""
     if subject.kind == "run" and total and taken < total:
         bar = f'<progress max="{total}" value="{taken}" aria-label="Steps taken">{taken} of {total}</progress>'
-    return (heading(subject.name) if is_one_of_many else "") + paragraph(text, "lead") + bar
+    words = "".join(paragraph(text, "lead") for text in summarise(subject))
+    return (heading(subject.name) if is_one_of_many else _tiles(subject)) + words + bar
+
+
+def _tiles(subject: Subject) -> str:
+    """The few numbers that a reader looks for first."""
+    shown = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd><dd>{escape(beside)}</dd></div>"
+        for name, value, beside in find_headlines(subject)
+    )
+    return f'<dl class="tiles">{shown}</dl>' if shown else ""
 
 
 def _warnings(subject: Subject, advise: Advice) -> str:
@@ -158,8 +186,9 @@ def _differences(subjects: Sequence[Subject]) -> str:
 
 
 def _identity(subject: Subject) -> dict[str, Any]:
-    kept = {key: subject.identity[key] for key in ("data", "total_steps", "threads", "task") if key in subject.identity}
-    return {**kept, "data": str(kept["data"])[:12]} if "data" in kept else kept
+    known = ("data", "total_steps", "threads", "task")
+    kept: dict[str, Any] = {key: subject.identity[key] for key in known if key in subject.identity}
+    return {key: str(value)[:12] if key == "data" else value for key, value in kept.items()}
 
 
 def _scores(subjects: Sequence[Subject]) -> list[str]:
@@ -176,9 +205,9 @@ def _scores(subjects: Sequence[Subject]) -> list[str]:
     return [show(subjects[0]) if show else "", scores.show_evaluations(subjects[0])]
 
 
-def _figure(chart: Chart) -> str:
+def _figure(chart: Chart, axis: str) -> str:
     legend = "".join(
-        f'<li class="c{line.color % COLORS} {"noisy" if line.is_noisy else "steady"}">{escape(line.name)}</li>'
+        f'<li class="c{line.color % COLORS} d{line.dash} {"noisy" if line.is_noisy else "steady"}">{escape(line.name)}</li>'
         for line in chart.lines
     )
     legend += "".join(f'<li class="c{one.color % COLORS} level">{escape(one.name)}</li>' for one in chart.levels)
@@ -186,7 +215,7 @@ def _figure(chart: Chart) -> str:
     note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
     return (
         f'<figure class="chart" data-chart="{escape(chart.name)}"><figcaption>{escape(chart.title)}{unit}</figcaption>'
-        f'<div class="plot">{draw_still(chart)}</div><ul class="legend">{legend}</ul>{note}</figure>'
+        f'<div class="plot">{draw_still(chart, axis)}</div><ul class="legend">{legend}</ul>{note}</figure>'
     )
 
 
@@ -209,12 +238,20 @@ def _example(row: dict[str, Any]) -> str:
     for piece, masked, put, is_replaced, suspicion in zip(
         row["pieces"], row["masked"], row["corrupted"], row["is_replaced"], row["p_replaced"], strict=True
     ):
-        is_hidden = masked != piece
-        above.append(f"<del>{escape(piece)}</del>" if is_hidden else escape(piece))
+        text, is_inside = _read_piece(piece)
+        above.append(("" if is_inside else " ") + (f"<del>{escape(text)}</del>" if masked != piece else escape(text)))
         heat = min(9, round(10 * float(suspicion)))
         kind = f"heat-{heat}" + (" put" if is_replaced else "")
-        below.append(f'<span class="{kind}" title="{escape(put)}: {suspicion:.2f}">{escape(put)}</span>')
-    return f'<div class="example"><p>{" ".join(above)}</p><p>{" ".join(below)}</p></div>'
+        text, is_inside = _read_piece(put)
+        title = f"{put}: {float(suspicion):.0%} replaced"
+        span = f'<span class="{kind}" title="{escape(title)}">{escape(text)}</span>'
+        below.append(("" if is_inside else " ") + span)
+    return f'<div class="example"><p>{"".join(above)}</p><p>{"".join(below)}</p></div>'
+
+
+def _read_piece(piece: str) -> tuple[str, bool]:
+    """What a piece of a word adds to the text, and whether it goes on with the word before it."""
+    return (piece[2:], True) if piece.startswith("##") and len(piece) > 2 else (piece, False)
 
 
 def _pictures(subject: Subject) -> str:

@@ -24,6 +24,8 @@ class Line:
     color: int
     x: dict[str, list[float | None]]
     y: list[float | None]
+    dash: int = 0
+    """Tells lines of one run apart where colours tell runs apart."""
     is_noisy: bool = False
     """Single batches, which smoothing may average; scores of held-out rows are shown as they are."""
 
@@ -72,7 +74,6 @@ FAMILIES = (
         "nats",
         "learning",
         ("generator_loss", "masked_loss", "next_loss"),
-        note="Of the hidden, or next, token. Objectives hide different tokens: compare shapes, not levels.",
     ),
     Family(
         "guessing-accuracy",
@@ -94,6 +95,7 @@ FAMILIES = (
     Family(
         "recall", "Replaced tokens found", "share", "balance", ("recall",), note="Of those called replaced at p > 0.5."
     ),
+    Family("precision", "Right when calling replaced", "share", "balance", ("precision",)),
     Family(
         "entropy",
         "How unsure the guesses are",
@@ -101,7 +103,14 @@ FAMILIES = (
         "balance",
         ("generator_entropy", "masked_entropy", "next_entropy"),
     ),
-    Family("replaced", "Tokens that were replaced", "share", "balance", ("replaced_share",)),
+    Family(
+        "replaced",
+        "Tokens replaced, and called so",
+        "share",
+        "balance",
+        ("replaced_share", "called_replaced"),
+        ("are replaced", "called replaced"),
+    ),
     Family(
         "auc-by-confidence",
         "AUC by the generator's confidence",
@@ -131,6 +140,10 @@ FAMILIES = (
     Family("rate", "Learning rate", "", "pace", ("learning_rate",)),
     Family("skipped", "Skipped steps", "so far", "pace", ("skipped_steps",)),
 )
+_COMPARED = {
+    "guessing-loss": "Of the hidden, or next, token. Objectives hide different tokens: compare shapes, not levels.",
+    "loss": "Each run's own sum of losses with its own weights: compare shapes, not levels.",
+}
 _KNOWN = {key for family in FAMILIES for key in family.keys} | {*AXES}
 
 
@@ -160,35 +173,40 @@ Log = tuple[Subject, str, list[Record]]
 
 
 def _draw_family(family: Family, logs: Sequence[Log]) -> Chart:
+    """Colours tell runs apart, where several have such figures, and else the figures."""
+    asked = [log for log in logs if any(_has(log[2], one) for key in family.keys for one in (key, f"heldout_{key}"))]
     lines: list[Line] = []
     levels: list[Level] = []
-    for number, (subject, seed, records) in enumerate(logs):
+    for number, (subject, seed, records) in enumerate(asked):
+        who = " ".join(one for one in (subject.name, seed) if one) if len(logs) > 1 else ""
         for place, key in enumerate(family.keys):
-            several = bool(family.names) and sum(_has(records, one) for one in family.keys) > 1
-            what = family.names[place] if several else ""
-            for is_heldout in (False, True):
-                logged = f"heldout_{key}" if is_heldout else key
-                if not _has(records, logged):
-                    continue
-                is_both = _has(records, key) and _has(records, f"heldout_{key}")
-                part = ("held out" if is_heldout else "training") if is_both else ""
-                who = " ".join(one for one in (subject.name, seed) if one) if len(logs) > 1 else ""
-                name = ", ".join(one for one in (who, what, part) if one) or family.title
-                color = number if len(logs) > 1 else place if what else int(is_heldout and is_both)
-                is_noisy = not is_heldout and not logged.startswith(("heldout_", "dev_"))
-                lines.append(trace(name, color, records, logged, is_noisy=is_noisy))
+            lines += _trace_key(family, place, records, who, number if len(asked) > 1 else None)
             baseline = subject.results.get("baselines", {}).get(key)
             if is_number(baseline) and not any(level.y == baseline for level in levels):
-                levels.append(Level("baseline" if len(logs) == 1 else f"baseline of {subject.name}", number, baseline))
-    note = family.note if len(logs) > 1 or family.name != "guessing-loss" else ""
+                levels.append(Level(f"baseline of {subject.name}" if who else "baseline", number, baseline))
+    note = _COMPARED.get(family.name, family.note) if len(logs) > 1 else family.note
     return Chart(family.name, family.title, family.unit, family.part, tuple(lines), tuple(levels), note)
+
+
+def _trace_key(family: Family, place: int, records: Sequence[Record], who: str, color: int | None) -> Iterator[Line]:
+    """In training, and on held-out rows; one of several keys of a run goes by its own name."""
+    key = family.keys[place]
+    found = [one for one in (key, f"heldout_{key}") if _has(records, one)]
+    what = family.names[place] if family.names else ""
+    for logged in found:
+        is_heldout = logged.startswith(("heldout_", "dev_"))
+        part = ("held out" if is_heldout else "training") if len(found) > 1 else ""
+        name = ", ".join(one for one in (who, what, part) if one) or family.title
+        own = place if what else int(is_heldout and len(found) > 1)
+        dash = place if what and color is not None else 0
+        yield trace(name, own if color is None else color, records, logged, dash=dash, is_noisy=not is_heldout)
 
 
 def _has(records: Iterable[Record], key: str) -> bool:
     return any(is_number(record.get(key)) for record in records)
 
 
-def trace(name: str, color: int, records: Sequence[Record], key: str, *, is_noisy: bool) -> Line:
+def trace(name: str, color: int, records: Sequence[Record], key: str, *, dash: int = 0, is_noisy: bool) -> Line:
     """A null in the log is a gap in the line; a record without the key is none of its points."""
     points = list(_thin([record for record in records if key in record], key))
     axes = {axis: [point.get(axis) for point in points] for axis in AXES}
@@ -197,6 +215,7 @@ def trace(name: str, color: int, records: Sequence[Record], key: str, *, is_nois
         color,
         {axis: values for axis, values in axes.items() if any(value is not None for value in values)},
         [point[key] for point in points],
+        dash,
         is_noisy,
     )
 

@@ -19,9 +19,9 @@ COLORS = 8
 Range = tuple[float, float]
 
 
-def draw_still(chart: Chart) -> str:
-    """Over the first axis that its lines have, noisy lines smoothed a little."""
-    axis = next((axis for axis in AXES if any(axis in line.x for line in chart.lines)), "step")
+def draw_still(chart: Chart, axis: str = "step") -> str:
+    """Over this axis, or the first that its lines have; noisy lines smoothed a little."""
+    axis = next((axis for axis in (axis, *AXES) if any(axis in line.x for line in chart.lines)), "step")
     curves = [(line, list(_points(line, axis))) for line in chart.lines]
     flat = [point for _, points in curves for point in points]
     if not flat:
@@ -38,7 +38,7 @@ def draw_still(chart: Chart) -> str:
         )
     for line, points in curves:
         path = "M" + "L".join(f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in points) if points else ""
-        inner.append(f'<path class="line c{line.color % COLORS}" d="{path}"/>')
+        inner.append(f'<path class="line c{line.color % COLORS} d{line.dash}" d="{path}"/>')
         if not line.is_noisy:
             dots = (f'<circle cx="{scale.x(x):.1f}" cy="{scale.y(y):.1f}" r="3"/>' for x, y in points)
             inner.append(f'<g class="dots c{line.color % COLORS}">{"".join(dots)}</g>')
@@ -86,7 +86,7 @@ def pad(span: Range) -> Range:
 
 
 def _grid(scale: _Scale, axis: str) -> Iterator[str]:
-    for value in find_ticks(scale.upward, 4):
+    for value in find_ticks(scale.upward, 5):
         y = scale.y(value)
         yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{shorten(value)}</text>'
@@ -103,7 +103,7 @@ def find_ticks(span: Range, count: int) -> Sequence[float]:
         return [low]
     rough = (high - low) / count
     power = 10 ** math.floor(math.log10(rough))
-    step = next(power * unit for unit in (1, 2, 5, 10) if power * unit >= rough)
+    step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= rough)
     first = math.ceil(low / step)
     return [index * step for index in range(first, math.floor(high / step) + 1)]
 

@@ -3,6 +3,7 @@
 Subject -> HTML
 """
 
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -223,16 +224,24 @@ def show_pictures(subject: Subject) -> str:
     )
 
 
-def show_compute(subject: Subject) -> str:
-    results, rows = subject.results, []
-    last = next((records[-1] for records in subject.logs.values() if records), {}) | results
-    for key, say in (("step", say_value), ("tokens", say_count), ("flops", say_flops), ("seconds", say_seconds)):
-        if is_number(last.get(key)):
-            rows.append(({"step": "steps", "flops": "FLOPs", "seconds": "time"}.get(key, key), say(last[key])))
-    rows += [(f"parameters of the {name}", f"{count:,}") for name, count in subject.parameters.items()]
-    if is_number(last.get("skipped_steps")):
-        rows.append(("skipped steps", last["skipped_steps"]))
-    return table(f"Compute of {subject.name}", ["", ""], rows) if rows else ""
+def show_compute(subjects: Sequence[Subject]) -> str:
+    columns = [_compute(subject) for subject in subjects]
+    keys = dict.fromkeys(key for one in columns for key in one)
+    rows = [(key, *(one.get(key) for one in columns)) for key in keys]
+    return table("What it took", ["", *(subject.name for subject in subjects)], rows) if rows else ""
+
+
+def _compute(subject: Subject) -> dict[str, Any]:
+    last = next((records[-1] for records in subject.logs.values() if records), {}) | subject.results
+    sayings: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+        ("step", "steps", say_value),
+        ("tokens", "tokens", say_count),
+        ("flops", "FLOPs", say_flops),
+        ("seconds", "time", say_seconds),
+        ("skipped_steps", "skipped steps", say_value),
+    )
+    found: dict[str, Any] = {name: say(last[key]) for key, name, say in sayings if is_number(last.get(key))}
+    return found | {f"parameters of the {name}": count for name, count in subject.parameters.items()}
 
 
 def show_environment(subject: Subject) -> str:
@@ -262,11 +271,6 @@ def show_final(subjects: list[Subject]) -> str:
 
 def _final_scores(subject: Subject) -> dict[str, Any]:
     results = subject.results
-    amounts = {key: say_count(results[key]) for key in ("step", "tokens") if is_number(results.get(key))}
-    if is_number(results.get("flops")):
-        amounts["FLOPs"] = say_flops(results["flops"])
-    if is_number(results.get("seconds")):
-        amounts["time"] = say_seconds(results["seconds"])
     found: dict[str, Any] = {}
     if subject.kind == "run":
         found = dict(last_scores(subject))
@@ -277,4 +281,4 @@ def _final_scores(subject: Subject) -> dict[str, Any]:
         found = {key: one["median"] for key, one in results.get("tasks", {}).items()}
     for name, one in subject.evaluations.items():
         found |= {f"{name}: {key}": value for key, value in one["scores"].items() if is_number(value)}
-    return found | amounts
+    return found

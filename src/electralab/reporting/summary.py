@@ -159,7 +159,10 @@ def _tell_suite(subject: Subject) -> Iterator[str]:
 def _tell_study(subject: Subject) -> Iterator[str]:
     results = subject.results
     cells, seeds = results.get("cells", []), len(results.get("seeds", []))
-    budget = ", ".join(f"{say_flops(amount)} {kind}" for kind, amount in results.get("budget", {}).items())
+    budget = ", ".join(
+        f"{say_flops(amount)} {'FLOPs' if kind == 'flops' else kind}"
+        for kind, amount in results.get("budget", {}).items()
+    )
     yield f"{results.get('title') or subject.name}."
     yield f"{len(results.get('arms', {}))} arms, {seeds} seeds, a budget of {budget} each."
     if failed := [cell for cell in cells if cell.get("error")]:

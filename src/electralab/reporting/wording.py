@@ -53,5 +53,5 @@ def is_number(value: Any) -> bool:
 
 
 def name_key(key: str) -> str:
-    """'heldout_generator_loss' -> 'heldout generator loss'."""
-    return key.replace("_", " ")
+    """'generator_loss' -> 'generator loss', 'auc_sure' -> 'AUC sure'."""
+    return " ".join({"auc": "AUC", "mcc": "MCC", "f1": "F1"}.get(word, word) for word in key.split("_"))

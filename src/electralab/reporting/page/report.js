@@ -5,7 +5,7 @@ const $ = (what, where = document) => where.querySelector(what);
 const $$ = (what, where = document) => [...where.querySelectorAll(what)];
 const LEFT = 56, RIGHT = 14, TOP = 12, BOTTOM = 34, COLORS = 8;
 const data = JSON.parse($("#data").textContent);
-const state = { axis: "step", smoothing: 0.8, log: false, off: {}, theme: "", ...recall() };
+const state = { axis: data.axis, smoothing: 0.8, log: false, off: {}, theme: "", ...recall() };
 
 function recall() {
   try { return JSON.parse(sessionStorage.getItem("report:" + document.title)) || {}; } catch { return {}; }
@@ -40,7 +40,7 @@ function nextStep(rough, units) {
 }
 function ticks(low, high, count, axis) {
   if (!(high > low)) return [low];
-  let step = nextStep((high - low) / count, [1, 2, 5, 10]);
+  let step = nextStep((high - low) / count, [1, 2, 2.5, 5, 10]);
   if (axis === "seconds") {
     const round = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
     step = round.find((one) => one >= (high - low) / count) || step;
@@ -103,7 +103,7 @@ function draw(figure) {
   figure.view = view;
   if (!view) svg.append(make("text", { class: "tick middle", x: width / 2, y: height / 2 }, "Nothing is switched on"));
   else {
-    for (const value of view.isLog ? logTicks(view.y0, view.y1) : ticks(view.y0, view.y1, 4)) {
+    for (const value of view.isLog ? logTicks(view.y0, view.y1) : ticks(view.y0, view.y1, 5)) {
       const y = view.y(value);
       svg.append(make("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }), make("text", { class: "tick end", x: LEFT - 8, y: y + 4 }, shorten(value)));
     }
@@ -116,7 +116,7 @@ function draw(figure) {
       for (const curve of noisy) svg.append(make("path", { class: `raw c${curve.line.color % COLORS}`, d: path(view, curve.x, curve.raw) }));
     for (const curve of view.curves) {
       const color = `c${curve.line.color % COLORS}`;
-      svg.append(make("path", { class: `line ${color}`, d: path(view, curve.x, curve.y) }));
+      svg.append(make("path", { class: `line ${color} d${curve.line.dash}`, d: path(view, curve.x, curve.y) }));
       if (curve.line.is_noisy || curve.x.length > 60) continue;
       const dots = make("g", { class: `dots ${color}` });
       curve.x.forEach((x, i) => dots.append(make("circle", { cx: view.x(x), cy: view.y(curve.y[i]), r: 3 })));
