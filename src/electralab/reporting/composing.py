@@ -108,13 +108,15 @@ def compose_sections(
 ) -> list[tuple[str, str, str]]:
     """Name, title and HTML of each, empty ones included."""
     found = [
-        ("summary", "Summary", section("summary", "Summary", *(_summary(one, len(subjects) > 1) for one in subjects))),
+        ("summary", "Summary", section("summary", "Summary", _summaries(subjects))),
         ("warnings", "Warnings", section("warnings", "Warnings", *(_warnings(one, advise) for one in subjects))),
         ("differences", "What differs", _differences(subjects)),
         ("scores", "Scores", section("scores", "Scores", *_scores(subjects))),
     ]
     controls = _CONTROLS
-    for part, (name, title) in _PARTS.items():
+    is_pair = any(chart.name == "auc" for chart in charts)
+    for part, (name, full_title) in _PARTS.items():
+        title = full_title if part != "balance" or is_pair else "Inside training"
         figures = [_figure(chart, choose_axis(subjects)) for chart in charts if chart.part == part]
         inner = section(name, title, controls, f'<div class="charts">{"".join(figures)}</div>') if figures else ""
         controls = "" if inner else controls
@@ -123,6 +125,7 @@ def compose_sections(
         missing = absent("No curves", "metrics.jsonl holds no step yet; they appear with the first logged step.")
         found.append(("learning", "Learning", section("learning", "Learning", missing)))
     several = len(subjects) > 1
+    shown = [subject for subject in subjects if subject.examples or not several]
     found += [
         (
             "examples",
@@ -130,7 +133,7 @@ def compose_sections(
             section(
                 "examples",
                 "Hidden, guessed, judged",
-                *map(_examples, subjects if not several else [one for one in subjects if one.examples]),
+                *map(_examples, shown),
             ),
         ),
         ("findings", "Analysis", section("findings", "Analysis", *map(scores.show_findings, subjects))),
@@ -144,6 +147,13 @@ def compose_sections(
 
 def _folded(name: str, title: str, show: Element, subjects: Sequence[Subject]) -> str:
     return section(name, title, *map(show, subjects), is_folded=True)
+
+
+def _summaries(subjects: Sequence[Subject]) -> str:
+    if len(subjects) == 1:
+        return _summary(subjects[0], is_one_of_many=False)
+    cards = "".join(f"<div>{_summary(subject, is_one_of_many=True)}</div>" for subject in subjects)
+    return f'<div class="cards">{cards}</div>'
 
 
 def _summary(subject: Subject, is_one_of_many: bool) -> str:
@@ -207,7 +217,7 @@ def _scores(subjects: Sequence[Subject]) -> list[str]:
 
 def _figure(chart: Chart, axis: str) -> str:
     legend = "".join(
-        f'<li class="c{line.color % COLORS} d{line.dash} {"noisy" if line.is_noisy else "steady"}">{escape(line.name)}</li>'
+        f'<li class="c{line.color % COLORS} d{line.dash}{"" if line.is_noisy else " steady"}">{escape(line.name)}</li>'
         for line in chart.lines
     )
     legend += "".join(f'<li class="c{one.color % COLORS} level">{escape(one.name)}</li>' for one in chart.levels)

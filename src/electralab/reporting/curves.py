@@ -6,7 +6,7 @@ A line carries every x that its records have; the page chooses among them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from electralab.reporting.subjects import Record, Subject
@@ -64,7 +64,9 @@ class Family:
     keys: tuple[str, ...]
     names: tuple[str, ...] = ()
     """Of each key's line, where one run has several of them."""
-    note: str = field(default="")
+    note: str = ""
+    is_exact: bool = False
+    """Set, not measured: there is nothing to smooth."""
 
 
 FAMILIES = (
@@ -137,8 +139,8 @@ FAMILIES = (
         ("all", "generator", "discriminator"),
     ),
     Family("speed", "Throughput", "tokens per second", "pace", ("tokens_per_second",)),
-    Family("rate", "Learning rate", "", "pace", ("learning_rate",)),
-    Family("skipped", "Skipped steps", "so far", "pace", ("skipped_steps",)),
+    Family("rate", "Learning rate", "", "pace", ("learning_rate",), is_exact=True),
+    Family("skipped", "Skipped steps", "so far", "pace", ("skipped_steps",), is_exact=True),
 )
 _COMPARED = {
     "guessing-loss": "Of the hidden, or next, token. Objectives hide different tokens: compare shapes, not levels.",
@@ -174,17 +176,19 @@ Log = tuple[Subject, str, list[Record]]
 
 def _draw_family(family: Family, logs: Sequence[Log]) -> Chart:
     """Colours tell runs apart, where several have such figures, and else the figures."""
-    asked = [log for log in logs if any(_has(log[2], one) for key in family.keys for one in (key, f"heldout_{key}"))]
+    wanted = [one for key in family.keys for one in (key, f"heldout_{key}")]
+    asked = [(number, *log) for number, log in enumerate(logs) if any(_has(log[2], one) for one in wanted)]
+    is_compared = len({one[0].name for one in logs}) > 1
     lines: list[Line] = []
     levels: list[Level] = []
-    for number, (subject, seed, records) in enumerate(asked):
-        who = " ".join(one for one in (subject.name, seed) if one) if len(logs) > 1 else ""
+    for number, subject, seed, records in asked:
+        who = " ".join(one for one in (subject.name if is_compared else "", seed if len(logs) > 1 else "") if one)
         for place, key in enumerate(family.keys):
             lines += _trace_key(family, place, records, who, number if len(asked) > 1 else None)
             baseline = subject.results.get("baselines", {}).get(key)
             if is_number(baseline) and not any(level.y == baseline for level in levels):
                 levels.append(Level(f"baseline of {subject.name}" if who else "baseline", number, baseline))
-    note = _COMPARED.get(family.name, family.note) if len(logs) > 1 else family.note
+    note = _COMPARED.get(family.name, family.note) if is_compared else family.note
     return Chart(family.name, family.title, family.unit, family.part, tuple(lines), tuple(levels), note)
 
 
@@ -192,14 +196,16 @@ def _trace_key(family: Family, place: int, records: Sequence[Record], who: str, 
     """In training, and on held-out rows; one of several keys of a run goes by its own name."""
     key = family.keys[place]
     found = [one for one in (key, f"heldout_{key}") if _has(records, one)]
-    what = family.names[place] if family.names else ""
+    is_one_of = sum(_has(records, one) or _has(records, f"heldout_{one}") for one in family.keys) > 1
+    what = family.names[place] if family.names and is_one_of else ""
     for logged in found:
         is_heldout = logged.startswith(("heldout_", "dev_"))
         part = ("held out" if is_heldout else "training") if len(found) > 1 else ""
         name = ", ".join(one for one in (who, what, part) if one) or family.title
         own = place if what else int(is_heldout and len(found) > 1)
         dash = place if what and color is not None else 0
-        yield trace(name, own if color is None else color, records, logged, dash=dash, is_noisy=not is_heldout)
+        is_noisy = not is_heldout and not family.is_exact
+        yield trace(name, own if color is None else color, records, logged, dash=dash, is_noisy=is_noisy)
 
 
 def _has(records: Iterable[Record], key: str) -> bool:

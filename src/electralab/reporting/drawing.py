@@ -14,6 +14,7 @@ from electralab.reporting.curves import AXES, Chart, Line, smooth
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 12, 34
 _WEIGHT = 0.8
+_MOST_DOTS = 60
 COLORS = 8
 
 Range = tuple[float, float]
@@ -39,7 +40,7 @@ def draw_still(chart: Chart, axis: str = "step") -> str:
     for line, points in curves:
         path = "M" + "L".join(f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in points) if points else ""
         inner.append(f'<path class="line c{line.color % COLORS} d{line.dash}" d="{path}"/>')
-        if not line.is_noisy:
+        if not line.is_noisy and len(points) <= _MOST_DOTS:
             dots = (f'<circle cx="{scale.x(x):.1f}" cy="{scale.y(y):.1f}" r="3"/>' for x, y in points)
             inner.append(f'<g class="dots c{line.color % COLORS}">{"".join(dots)}</g>')
     return (
@@ -103,7 +104,7 @@ def find_ticks(span: Range, count: int) -> Sequence[float]:
         return [low]
     rough = (high - low) / count
     power = 10 ** math.floor(math.log10(rough))
-    step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= rough)
+    step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= 0.75 * rough)
     first = math.ceil(low / step)
     return [index * step for index in range(first, math.floor(high / step) + 1)]
 

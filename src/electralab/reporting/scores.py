@@ -50,15 +50,15 @@ def show_tuning(subject: Subject) -> str:
     parts = [table(f"{results.get('task', 'Task')}: dev set over {len(subject.logs)} seeds, in points", head, rows)]
     report = results.get("report") or {}
     if classes := report.get("classes"):
-        rows = [
+        by_class = [
             (one["name"], points(one["precision"]), points(one["recall"]), points(one["f1"]), one["support"])
             for one in classes
         ]
-        parts.append(table("By class, best seed", ["class", "precision", "recall", "F1", "examples"], rows))
+        parts.append(table("By class, best seed", ["class", "precision", "recall", "F1", "examples"], by_class))
     if (confusion := report.get("confusion")) and len(confusion) <= 12:
         names = [one["name"] for one in report["classes"]]
-        rows = [(name, *row) for name, row in zip(names, confusion, strict=False)]
-        parts.append(table("Confusion: rows are true, columns predicted", ["", *names], rows))
+        truths = [(name, *row) for name, row in zip(names, confusion, strict=False)]
+        parts.append(table("Confusion: rows are true, columns predicted", ["", *names], truths))
     trivial = find_majority(results)
     parts.append(paragraph(f"Most frequent class: {points(trivial)} %.", "note") if trivial else "")
     return "".join(parts)
@@ -269,11 +269,17 @@ def show_final(subjects: list[Subject]) -> str:
     return table("Last scores", ["", *(subject.name for subject in subjects)], rows)
 
 
+def _name_alike(key: str) -> str:
+    """The same question asked of different objectives has one name."""
+    who, _, what = key.partition("_")
+    return f"{what} of guesses" if who in ("generator", "masked", "next") else key
+
+
 def _final_scores(subject: Subject) -> dict[str, Any]:
     results = subject.results
     found: dict[str, Any] = {}
     if subject.kind == "run":
-        found = dict(last_scores(subject))
+        found = {_name_alike(key): value for key, value in last_scores(subject).items()}
     elif subject.kind == "fine-tuning run":
         found = {f"{key} (dev, median)": one["median"] for key, one in results.get("spread", {}).items()}
         found |= {f"{key} (test)": value for key, value in results.get("test", {}).items() if is_number(value)}

@@ -10,9 +10,9 @@ from electralab.reporting.subjects import Subject
 from electralab.reporting.wording import is_number, say_count, say_flops, say_seconds, say_share
 
 _KINDS = {
-    "electra": "an ELECTRA pair (a generator guesses hidden tokens, a discriminator says which were replaced)",
-    "mlm": "a masked language model",
-    "causal": "a causal language model",
+    "electra": ("an ELECTRA pair", "a generator guesses hidden tokens, a discriminator says which were replaced"),
+    "mlm": ("a masked language model", "it guesses hidden tokens"),
+    "causal": ("a causal language model", "it guesses the next token"),
 }
 _GUESSES = {
     "generator": ("The generator restores", "hidden tokens"),
@@ -54,11 +54,12 @@ def last_scores(subject: Subject) -> dict[str, float]:
 def _tell_run(subject: Subject) -> Iterator[str]:
     settings, (taken, total) = subject.settings, measure_progress(subject)
     objective = str(settings.get("objective") or subject.results.get("objective") or "")
-    what = _KINDS.get(objective, f"a model with the objective {objective}" if objective else "a model")
+    other = (f"a model with the objective {objective}" if objective else "a model", "")
+    what, how = _KINDS.get(objective, other)
     size = f" of size {settings['size']}" if settings.get("size") else ""
     backbone = settings.get("model", {}).get("backbone")
     on = f" on the {backbone} backbone" if backbone else ""
-    yield f"{subject.name} is {what}{size}{on}."
+    yield f"{subject.name} is {what}{size}{on}{how and f': {how}'}."
     yield _tell_amount(subject, taken, total)
     yield from _tell_guesses(subject)
     yield from _tell_verdicts(subject)
@@ -182,9 +183,10 @@ def _tell_tradeoff(subject: Subject) -> Iterator[str]:
     yield f"{len(variants)} variants of one model, judged by {judged}."
     if variants:
         fastest = max(variants, key=lambda one: float(one.get("speedup", 0)))
+        change = f"{'loses' if fastest['loss'] > 0 else 'gains'} {abs(fastest['loss']):.2f} points"
         yield (
             f"The fastest, {fastest['name']}, is {fastest['speedup']:.1f} times as fast as {results.get('baseline')} "
-            f"and loses {fastest['loss']:.2f} points."
+            f"and {change}."
         )
 
 

@@ -36,7 +36,7 @@ function sayX(axis, value) {
 }
 function nextStep(rough, units) {
   const power = 10 ** Math.floor(Math.log10(rough));
-  return units.map((unit) => unit * power).find((one) => one >= rough * 0.999);
+  return units.map((unit) => unit * power).find((one) => one >= rough * 0.75);
 }
 function ticks(low, high, count, axis) {
   if (!(high > low)) return [low];
