@@ -217,7 +217,7 @@ def _scores(subjects: Sequence[Subject]) -> list[str]:
 
 def _figure(chart: Chart, axis: str) -> str:
     legend = "".join(
-        f'<li class="c{line.color % COLORS} d{line.dash}{"" if line.is_noisy else " steady"}">{escape(line.name)}</li>'
+        f'<li class="c{line.color % COLORS} d{line.dash}{" steady" if line.has_dots else ""}">{escape(line.name)}</li>'
         for line in chart.lines
     )
     legend += "".join(f'<li class="c{one.color % COLORS} level">{escape(one.name)}</li>' for one in chart.levels)

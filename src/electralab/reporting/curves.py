@@ -16,6 +16,7 @@ Part = Literal["learning", "balance", "pace", "study"]
 AXES = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "time"}
 # More points than a chart has pixels only make the page heavy.
 _MOST_POINTS = 800
+_MOST_DOTS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,10 @@ class Line:
     """Tells lines of one run apart where colours tell runs apart."""
     is_noisy: bool = False
     """Single batches, which smoothing may average; scores of held-out rows are shown as they are."""
+
+    @property
+    def has_dots(self) -> bool:
+        return not self.is_noisy and len(self.y) <= _MOST_DOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,12 @@ FAMILIES = (
         note="How often a replaced token looks more suspicious than an original one.",
     ),
     Family(
-        "recall", "Replaced tokens found", "share", "balance", ("recall",), note="Of those called replaced at p > 0.5."
+        "recall",
+        "Replaced tokens found",
+        "share",
+        "balance",
+        ("recall",),
+        note="A token counts as found at p > 0.5.",
     ),
     Family("precision", "Right when calling replaced", "share", "balance", ("precision",)),
     Family(
@@ -175,24 +185,46 @@ Log = tuple[Subject, str, list[Record]]
 
 
 def _draw_family(family: Family, logs: Sequence[Log]) -> Chart:
-    """Colours tell runs apart, where several have such figures, and else the figures."""
+    """Colours tell runs apart; where one run alone has such figures, they tell the figures apart."""
     wanted = [one for key in family.keys for one in (key, f"heldout_{key}")]
     asked = [(number, *log) for number, log in enumerate(logs) if any(_has(log[2], one) for one in wanted)]
     is_compared = len({one[0].name for one in logs}) > 1
     lines: list[Line] = []
-    levels: list[Level] = []
+    trivial: dict[float, list[tuple[int, str]]] = {}
     for number, subject, seed, records in asked:
         who = " ".join(one for one in (subject.name if is_compared else "", seed if len(logs) > 1 else "") if one)
         for place, key in enumerate(family.keys):
-            lines += _trace_key(family, place, records, who, number if len(asked) > 1 else None)
+            lines += _trace_key(family, place, records, who, _Colors(number, len(logs), len(asked)))
             baseline = subject.results.get("baselines", {}).get(key)
-            if is_number(baseline) and not any(level.y == baseline for level in levels):
-                levels.append(Level(f"baseline of {subject.name}" if who else "baseline", number, baseline))
+            if is_number(baseline):
+                trivial.setdefault(baseline, []).append((number, who))
+    levels = [
+        Level(f"baseline of {', '.join(who for _, who in owners)}" if is_compared else "baseline", owners[0][0], y)
+        for y, owners in trivial.items()
+    ]
     note = _COMPARED.get(family.name, family.note) if is_compared else family.note
     return Chart(family.name, family.title, family.unit, family.part, tuple(lines), tuple(levels), note)
 
 
-def _trace_key(family: Family, place: int, records: Sequence[Record], who: str, color: int | None) -> Iterator[Line]:
+@dataclass(frozen=True, slots=True)
+class _Colors:
+    number: int
+    """Of the run."""
+    runs: int
+    asked: int
+    """Runs that have such figures."""
+
+    def of_key(self, place: int) -> tuple[int, int]:
+        """Colour and dash of one of several figures of the run; colours of other runs are not taken."""
+        if self.asked > 1:
+            return self.number, place
+        return (self.runs + place - 1 if place and self.runs > 1 else self.number + place), 0
+
+    def of_part(self, is_second: bool) -> tuple[int, int]:
+        return (self.number if self.runs > 1 else int(is_second)), 0
+
+
+def _trace_key(family: Family, place: int, records: Sequence[Record], who: str, colors: _Colors) -> Iterator[Line]:
     """In training, and on held-out rows; one of several keys of a run goes by its own name."""
     key = family.keys[place]
     found = [one for one in (key, f"heldout_{key}") if _has(records, one)]
@@ -202,10 +234,9 @@ def _trace_key(family: Family, place: int, records: Sequence[Record], who: str, 
         is_heldout = logged.startswith(("heldout_", "dev_"))
         part = ("held out" if is_heldout else "training") if len(found) > 1 else ""
         name = ", ".join(one for one in (who, what, part) if one) or family.title
-        own = place if what else int(is_heldout and len(found) > 1)
-        dash = place if what and color is not None else 0
+        color, dash = colors.of_key(place) if what else colors.of_part(is_heldout and len(found) > 1)
         is_noisy = not is_heldout and not family.is_exact
-        yield trace(name, own if color is None else color, records, logged, dash=dash, is_noisy=is_noisy)
+        yield trace(name, color, records, logged, dash=dash, is_noisy=is_noisy)
 
 
 def _has(records: Iterable[Record], key: str) -> bool:

@@ -14,7 +14,6 @@ from electralab.reporting.curves import AXES, Chart, Line, smooth
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 56, 14, 12, 34
 _WEIGHT = 0.8
-_MOST_DOTS = 60
 COLORS = 8
 
 Range = tuple[float, float]
@@ -40,7 +39,7 @@ def draw_still(chart: Chart, axis: str = "step") -> str:
     for line, points in curves:
         path = "M" + "L".join(f"{scale.x(x):.1f} {scale.y(y):.1f}" for x, y in points) if points else ""
         inner.append(f'<path class="line c{line.color % COLORS} d{line.dash}" d="{path}"/>')
-        if not line.is_noisy and len(points) <= _MOST_DOTS:
+        if line.has_dots:
             dots = (f'<circle cx="{scale.x(x):.1f}" cy="{scale.y(y):.1f}" r="3"/>' for x, y in points)
             inner.append(f'<g class="dots c{line.color % COLORS}">{"".join(dots)}</g>')
     return (

@@ -94,7 +94,7 @@ function layOut(chart, width, height) {
   };
 }
 function path(view, xs, ys) {
-  return ys.map((y, i) => `${i ? "L" : "M"}${view.x(xs[i]).toFixed(1)} ${Math.min(Math.max(view.y(y), -50), view.height + 50).toFixed(1)}`).join("");
+  return ys.map((y, i) => `${i ? "L" : "M"}${view.x(xs[i]).toFixed(1)} ${Math.min(Math.max(view.y(y), TOP - 8), view.height - BOTTOM + 2).toFixed(1)}`).join("");
 }
 function draw(figure) {
   const chart = data.charts.find((one) => one.name === figure.dataset.chart), plot = $(".plot", figure);
