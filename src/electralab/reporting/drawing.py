@@ -79,8 +79,9 @@ def _points(line: Line, axis: str) -> Iterator[tuple[float, float]]:
 
 
 def pad(span: Range) -> Range:
-    """Room above and below, also where a line is level."""
+    """Room above and below, also where a line is level but for the last places of its numbers."""
     low, high = span
+    low = high if high - low <= 1e-9 * abs(high) else low
     room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
     return low - room, high + room
 

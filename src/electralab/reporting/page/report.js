@@ -83,9 +83,10 @@ function layOut(chart, width, height) {
   const reduce = (values, best) => values.reduce((a, b) => best(a, b));
   const x0 = reduce(xs, Math.min), x1 = reduce(xs, Math.max);
   let y0 = reduce(ys, Math.min), y1 = reduce(ys, Math.max);
-  if (isLog) { const room = (y1 / y0) ** 0.05 || 1.05; y0 /= room; y1 *= room; }
+  // Sums of floating-point numbers that should be equal differ by a few units in the last place.
+  if (y1 - y0 <= 1e-9 * Math.abs(y1)) y0 = y1;
+  if (isLog) { const room = y1 > y0 ? (y1 / y0) ** 0.05 : 1.05; y0 /= room; y1 *= room; }
   else { const room = (y1 - y0) * 0.05 || Math.abs(y1) * 0.05 || 1; y0 -= room; y1 += room; }
-  if (isLog && y0 === y1) { y0 /= 1.1; y1 *= 1.1; }
   const bend = isLog ? Math.log : (value) => value;
   return {
     axis, curves, levels, x0, x1, y0, y1, isLog, width, height,
