@@ -15,7 +15,7 @@ from report_folders import make_run
 from electralab.reporting.composing import compose_page, json_in_html
 from electralab.reporting.curves import draw_charts, smooth
 from electralab.reporting.differences import find_differences
-from electralab.reporting.drawing import find_ticks, shorten
+from electralab.reporting.drawing import find_ticks, pad, shorten
 from electralab.reporting.markup import table
 from electralab.reporting.stage import write_report
 from electralab.reporting.subjects import Subject, read_subject
@@ -123,6 +123,12 @@ def test_ticks_are_few_and_inside(low: float, width: float) -> None:
     found = find_ticks((low, low + width), 5)
     assert len(found) <= 9
     assert all(low - width * 1e-6 <= tick <= low + width * (1 + 1e-6) for tick in found)
+
+
+def test_a_level_line_has_room_though_its_last_places_differ() -> None:
+    low, high = pad((0.001, 0.001 + 2e-19))
+    assert (low, high) == pytest.approx((0.00095, 0.00105))
+    assert pad((0.0, 0.0)) == (-1.0, 1.0)
 
 
 def test_numbers_are_said_shortly() -> None:

@@ -123,9 +123,8 @@ def name_subjects(paths: Sequence[Path]) -> list[str]:
     parts = [path.resolve().parts for path in paths]
     if len(paths) == 1:
         return [parts[0][-1]]
-    start = next(
-        (i for i, ones in enumerate(zip(*parts, strict=False)) if len(set(ones)) > 1), min(map(len, parts)) - 1
-    )
+    shortest = min(map(len, parts))
+    start = next((i for i in range(shortest) if len({one[i] for one in parts}) > 1), shortest - 1)
     ends = zip(*(reversed(one[start:]) for one in parts), strict=False)
     end = next((i for i, ones in enumerate(ends) if len(set(ones)) > 1), 0)
     names = ["/".join(one[start : len(one) - end]) or one[-1] for one in parts]
