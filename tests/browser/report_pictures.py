@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/report.md: `python tests/browser/report_pictures.py RUN.html COMPARISON.html STUDY.html`."""
+"""Takes the pictures of docs/report.md: `python tests/browser/report_pictures.py RUN.html BOTH.html STUDY.html`."""
 
 import sys
 from pathlib import Path

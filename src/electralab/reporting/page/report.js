@@ -5,14 +5,10 @@ const $ = (what, where = document) => where.querySelector(what);
 const $$ = (what, where = document) => [...where.querySelectorAll(what)];
 const LEFT = 56, RIGHT = 14, TOP = 12, BOTTOM = 34, COLORS = 8;
 const data = JSON.parse($("#data").textContent);
-const state = { axis: data.axis, smoothing: 0.8, log: false, off: {}, theme: "", ...recall() };
+// What the reader chose lives with the tab's history: it outlasts a reload, and works from a file.
+const state = { axis: data.axis, smoothing: 0.8, log: false, off: {}, theme: "", ...history.state };
 
-function recall() {
-  try { return JSON.parse(sessionStorage.getItem("report:" + document.title)) || {}; } catch { return {}; }
-}
-function remember() {
-  try { sessionStorage.setItem("report:" + document.title, JSON.stringify(state)); } catch { /* a browser that keeps nothing */ }
-}
+function remember() { history.replaceState(state, ""); }
 
 // ---- numbers ----
 function smooth(values, weight) {
