@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
 
-def open_file(browser: "Browser", path: str, *, width: int = 1120, height: int = 900, **more: Any) -> "Page":
+def open_file(browser: "Browser", path: str, *, width: int = 1120, height: int = 760, **more: Any) -> "Page":
     page = browser.new_page(viewport={"width": width, "height": height}, **more)
     page.goto(Path(path).resolve().as_uri())
     return page

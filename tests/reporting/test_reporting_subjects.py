@@ -81,6 +81,24 @@ def test_any_file_may_be_damaged_or_missing_and_the_page_says_so(tmp_path: Path,
         assert f"{file}: not there (yet)" in page
 
 
+@pytest.mark.parametrize(
+    "results", [{"heldout": 3, "baselines": []}, {"heldout": {"auc": "high"}}, {"seconds": "long"}]
+)
+def test_results_of_another_shape_cost_their_own_figure_only(tmp_path: Path, results: dict[str, object]) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "results.json").write_text(json.dumps(results))
+    page = compose_page([read_subject(run)])
+    assert 'data-chart="loss"' in page
+    assert "cannot be read; what it would say is left out" in page or "Cannot be shown" in page
+
+
+@pytest.mark.parametrize("file", ["study.toml", "tradeoff.json"])
+def test_a_table_of_another_shape_is_said_in_its_place(tmp_path: Path, file: str) -> None:
+    (tmp_path / file).write_text('{"variants": [{"name": "a"}]}')
+    (tmp_path / "results.json").write_text('{"table": [{"scores": 3}]}')
+    assert "Cannot be shown" in compose_page([read_subject(tmp_path)])
+
+
 def test_examples_of_uneven_length_are_left_out_and_said(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     row = {

@@ -136,7 +136,11 @@ def compose_sections(
                 *map(_examples, shown),
             ),
         ),
-        ("findings", "Analysis", section("findings", "Analysis", *map(scores.show_findings, subjects))),
+        (
+            "findings",
+            "Analysis",
+            section("findings", "Analysis", *(_attempt(scores.show_findings, one) for one in subjects)),
+        ),
         ("pictures", "Pictures", section("pictures", "Pictures", *map(_pictures, subjects))),
         ("compute", "Compute", section("compute", "Compute", scores.show_compute(subjects))),
         ("environment", "Environment", _folded("environment", "Environment", scores.show_environment, subjects)),
@@ -161,8 +165,8 @@ def _summary(subject: Subject, is_one_of_many: bool) -> str:
     bar = ""
     if subject.kind == "run" and total and taken < total:
         bar = f'<progress max="{total}" value="{taken}" aria-label="Steps taken">{taken} of {total}</progress>'
-    words = "".join(paragraph(text, "lead") for text in summarise(subject))
-    return (heading(subject.name) if is_one_of_many else _tiles(subject)) + words + bar
+    words = _attempt(lambda one: "".join(paragraph(text, "lead") for text in summarise(one)), subject)
+    return (heading(subject.name) if is_one_of_many else _attempt(_tiles, subject)) + words + bar
 
 
 def _tiles(subject: Subject) -> str:
@@ -212,7 +216,15 @@ def _scores(subjects: Sequence[Subject]) -> list[str]:
         "trade-off": scores.show_tradeoff,
     }
     show = shown.get(subjects[0].kind)
-    return [show(subjects[0]) if show else "", scores.show_evaluations(subjects[0])]
+    return [_attempt(show, subjects[0]) if show else "", _attempt(scores.show_evaluations, subjects[0])]
+
+
+def _attempt(show: Callable[[Subject], str], subject: Subject) -> str:
+    """Files come from anywhere: one of another shape than ours costs its own figure and no other."""
+    try:
+        return show(subject)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        return absent("Cannot be shown", f"A file of {subject.name} is not as electralab writes it ({error!r}).")
 
 
 def _figure(chart: Chart, axis: str) -> str:

@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 from electralab.artifacts import read_json
@@ -17,6 +18,14 @@ Kind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "anal
 Record = dict[str, Any]
 Tree = dict[str, Any]
 
+_SHAPES: dict[str, Any] = {
+    **dict.fromkeys(
+        ("heldout", "baselines", "spread", "test", "report", "ensemble", "tasks", "average", "paper"), dict
+    ),
+    **dict.fromkeys(("arms", "budget", "scores", "curves", "provenance"), dict),
+    **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds"), list),
+    **dict.fromkeys(("step", "tokens", "flops", "seconds", "skipped_steps"), int | float),
+}
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 # A page with larger pictures would be slow to open.
 _MOST_BYTES = 3_000_000
@@ -107,7 +116,7 @@ def read_subject(path: Path, name: str = "") -> Subject:
         path,
         identity=troubles.read(path / "run.json") if is_trained else {},
         environment=troubles.read(path / "environment.json", is_needed=is_trained),
-        results=troubles.read(path / results) if kind != "analysis" else {},
+        results=_read_results(path / results, troubles) if kind != "analysis" else {},
         logs=logs,
         evaluations=_read_evaluations(path),
         findings=_read_findings(path, troubles),
@@ -116,6 +125,15 @@ def read_subject(path: Path, name: str = "") -> Subject:
         parameters=_count_parameters(path) if is_trained else {},
         troubles=tuple(troubles.said),
     )
+
+
+def _read_results(path: Path, troubles: Troubles) -> Tree:
+    """Parts that are not of the shape they should have are left out."""
+    results = troubles.read(path)
+    wrong = [key for key, kind in _SHAPES.items() if key in results and not isinstance(results[key], (kind, NoneType))]
+    if wrong:
+        troubles.said.append(f"{path}: {', '.join(wrong)} cannot be read; what it would say is left out")
+    return {key: value for key, value in results.items() if key not in wrong and value is not None}
 
 
 def name_subjects(paths: Sequence[Path]) -> list[str]:
