@@ -24,7 +24,7 @@ _SHAPES: dict[str, Any] = {
     ),
     **dict.fromkeys(("arms", "budget", "scores", "curves", "provenance"), dict),
     **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds"), list),
-    **dict.fromkeys(("step", "tokens", "flops", "seconds", "skipped_steps"), int | float),
+    **dict.fromkeys(("step", "seconds", "skipped_steps"), int | float),
 }
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 # A page with larger pictures would be slow to open.
