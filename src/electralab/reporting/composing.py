@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any
 
 from electralab.reporting import scores
 from electralab.reporting.curves import AXES, Chart, Part, draw_charts, draw_study
@@ -24,10 +24,6 @@ from electralab.reporting.summary import last_scores, measure_progress, summaris
 
 Advice = Callable[[Subject], Sequence[str]]
 """What is out of balance in a run, and what to do about it."""
-
-
-class Element(Protocol):
-    def __call__(self, subject: Subject) -> str: ...
 
 
 _PARTS: Mapping[Part, tuple[str, str]] = {
@@ -141,7 +137,7 @@ def compose_sections(
             "Analysis",
             section("findings", "Analysis", *(_attempt(scores.show_findings, one) for one in subjects)),
         ),
-        ("pictures", "Pictures", section("pictures", "Pictures", *map(_pictures, subjects))),
+        ("pictures", "Pictures", section("pictures", "Pictures", *map(scores.show_pictures, subjects))),
         ("compute", "Compute", section("compute", "Compute", scores.show_compute(subjects))),
         ("environment", "Environment", _folded("environment", "Environment", scores.show_environment, subjects)),
         ("settings", "Settings", _folded("settings", "All settings" if several else "Settings", _settings, subjects)),
@@ -149,7 +145,7 @@ def compose_sections(
     return found
 
 
-def _folded(name: str, title: str, show: Element, subjects: Sequence[Subject]) -> str:
+def _folded(name: str, title: str, show: Callable[[Subject], str], subjects: Sequence[Subject]) -> str:
     return section(name, title, *map(show, subjects), is_folded=True)
 
 
@@ -274,10 +270,6 @@ def _example(row: dict[str, Any]) -> str:
 def _read_piece(piece: str) -> tuple[str, bool]:
     """What a piece of a word adds to the text, and whether it goes on with the word before it."""
     return (piece[2:], True) if piece.startswith("##") and len(piece) > 2 else (piece, False)
-
-
-def _pictures(subject: Subject) -> str:
-    return scores.show_pictures(subject)
 
 
 def _settings(subject: Subject) -> str:
