@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 # Not conftests of their folders: modules of one name would hide each other from the type checker.
-pytest_plugins = ["flow_fixtures", "page_fixtures"]
+pytest_plugins = ["flow_fixtures", "page_fixtures", "report_fixtures"]
 
 settings.register_profile("electralab", deadline=None, derandomize=True)
 settings.load_profile("electralab")

@@ -19,7 +19,7 @@ ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
     *("pretraining", "finetuning", "evaluation", "study"),
 }
-OFFERED = ANALYSED | {"analysis", "exporting", "compression", "serving", "report"}
+OFFERED = ANALYSED | {"analysis", "exporting", "compression", "serving", "reporting"}
 
 # A part sees only parts above it. A part that is not written yet may have its row already.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compression": FOUNDATION
     | {"corpus", "tokens", "model", "objective", "training", "finetuning", "evaluation", "exporting"},
     "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning", "exporting"},
-    "report": FOUNDATION,
+    "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
     "tables": {"study", "exporting", "compression"},

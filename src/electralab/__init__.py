@@ -19,6 +19,7 @@ __all__ = [
     "pretrain",
     "proofread",
     "quickstart",
+    "report",
     "run_study",
     "serve",
     "show",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from electralab.flags.values import names, positive, positive_int, whole_numbers
+from electralab.flags.values import count, names, positive, positive_int, whole_numbers
 from electralab.flags.verb import add_settings, add_verb
 
 
@@ -54,6 +54,20 @@ def _add_study(verbs: Any) -> None:
     parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="of each cell (1)")
 
 
+def _add_report(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "report",
+        "write one page about a run, or about several side by side",
+        "electra report runs/mine --out report.html",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, studies, trade-offs or analyses")
+    parser.add_argument("--out", default="report.html", metavar="FILE", help="the page to write (report.html)")
+    parser.add_argument("--data", metavar="DIR", help="prepared text: show the first run at work on a few of its rows")
+    parser.add_argument("--watch", action="store_true", help="serve the page on this machine while training goes on")
+    parser.add_argument("--port", type=count, default=8010, metavar="N", help="of --watch (8010); 0 for any free one")
+
+
 def _add_show(verbs: Any) -> None:
     parser = add_verb(
         verbs,
@@ -70,4 +84,4 @@ def _add_show(verbs: Any) -> None:
     )
 
 
-VERBS = (_add_evaluate, _add_study, _add_show)
+VERBS = (_add_evaluate, _add_study, _add_report, _add_show)

@@ -1,6 +1,7 @@
 """Parsed words -> a verb that looks, and its result on standard output."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -73,6 +74,24 @@ def _require_finished(results: Result) -> None:
         raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
 
 
+def _report(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+    # With --json standard output is for the result.
+    ready = sys.stderr if arguments.json else sys.stdout
+    result = verbs.report(
+        arguments.runs,
+        arguments.out,
+        **{name: getattr(arguments, name) for name in ("data", "watch", "port", "dry_run")},
+        on_ready=lambda address: print(address, file=ready, flush=True),
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for text in result["warnings"]:
+        console.print(f"warning: {text}", style="yellow")
+    console.print(f"page  {result['out']}")
+    return result
+
+
 def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     result = verbs.show(arguments.path, row=arguments.row, model=arguments.model)
     if arguments.dry_run:
@@ -85,5 +104,6 @@ def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
 VERBS = {
     "evaluate": _evaluate,
     "study": _study,
+    "report": _report,
     "show": _show,
 }

@@ -5,7 +5,7 @@ words or keyword arguments -> settings -> stage -> result
 
 from electralab.verbs.asking import detect, load, predict, proofread, serve
 from electralab.verbs.giving import compress, export, import_model
-from electralab.verbs.judging import evaluate, run_study, show
+from electralab.verbs.judging import evaluate, report, run_study, show
 from electralab.verbs.learning import finetune, flops, glue, prepare, pretrain
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "prepare",
     "pretrain",
     "proofread",
+    "report",
     "run_study",
     "serve",
     "show",

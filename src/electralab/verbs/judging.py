@@ -1,6 +1,6 @@
 """Verbs that look: scores of a model, comparisons of many, any artifact as a dictionary."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,8 +12,13 @@ from electralab.stopping import listen_for_stop
 
 if TYPE_CHECKING:
     from electralab.evaluation.outcome import Suite
+    from electralab.reporting.subjects import Subject
 
 Result = dict[str, Any]
+
+# Of the data, for the examples of a report.
+_ROWS_SHOWN = range(4)
+_TOKENS_SHOWN = 64
 
 
 def evaluate(
@@ -99,6 +104,54 @@ def run_study(
     display = display or Display()
     with listen_for_stop() as stop:
         return display.follow_study(run(request, stop))
+
+
+def report(
+    runs: Sequence[str | Path],
+    out: str | Path = "report.html",
+    *,
+    data: str | Path | None = None,
+    watch: bool = False,
+    port: int = 8010,
+    dry_run: bool = False,
+    on_ready: Callable[[str], None] = print,
+) -> Result:
+    """One page about a run, study, trade-off or analysis, or about several side by side; or served while it trains.
+
+    With `data`, the folder of prepared text, the first run is shown at work on a few of its rows.
+    """
+    from electralab.reporting.stage import plan_report, watch_report, write_report
+
+    paths = [Path(run) for run in runs]
+    if dry_run:
+        return plan_report(paths, None if watch else Path(out))
+    if watch:
+        with listen_for_stop() as stop:
+            watch_report(paths, port, stop, on_ready, _advise)
+    examples = _try_rows(Path(data), paths[0]) if data else []
+    return write_report(paths, Path(out), _advise, examples)
+
+
+def _advise(subject: "Subject") -> list[str]:
+    """What training says about the balance of its networks, of the last scores that a run has."""
+    from electralab.pretraining.balance import diagnose
+    from electralab.reporting.summary import last_scores, measure_progress
+
+    scores, (taken, total) = last_scores(subject), measure_progress(subject)
+    if subject.kind != "run" or not {"auc", "called_replaced", "replaced_share"} <= scores.keys():
+        return []
+    records = subject.logs.get("", [])
+    baselines = subject.results.get("baselines", {})
+    return diagnose(scores, taken / total if total else 1.0, baselines=baselines, record=records[-1] if records else {})
+
+
+def _try_rows(data: Path, run: Path) -> list[Result]:
+    """Spread over the data, the ends of rows left out."""
+    from electralab.inspection import view
+
+    keys = ("pieces", "masked", "corrupted", "is_replaced", "p_replaced")
+    rows = [view(data, row=row, model=run) for row in _ROWS_SHOWN]
+    return [{key: row[key][:_TOKENS_SHOWN] for key in keys} for row in rows]
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> Result:

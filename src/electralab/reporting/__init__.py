@@ -1,0 +1,1 @@
+"""What artifacts say, as one page of HTML that needs nothing else."""

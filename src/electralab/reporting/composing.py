@@ -1,0 +1,303 @@
+"""The page: sections in order, charts as still pictures, and the data and script that make them move.
+
+Subject... -> HTML
+
+It fetches nothing, and its own policy allows nothing but the one style and the one script that it carries.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from electralab.reporting import scores
+from electralab.reporting.curves import AXES, Chart, Part, draw_charts, draw_study
+from electralab.reporting.differences import find_differences, flatten
+from electralab.reporting.drawing import COLORS, draw_still
+from electralab.reporting.headlines import find_headlines
+from electralab.reporting.markup import absent, bullets, heading, paragraph, section, table
+from electralab.reporting.subjects import Subject
+from electralab.reporting.summary import last_scores, measure_progress, summarise
+
+Advice = Callable[[Subject], Sequence[str]]
+"""What is out of balance in a run, and what to do about it."""
+
+
+_PARTS: Mapping[Part, tuple[str, str]] = {
+    "study": ("scores-over-compute", "Scores over compute"),
+    "learning": ("learning", "Learning"),
+    "balance": ("balance", "Balance of the two networks"),
+    "pace": ("pace", "Throughput and schedule"),
+}
+
+
+def advise_nothing(_: Subject) -> Sequence[str]:
+    return ()
+
+
+def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *, live_seconds: float = 0.0) -> str:
+    """`live_seconds`: how often the page asks its server for news; 0 for a page that stands alone."""
+    charts = gather_charts(subjects)
+    sections = compose_sections(subjects, charts, advise)
+    title = " · ".join(subject.name for subject in subjects)
+    style, script = (read_asset(name) for name in ("report.css", "report.js"))
+    data = {
+        "axes": AXES,
+        "charts": [chart.as_data() for chart in charts],
+        "live": live_seconds,
+        "axis": choose_axis(subjects),
+    }
+    links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text, inner in sections if inner)
+    kind = subjects[0].kind if len(subjects) == 1 else f"comparison of {len(subjects)}"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{escape(_policy(style, script, live_seconds > 0))}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{escape(title)}: report</title>
+<style>{style}</style>
+</head>
+<body>
+<a class="skip" href="#summary">To the report</a>
+<header><div class="wrap"><p class="kind">{escape(kind)}{' <span id="live">live</span>' if live_seconds else ""}</p>
+<h1>{escape(title)}</h1>
+<button id="theme" type="button" hidden>Dark</button></div></header>
+<nav aria-label="Sections"><ul class="wrap">{links}</ul></nav>
+<main class="wrap">
+{"".join(inner for _, _, inner in sections)}
+</main>
+<footer class="wrap"><p>Written by electralab from the files of {escape(title)}; it needs no network.</p></footer>
+<script type="application/json" id="data">{json_in_html(data)}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def news(subjects: Sequence[Subject], advise: Advice) -> dict[str, Any]:
+    """What a live page asks for: its charts and the sections that change while training goes on."""
+    charts = gather_charts(subjects)
+    moving = ("summary", "warnings", "scores", "compute")
+    inner = {name: html for name, _, html in compose_sections(subjects, charts, advise) if name in moving and html}
+    return {"charts": [chart.as_data() for chart in charts], "sections": inner}
+
+
+def gather_charts(subjects: Sequence[Subject]) -> list[Chart]:
+    studies = [chart for subject in subjects if subject.kind == "study" for chart in draw_study(subject.results)]
+    return [*studies, *draw_charts(subjects)]
+
+
+def choose_axis(subjects: Sequence[Subject]) -> str:
+    """What is compared is compared at equal compute."""
+    return "flops" if len(subjects) > 1 or subjects[0].kind == "study" else "step"
+
+
+def compose_sections(
+    subjects: Sequence[Subject], charts: Sequence[Chart], advise: Advice
+) -> list[tuple[str, str, str]]:
+    """Name, title and HTML of each, empty ones included."""
+    found = [
+        ("summary", "Summary", section("summary", "Summary", _summaries(subjects))),
+        ("warnings", "Warnings", section("warnings", "Warnings", *(_warnings(one, advise) for one in subjects))),
+        ("differences", "What differs", _differences(subjects)),
+        ("scores", "Scores", section("scores", "Scores", *_scores(subjects))),
+    ]
+    controls = _CONTROLS
+    is_pair = any(chart.name == "auc" for chart in charts)
+    for part, (name, full_title) in _PARTS.items():
+        title = full_title if part != "balance" or is_pair else "Inside training"
+        figures = [_figure(chart, choose_axis(subjects)) for chart in charts if chart.part == part]
+        inner = section(name, title, controls, f'<div class="charts">{"".join(figures)}</div>') if figures else ""
+        controls = "" if inner else controls
+        found.append((name, title, inner))
+    if not charts and any(subject.logs for subject in subjects):
+        missing = absent("No curves", "metrics.jsonl holds no step yet; they appear with the first logged step.")
+        found.append(("learning", "Learning", section("learning", "Learning", missing)))
+    several = len(subjects) > 1
+    shown = [subject for subject in subjects if subject.examples or not several]
+    found += [
+        (
+            "examples",
+            "Examples",
+            section(
+                "examples",
+                "Hidden, guessed, judged",
+                *map(_examples, shown),
+            ),
+        ),
+        (
+            "findings",
+            "Analysis",
+            section("findings", "Analysis", *(_attempt(scores.show_findings, one) for one in subjects)),
+        ),
+        ("pictures", "Pictures", section("pictures", "Pictures", *map(scores.show_pictures, subjects))),
+        ("compute", "Compute", section("compute", "Compute", scores.show_compute(subjects))),
+        ("environment", "Environment", _folded("environment", "Environment", scores.show_environment, subjects)),
+        ("settings", "Settings", _folded("settings", "All settings" if several else "Settings", _settings, subjects)),
+    ]
+    return found
+
+
+def _folded(name: str, title: str, show: Callable[[Subject], str], subjects: Sequence[Subject]) -> str:
+    return section(name, title, *map(show, subjects), is_folded=True)
+
+
+def _summaries(subjects: Sequence[Subject]) -> str:
+    if len(subjects) == 1:
+        return _summary(subjects[0], is_one_of_many=False)
+    cards = "".join(f"<div>{_summary(subject, is_one_of_many=True)}</div>" for subject in subjects)
+    return f'<div class="cards">{cards}</div>'
+
+
+def _summary(subject: Subject, is_one_of_many: bool) -> str:
+    taken, total = measure_progress(subject)
+    bar = ""
+    if subject.kind == "run" and total and taken < total:
+        bar = f'<progress max="{total}" value="{taken}" aria-label="Steps taken">{taken} of {total}</progress>'
+    words = _attempt(lambda one: "".join(paragraph(text, "lead") for text in summarise(one)), subject)
+    return (heading(subject.name) if is_one_of_many else _attempt(_tiles, subject)) + words + bar
+
+
+def _tiles(subject: Subject) -> str:
+    """The few numbers that a reader looks for first."""
+    shown = "".join(
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd><dd>{escape(beside)}</dd></div>"
+        for name, value, beside in find_headlines(subject)
+    )
+    return f'<dl class="tiles">{shown}</dl>' if shown else ""
+
+
+def _warnings(subject: Subject, advise: Advice) -> str:
+    skipped = subject.results.get("skipped_steps") or 0
+    said = [*advise(subject), *subject.troubles]
+    if skipped:
+        said.append(f"{skipped} steps were skipped because their gradients were not finite")
+    return bullets([f"{subject.name}: {text}" for text in said], "warnings")
+
+
+def _differences(subjects: Sequence[Subject]) -> str:
+    if len(subjects) < 2:
+        return ""
+    names = [subject.name for subject in subjects]
+    found = find_differences([subject.settings | _identity(subject) for subject in subjects])
+    inner = (
+        table("Settings that are not the same in all", ["setting", *names], [(key, *row) for key, row in found.items()])
+        if found
+        else paragraph("All their settings are the same.")
+    )
+    return section("differences", "What differs", inner)
+
+
+def _identity(subject: Subject) -> dict[str, Any]:
+    known = ("data", "total_steps", "threads", "task")
+    kept: dict[str, Any] = {key: subject.identity[key] for key in known if key in subject.identity}
+    return {key: str(value)[:12] if key == "data" else value for key, value in kept.items()}
+
+
+def _scores(subjects: Sequence[Subject]) -> list[str]:
+    if len(subjects) > 1:
+        return [scores.show_final(list(subjects))]
+    shown = {
+        "run": scores.show_heldout,
+        "fine-tuning run": scores.show_tuning,
+        "GLUE run": scores.show_suite,
+        "study": scores.show_study,
+        "trade-off": scores.show_tradeoff,
+    }
+    show = shown.get(subjects[0].kind)
+    return [_attempt(show, subjects[0]) if show else "", _attempt(scores.show_evaluations, subjects[0])]
+
+
+def _attempt(show: Callable[[Subject], str], subject: Subject) -> str:
+    """Files come from anywhere: one of another shape than ours costs its own figure and no other."""
+    try:
+        return show(subject)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        return absent("Cannot be shown", f"A file of {subject.name} is not as electralab writes it ({error!r}).")
+
+
+def _figure(chart: Chart, axis: str) -> str:
+    legend = "".join(
+        f'<li class="c{line.color % COLORS} d{line.dash}{" steady" if line.has_dots else ""}">{escape(line.name)}</li>'
+        for line in chart.lines
+    )
+    legend += "".join(f'<li class="c{one.color % COLORS} level">{escape(one.name)}</li>' for one in chart.levels)
+    unit = f' <span class="unit">{escape(chart.unit)}</span>' if chart.unit else ""
+    note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
+    return (
+        f'<figure class="chart" data-chart="{escape(chart.name)}"><figcaption>{escape(chart.title)}{unit}</figcaption>'
+        f'<div class="plot">{draw_still(chart, axis)}</div><ul class="legend">{legend}</ul>{note}</figure>'
+    )
+
+
+def _examples(subject: Subject) -> str:
+    if subject.kind != "run" or "auc" not in last_scores(subject):
+        return ""
+    if not subject.examples:
+        needed = f"Give the prepared data, as in 'electra report {subject.path.name} --data DATA', or examples.json."
+        return absent("No examples", needed)
+    lines = [_example(row) for row in subject.examples]
+    note = (
+        "Above: the text with hidden tokens struck through. Below: what the generator put there, underlined where it "
+        "differs, shaded by how likely the discriminator thinks a token was replaced."
+    )
+    return paragraph(note, "note") + "".join(lines)
+
+
+def _example(row: dict[str, Any]) -> str:
+    above, below = [], []
+    for piece, masked, put, is_replaced, suspicion in zip(
+        row["pieces"], row["masked"], row["corrupted"], row["is_replaced"], row["p_replaced"], strict=True
+    ):
+        text, is_inside = _read_piece(piece)
+        above.append(("" if is_inside else " ") + (f"<del>{escape(text)}</del>" if masked != piece else escape(text)))
+        heat = min(9, round(10 * float(suspicion)))
+        kind = f"heat-{heat}" + (" put" if is_replaced else "")
+        text, is_inside = _read_piece(put)
+        title = f"{put}: {float(suspicion):.0%} replaced"
+        span = f'<span class="{kind}" title="{escape(title)}">{escape(text)}</span>'
+        below.append(("" if is_inside else " ") + span)
+    return f'<div class="example"><p>{"".join(above)}</p><p>{"".join(below)}</p></div>'
+
+
+def _read_piece(piece: str) -> tuple[str, bool]:
+    """What a piece of a word adds to the text, and whether it goes on with the word before it."""
+    return (piece[2:], True) if piece.startswith("##") and len(piece) > 2 else (piece, False)
+
+
+def _settings(subject: Subject) -> str:
+    rows = [(key, value) for key, value in flatten(subject.settings)]
+    return table(f"Settings of {subject.name}", ["setting", "value"], rows) if rows else ""
+
+
+def json_in_html(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def read_asset(name: str) -> str:
+    return files("electralab.reporting").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str, is_live: bool) -> str:
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)]
+    connect = "'self'" if is_live else "'none'"
+    return (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+
+
+_CONTROLS = """<div class="controls" hidden>
+<label>Over <select id="axis"></select></label>
+<label>Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0.8">
+<output for="smoothing">0.80</output></label>
+<label><input id="log" type="checkbox"> Logarithmic</label>
+</div>"""

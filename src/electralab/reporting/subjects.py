@@ -1,0 +1,259 @@
+"""Folders as they lie on disk, read without trust: what is missing or damaged is noted, and the rest is read.
+
+path -> Subject
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal
+
+from electralab.artifacts import read_json
+from electralab.errors import DamagedArtifact, InputError
+
+Kind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis"]
+Record = dict[str, Any]
+Tree = dict[str, Any]
+
+_SHAPES: dict[str, Any] = {
+    **dict.fromkeys(
+        ("heldout", "baselines", "spread", "test", "report", "ensemble", "tasks", "average", "paper"), dict
+    ),
+    **dict.fromkeys(("arms", "budget", "scores", "curves", "provenance"), dict),
+    **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds"), list),
+    **dict.fromkeys(("step", "seconds", "skipped_steps"), int | float),
+}
+_PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
+# A page with larger pictures would be slow to open.
+_MOST_BYTES = 3_000_000
+
+
+@dataclass(slots=True)
+class Troubles:
+    """What could not be read, in the order it was met."""
+
+    said: list[str] = field(default_factory=list)
+
+    def read(self, path: Path, *, is_needed: bool = True) -> Tree:
+        """A JSON object; empty, with a word about it, where there is none."""
+        if not path.is_file():
+            if is_needed:
+                self.said.append(f"{path.name}: not there (yet); what it would say is left out")
+            return {}
+        try:
+            value = read_json(path)
+        except (InputError, DamagedArtifact) as error:
+            self.said.append(str(error))
+            return {}
+        if not isinstance(value, dict):
+            self.said.append(f"{path}: holds no JSON object; what it would say is left out")
+            return {}
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    kind: Kind
+    name: str
+    path: Path
+    identity: Tree = field(default_factory=dict)
+    environment: Tree = field(default_factory=dict)
+    results: Tree = field(default_factory=dict)
+    logs: dict[str, list[Record]] = field(default_factory=dict)
+    """Of each seed, or of the run under an empty name."""
+    evaluations: dict[str, Tree] = field(default_factory=dict)
+    findings: list[Tree] = field(default_factory=list)
+    pictures: dict[str, str] = field(default_factory=dict)
+    """name -> data: address"""
+    examples: list[Tree] = field(default_factory=list)
+    parameters: dict[str, int] = field(default_factory=dict)
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> Tree:
+        found = self.identity.get("settings", {})
+        return found if isinstance(found, dict) else {}
+
+
+def find_kind(path: Path) -> Kind:
+    """By the files that only such a folder has; damaged ones count."""
+    if not path.exists():
+        raise InputError(f"{path}: no such folder; give a run, study, trade-off or analysis")
+    if (path / "study.toml").is_file():
+        return "study"
+    if (path / "tradeoff.json").is_file():
+        return "trade-off"
+    if any(path.glob("seed-*/metrics.jsonl")):
+        return "fine-tuning run"
+    if (path / "run.json").is_file():
+        identity = Troubles().read(path / "run.json")
+        return "fine-tuning run" if identity.get("kind") == "finetune" else "run"
+    if (path / "metrics.jsonl").is_file():
+        return "run"
+    if Troubles().read(path / "results.json").get("suite") == "glue":
+        return "GLUE run"
+    if (path / "findings.json").is_file():
+        return "analysis"
+    raise InputError(f"{path}: nothing to report on; give the folder of a run, study, trade-off or analysis")
+
+
+def read_subject(path: Path, name: str = "") -> Subject:
+    kind, troubles = find_kind(path), Troubles()
+    is_trained = kind in ("run", "fine-tuning run")
+    results = "tradeoff.json" if kind == "trade-off" else "results.json"
+    logs = {}
+    if kind == "run":
+        logs = {"": read_log(path / "metrics.jsonl", troubles)}
+    elif kind == "fine-tuning run":
+        folders = sorted(path.glob("seed-*"), key=lambda one: (len(one.name), one.name))
+        logs = {folder.name: read_log(folder / "metrics.jsonl", troubles) for folder in folders}
+    return Subject(
+        kind,
+        name or path.resolve().name,
+        path,
+        identity=troubles.read(path / "run.json") if is_trained else {},
+        environment=troubles.read(path / "environment.json", is_needed=is_trained),
+        results=_read_results(path / results, troubles) if kind != "analysis" else {},
+        logs=logs,
+        evaluations=_read_evaluations(path),
+        findings=_read_findings(path, troubles),
+        pictures=read_pictures(path, troubles),
+        examples=_read_examples(path, troubles),
+        parameters=_count_parameters(path) if is_trained else {},
+        troubles=tuple(troubles.said),
+    )
+
+
+def _read_results(path: Path, troubles: Troubles) -> Tree:
+    """Parts that are not of the shape they should have are left out."""
+    results = troubles.read(path)
+    wrong = [key for key, kind in _SHAPES.items() if key in results and not isinstance(results[key], (kind, NoneType))]
+    if wrong:
+        troubles.said.append(f"{path}: {', '.join(wrong)} cannot be read; what it would say is left out")
+    return {key: value for key, value in results.items() if key not in wrong and value is not None}
+
+
+def name_subjects(paths: Sequence[Path]) -> list[str]:
+    """By what differs in their paths: cells/mlm/run and cells/causal/run are 'mlm' and 'causal'."""
+    parts = [path.resolve().parts for path in paths]
+    if len(paths) == 1:
+        return [parts[0][-1]]
+    shortest = min(map(len, parts))
+    start = next((i for i in range(shortest) if len({one[i] for one in parts}) > 1), shortest - 1)
+    ends = zip(*(reversed(one[start:]) for one in parts), strict=False)
+    end = next((i for i, ones in enumerate(ends) if len(set(ones)) > 1), 0)
+    names = ["/".join(one[start : len(one) - end]) or one[-1] for one in parts]
+    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
+
+
+def read_log(path: Path, troubles: Troubles) -> list[Record]:
+    """Every whole record; a last line that is still being written is not one, any other that cannot be read is said."""
+    if not path.is_file():
+        troubles.said.append(f"{path.parent.name}/{path.name}: not there (yet); its curves are left out")
+        return []
+    records, damaged = [], []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        record = _parse(line)
+        if record is not None:
+            records.append(record)
+        elif line.strip():
+            damaged.append(number)
+    if damaged:
+        where = f"line {damaged[0]}" if len(damaged) == 1 else f"{len(damaged)} lines, the first is {damaged[0]},"
+        troubles.said.append(f"{path}: {where} cannot be read; the curves are drawn without")
+    return records
+
+
+def _parse(line: bytes) -> Record | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step"), int) else None
+
+
+def _read_evaluations(path: Path) -> dict[str, Tree]:
+    """What `electra evaluate --out` wrote into the folder."""
+    files = sorted([*path.glob("*.json"), *path.glob("evaluations/*.json")])
+    read = {file.stem: Troubles().read(file) for file in files if file.stat().st_size < _MOST_BYTES}
+    return {name: one for name, one in read.items() if "suite" in one and isinstance(one.get("scores"), dict)}
+
+
+def _read_findings(path: Path, troubles: Troubles) -> list[Tree]:
+    file = next((one for one in (path / "findings.json", path / "analysis" / "findings.json") if one.is_file()), None)
+    if file is None:
+        return []
+    try:
+        value = read_json(file)
+    except (InputError, DamagedArtifact) as error:
+        troubles.said.append(str(error))
+        return []
+    found = value.get("findings", []) if isinstance(value, dict) else value
+    kept = [one for one in found if isinstance(one, dict) and "name" in one] if isinstance(found, list) else []
+    if not isinstance(found, list) or len(kept) < len(found):
+        troubles.said.append(f"{file}: not all of it are findings; the others are shown")
+    return kept
+
+
+def read_pictures(path: Path, troubles: Troubles) -> dict[str, str]:
+    """As data: addresses; of a picture in two formats the smaller file."""
+    files: dict[str, Path] = {}
+    for file in sorted([*path.glob("*.*"), *path.glob("analysis/*.*")]):
+        known = files.get(file.stem)
+        if file.suffix in _PICTURES and (known is None or file.stat().st_size < known.stat().st_size):
+            files[file.stem] = file
+    found = {}
+    for name, file in files.items():
+        if file.stat().st_size > _MOST_BYTES:
+            troubles.said.append(f"{file.name}: too large to stand in the page; open it by itself")
+        else:
+            found[name] = f"data:{_PICTURES[file.suffix]};base64,{b64encode(file.read_bytes()).decode()}"
+    return found
+
+
+def _read_examples(path: Path, troubles: Troubles) -> list[Tree]:
+    """Rows of `pieces`, `masked`, `corrupted`, `is_replaced`, `p_replaced`, all of one length."""
+    rows = troubles.read(path / "examples.json", is_needed=False).get("rows", [])
+    kept = [row for row in rows if is_example(row)] if isinstance(rows, list) else []
+    if not isinstance(rows, list) or len(kept) < len(rows):
+        troubles.said.append(f"{path / 'examples.json'}: not all of its rows are examples; the others are shown")
+    return kept
+
+
+def is_example(row: Any) -> bool:
+    keys = ("pieces", "masked", "corrupted", "is_replaced", "p_replaced")
+    return (
+        isinstance(row, dict)
+        and all(isinstance(row.get(key), list) for key in keys)
+        and len({len(row[key]) for key in keys}) == 1
+    )
+
+
+def _count_parameters(path: Path) -> dict[str, int]:
+    """Of each exported network, from the heads of its files alone."""
+    found = {}
+    for file in sorted(path.glob("export/*/model.safetensors")):
+        with file.open("rb") as opened:
+            size = int.from_bytes(opened.read(8), "little")
+            head = _parse_head(opened.read(size)) if size < _MOST_BYTES else {}
+        shapes = [one["shape"] for name, one in head.items() if name != "__metadata__" and "shape" in one]
+        found[file.parent.name] = sum(_volume(shape) for shape in shapes)
+    return {name: count for name, count in found.items() if count}
+
+
+def _parse_head(text: bytes) -> Tree:
+    try:
+        head = json.loads(text)
+    except ValueError:
+        return {}
+    return head if isinstance(head, dict) else {}
+
+
+def _volume(shape: Sequence[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count

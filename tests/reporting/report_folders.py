@@ -1,0 +1,43 @@
+"""Folders such as training leaves them, a few bytes each."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+BASELINES = {"generator_loss": 6.9, "generator_accuracy": 0.05, "discriminator_loss": 0.37}
+SCORES = {
+    "generator_loss": 4.5,
+    "generator_accuracy": 0.277,
+    "discriminator_loss": 0.315,
+    "auc": 0.758,
+    "recall": 0.142,
+    "called_replaced": 0.025,
+    "replaced_share": 0.123,
+}
+
+
+def make_record(step: int, **more: Any) -> dict[str, Any]:
+    moving = {"loss": 10.0 - step / 20, "generator_loss": 9.0 - step / 20, "auc": 0.5 + step / 400}
+    counts = {"step": step, "tokens": 100 * step, "flops": 10**9 * step, "seconds": 0.5 * step}
+    return {**counts, **moving, "learning_rate": 0.001, "tokens_per_second": 200.0, **more}
+
+
+def write_log(path: Path, steps: int, every: int = 1) -> None:
+    records = [make_record(step) for step in range(1, steps + 1)]
+    for record in records[9::10]:
+        record |= {f"heldout_{key}": value for key, value in SCORES.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records[every - 1 :: every]))
+
+
+def make_run(folder: Path, *, steps: int = 40, total: int = 40, **settings: Any) -> Path:
+    write_log(folder / "metrics.jsonl", steps)
+    known = {"size": "tiny", "objective": "electra", "model": {"backbone": "modern", "hidden_size": 64}, "seed": 0}
+    identity = {"data": "0123456789abcdef", "settings": {**known, **settings}, "total_steps": total, "threads": 1}
+    (folder / "run.json").write_text(json.dumps(identity))
+    environment = {"python": "3.11", "packages": {"torch": "2"}, "command": ["electra", "pretrain", "--out", "<a>"]}
+    (folder / "environment.json").write_text(json.dumps(environment))
+    if steps >= total:
+        last = {**{key: make_record(steps)[key] for key in ("step", "tokens", "flops", "seconds")}, "skipped_steps": 0}
+        (folder / "results.json").write_text(json.dumps({**last, "heldout": SCORES, "baselines": BASELINES}))
+    return folder
