@@ -17,9 +17,11 @@ from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
 
 
-def save_pair(folder: Path) -> None:
+def save_pair(folder: Path, num_layers: int = 1, width: int = 16) -> None:
     tokenizer = learn_tokenizer(["the cat sat on the mat and a dog saw it"], TokenizerConfig(vocab_size=80))
-    sizes = ModelConfig(num_layers=1, hidden_size=16, embedding_size=16, num_heads=2, feedforward_size=32)
+    sizes = ModelConfig(
+        num_layers=num_layers, hidden_size=width, embedding_size=width, num_heads=2, feedforward_size=2 * width
+    )
     vocab_size = tokenizer.vocab_size
     pair = build_electra(sizes, GeneratorConfig(), vocab_size=vocab_size, sequence_length=32, seed=0)
     for role in ("discriminator", "generator"):
@@ -29,9 +31,9 @@ def save_pair(folder: Path) -> None:
         tokenizer.save(target)
 
 
-def wait_for_address(shell: Shell, running: Running) -> str:
+def wait_for_address(shell: Shell, running: Running, log: str = ".log-1.out") -> str:
     end = time.monotonic() + 120
-    while not (found := re.findall(r"^(http://127\.0\.0\.1:\d+)$", (shell.folder / ".log-1.out").read_text(), re.M)):
+    while not (found := re.findall(r"^(http://127\.0\.0\.1:\d+)$", (shell.folder / log).read_text(), re.M)):
         assert running.is_alive, running.wait().err
         assert time.monotonic() < end, "no address was printed"
         time.sleep(0.01)
@@ -61,6 +63,44 @@ def test_a_server_answers_and_at_the_end_finishes_what_it_has_begun(tmp_path: Pa
     assert last[0].status_code == 200
     ended = running.wait()
     assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.flow
+def test_what_outlasts_the_time_to_finish_is_refused_and_the_process_leaves_in_order(tmp_path: Path) -> None:
+    save_pair(tmp_path / "run", num_layers=12, width=128)
+    shell = Shell(tmp_path)
+    # One run of the network for all of it, out of which the worker cannot be called back.
+    settings = ("--limits.seconds", 100, "--windows.batch-tokens", 10_000_000)
+    running = shell.start("serve", "run", "--port", 0, "--threads", 1, "--drain-seconds", 0.3, "--json", *settings)
+    address = wait_for_address(shell, running, ".log-1.err")
+    # Far more than can be done in time, and others that wait behind it.
+    bodies: list[dict[str, object]] = [
+        {"texts": ["the cat sat on the mat and a dog saw it " * 90] * 16},
+        *({"text": "the cat"},) * 3,
+    ]
+    answers: list[httpx.Response] = []
+
+    def ask(body: dict[str, object]) -> None:
+        answers.append(httpx.post(f"{address}/v1/detect", json=body, timeout=60))
+
+    asking = [threading.Thread(target=ask, args=(body,)) for body in bodies]
+    for thread in asking:
+        thread.start()
+        time.sleep(0.3)
+    running.send(signal.SIGTERM)
+    told = time.monotonic()
+    for thread in asking:
+        thread.join(60)
+    ended = running.wait()
+    assert time.monotonic() - told < 30
+    assert len(answers) == len(bodies)
+    for answer in answers:
+        assert answer.status_code in (200, 503)
+        assert answer.status_code == 200 or answer.json()["error"]["code"] == "stopping"
+        assert answer.status_code == 200 or int(answer.headers["retry-after"]) > 0
+    assert 503 in [answer.status_code for answer in answers]
+    assert (ended.status, ended.err.strip()) == (0, address)
+    assert set(ended.json["answers"]) <= {"200", "503"}
 
 
 @pytest.mark.flow
