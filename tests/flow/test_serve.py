@@ -79,18 +79,19 @@ def test_what_outlasts_the_time_to_finish_is_refused_and_the_process_leaves_in_o
         *({"text": "the cat"},) * 3,
     ]
     answers: list[httpx.Response] = []
+    with httpx.Client(base_url=address, timeout=60) as client:
 
-    def ask(body: dict[str, object]) -> None:
-        answers.append(httpx.post(f"{address}/v1/detect", json=body, timeout=60))
+        def ask(body: dict[str, object]) -> None:
+            answers.append(client.post("/v1/detect", json=body))
 
-    asking = [threading.Thread(target=ask, args=(body,)) for body in bodies]
-    for thread in asking:
-        thread.start()
-        time.sleep(0.3)
-    running.send(signal.SIGTERM)
-    told = time.monotonic()
-    for thread in asking:
-        thread.join(60)
+        asking = [threading.Thread(target=ask, args=(body,)) for body in bodies]
+        for thread in asking:
+            thread.start()
+            time.sleep(0.3)
+        running.send(signal.SIGTERM)
+        told = time.monotonic()
+        for thread in asking:
+            thread.join(60)
     ended = running.wait()
     assert time.monotonic() - told < 30
     assert len(answers) == len(bodies)
