@@ -71,13 +71,11 @@ def test_what_outlasts_the_time_to_finish_is_refused_and_the_process_leaves_in_o
     shell = Shell(tmp_path)
     # One run of the network for all of it, out of which the worker cannot be called back.
     settings = ("--limits.seconds", 100, "--windows.batch-tokens", 10_000_000)
-    running = shell.start("serve", "run", "--port", 0, "--threads", 1, "--drain-seconds", 0.3, "--json", *settings)
+    running = shell.start("serve", "run", "--port", 0, "--threads", 1, "--drain-seconds", "0.3", "--json", *settings)
     address = wait_for_address(shell, running, ".log-1.err")
     # Far more than can be done in time, and others that wait behind it.
-    bodies: list[dict[str, object]] = [
-        {"texts": ["the cat sat on the mat and a dog saw it " * 90] * 16},
-        *({"text": "the cat"},) * 3,
-    ]
+    large: dict[str, object] = {"texts": ["the cat sat on the mat and a dog saw it " * 90] * 16}
+    bodies = [large] + 3 * [{"text": "the cat"}]
     answers: list[httpx.Response] = []
     with httpx.Client(base_url=address, timeout=60) as client:
 
