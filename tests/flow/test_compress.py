@@ -17,8 +17,8 @@ BRIEF = (
 def test_a_pair_is_compressed_killed_picked_and_used(shell: Shell) -> None:
     layers = ("--model.num-layers", "2")
     shell.must("pretrain", "--data", "data", "--out", "run", "--config", "tiny", "--steps", 2, *SMALL, *layers)
-    words = ("compress", "run", "--data", "data", "--out", "small", "--prune", "0.5", "--drop-layers", 1, *BRIEF)
-    words = (*words, "--storage", "bf16", "--license", "mit")
+    asked = ("--prune", "0.5", "--drop-layers", 1, "--storage", "bf16", "--license", "mit")
+    words = ("compress", "run", "--data", "data", "--out", "small", *asked, *BRIEF)
     plan = shell.must(*words, "--dry-run", "--json").json
     assert plan["variants"] == ["fp32", "bf16", "pruned-50-drop-1", "pruned-50-drop-1-recovered"]
 
