@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from electralab.showing import print_artifact
+from electralab.showing import print_artifact, print_proofs
 
 
 def show(records: list[dict[str, Any]]) -> list[str]:
@@ -55,4 +55,20 @@ def test_one_network_shows_its_own_loss_and_no_verdicts() -> None:
 def test_a_value_that_was_not_finite_is_left_out_of_its_curve() -> None:
     assert show([{"step": 1, "masked_loss": None}, {"step": 2, "masked_loss": 4.0}])[1:] == [
         "                  masked_loss ▁ 4 → 4"
+    ]
+
+
+def test_words_that_look_wrong_give_no_orders_to_the_terminal() -> None:
+    order = "\x1b[2J"
+    finding = {
+        "word": {"text": f"ca{order}t", "start": 4, "end": 11, "suspicion": 0.9},
+        **{"line": 1, "column": 5, "before": f"the{order} ", "after": f" sat{order}"},
+        "suggestions": [{"text": f"dog{order}", "p": 0.5, "distance": 3}],
+    }
+    out = io.StringIO()
+    console = Console(file=out, width=120, force_terminal=True, color_system=None, markup=False)
+    print_proofs({"proofs": [{"source": f"[red]{order}.txt", "words": 3, "findings": [finding]}]}, console)
+    assert out.getvalue().splitlines() == [
+        "[red]�[2J.txt: 1 of 3 words look wrong",
+        "    1:5    0.90  the�[2J ca�[2Jt sat�[2J   → dog�[2J",
     ]

@@ -17,6 +17,8 @@ from electralab.tables import (
     sparkline,
     study_tables,
     suspicion,
+    tame,
+    tree_table,
 )
 
 
@@ -35,6 +37,22 @@ def test_each_token_has_its_colour_and_the_text_stays_as_it_is() -> None:
         (0, 2, "green"),
         (3, 11, "bold white on red"),
     ]
+
+
+HOSTILE = "a\x1b]0;title\x07b\x9b2Jc\x7f"
+
+
+def test_a_document_gives_no_orders_to_the_terminal_and_its_characters_keep_their_places() -> None:
+    assert tame("tab\tline\r\nrest") == "tab\tline \nrest"
+    assert tame(HOSTILE) == "a�]0;title�b�2Jc�"
+    token = {"text": "c", "start": HOSTILE.index("c"), "end": HOSTILE.index("c") + 1, "p_replaced": 0.8}
+    coloured = colour_tokens({"text": HOSTILE, "tokens": [token]})
+    (span,) = coloured.spans
+    assert coloured.plain[span.start : span.end] == "c"
+    for shown in (coloured, tree_table("plan", {"documents": {HOSTILE: HOSTILE}})):
+        out = io.StringIO()
+        Console(file=out, width=100, force_terminal=True, color_system=None, markup=False).print(shown)
+        assert not set(out.getvalue()) & set("\x1b\x07\x9b\x7f")
 
 
 def test_a_sparkline_falls_as_its_values_fall() -> None:

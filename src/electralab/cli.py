@@ -99,7 +99,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return error.status
     except Stopped as stopped:
         _ignore_signals()
-        sys.stderr.write("electra: stopped; the same command goes on from here\n")
+        sys.stderr.write(f"electra: stopped; {stopped.left}\n")
         return stopped.status
     except KeyboardInterrupt:
         _ignore_signals()

@@ -163,7 +163,7 @@ class Display:
         for step in steps:
             done.append(step)
             off = step.fidelity.largest_difference
-            self.say(f"{step.role}: {step.bytes / 1e6:.1f} MB, logits within {off:.2g} of the model's")
+            self.say(f"{step.role}: {step.bytes / 1e6:.1f} MB, answers within {off:.2g} of the model's")
         return done
 
     def follow_study(self, events: "Iterator[StudyEvent]") -> Record:
@@ -218,6 +218,8 @@ class Display:
                             self.say(phase)
                     case stage.VariantScored(name, metric, score):
                         self.say(f"{name}: {metric.replace('_', ' ')} {score:.4f}", style="green")
+                    case stage.VariantFailed(name, reason):
+                        self.say(f"{name} failed: {reason}", style="red")
                     case stage.CompressFinished():
                         results.update(event.results)
                     case _:

@@ -7,6 +7,7 @@
     ├── FolderInUse            another process holds the folder
     ├── StorageError           the disk is full, read-only or failing
     ├── IdentityMismatch       a run would be resumed with other data or settings
+    ├── AnswersDiffer          an exported network does not answer like its model
     ├── TrainingDiverged       too many non-finite steps in a row
     └── StudyFailed            cells of a study failed; the others are finished
     Stopped                    not an error: SIGINT, SIGTERM or SIGHUP arrived; carries the exit status
@@ -44,6 +45,10 @@ class IdentityMismatch(ElectraError):
     pass
 
 
+class AnswersDiffer(ElectraError):
+    pass
+
+
 class TrainingDiverged(ElectraError):
     pass
 
@@ -55,6 +60,8 @@ class StudyFailed(ElectraError):
 class Stopped(BaseException):
     """Raised where work was abandoned on a signal; a BaseException so that no handler of failures swallows it."""
 
-    def __init__(self, signal_number: int) -> None:
+    def __init__(self, signal_number: int, left: str = "the same command goes on from here") -> None:
+        """`left`: what the user finds, and what to do."""
         super().__init__(f"stopped by signal {signal_number}")
         self.status = 128 + signal_number
+        self.left = left

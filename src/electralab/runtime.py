@@ -41,6 +41,14 @@ def choose_device(name: str) -> "torch.device":
     return device
 
 
+def wait_for(device: "torch.device") -> None:
+    """Until it has done all that it was given: an accelerator's calls return before."""
+    import torch
+
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
 def default_threads(cpu_quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     """The cores this process may use, not those the machine has: a container is often smaller than its host."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

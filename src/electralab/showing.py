@@ -17,6 +17,7 @@ from electralab.tables import (
     sparkline,
     study_tables,
     suspicion,
+    tame,
     tradeoff_tables,
     tree_table,
 )
@@ -92,14 +93,14 @@ def print_scores(results: Result, console: Console) -> None:
 
 def _print_row(result: Result, console: Console) -> None:
     console.print(f"row {result['row']} of {result['path']}", style="bold")
-    console.print(" ".join(result["pieces"]), markup=False)
+    console.print(tame(" ".join(result["pieces"])), markup=False)
     if "masked" not in result:
         return
     console.print("masked, as the generator sees it", style="bold")
-    console.print(" ".join(result["masked"]), markup=False)
+    console.print(tame(" ".join(result["masked"])), markup=False)
     console.print("corrupted, coloured by the discriminator's suspicion; replaced tokens are underlined", style="bold")
     line = Text(" ").join(
-        Text(piece, style=suspicion(chance) + (" underline" if is_replaced else ""))
+        Text(tame(piece), style=suspicion(chance) + (" underline" if is_replaced else ""))
         for piece, is_replaced, chance in zip(
             result["corrupted"], result["is_replaced"], result["p_replaced"], strict=True
         )
@@ -111,11 +112,13 @@ def print_proofs(result: Result, console: Console) -> None:
     """A line for each word: where, how suspicious, in its context, and what may be meant."""
     for proof in result["proofs"]:
         findings = proof["findings"]
-        console.print(f"{proof['source']}: {len(findings):,} of {proof['words']:,} words look wrong", style="bold")
+        told = f"{tame(proof['source'])}: {len(findings):,} of {proof['words']:,} words look wrong"
+        console.print(Text(told, style="bold"))
         for finding in findings:
             word = finding["word"]
             perhaps = ", ".join(one["text"] for one in finding["suggestions"])
-            line = Text(f"{finding['line']:>5}:{finding['column']:<4} {word['suspicion']:.2f}  {finding['before']}")
-            line.append(word["text"], style=suspicion(word["suspicion"]))
-            line.append(finding["after"])
-            console.print(line.append(f"   → {perhaps}", style="dim") if perhaps else line)
+            before, written, after, meant = map(tame, (finding["before"], word["text"], finding["after"], perhaps))
+            line = Text(f"{finding['line']:>5}:{finding['column']:<4} {word['suspicion']:.2f}  {before}")
+            line.append(written, style=suspicion(word["suspicion"]))
+            line.append(after)
+            console.print(line.append(f"   → {meant}", style="dim") if perhaps else line)

@@ -27,6 +27,10 @@ class StopSignal:
             raise Stopped(self.number)
 
 
+# For work that nobody abandons.
+NEVER = StopSignal()
+
+
 @contextmanager
 def listen_for_stop() -> Iterator[StopSignal]:
     """While open, signals to stop are noted, the first for good: a second must not tear the save it asked for.

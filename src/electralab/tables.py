@@ -69,8 +69,20 @@ def _grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Tab
     for place, name in enumerate(head):
         table.add_column(Text(name), justify="right" if place else "left")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(tame(cell)) for cell in row))
     return table
+
+
+def tame(text: str) -> str:
+    """What a document says must not give orders to the terminal; every character keeps its place."""
+    return text.translate(_ORDERS)
+
+
+# Escape and the other control characters, but for tabs and the ends of lines.
+_ORDERS: dict[int, str] = {
+    **dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}"),
+    ord("\r"): " ",
+}
 
 
 def _fold(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Table]:
@@ -274,7 +286,7 @@ def describe_miss(results: Record) -> str:
 
 def colour_tokens(result: Record) -> Text:
     """The text as it is, each token in the colour of its suspicion."""
-    text = Text(result["text"])
+    text = Text(tame(result["text"]))
     for token in result["tokens"]:
         text.stylize(suspicion(token["p_replaced"]), token["start"], token["end"])
     return text
@@ -305,9 +317,8 @@ def tree_table(title: str, values: Record) -> Table:
     """A nested result, one dotted name per line."""
     table = Table(title=title, title_justify="left", show_header=False, box=None)
     for name, value in _name_leaves(values):
-        table.add_row(
-            name, Text(f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value))
-        )
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        table.add_row(Text(tame(name)), Text(tame(f"{value:,}" if is_number else str(value))))
     return table
 
 

@@ -1,11 +1,12 @@
 """What goes wrong between page and server is said in words, and tried again where that helps."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from electra_process import Shell
-from page_fixtures import KEY, Served, open_page, start_server, stop_server, write
+from page_fixtures import KEY, Served, open_page, start_server, stop_server, wait_until, write
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -36,6 +37,24 @@ def test_a_busy_or_silent_server_is_asked_again_and_the_page_says_so(page: "Page
     assert page.get_by_role("alert").is_hidden()
 
 
+def test_a_server_that_stays_busy_is_asked_three_times_more_and_then_the_page_says_so(page: "Page") -> None:
+    asked: list[str] = []
+
+    def refuse(route: "Route") -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=503, headers={"Retry-After": "1"}, json={"error": {"code": "too_slow", "message": "no"}})
+
+    page.route("**/v1/detect", refuse)
+    # Two parts of one request: neither is tried by itself.
+    page.locator("#text").fill(f"{'the cat sat on the mat. ' * 30}")
+    page.get_by_role("alert").get_by_text("still busy after 3 more attempts").wait_for()
+    page.wait_for_timeout(1500)
+    assert len(asked) == 4
+    page.unroute("**/v1/detect")
+    write(page, "a dog sat")
+    assert page.get_by_role("alert").is_hidden()
+
+
 def test_a_refusal_is_shown_as_the_server_words_it(page: "Page") -> None:
     message = "text: has 70,000 characters, the limit is 50,000; send less"
     page.route("**/v1/predict", lambda route: route.fulfill(status=413, json={"error": {"message": message}}))
@@ -47,14 +66,25 @@ def test_a_refusal_is_shown_as_the_server_words_it(page: "Page") -> None:
     assert page.get_by_role("alert").is_hidden()
 
 
-def test_a_server_with_keys_is_given_one_that_ends_with_the_session(
-    browser: "Browser", models: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "keys").write_text(f"{KEY}\n")
-    running, locked = start_server(Shell(tmp_path), models / "pair", "--key-file", "keys")
-    for page in open_page(browser.new_page(), Served(locked.address)):
-        page.locator("#text").fill("the cat sat")
+@pytest.fixture(scope="module")
+def locked(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("locked")
+    (folder / "keys").write_text(f"{KEY}\n")
+    running, server = start_server(Shell(folder), models / "pair", "--key-file", "keys")
+    yield server
+    stop_server(running)
+
+
+def test_a_server_with_keys_is_given_one_that_ends_with_the_session(browser: "Browser", locked: Served) -> None:
+    for page in open_page(browser.new_page(), locked):
         field = page.get_by_label("Key", exact=True)
+        # Asked for at the start, before anything is typed.
+        page.get_by_text("This server asks for a key").wait_for()
+        wait_until(page, "document.activeElement.id === 'key'")
+        page.locator("#text").fill("the cat sat")
+        field.fill("schlüssel")
+        field.press("Enter")
+        page.get_by_text("That is no key").wait_for()
         field.fill("wrong")
         field.press("Enter")
         page.get_by_text("That key was not accepted").wait_for()
@@ -64,4 +94,42 @@ def test_a_server_with_keys_is_given_one_that_ends_with_the_session(
         assert page.get_by_role("alert").is_hidden()
         assert page.evaluate("[sessionStorage.getItem('key'), localStorage.getItem('key')]") == [KEY, None]
         write(page, "a dog")
-    stop_server(running)
+
+
+def test_one_key_is_enough_for_all_who_wait_and_whoever_types_goes_on_typing(
+    browser: "Browser", locked: Served
+) -> None:
+    for page in open_page(browser.new_page(), locked):
+        field = page.get_by_label("Key", exact=True)
+        field.fill("wrong")
+        field.press("Enter")
+        # Two kinds of requests wait for the right one.
+        text = page.locator("#text")
+        text.press_sequentially("the cat", delay=80)
+        page.get_by_text("That key was not accepted").wait_for()
+        text.press_sequentially(" sat", delay=80)
+        assert text.input_value() == "the cat sat"
+        page.get_by_role("tab", name="Mask & corrupt").click()
+        page.get_by_role("button", name="Play again").click()
+        page.wait_for_timeout(500)
+        field.fill(KEY)
+        field.press("Enter")
+        page.locator("#score").get_by_text("tokens were hidden").wait_for()
+        page.get_by_role("tab", name="Suspicious words").click()
+        page.locator(".token").first.wait_for()
+        assert page.get_by_role("alert").is_hidden()
+
+
+def test_a_browser_that_stores_nothing_still_takes_a_key_and_a_theme(browser: "Browser", locked: Served) -> None:
+    opened = browser.new_page()
+    blocked = "{ get() { throw new DOMException('blocked', 'SecurityError'); } }"
+    opened.add_init_script(
+        f"for (const name of ['sessionStorage', 'localStorage']) Object.defineProperty(window, name, {blocked});"
+    )
+    for page in open_page(opened, locked):
+        field = page.get_by_label("Key", exact=True)
+        field.fill(KEY)
+        field.press("Enter")
+        page.get_by_role("button", name="Switch between light and dark").click()
+        write(page, "the cat sat")
+        page.locator(".token").first.wait_for()

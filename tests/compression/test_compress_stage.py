@@ -2,23 +2,40 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from little_exams import ask_for, follow, make_config, make_pair_run, make_run, run
-from little_models import TOKENIZER, build_pair
+from little_exams import CPU, ask_for, follow, make_config, make_pair_run, make_run, run
+from little_models import TOKENIZER, build_pair, save_pair
 from little_models import run as evaluate
+from little_tasks import QUICK, make_request, save_origin, tune, write_animals, write_rows
 
+import electralab
+from electralab.compression import stage, task_exam
+from electralab.compression.opening import open_exam
 from electralab.compression.stage import CompressRequest, VariantScored, check_plan, plan_compress
 from electralab.compression.variants import list_variants
-from electralab.errors import ElectraError, IdentityMismatch, InputError, UsageError
+from electralab.errors import (
+    AnswersDiffer,
+    DamagedArtifact,
+    ElectraError,
+    IdentityMismatch,
+    InputError,
+    UsageError,
+)
+from electralab.evaluation.resampling import draw_again
+from electralab.exporting.portable_card import find_licence
 from electralab.finetuning.exports import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, load_network, save_network
 from electralab.serving.detector import DetectConfig, Detector
 from electralab.serving.predictor import PredictConfig, Predictor
+from electralab.stopping import StopSignal
+
+ANIMALS = (("cat", "yes"), ("dog", "no"))
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +62,28 @@ def check_storage(variants: Path) -> None:
             assert stored[key].dtype == torch.float32
 
 
+def check_papers(parent: Path, *names: str) -> None:
+    """Every folder says what it is and on what terms, and a file that changed is noticed."""
+    for name in names:
+        folder = parent / name
+        assert "No licence was stated" in (folder / "LICENSE").read_text()
+        card = (folder / "README.md").read_text()
+        assert "license: unknown" in card
+        is_generator = name == "generator"
+        assert ("## Checked when it was exported" in card) is not is_generator
+        assert json.loads((folder / "export.json").read_text())["subject"] == (
+            "guesses" if is_generator else "verdicts"
+        )
+        assert {"LICENSE", "README.md", "export.json"} <= json.loads((folder / "manifest.json").read_text())[
+            "files"
+        ].keys()
+    before = (parent / names[0] / "README.md").read_text()
+    (parent / names[0] / "README.md").write_text("something else")
+    with pytest.raises(DamagedArtifact, match=r"README\.md: has 14 bytes"):
+        load_any(parent / names[0])
+    (parent / names[0] / "README.md").write_text(before)
+
+
 def test_a_tuned_model_becomes_variants_that_predict(tuned: tuple[Path, Path], tmp_path: Path) -> None:
     results = run(ask_for(*tuned, tmp_path, prune=[0.5]))
     points = by_name(results)
@@ -58,8 +97,10 @@ def test_a_tuned_model_becomes_variants_that_predict(tuned: tuple[Path, Path], t
         (row,) = Predictor.load(tmp_path / "variants" / name, PredictConfig()).predict(["the cat sat on mat"])
         assert row["prediction"] in ("yes", "no")
     check_storage(tmp_path / "variants")
+    assert points["fp32"]["kept"] == {"layers": 2, "heads": 4, "neurons": 128}
+    assert points["pruned-50"]["kept"] == {"layers": 2, "heads": 2, "neurons": 64}
     assert json.loads((tmp_path / "tradeoff.json").read_text()) == results
-    assert "| pruned-50-recovered |" in (tmp_path / "report.md").read_text()
+    assert "| pruned-50-recovered | 2 | 64 |" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -75,6 +116,8 @@ def test_a_pair_becomes_discriminators_that_detect_and_evaluate(pair: tuple[Path
         assert Detector.load(tmp_path / "variants" / name, DetectConfig()).detect("the cat sat").tokens
     # What was picked makes the folder itself a model, with the generator that it was scored against.
     assert results["picked"] in points
+    check_papers(tmp_path / "export", "discriminator", "generator")
+    check_papers(tmp_path / "variants", *points)
     found = evaluate(tmp_path, "rtd", data, heldout={"limit": 4})
     assert 0.0 <= found.scores["auc"] <= 1.0
 
@@ -185,6 +228,107 @@ def test_a_damaged_variant_is_named(tuned: tuple[Path, Path], tmp_path: Path) ->
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(ElectraError, match="delete this variant's folder"):
         follow(ask_for(*tuned, tmp_path, prune=[], storage=[]))
+
+
+def overflow(folder: Path) -> Path:
+    """A pair whose discriminator has a weight that fp16 cannot hold."""
+    judge = build_pair()
+    with torch.no_grad():
+        judge.discriminator.head.verdict.bias.fill_(1e6)
+    return save_pair(folder, judge)
+
+
+def test_a_variant_that_cannot_be_made_is_named_and_the_others_go_on(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    model = overflow(tmp_path / "large")
+    results = run(ask_for(model, pair[1], tmp_path / "out", prune=[], storage=["fp16", "bf16"]))
+    assert list(by_name(results)) == ["fp32", "bf16"]
+    assert list(results["failed"]) == ["fp16"]
+    assert results["failed"]["fp16"].endswith("has weights too large for fp16; store them as bf16 or fp32")
+    assert str(tmp_path) not in results["failed"]["fp16"]
+    assert "- fp16 failed: " in (tmp_path / "out" / "report.md").read_text()
+    assert not (tmp_path / "out" / "variants" / "fp16").exists()
+
+
+def test_what_is_made_from_a_failed_variant_fails_with_it(
+    pair: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse_to_prune(*_: object) -> None:
+        raise AnswersDiffer("a/folder: its answers are others; report this")
+
+    monkeypatch.setattr(stage, "prune", refuse_to_prune)
+    results = run(ask_for(*pair, tmp_path, storage=["bf16"], prune=[0.5]))
+    assert list(by_name(results)) == ["fp32", "bf16"]
+    assert results["failed"] == {
+        "pruned-50": "its answers are others; report this",
+        "pruned-50-recovered": "is made from pruned-50, which failed",
+    }
+
+
+def test_a_licence_can_be_stated_later_and_goes_on_from_the_model(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    request = ask_for(*tuned, tmp_path / "out", prune=[], storage=[], max_loss=100.0)
+    run(request)
+    run(replace(request, licence="MIT"))
+    folder = tmp_path / "out" / "export" / "model"
+    assert (folder / "LICENSE").read_text() == "SPDX-License-Identifier: MIT\n"
+    assert "license: mit" in (folder / "README.md").read_text()
+    assert load_model(tmp_path / "out").card.task == "classify"
+    assert find_licence("", folder).name == "mit"
+    assert find_licence("apache-2.0", folder).name == "apache-2.0"
+
+
+def count_draws(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    drawn: list[int] = []
+
+    def count(rows: int, times: int, seed: int) -> Any:
+        drawn.append(times)
+        return draw_again(rows, times, seed)
+
+    monkeypatch.setattr(task_exam, "draw_again", count)
+    return drawn
+
+
+def test_examples_are_drawn_again_once_and_anew_when_asked_for_more(
+    tuned: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = count_draws(monkeypatch)
+    run(ask_for(*tuned, tmp_path, prune=[], storage=["bf16"]))
+    assert drawn == [5, 0]
+    run(ask_for(*tuned, tmp_path, prune=[], storage=["bf16"]))
+    assert drawn == [5, 0]
+    run(ask_for(*tuned, tmp_path, prune=[], storage=["bf16"], measure={"rounds": 1, "bootstrap": 7}))
+    assert drawn == [5, 0, 7]
+
+
+def test_seeds_that_saw_other_data_say_nothing(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    """The same animals in other company: another identity."""
+    model, data = tuned
+    same, other = (
+        open_exam(model, place, make_config(), None, None, CPU, StopSignal())
+        for place in (data, write_animals(tmp_path / "others", seed=1))
+    )
+    assert same.seed_deviation is not None
+    assert other.seed_deviation is None
+    said = "not the data that the model was tuned on, or not read as then"
+    assert not any(said in note for note in same.notes)
+    assert any(said in note for note in other.notes)
+    assert open_exam(model / "export" / "model", data, make_config(), None, None, CPU, StopSignal()).seed_deviation == (
+        same.seed_deviation
+    )
+
+
+def test_data_are_read_as_the_run_read_them_unless_asked_otherwise(tmp_path: Path) -> None:
+    """Of a table that names its columns in its own way, and has no dev file."""
+    rows = [{"words": f"the {word} on mat {number}", "kind": kind} for number in range(20) for word, kind in ANIMALS]
+    write_rows(tmp_path / "data" / "train.jsonl", rows)
+    reading = {"text": "words", "label": "kind", "dev_share": 0.25}
+    origin = save_origin(tmp_path / "origin", num_layers=2)
+    settings = QUICK | {"epochs": 1, "data": reading}
+    tune(make_request(origin, "classify", tmp_path / "data", tmp_path / "run", settings))
+    plan = electralab.compress(tmp_path / "run", tmp_path / "data", tmp_path / "out", dry_run=True)
+    assert {name: plan["settings"]["data"][name] for name in reading} == reading
+    settings = {"data": {"dev_share": 0.5}}
+    plan = electralab.compress(tmp_path / "run", tmp_path / "data", tmp_path / "out", settings=settings, dry_run=True)
+    assert (plan["settings"]["data"]["text"], plan["settings"]["data"]["dev_share"]) == ("words", 0.5)
 
 
 def test_weights_too_large_for_16_bits_are_refused(tmp_path: Path) -> None:

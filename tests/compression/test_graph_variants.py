@@ -1,12 +1,19 @@
 """A pruned network becomes a graph with the same answers, and one of 8 bits with nearly the same."""
 
+import json
+import sys
 from pathlib import Path
 
+import pytest
 import torch
 from little_exams import open_pair
 
+from electralab.compression import graphs
 from electralab.compression.graphs import write_graph_variant
 from electralab.compression.settings import Graph
+from electralab.compression.trial import begin_trial
+from electralab.errors import AnswersDiffer, InputError
+from electralab.exporting.graphs import Exportable, write_graph
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_network
 from electralab.model.pruning import KeptLayer, prune
@@ -16,18 +23,54 @@ from electralab.tokens.tokenizer import Tokenizer
 def test_a_pruned_network_is_a_graph_that_answers_alike(tmp_path: Path) -> None:
     exam = open_pair(tmp_path)
     pruned = prune(exam.network, [KeptLayer(0, (1,), (0, 3, 5)), KeptLayer(1, (0, 1), tuple(range(20)))])
-    exam.save(tmp_path / "pruned", pruned, "fp32")
-    rows = exam.list_rows(8)
-    ids = torch.from_numpy(rows[0])[None]
+    trial = begin_trial(exam, "mit", tmp_path, lambda: None)
+    trial.write_weights(tmp_path / "pruned", pruned, "fp32")
+    samples = exam.list_samples(8)
+    # The backbone has segments, and graphs are calibrated with both.
+    assert [bool(sample.segment_ids.any()) for sample in samples[:3]] == [True, False, True]
+    ids = torch.from_numpy(samples[0].ids)[None]
     with torch.inference_mode():
-        wanted = pruned(ids, torch.zeros_like(ids), None)
+        segments = torch.from_numpy(samples[0].segment_ids)[None]
+        wanted = pruned(ids, segments, None)
         tolerances: dict[Graph, float] = {"onnx": 1e-4, "onnx-static-int8": 1.0}
         for graph, tolerance in tolerances.items():
-            write_graph_variant(tmp_path / "pruned", tmp_path / graph, graph, rows)
+            write_graph_variant(tmp_path / "pruned", tmp_path / graph, graph, samples, trial)
             network = load_network(tmp_path / graph)
             assert isinstance(network, Discriminator)
-            said = network(ids, torch.zeros_like(ids), None)
+            said = network(ids, segments, None)
             torch.testing.assert_close(said, wanted, atol=tolerance, rtol=0.0)
             assert network.config == pruned.config
             assert Tokenizer.load(tmp_path / graph).to_json() == Tokenizer.load(tmp_path / "pruned").to_json()
+            said_of_it = json.loads((tmp_path / graph / "export.json").read_text())
+            assert said_of_it["of"] == "the variant pruned"
+            assert (said_of_it["largest_difference"] <= 1e-4) is (graph == "onnx")
+            assert "license: mit" in (tmp_path / graph / "README.md").read_text()
+            assert "tokens with the same verdict, replaced or not" in said_of_it["words"]
     assert sorted(path.name for path in (tmp_path / "onnx").iterdir() if "model" in path.name) == ["model.onnx"]
+
+
+def test_a_missing_library_is_named_with_the_flag_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"^--graphs: needs onnxscript, which is not installed"):
+        open_pair(tmp_path, graphs=["onnx"])
+
+
+def test_a_graph_that_answers_otherwise_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the tracer had lost a thousandth on the way."""
+
+    def write_wrongly(network: Exportable, path: Path) -> None:
+        assert isinstance(network, Discriminator)
+        with torch.no_grad():
+            network.head.verdict.bias.add_(1e-3)
+            write_graph(network, path)
+            network.head.verdict.bias.sub_(1e-3)
+
+    exam = open_pair(tmp_path)
+    trial = begin_trial(exam, "", tmp_path, lambda: None)
+    trial.write_weights(tmp_path / "whole", exam.network, "fp32")
+    monkeypatch.setattr(graphs, "write_graph", write_wrongly)
+    with pytest.raises(AnswersDiffer, match=r"answers differ by 0\.001 from those of the model, more than 0\.0001"):
+        write_graph_variant(tmp_path / "whole", tmp_path / "onnx", "onnx", [], trial)
+    assert not (tmp_path / "onnx").exists()

@@ -2,11 +2,11 @@
 
 import pytest
 
-from electralab.compression.tradeoff import Floor, Measured, Point, pick, weigh
+from electralab.compression.tradeoff import Floor, Kept, Measured, Point, pick, weigh
 
 
 def measured(name: str, one: float, many: float, score: float) -> Measured:
-    return Measured(name, bytes=100, parameters=10, milliseconds={1: one, 32: many}, score=score)
+    return Measured(name, bytes=100, parameters=10, milliseconds={1: one, 32: many}, score=score, kept=Kept(2, 4, 64))
 
 
 def make_points(batch: int = 1) -> list[Point]:

@@ -2,17 +2,22 @@
 
 import json
 import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from little_exports import LENGTH, SIZES, TEXT, TOKENIZER, save_task
 from torch import Tensor
 
 import electralab
 from electralab.artifacts import write_json
+from electralab.cli import main
 from electralab.errors import DamagedArtifact, ElectraError, InputError, UsageError
-from electralab.exporting.fidelity import compare_networks, require_equal
+from electralab.exporting import portable
+from electralab.exporting.fidelity import Chances, Fidelity, compare_networks, require_equal
 from electralab.exporting.portable_card import read_licence
 from electralab.exporting.samples import sample_rows
 from electralab.finetuning.exports import TunedCard, TunedModel, save_model
@@ -23,13 +28,7 @@ from electralab.model.pruning import KeptLayer, prune
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, SpanLogits, build_tuned
-from electralab.tokens.learning import learn_tokenizer
-from electralab.tokens.tokenizer import TokenizerConfig
-
-TEXT = "the cat sat on the mat and a dog saw who sat near the old log"
-TOKENIZER = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-LENGTH = 24
-SIZES = {"num_layers": 2, "hidden_size": 16, "embedding_size": 16, "num_heads": 2, "feedforward_size": 32}
+from electralab.stopping import stop_signals
 
 
 def build_pair() -> Electra:
@@ -47,14 +46,6 @@ def save_pair(folder: Path) -> Path:
         target.mkdir(parents=True)
         save_network(target, getattr(pair, role), pad_id=TOKENIZER.special.pad, objective="electra")
         TOKENIZER.save(target)
-    return folder
-
-
-def save_task(folder: Path, head: HeadConfig) -> Path:
-    model = ModelConfig(**SIZES, init_std=0.5)
-    pair = build_electra(model, GeneratorConfig(), vocab_size=TOKENIZER.vocab_size, sequence_length=LENGTH, seed=1)
-    tuned = build_tuned(pair.discriminator.encoder, head, seed=1).eval()
-    save_model(folder, TunedModel(tuned, TOKENIZER, TunedCard(task=head.kind, num_texts=1, sequence_length=LENGTH)))
     return folder
 
 
@@ -178,7 +169,7 @@ def test_eight_bits_are_smaller_and_say_what_they_cost(tmp_path: Path, activatio
     assert said["activations"] == activations
     assert 0 < said["mean_probability_difference"] <= said["largest_probability_difference"] < 0.5
     assert result["networks"]["model"]["fidelity"]["agreement"] == said["agreement"] > 0.8
-    assert "same verdict or class" in (folder / "README.md").read_text()
+    assert "| texts of the same class |" in (folder / "README.md").read_text()
     assert [path.name for path in folder.iterdir() if path.suffix == ".onnx"] == ["model.onnx"]
     answers = electralab.load(tmp_path / "out").predict([TEXT, "a dog"])
     assert {answer["prediction"] for answer in answers} <= {"no", "yes", "maybe"}
@@ -271,17 +262,40 @@ def test_plan_names_networks_and_writes_nothing(model: Path, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
+def test_stopped_export_leaves_nothing_and_says_so(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The signal comes while the first network is tried; after it, further ones are ignored until the process ends."""
+
+    def interrupt(*arguments: Any, **named: Any) -> Fidelity:
+        signal.raise_signal(signal.SIGINT)
+        return compare_networks(*arguments, **named)
+
+    monkeypatch.setattr(portable, "compare_networks", interrupt)
+    before = {number: signal.getsignal(number) for number in stop_signals()}
+    try:
+        status = main(["export", str(model), "--out", str(tmp_path / "out"), "--threads", "1"])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert status == 130
+    left = f"electra: stopped; {tmp_path / 'out'} was not written, the same command begins anew\n"
+    assert capsys.readouterr().err.endswith(left)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_comparison_finds_a_difference_that_was_planted() -> None:
     pair, other = build_pair(), build_pair()
-    rows = sample_rows(TOKENIZER, LENGTH)
+    rows = sample_rows(TOKENIZER, build_pair().discriminator.config)
     special = TOKENIZER.special
     same = compare_networks(pair.discriminator, other.discriminator, rows, special.pad, special.mask)
+    assert isinstance(same, Chances)
     assert (same.largest_difference, same.agreement) == (0.0, 1.0)
     with torch.no_grad():
         other.discriminator.head.verdict.bias.add_(0.25)
     off = compare_networks(pair.discriminator, other.discriminator, rows, special.pad, special.mask)
     assert off.largest_difference == pytest.approx(0.25, abs=1e-4)
-    assert off.answers == sum(map(len, rows))
+    assert off.answers == sum(len(row.ids) for row in rows)
     with pytest.raises(ElectraError, match=r"a/model: the exported network's answers differ by 0\.25"):
         require_equal(off, 1e-4, "a/model")
 
@@ -290,7 +304,7 @@ def test_comparison_refuses_what_is_not_a_number() -> None:
     pair, other = build_pair(), build_pair()
     with torch.no_grad():
         other.discriminator.head.verdict.bias.fill_(float("nan"))
-    rows = sample_rows(TOKENIZER, LENGTH)
+    rows = sample_rows(TOKENIZER, build_pair().discriminator.config)
     off = compare_networks(pair.discriminator, other.discriminator, rows, 0, 4)
     with pytest.raises(ElectraError, match="differ by nan"):
         require_equal(off, 1e-4, "a/model")
@@ -298,7 +312,8 @@ def test_comparison_refuses_what_is_not_a_number() -> None:
 
 def test_samples_fit_the_rows_of_any_model() -> None:
     for length in (4, 9, LENGTH):
-        rows = sample_rows(TOKENIZER, length)
+        config = build_pair().discriminator.config.model_copy(update={"sequence_length": length})
+        rows = [sample.ids for sample in sample_rows(TOKENIZER, config)]
         assert max(map(len, rows)) == length
         assert all((row[0], row[-1]) == (TOKENIZER.special.cls, TOKENIZER.special.sep) for row in rows)
 

@@ -17,9 +17,10 @@ BRIEF = (
 def test_a_pair_is_compressed_killed_picked_and_used(shell: Shell) -> None:
     layers = ("--model.num-layers", "2")
     shell.must("pretrain", "--data", "data", "--out", "run", "--config", "tiny", "--steps", 2, *SMALL, *layers)
-    words = ("compress", "run", "--data", "data", "--out", "small", "--prune", "0.5", "--drop-layers", 1, *BRIEF)
+    asked = ("--prune", "0.5", "--drop-layers", 1, "--storage", "bf16", "--license", "mit")
+    words = ("compress", "run", "--data", "data", "--out", "small", *asked, *BRIEF)
     plan = shell.must(*words, "--dry-run", "--json").json
-    assert plan["variants"][-1] == "pruned-50-drop-1-recovered"
+    assert plan["variants"] == ["fp32", "bf16", "pruned-50-drop-1", "pruned-50-drop-1-recovered"]
 
     running = shell.start(*words)
     running.wait_for_text("step     10/40")
@@ -33,6 +34,7 @@ def test_a_pair_is_compressed_killed_picked_and_used(shell: Shell) -> None:
     assert "pruned-50-drop-1-recovered" in ended.out
     assert "efficiency" in ended.out
     assert shell.must("detect", "small", "Anna sees the house.", "--json").json["tokens"]
+    assert "license: mit" in (shell.folder / "small/export/generator/README.md").read_text()
     found = shell.must("show", "small/variants/pruned-50-drop-1", "--json").json
     assert (found["network"], found["encoder"]["num_layers"]) == ("discriminator", 1)
 

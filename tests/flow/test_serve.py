@@ -1,7 +1,10 @@
 """`electra serve` in a process of its own: it answers, and on SIGTERM finishes what it has begun and leaves with 0."""
 
+import json
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -17,9 +20,11 @@ from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
 
 
-def save_pair(folder: Path) -> None:
+def save_pair(folder: Path, num_layers: int = 1, width: int = 16) -> None:
     tokenizer = learn_tokenizer(["the cat sat on the mat and a dog saw it"], TokenizerConfig(vocab_size=80))
-    sizes = ModelConfig(num_layers=1, hidden_size=16, embedding_size=16, num_heads=2, feedforward_size=32)
+    sizes = ModelConfig(
+        num_layers=num_layers, hidden_size=width, embedding_size=width, num_heads=2, feedforward_size=2 * width
+    )
     vocab_size = tokenizer.vocab_size
     pair = build_electra(sizes, GeneratorConfig(), vocab_size=vocab_size, sequence_length=32, seed=0)
     for role in ("discriminator", "generator"):
@@ -61,6 +66,43 @@ def test_a_server_answers_and_at_the_end_finishes_what_it_has_begun(tmp_path: Pa
     assert last[0].status_code == 200
     ended = running.wait()
     assert (ended.status, ended.err) == (0, "")
+
+
+@pytest.mark.flow
+def test_what_outlasts_the_time_to_finish_is_refused_and_the_process_leaves_in_order(tmp_path: Path) -> None:
+    save_pair(tmp_path / "run", num_layers=12, width=128)
+    # One run of the network for all of it, out of which the worker cannot be called back.
+    settings = ("--drain-seconds", "0.3", "--limits.seconds", "100", "--windows.batch-tokens", "10000000")
+    words = ("serve", str(tmp_path / "run"), "--port", "0", "--threads", "1", "--json", *settings)
+    # Large is far more than can be done in time; the others wait behind it.
+    large: dict[str, object] = {"texts": ["the cat sat on the mat and a dog saw it " * 90] * 16}
+    bodies = [large] + 3 * [{"text": "the cat"}]
+    answers: list[httpx.Response] = []
+    # Not forked: how a process that was leaves says nothing of how Python ends.
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "electralab", *words], **pipes) as process:  # type: ignore[call-overload]
+        address = process.stderr.readline().strip()
+        with httpx.Client(base_url=address, timeout=60) as client:
+
+            def ask(body: dict[str, object]) -> None:
+                answers.append(client.post("/v1/detect", json=body))
+
+            asking = [threading.Thread(target=ask, args=(body,)) for body in bodies]
+            for thread in asking:
+                thread.start()
+                time.sleep(0.3)
+            process.terminate()
+            for thread in asking:
+                thread.join(60)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert len(answers) == len(bodies)
+    for answer in answers:
+        assert answer.status_code in (200, 503)
+        assert answer.status_code == 200 or answer.json()["error"]["code"] == "stopping"
+        assert answer.status_code == 200 or int(answer.headers["retry-after"]) > 0
+    assert 503 in [answer.status_code for answer in answers]
+    assert set(json.loads(out)["answers"]) <= {"200", "503"}
 
 
 @pytest.mark.flow

@@ -201,6 +201,15 @@ def test_operations_are_what_torch_counts() -> None:
         ({"num_layers": 3}, "2 shapes for 3 layers"),
         ({"share_layers": True}, "share their weights"),
         ({"shapes": [{"num_heads": 1, "feedforward_size": 1, "is_local": True}] * 2}, "needs a window"),
+        (
+            {
+                "backbone": "modern",
+                "local_attention": 4,
+                "global_every": 1,
+                "shapes": [{"num_heads": 1, "feedforward_size": 1, "is_local": True}] * 2,
+            },
+            "needs a global_every of 2 or more",
+        ),
         ({"shapes": [{"num_heads": 0, "feedforward_size": 1}] * 2}, "greater than 0"),
     ],
 )

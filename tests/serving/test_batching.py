@@ -14,13 +14,18 @@ from electralab.errors import InputError
 from electralab.serving.batching import BadText, Batcher, BatchingConfig, Ticket
 from electralab.serving.metrics import Metrics
 from electralab.serving.refusals import Refusal
+from electralab.stopping import StopSignal
 
 
 class Doubler:
-    """Doubles what it is given, and remembers what came together. Thirteen it cannot read, 99 it chokes on."""
+    """Doubles what it is given, and remembers what came together. Thirteen it cannot read, 99 it chokes on.
+
+    Like a network it works in runs, as many as there are numbers, and looks up before each.
+    """
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
+        self.runs = 0
         self.may_go = threading.Event()
         self.may_go.set()
         self.is_busy = threading.Event()
@@ -30,9 +35,12 @@ class Doubler:
             raise InputError("is unlucky")
         return asked
 
-    def answer(self, parsed: Sequence[int]) -> list[int]:
-        self.is_busy.set()
-        assert self.may_go.wait(10)
+    def answer(self, parsed: Sequence[int], stop: StopSignal) -> list[int]:
+        for _ in parsed:
+            stop.check()
+            self.is_busy.set()
+            assert self.may_go.wait(10)
+            self.runs += 1
         self.batches.append(list(parsed))
         if 99 in parsed:
             raise ZeroDivisionError
@@ -47,10 +55,10 @@ def ask(batcher: Batcher, station: Doubler, *asked: int, cost: int = 1, seconds:
     return batcher.submit("detect", station, asked, cost=cost, seconds=seconds)
 
 
-def hold(batcher: Batcher, station: Doubler) -> Ticket:
+def hold(batcher: Batcher, station: Doubler, *asked: int, **more: Any) -> Ticket:
     """A first ticket that keeps the worker until `may_go` is set."""
     station.may_go.clear()
-    ticket = ask(batcher, station, 0)
+    ticket = ask(batcher, station, *(asked or (0,)), **more)
     assert station.is_busy.wait(10)
     return ticket
 
@@ -155,6 +163,78 @@ def test_what_is_late_or_given_up_is_not_worked_for() -> None:
     batcher.close(1)
 
 
+def test_who_gives_up_leaves_the_queue_at_once() -> None:
+    batcher, station = make_batcher(queue_texts=1), Doubler()
+    hold(batcher, station)
+    given_up = ask(batcher, station, 1)
+    assert batcher.is_full
+    batcher.give_up(given_up)
+    assert (batcher.waiting_texts, batcher.is_full) == (0, False)
+    next_one = ask(batcher, station, 2)
+    station.may_go.set()
+    assert next_one.answers.result(10) == [4]
+    batcher.give_up(next_one)
+    assert next_one.answers.result(10) == [4]
+    assert station.batches == [[0], [2]]
+    batcher.close(1)
+
+
+@pytest.mark.parametrize("reason", ["given up", "late"])
+def test_work_that_nobody_waits_for_any_more_ends_before_the_next_run_of_the_network(reason: str) -> None:
+    batcher, station = make_batcher(), Doubler()
+    left = hold(batcher, station, 1, 2, 3, seconds=0.2 if reason == "late" else 10)
+    if reason == "late":
+        time.sleep(0.25)
+    else:
+        batcher.give_up(left)
+    other = ask(batcher, station, 4)
+    station.may_go.set()
+    assert other.answers.result(10) == [8]
+    with pytest.raises(Refusal, match="not done in time; try again in 1 s"):
+        left.answers.result(10)
+    assert (station.batches, station.runs) == ([[4]], 2)
+    batcher.close(1)
+
+
+def test_a_batch_goes_on_while_one_of_its_askers_waits() -> None:
+    batcher, station = make_batcher(window_ms=150), Doubler()
+    station.may_go.clear()
+    left, kept = ask(batcher, station, 1), ask(batcher, station, 2)
+    assert station.is_busy.wait(10)
+    batcher.give_up(left)
+    station.may_go.set()
+    assert kept.answers.result(10) == [4]
+    assert station.batches == [[1, 2]]
+    batcher.close(1)
+
+
+def test_whoever_asks_little_goes_between_the_runs_of_a_request_that_is_more_than_a_batch() -> None:
+    batcher, station = make_batcher(batch_characters=10), Doubler()
+    large = hold(batcher, station, 1, 2, 3, cost=30)
+    other, also_large, same = (
+        ask(batcher, Doubler(), 4, cost=5),
+        ask(batcher, station, 5, cost=11),
+        ask(batcher, station, 6, cost=5),
+    )
+    station.may_go.set()
+    assert other.answers.result(10) == [8]
+    assert (same.answers.result(10), large.answers.result(10), also_large.answers.result(10)) == ([12], [2, 4, 6], [10])
+    assert station.batches == [[6], [1, 2, 3], [5]]
+    batcher.close(1)
+
+
+def test_the_time_to_come_back_counts_what_is_being_worked_on() -> None:
+    batcher, station = make_batcher(), Doubler()
+    hold(batcher, station, cost=300_000)
+    # At the speed that is assumed at first, 100,000 characters a second.
+    assert batcher.estimate_wait() == 3
+    ask(batcher, station, 1, cost=150_000)
+    assert batcher.estimate_wait() == 5
+    station.may_go.set()
+    batcher.close(10)
+    assert batcher.estimate_wait() == 1
+
+
 def test_the_first_of_a_batch_waits_for_others_as_long_as_the_window() -> None:
     batcher, station = make_batcher(window_ms=150), Doubler()
     first = ask(batcher, station, 1)
@@ -169,7 +249,8 @@ def test_at_the_end_what_cannot_be_done_in_time_is_refused_and_nothing_new_is_ta
     batcher, station = make_batcher(), Doubler()
     running = hold(batcher, station)
     waiting = ask(batcher, station, 1)
-    batcher.close(0.05)
+    assert not batcher.close(0.05)
+    assert batcher.waiting_texts == 0
     with pytest.raises(Refusal, match="shutting down"):
         waiting.answers.result(10)
     with pytest.raises(Refusal, match="shutting down") as caught:
@@ -177,3 +258,14 @@ def test_at_the_end_what_cannot_be_done_in_time_is_refused_and_nothing_new_is_ta
     assert caught.value.status == 503
     station.may_go.set()
     assert running.answers.result(10) == [0]
+    assert batcher.close(1)
+
+
+def test_at_the_end_a_long_batch_is_left_before_the_next_run_of_its_network() -> None:
+    batcher, station = make_batcher(), Doubler()
+    running = hold(batcher, station, 1, 2, 3)
+    threading.Timer(0.3, station.may_go.set).start()
+    assert batcher.close(0.05)
+    with pytest.raises(Refusal, match="shutting down"):
+        running.answers.result(10)
+    assert station.runs == 1

@@ -103,6 +103,16 @@ def test_many_are_answered_as_one_by_one() -> None:
             assert [guess.p for guess in one.guesses] == pytest.approx([guess.p for guess in other.guesses], abs=1e-6)
 
 
+def test_no_more_is_kept_of_a_blank_than_its_guesses() -> None:
+    whole, _ = make_filler()
+    filler = Filler(whole.generator, whole.tokenizer, WindowConfig(batch_tokens=1))
+    question = filler.parse(FillAsk("the cat sat on a mat", [(0, 3), (4, 7), (8, 11)]))
+    sizes = [(list(places), tuple(logits.shape)) for places, logits in filler.weigh([question])]
+    # One row at a time, each gone before the next is asked for.
+    assert sorted(place for places, _ in sizes for place in places) == [(0, 0), (0, 1), (0, 2)]
+    assert {shape for _, shape in sizes} == {(1, filler.generator.config.vocab_size)}
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [

@@ -10,14 +10,15 @@ from electralab.model.electra import Generator
 from electralab.serving.filler import Filler
 from electralab.serving.game import Game, PlayAsk
 from electralab.serving.windows import WindowConfig
+from electralab.stopping import StopSignal
 
 TOKENIZER = little_tokenizer()
 
 
-def make_game() -> Game:
+def make_game(batch_tokens: int = 1024) -> Game:
     pair = build_pair(TOKENIZER)
     assert isinstance(pair.generator, Generator)
-    return Game(Filler(pair.generator, TOKENIZER, WindowConfig()), pair.discriminator)
+    return Game(Filler(pair.generator, TOKENIZER, WindowConfig(batch_tokens=batch_tokens)), pair.discriminator)
 
 
 GAME = make_game()
@@ -60,6 +61,30 @@ def test_a_seed_repeats_a_game_whatever_is_played_with_it_and_another_changes_it
     together = GAME.answer([GAME.parse(ask) for ask in asks])
     assert together == [GAME.play(ask.given, ask.mask_share, ask.temperature, ask.seed) for ask in asks]
     assert GAME.play(TEXT, 0.2, 1.0, 7) != together[2]
+
+
+class Counting(StopSignal):
+    """Counts how often it is looked at, and stops the third time."""
+
+    looks = 0
+
+    def check(self, *_: object) -> None:
+        self.looks += 1
+        if self.looks == 3:
+            raise InterruptedError
+
+
+def test_a_long_game_is_played_some_rows_at_a_time_and_can_be_left_between_them() -> None:
+    few_rows, long = make_game(batch_tokens=1), f"{TEXT} " * 20
+    whole, in_turns = GAME.play(long, 0.3, 1.0, 3), few_rows.play(long, 0.3, 1.0, 3)
+    for one, other in zip(whole.tokens, in_turns.tokens, strict=True):
+        assert (one.is_masked, one.drawn, one.is_replaced) == (other.is_masked, other.drawn, other.is_replaced)
+        assert one.p_replaced == pytest.approx(other.p_replaced, abs=1e-5)
+    assert whole.corrupted == in_turns.corrupted
+    stop = Counting()
+    with pytest.raises(InterruptedError):
+        few_rows.answer([few_rows.parse(PlayAsk(long))], stop)
+    assert stop.looks == 3
 
 
 def test_the_corrupted_text_joins_pieces_as_they_are_written() -> None:

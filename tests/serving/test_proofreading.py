@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from electralab.errors import InputError
 from electralab.serving.detector import Detection, Detector, TokenVerdict
 from electralab.serving.filler import Filler
 from electralab.serving.proof_page import compose_page
-from electralab.serving.proof_scores import find_damage, score_proofreading
+from electralab.serving.proof_scores import _score_kind, find_damage, score_proofreading
 from electralab.serving.proofreader import Finding, Proof, ProofreadConfig, Proofreader, Word, group_words
 from electralab.serving.spelling import Lexicon, Suggestion, measure_distances
 from electralab.serving.windows import WindowConfig
@@ -120,7 +121,43 @@ def test_damage_belongs_to_the_word_it_lies_in() -> None:
     assert found == [None, damages[0], damages[0], None, damages[1]]
 
 
+class Rehearsed(Proofreader):
+    """Has its opinions ready: of every second word, which is "cat" misspelt, and of the words between them."""
+
+    def __init__(self, of_cats: list[float], of_others: list[float], suggested: list[list[str]]) -> None:
+        self.config = ProofreadConfig(threshold=0.5)
+        self.opinions = [one for pair in zip(of_others, of_cats, strict=True) for one in pair]
+        self.suggested = suggested
+
+    def judge(self, text: str) -> list[Word]:
+        found = zip(re.finditer(r"\S+", text), self.opinions, strict=True)
+        return [Word(word.group(), *word.span(), suspicion) for word, suspicion in found]
+
+    def suggest(self, text: str, words: Sequence[Word]) -> list[tuple[Suggestion, ...]]:
+        assert all(text[word.start : word.end] == word.text != "ox" for word in words)
+        return [tuple(Suggestion(one, 0.1) for one in some) for _, some in zip(words, self.suggested, strict=True)]
+
+
 def test_scores_are_those_of_words_counted_by_hand() -> None:
+    # Words of two letters are never damaged, all others are.
+    text = "ox cat " * 25
+    proofreader = Rehearsed(
+        of_cats=[0.9] * 20 + [0.2] * 5,
+        of_others=[0.6] * 12 + [0.1] * 13,
+        suggested=[["cat", "car"]] * 8 + [["car", "Cat"]] * 4 + [["car"]] * 6 + [[]] * 2,
+    )
+    found = _score_kind(proofreader, [text], "typo", 1.0, seed=0)
+    assert (found.words, found.damaged) == (50, 25)
+    assert found.recall == 20 / 25
+    assert found.precision == 20 / (20 + 12)
+    # The twenty stand above every other word, the five above the thirteen.
+    assert found.auc == pytest.approx((20 * 25 + 5 * 13) / (25 * 25))
+    # The worst 25 are the twenty and five of the twelve.
+    assert found.precision_at_damaged == 20 / 25
+    assert (found.corrected, found.among_suggestions) == (8 / 20, 12 / 20)
+
+
+def test_scores_of_every_kind_repeat_with_their_seed_and_follow_the_threshold() -> None:
     proofreader = proofreader_of(threshold=0.4)
     found = score_proofreading(proofreader, [TEXT] * 40, share=0.2, seed=1)
     for of in found.values():

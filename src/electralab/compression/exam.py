@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator
 from electralab.model.folder import Role, Storage
 from electralab.model.tuned import SpanLogits, Tuned
+from electralab.tokens.tokenizer import Tokenizer
 
 Network = Discriminator | Tuned
 Answer = Tensor | SpanLogits
@@ -30,10 +32,12 @@ def spread_places(count: int, limit: int) -> Places:
 class Score:
     value: float
     """A fraction, the more the better."""
-    deviation: float
+    deviation: float | None
     """The standard deviation of the value over examples drawn again."""
     count: int
     """Examples that it is a score of."""
+    draws: int
+    """How often they were drawn again; 0: not at all, and the deviation is not known."""
 
 
 class Exam(Protocol):
@@ -48,11 +52,14 @@ class Exam(Protocol):
         ...
 
     @property
+    def tokenizer(self) -> Tokenizer: ...
+
+    @property
     def metric(self) -> str: ...
 
     @property
     def seed_deviation(self) -> float | None:
-        """Of the metric over the seeds of the model's run, where there are several."""
+        """Of the metric over the seeds of the model's run, where there are several that saw the same rows."""
         ...
 
     @property
@@ -86,16 +93,18 @@ class Exam(Protocol):
         """Against what another network says, summed over the targets."""
         ...
 
-    def score(self, network: Network) -> Score: ...
+    def score(self, network: Network, draws: int) -> Score:
+        """With its deviation, if the examples are to be drawn again."""
+        ...
 
     def inputs(self, size: int) -> Inputs:
         """What a network is timed on: so many rows that it is scored on."""
         ...
 
-    def list_rows(self, count: int) -> list[Places]:
-        """Ids of at most so many rows to learn from, without padding."""
+    def list_samples(self, count: int) -> list[Sample]:
+        """At most so many rows to learn from."""
         ...
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
-        """As a model folder that every verb takes."""
+        """Into a folder that the caller owns, all that makes it a model."""
         ...

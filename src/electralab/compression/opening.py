@@ -11,9 +11,11 @@ from electralab.compression.exam import Exam
 from electralab.compression.settings import CompressConfig
 from electralab.compression.task_exam import open_task_exam
 from electralab.compression.verdict_exam import open_verdict_exam
+from electralab.config import Layer
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.heldout_rows import HeldoutConfig
 from electralab.exporting.graphs import require_onnx
+from electralab.finetuning.identity import find_run, read_identity
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, locate_encoder, locate_model
 from electralab.model.graph import is_graph
@@ -38,25 +40,29 @@ def open_exam(
     if not data.exists():
         raise InputError(f"{data}: no such file or folder; give --data, on which variants are made and scored")
     if config.graphs:
-        require_onnx()
+        require_onnx("--graphs")
     network = load_any(folder)
-    bootstrap = config.measure.bootstrap
     if isinstance(network, Tuned):
         if generator is not None:
             raise UsageError(f"--generator: {model} is tuned for a task, which needs none; leave it out")
-        return open_task_exam(
-            model, data, task, config.data, bootstrap=bootstrap, seed=config.seed, device=device, stop=stop
-        )
+        return open_task_exam(model, data, task, config.data, seed=config.seed, device=device, stop=stop)
     if task is not None:
         raise UsageError(f"--task: {model} is not tuned for a task, it is scored on replaced tokens; leave it out")
     if not isinstance(network, Discriminator):
         raise InputError(
             f"{model}: holds neither a discriminator nor a tuned model; give a pair, or tune it and give the result"
         )
-    heldout = HeldoutConfig(**config.verdicts.model_dump(), bootstrap=bootstrap)
+    heldout = HeldoutConfig(**config.verdicts.model_dump(), bootstrap=0)
     return open_verdict_exam(
         model, data, generator, heldout, config.reading, seed=config.seed, device=device, stop=stop
     )
+
+
+def recall_reading(model: Path) -> Layer:
+    """How the run that tuned a model read its data: what a trade-off begins with, below what is asked for."""
+    run_dir = find_run(locate_encoder(model))
+    run = read_identity(run_dir) if run_dir else None
+    return Layer(f"{run_dir}/run.json", {"data": run.settings.get("data", {})} if run else {})
 
 
 def find_generator(model: Path, generator: Path | None) -> Path:

@@ -13,7 +13,7 @@ from electralab.errors import DamagedArtifact
 Results = dict[str, Any]
 
 RESULTS = "tradeoff.json"
-HEAD = ("variant", "size", "ms, 1 row", "ms, 32 rows", "score", "speed-up", "loss", "efficiency")
+HEAD = ("variant", "heads", "neurons", "size", "ms, 1 row", "ms, 32 rows", "score", "speed-up", "loss", "efficiency")
 
 
 def write_report(out: Path, results: Results) -> None:
@@ -57,6 +57,8 @@ def tradeoff_rows(results: Results) -> list[list[str]]:
         rows.append(
             [
                 point["name"] + (" ←" if point["name"] == results["picked"] else ""),
+                f"{point['kept']['heads']:,}",
+                f"{point['kept']['neurons']:,}",
                 format_bytes(point["bytes"]),
                 *(f"{point['milliseconds'][size]:.2f}" for size in ("1", "32")),
                 f"{100 * point['score']:.2f}",
@@ -76,6 +78,9 @@ def explain(results: Results) -> Iterator[str]:
         f"efficiency: speed-up / loss; * a loss below {floor['points']:.2f} counts as {floor['points']:.2f}, "
         f"{floor['origin']}"
     )
+    yield "heads, neurons: what all layers together have"
+    for name, reason in results["failed"].items():
+        yield f"{name} failed: {reason}"
     asked = {name.replace("_", " "): value for name, value in results["asked"].items() if value is not None}
     if asked:
         wish = " and ".join(f"a {name} of {value:g}" for name, value in asked.items())

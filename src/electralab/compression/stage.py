@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, verify_folder, write_file, write_json
+from electralab.artifacts import MANIFEST, lock_folder, read_json, verify_folder, write_file, write_json
 from electralab.compression.exam import Exam, Network
 from electralab.compression.graphs import write_graph_variant
+from electralab.compression.identity import IDENTITY, read_identity, require_same
 from electralab.compression.importance import Importance, choose_kept, measure_importance
 from electralab.compression.opening import find_generator, open_exam
 from electralab.compression.picture import draw_tradeoff
@@ -22,10 +23,17 @@ from electralab.compression.recovery import recover
 from electralab.compression.report import RESULTS, write_report
 from electralab.compression.settings import CompressConfig
 from electralab.compression.timing import time_networks
-from electralab.compression.tradeoff import BASELINE, Floor, Measured, Point, pick, weigh
+from electralab.compression.tradeoff import BASELINE, Floor, Kept, Measured, Point, pick, weigh
+from electralab.compression.trial import begin_trial, change_terms, copy_generator, copy_model, has_papers
 from electralab.compression.variants import Variant, list_variants
 from electralab.config import to_toml
-from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
+from electralab.errors import (
+    AnswersDiffer,
+    InputError,
+    TrainingDiverged,
+    UsageError,
+)
+from electralab.exporting.portable_card import read_licence
 from electralab.finetuning.identity import identify_model
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
@@ -35,10 +43,8 @@ from electralab.model.pruning import prune
 from electralab.model.tuned import Tuned
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
-from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
 from electralab.training.session import Event, Warned
 
-_IDENTITY = "compress.json"
 _IMPORTANCE = "importance.json"
 _BATCHES = (1, 32)
 # What may differ when a command is given again: which variants there are, and how they are measured.
@@ -60,6 +66,8 @@ class CompressRequest:
     max_loss: float | None
     threads: int
     """0 means: as before, or as many as there are cores."""
+    licence: str = ""
+    """Of the weights; without one, what the model's folder states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +94,38 @@ class VariantScored:
 
 
 @dataclass(frozen=True, slots=True)
+class VariantFailed:
+    """It cannot be made; the others can."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CompressFinished:
     results: Results
 
 
-CompressEvent = Event | VariantStarted | Advanced | VariantScored | CompressFinished
+CompressEvent = Event | VariantStarted | Advanced | VariantScored | VariantFailed | CompressFinished
 
 
 def compress(request: CompressRequest, stop: StopSignal) -> Iterator[CompressEvent]:
     """Make and measure every variant. The same request again goes on where the last one stopped; more can be added."""
     out, config = request.out, request.config
     refuse_foreign(out)
+    read_licence(request.licence)
     device = choose_device(config.device)
     exam = open_exam(request.model, request.data, config, request.generator, request.task, device, stop)
     check_plan(exam.network.config, config)
     with lock_folder(out):
-        stored = _read_identity(out)
+        stored = read_identity(out)
         threads = request.threads or (stored["threads"] if stored else default_threads())
         use_exact_arithmetic(threads, device)
         identity = _identify(request, exam, threads)
         if stored:
-            _require_same(out, stored, identity)
+            require_same(out, stored, identity)
         else:
-            write_json(out / _IDENTITY, identity)
+            write_json(out / IDENTITY, identity)
         write_file(out / "config.toml", to_toml(config))
         write_json(out / "environment.json", describe_environment(threads))
         for note in exam.notes:
@@ -164,33 +181,25 @@ def _identify(request: CompressRequest, exam: Exam, threads: int) -> dict[str, A
     return {"kind": "compress", "model": model, "data": exam.identity, "settings": settings, "threads": threads}
 
 
-def _read_identity(out: Path) -> dict[str, Any]:
-    stored = read_json(out / _IDENTITY) if (out / _IDENTITY).is_file() else {}
-    if stored and (not isinstance(stored, dict) or stored.keys() != {"kind", "model", "data", "settings", "threads"}):
-        raise DamagedArtifact(f"{out / _IDENTITY}: does not say what was compressed; restore it or {ANOTHER}")
-    return dict(stored)
-
-
-def _require_same(out: Path, stored: dict[str, Any], asked: dict[str, Any]) -> None:
-    for what in ("model", "data"):
-        if stored[what] != asked[what]:
-            raise IdentityMismatch(f"{out}: holds variants of another {what}; give the same one, or {ANOTHER}")
-    require_same_settings(out, stored["settings"], asked["settings"])
-    require_same_threads(out, stored["threads"], asked["threads"])
-
-
 class _Work:
     def __init__(self, request: CompressRequest, exam: Exam, device: torch.device, stop: StopSignal) -> None:
         self.request, self.exam, self.device, self.stop = request, exam, device, stop
         self.config, self.out = request.config, request.out
-        self.variants = list_variants(request.config)
+        self.trial = begin_trial(exam, request.licence, locate_encoder(request.model), stop.check)
+        self.variants: list[Variant] = []
+        """Those that could be made."""
+        self.failed: dict[str, str] = {}
 
     def events(self) -> Iterator[CompressEvent]:
         scores: dict[str, dict[str, float]] = {}
-        for number, variant in enumerate(self.variants, start=1):
-            yield VariantStarted(variant.name, number, len(self.variants))
-            if not self._is_there(variant):
-                yield from self._make(variant)
+        asked = list_variants(self.config)
+        for number, variant in enumerate(asked, start=1):
+            yield VariantStarted(variant.name, number, len(asked))
+            yield from self._try(variant)
+            if variant.name in self.failed:
+                yield VariantFailed(variant.name, self.failed[variant.name])
+                continue
+            self.variants.append(variant)
             scores[variant.name] = self._score(variant)
             yield VariantScored(variant.name, self.exam.metric, scores[variant.name]["value"])
         yield Advanced("measuring", 0, 1)
@@ -207,6 +216,19 @@ class _Work:
             shutil.rmtree(self.out / "export", ignore_errors=True)
         yield CompressFinished(results)
 
+    def _try(self, variant: Variant) -> Iterator[CompressEvent]:
+        if variant.origin in self.failed:
+            self.failed[variant.name] = f"is made from {variant.origin}, which failed"
+            return
+        try:
+            if not self._is_there(variant):
+                yield from self._make(variant)
+        except (InputError, AnswersDiffer, TrainingDiverged) as error:
+            if variant.name == BASELINE:
+                raise
+            # Without the folder that it begins with: nobody will find it.
+            self.failed[variant.name] = str(error).partition(": ")[2]
+
     def _folder_of(self, name: str) -> Path:
         return self.out / "variants" / name
 
@@ -215,6 +237,10 @@ class _Work:
         if not (folder / MANIFEST).is_file():
             return False
         verify_folder(folder, "delete this variant's folder, and the same command makes it again")
+        if not has_papers(folder):
+            return False
+        if self.request.licence:
+            change_terms(folder, self.trial.licence)
         return True
 
     def _make(self, variant: Variant) -> Iterator[CompressEvent]:
@@ -222,8 +248,8 @@ class _Work:
         # Its score may be of one that was deleted.
         self._score_path(variant).unlink(missing_ok=True)
         if variant.graph is not None:
-            rows = self.exam.list_rows(self.config.calibration_rows)
-            write_graph_variant(self._folder_of(variant.origin), folder, variant.graph, rows)
+            samples = self.exam.list_samples(self.config.calibration_rows)
+            write_graph_variant(self._folder_of(variant.origin), folder, variant.graph, samples, self.trial)
             return
         if variant.is_recovered:
             network = self._load(variant.origin)
@@ -234,7 +260,7 @@ class _Work:
             network = prune(self.exam.network, choose_kept(importance, variant.share, variant.drop_layers))
         else:
             network = self.exam.network
-        self.exam.save(folder, network, variant.storage)
+        self.trial.write_weights(folder, network, variant.storage)
 
     def _measure_importance(self) -> Generator[CompressEvent, None, Importance]:
         """Once: every share is taken from the same."""
@@ -263,10 +289,13 @@ class _Work:
         return self.out / "scores" / f"{variant.name}.json"
 
     def _score(self, variant: Variant) -> dict[str, float]:
+        """Examples are drawn again for the baseline alone: only its deviation counts."""
         path = self._score_path(variant)
-        if not path.is_file():
-            write_json(path, asdict(self.exam.score(self._load(variant.name))))
-        score: dict[str, float] = read_json(path, "delete it, and the same command scores the variant again")
+        draws = self.config.measure.bootstrap if variant.name == BASELINE else 0
+        remedy = "delete it, and the same command scores the variant again"
+        if not path.is_file() or read_json(path, remedy).get("draws") != draws:
+            write_json(path, asdict(self.exam.score(self._load(variant.name), draws)))
+        score: dict[str, float] = read_json(path, remedy)
         return score
 
     def _measure(self, scores: dict[str, dict[str, float]]) -> list[Point]:
@@ -283,6 +312,7 @@ class _Work:
                 parameters=_count_parameters(networks[origins[name]]),
                 milliseconds=times[name],
                 score=scores[name]["value"],
+                kept=_count_kept(networks[name].config),
             )
             for name in networks
         ]
@@ -299,6 +329,7 @@ class _Work:
             "tokens": {str(size): int(self.exam.inputs(size)[0].shape[1]) for size in _BATCHES},
             "threads": torch.get_num_threads(),
             "floor": asdict(self._find_floor(score)),
+            "failed": self.failed,
             "variants": [_as_record(asdict(point)) for point in points],
             "picked": picked,
             "asked": dict(zip(("target_speedup", "max_loss"), self._asked, strict=True)),
@@ -329,9 +360,10 @@ class _Work:
 
     def _export(self, name: str) -> None:
         """So that DIR itself is a MODEL, with its generator where it has one."""
-        _copy(self._folder_of(name), self.out / "export" / self.exam.role)
+        copy_model(self._folder_of(name), self.out / "export" / self.exam.role)
         if not isinstance(self.exam.network, Tuned):
-            _copy(find_generator(self.request.model, self.request.generator), self.out / "export" / "generator")
+            generator = find_generator(self.request.model, self.request.generator)
+            copy_generator(generator, self.out / "export" / "generator", self.request.licence)
 
 
 def _as_record(point: Results) -> Results:
@@ -351,8 +383,6 @@ def _count_parameters(network: Network) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def _copy(source: Path, target: Path) -> None:
-    with new_folder(target, kind="model") as temporary:
-        for file in source.iterdir():
-            if file.is_file() and file.name != MANIFEST:
-                shutil.copyfile(file, temporary / file.name)
+def _count_kept(config: EncoderConfig) -> Kept:
+    shapes = config.layer_shapes
+    return Kept(len(shapes), sum(of.num_heads for of in shapes), sum(of.feedforward_size for of in shapes))

@@ -19,22 +19,29 @@ from electralab.compression.distillation import task_distance
 from electralab.compression.exam import Answer, Inputs, Network, Places, Score, spread_places
 from electralab.errors import InputError
 from electralab.evaluation.resampling import draw_again
+from electralab.exporting.samples import Sample
 from electralab.finetuning.batches import TaskBatch, collate
 from electralab.finetuning.decoding import decode
 from electralab.finetuning.encoding import FeatureSet, Framer
-from electralab.finetuning.exports import TunedModel, load_model, save_model
+from electralab.finetuning.exports import TunedModel, load_model, write_model
 from electralab.finetuning.features import Feature
 from electralab.finetuning.forward import run_network
+from electralab.finetuning.identity import find_run, read_identity
 from electralab.finetuning.judging import judge_predictions
 from electralab.finetuning.losses import count_targets, task_loss
 from electralab.finetuning.reading import TaskData, TaskDataConfig, read_task
 from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.tasks import Task, find_task
-from electralab.model.folder import Role, Storage
+from electralab.model.folder import Role, Storage, locate_model
 from electralab.model.tuned import Tuned
 from electralab.stopping import StopSignal
+from electralab.tokens.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
+_OTHER_DATA = (
+    "{data}: not the data that the model was tuned on, or not read as then, by the run.json of {run}; scores do not "
+    "compare with that run's, and the deviation is not that of its seeds"
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class TaskExam:
     train: FeatureSet
     dev: FeatureSet
     seed_deviation: float | None
-    bootstrap: int
+    remarks: tuple[str, ...]
     seed: int
     stop: StopSignal
 
@@ -56,12 +63,16 @@ class TaskExam:
         return self.model.network
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        return self.model.tokenizer
+
+    @property
     def metric(self) -> str:
         return self.task.metrics[0]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return self.data.notes
+        return *self.data.notes, *self.remarks
 
     @property
     def identity(self) -> str:
@@ -93,12 +104,12 @@ class TaskExam:
         head = self.network.head_config
         return task_distance(head.kind, answer, wanted, question, head.unit, temperature)
 
-    def score(self, network: Network) -> Score:
+    def score(self, network: Network, draws: int) -> Score:
         assert isinstance(network, Tuned)
         judge = self._judge(network)
         count = len(self.data.devs[0].examples)
-        again = [judge(places) for places in draw_again(count, self.bootstrap, self.seed)]
-        return Score(judge(np.arange(count)), float(np.std(again)) if again else 0.0, count)
+        again = [judge(places) for places in draw_again(count, draws, self.seed)]
+        return Score(judge(np.arange(count)), float(np.std(again)) if again else None, count, draws)
 
     def _judge(self, network: Tuned) -> Callable[[Places], float]:
         """The metric of whichever dev examples are asked for."""
@@ -125,13 +136,13 @@ class TaskExam:
         batch = self._collate(chosen)
         return batch.input_ids, batch.segment_ids, batch.attention_pad
 
-    def list_rows(self, count: int) -> list[Places]:
-        places = spread_places(len(self.train.features), count)
-        return [self.train.features[place].ids for place in places]
+    def list_samples(self, count: int) -> list[Sample]:
+        chosen = [self.train.features[place] for place in spread_places(len(self.train.features), count)]
+        return [Sample(feature.ids, feature.segment_ids) for feature in chosen]
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
         assert isinstance(network, Tuned)
-        save_model(folder, replace(self.model, network=network), storage)
+        write_model(folder, replace(self.model, network=network), storage)
 
 
 def open_task_exam(
@@ -140,7 +151,6 @@ def open_task_exam(
     task_name: str | None,
     config: TaskDataConfig,
     *,
-    bootstrap: int,
     seed: int,
     device: torch.device,
     stop: StopSignal,
@@ -160,6 +170,9 @@ def open_task_exam(
             f"{data.train.path}: has the label {strangers[0]!r}, the model knows {', '.join(labels)}; "
             "give the data that it was tuned on"
         )
+    run_dir = find_run(locate_model(path, "model"))
+    run = read_identity(run_dir) if run_dir else None
+    is_same = run is not None and run.data == data.identity
     framer = Framer(model.tokenizer, labels, model.card.sequence_length, model.card.spans)
     return TaskExam(
         model,
@@ -167,16 +180,16 @@ def open_task_exam(
         replace(data, labels=labels),
         train=framer.encode(data.train.examples, is_labelled=True),
         dev=framer.encode(data.devs[0].examples, is_labelled=False),
-        seed_deviation=_read_seeds(path, task.metrics[0]),
-        bootstrap=bootstrap,
+        seed_deviation=_read_seeds(run_dir, task.metrics[0]) if run_dir and is_same else None,
+        remarks=() if run is None or is_same else (_OTHER_DATA.format(data=data_dir, run=run_dir),),
         seed=seed,
         stop=stop,
     )
 
 
-def _read_seeds(path: Path, metric: str) -> float | None:
+def _read_seeds(run_dir: Path, metric: str) -> float | None:
     """Of a fine-tuning run of several seeds."""
-    results = read_json(path / "results.json") if (path / "results.json").is_file() else {}
+    results = read_json(run_dir / "results.json") if (run_dir / "results.json").is_file() else {}
     seeds = results.get("seeds", []) if isinstance(results, dict) else []
     scores = [float(seed["dev"][metric]) for seed in seeds if metric in seed.get("dev", {})]
     return summarise_seeds(scores).sd if len(scores) > 1 else None

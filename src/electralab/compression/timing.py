@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from electralab.compression.exam import Inputs, Network
+from electralab.runtime import wait_for
 
 _WARM_UP = 2
 _QUIET = 0.1
@@ -27,8 +28,11 @@ def time_networks(
         for size, batch in inputs.items():
             for name, network in networks.items():
                 check()
+                device = batch[0].device
+                wait_for(device)
                 started = time.perf_counter()
                 network(*batch)
+                wait_for(device)
                 if number >= _WARM_UP:
                     taken[name][size].append(1000 * (time.perf_counter() - started))
     return {name: {size: float(np.quantile(times, _QUIET)) for size, times in of.items()} for name, of in taken.items()}

@@ -14,6 +14,15 @@ BASELINE = "fp32"
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What a variant has of the model's parts, in all its layers together."""
+
+    layers: int
+    heads: int
+    neurons: int
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     name: str
     bytes: int
@@ -21,6 +30,7 @@ class Measured:
     milliseconds: dict[int, float]
     """The latency that a tenth of the calls stay below, by the rows in a batch."""
     score: float
+    kept: Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,7 @@ class Point:
     parameters: int
     milliseconds: dict[int, float]
     score: float
+    kept: Kept
     speedups: dict[int, float]
     speedup: float
     """That of the batch that was asked for."""
@@ -63,6 +74,7 @@ def weigh(variants: Sequence[Measured], floor: Floor, batch: int) -> list[Point]
             parameters=one.parameters,
             milliseconds=one.milliseconds,
             score=one.score,
+            kept=one.kept,
             speedups=speedups[one.name],
             speedup=speedups[one.name][batch],
             loss=losses[one.name],

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from electralab.artifacts import MANIFEST, new_folder
+from electralab.artifacts import MANIFEST
 from electralab.compression.distillation import verdict_distance
 from electralab.compression.exam import Answer, Inputs, Network, Places, Score, spread_places
 from electralab.corpus.readers import ReadingConfig
@@ -22,6 +22,7 @@ from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.resampling import draw_again
 from electralab.evaluation.subject import Subject, load_subject
+from electralab.exporting.samples import Sample, pair_some, space_pairs
 from electralab.model.electra import Discriminator, Guesser
 from electralab.model.folder import Role, Storage, locate_model, read_config, save_network
 from electralab.model.hf_config import OBJECTIVE
@@ -101,7 +102,7 @@ class VerdictExam:
         is_token = ~question.masked.batch.is_pad
         return verdict_distance(answer[is_token], wanted[is_token], temperature)
 
-    def score(self, network: Network) -> Score:
+    def score(self, network: Network, draws: int) -> Score:
         rows: list[Verdicts] = []
         for question in self._heldout_questions:
             self.conditions.check()
@@ -110,9 +111,9 @@ class VerdictExam:
             assert isinstance(verdicts, Tensor)
             table = zip(verdicts.float(), question.is_replaced, ~question.masked.batch.is_pad, strict=True)
             rows += [Verdicts(v[is_in].cpu().numpy(), r[is_in].cpu().numpy()) for v, r, is_in in table]
-        draws = draw_again(len(rows), self.config.bootstrap, self.conditions.seed)
-        again = [join_verdicts([rows[row] for row in draw]).auc for draw in draws]
-        return Score(join_verdicts(rows).auc, float(np.std(again)) if again else 0.0, len(rows))
+        drawn = draw_again(len(rows), draws, self.conditions.seed)
+        again = [join_verdicts([rows[row] for row in places]).auc for places in drawn]
+        return Score(join_verdicts(rows).auc, float(np.std(again)) if again else None, len(rows), draws)
 
     @cached_property
     def _heldout_questions(self) -> list[CorruptedBatch]:
@@ -127,16 +128,19 @@ class VerdictExam:
         batch = batch.to(torch.device(self.conditions.device))
         return batch.original_ids, batch.segment_ids, batch.attention_pad
 
-    def list_rows(self, count: int) -> list[Places]:
+    def list_samples(self, count: int) -> list[Sample]:
         rows = self.train.ids[spread_places(len(self.train.ids), count)]
-        return [row[row != self.tokenizer.special.pad] for row in rows]
+        batch = make_batch(rows, self.tokenizer, is_pairs=self.train.is_pairs)
+        table = zip(rows, batch.segment_ids.numpy(), ~batch.is_pad.numpy(), strict=True)
+        samples = [Sample(ids[is_token], segments[is_token]) for ids, segments, is_token in table]
+        every = 0 if self.train.is_pairs else space_pairs(self.network.config)
+        return pair_some(samples, every, self.tokenizer, self.network.config)
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
         config, special = network.config, self.tokenizer.special
         ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
-        with new_folder(folder, kind="model") as temporary:
-            save_network(temporary, network, objective=self.objective, storage=storage, **ids)
-            self.tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")
+        save_network(folder, network, objective=self.objective, storage=storage, **ids)
+        self.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
 
 
 def open_verdict_exam(

@@ -10,7 +10,7 @@ import torch
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Guesser
-from electralab.model.folder import load_any, locate_networks, read_config
+from electralab.model.folder import load_any, locate_networks, read_config, says_energies
 from electralab.model.hf_config import OBJECTIVE
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -59,7 +59,7 @@ def load_subject(path: Path, device: torch.device) -> Subject:
         discriminator=next((network for network in networks if isinstance(network, Discriminator)), None),
         generator=next((network for network in networks if isinstance(network, Guesser)), None),
         objective=_read_objective(folders[-1]),
-        has_energies=read_config(folders[0]).get(OBJECTIVE) == "electric",
+        has_energies=says_energies(folders[0]),
     )
 
 

@@ -103,14 +103,13 @@ def _ask(network: Exportable) -> Any:
     return _Guessing(network) if isinstance(network, Generator) else _Answering(network)
 
 
-def require_onnx() -> None:
+def require_onnx(flag: str = "--format onnx") -> None:
+    """`flag`: what asked for it."""
     for name in ("onnx", "onnxscript", "onnxruntime"):
         try:
             importlib.import_module(name)
         except ModuleNotFoundError:
-            raise InputError(
-                f"--format onnx: needs {name}, which is not installed; pip install 'electralab[onnx]'"
-            ) from None
+            raise InputError(f"{flag}: needs {name}, which is not installed; pip install 'electralab[onnx]'") from None
 
 
 @contextmanager

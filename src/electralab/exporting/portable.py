@@ -4,26 +4,37 @@ MODEL -> DIR/discriminator, DIR/generator or DIR/model, each with tokenizer, car
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
 
 import numpy as np
 from pydantic import Field
 
-from electralab.artifacts import new_folder, read_json, write_file, write_json, write_manifest
+from electralab.artifacts import new_folder, read_json, write_json, write_manifest
 from electralab.config import Settings, Tree
 from electralab.corpus.readers import ReadingConfig
-from electralab.errors import InputError, UsageError
+from electralab.errors import InputError, Stopped, UsageError
 from electralab.evaluation.heldout_rows import read_rows
-from electralab.exporting.fidelity import Fidelity, Row, compare_networks, require_equal
+from electralab.exporting.fidelity import TOLERANCE, Fidelity, compare_networks, require_equal
 from electralab.exporting.graphs import Exportable, require_onnx, write_graph
-from electralab.exporting.portable_card import Licence, compose_portable_card, read_licence
-from electralab.exporting.quantisation import Activations, quantise
-from electralab.exporting.samples import sample_rows
+from electralab.exporting.portable_card import Licence, find_licence, read_licence, write_papers
+from electralab.exporting.quantisation import Activations, quantise_folder
+from electralab.exporting.samples import Sample, pair_some, sample_rows, space_pairs
 from electralab.finetuning.exports import CARD as TASK
+from electralab.finetuning.exports import attach_card
 from electralab.model.electra import Discriminator
-from electralab.model.folder import Role, Storage, load_any, locate_networks, read_config, save_network, save_tuned
+from electralab.model.folder import (
+    Role,
+    Storage,
+    load_any,
+    locate_networks,
+    read_config,
+    save_network,
+    save_tuned,
+    says_energies,
+)
 from electralab.model.graph import GRAPH, AnyGraph
 from electralab.model.hf_config import CONFIG, LABELS, OBJECTIVE, export_encoder_config, export_labels
 from electralab.model.hf_tuned import export_tuned_config, tuned_class_name
@@ -31,14 +42,10 @@ from electralab.model.own_folder import export_own_config, is_expressible
 from electralab.model.pruning import pad
 from electralab.model.tuned import Tuned
 from electralab.stopping import StopSignal
+from electralab.tokens.batches import make_batch
 from electralab.tokens.tokenizer import Tokenizer
 
 Format = Literal["hf", "onnx", "onnx-int8"]
-
-# What an export says of itself.
-EXPORT = "export.json"
-# The graph in 32 bits, while the one in 8 is made of it.
-_WHOLE = ".whole.onnx"
 
 
 class ExportConfig(Settings):
@@ -48,7 +55,7 @@ class ExportConfig(Settings):
     """Of hf: what the weights are stored in; fp16 and bf16 halve the folder, and are computed with in 32 bits here."""
     rows: int = Field(128, ge=1)
     """The most rows of --data to calibrate with and to try the result on."""
-    tolerance: float = Field(1e-4, gt=0)
+    tolerance: float = Field(TOLERANCE, gt=0)
     """How far a logit of weights or a graph in 32 bits may be from the model's."""
     reading: ReadingConfig = ReadingConfig()
     """How text is found in --data."""
@@ -78,20 +85,32 @@ def export_model(
 ) -> Iterator[Exported]:
     """One network after the other; the folder appears when all of them are whole."""
     _check(out, form, config, data)
-    terms = read_licence(licence)
+    read_licence(licence)
     sources = [_read_source(folder, form) for folder in locate_networks(model)]
     texts = [_read_texts(source, config, data) for source in sources]
-    with new_folder(out, kind="export", form=form) as temporary:
-        for source, rows in zip(sources, texts, strict=True):
+    with _undone(out, stop), new_folder(out, kind="export", form=form) as temporary:
+        for source, samples in zip(sources, texts, strict=True):
             stop.check()
-            yield _export(source, temporary / source.role, form, config, rows, terms)
+            yield _export(
+                source, temporary / source.role, form, config, samples, find_licence(licence, source.folder), stop
+            )
+
+
+@contextmanager
+def _undone(out: Path, stop: StopSignal) -> Iterator[None]:
+    """Stopped in here, nothing of the folder is there."""
+    try:
+        yield
+    except Stopped:
+        raise Stopped(stop.number, f"{out} was not written, the same command begins anew") from None
 
 
 def plan_export(model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, licence: str) -> Tree:
     _check(out, form, config, data)
     sources = [_read_source(folder, form) for folder in locate_networks(model)]
     networks = {source.role: {"from": str(source.folder), "kind": _name_kind(source.network)} for source in sources}
-    told = {"out": str(out), "format": form, "license": read_licence(licence).name, "data": str(data or "samples")}
+    terms = sorted({find_licence(licence, source.folder).name for source in sources})
+    told = {"out": str(out), "format": form, "license": ", ".join(terms), "data": str(data or "samples")}
     return {**told, "networks": networks, "settings": config.model_dump(mode="json")}
 
 
@@ -137,18 +156,43 @@ def _require_class(folder: Path, network: Exportable) -> None:
         raise InputError(f"{folder}: no class of transformers has this network with its head; {remedy}")
 
 
-def _read_texts(source: Source, config: ExportConfig, data: Path | None) -> list[Row]:
-    """Rows with [CLS] and [SEP] and without padding: the user's first, then samples of our own."""
-    tokenizer, length = source.tokenizer, source.network.config.sequence_length
-    samples = sample_rows(tokenizer, length)
+def _read_texts(source: Source, config: ExportConfig, data: Path | None) -> list[Sample]:
+    """The user's rows first, as pairs where the network is asked about pairs; then samples of our own."""
+    tokenizer, encoder = source.tokenizer, source.network.config
+    samples = sample_rows(tokenizer, encoder)
     if data is None:
         return samples
-    rows = read_rows(data, tokenizer, length, config.rows, config.reading).ids
-    return [row[: np.flatnonzero(row != tokenizer.special.pad)[-1] + 1] for row in rows] + samples
+    rows = read_rows(data, tokenizer, encoder.sequence_length, config.rows, config.reading)
+    batch = make_batch(rows.ids, tokenizer, is_pairs=rows.is_pairs)
+    lengths = [int(np.flatnonzero(~is_pad)[-1]) + 1 for is_pad in batch.is_pad.numpy()]
+    given = [
+        Sample(ids[:length], segments[:length])
+        for ids, segments, length in zip(rows.ids, batch.segment_ids.numpy(), lengths, strict=True)
+    ]
+    if not rows.is_pairs:
+        given = pair_some(given, _space_pairs(source), tokenizer, encoder)
+    return given + samples
+
+
+def _space_pairs(source: Source) -> int:
+    """All rows of a text become pairs where two texts are asked for, none where one is."""
+    network = source.network
+    unknown = space_pairs(network.config)
+    if not isinstance(network, Tuned):
+        return unknown
+    num_texts = attach_card(source.folder, network, source.tokenizer).card.num_texts
+    num_texts = {"qa": 2, "label": 1}.get(network.head_config.kind, num_texts)
+    return {1: 0, 2: 1}.get(num_texts, unknown)
 
 
 def _export(
-    source: Source, folder: Path, form: Format, config: ExportConfig, rows: Sequence[Row], terms: Licence
+    source: Source,
+    folder: Path,
+    form: Format,
+    config: ExportConfig,
+    samples: Sequence[Sample],
+    terms: Licence,
+    stop: StopSignal,
 ) -> Exported:
     folder.mkdir()
     if form == "hf":
@@ -160,20 +204,16 @@ def _export(
     source.tokenizer.save(folder, max_length=encoder.sequence_length, has_segments=encoder.backbone == "electra")
     if (source.folder / TASK).is_file():
         write_json(folder / TASK, read_json(source.folder / TASK))
-    fidelity = _try(source, folder, rows)
+    fidelity = _try(source, folder, samples, stop)
     if config.storage == "fp32":
         require_equal(fidelity, config.tolerance, str(source.folder))
     if form == "onnx-int8":
-        (folder / GRAPH).rename(folder / _WHOLE)
-        quantise(folder / _WHOLE, folder / GRAPH, config.activations, rows[: config.rows])
-        (folder / _WHOLE).unlink()
-        fidelity = _try(source, folder, rows)
-    described = {"format": form, "network": source.role, "kind": _name_kind(source.network), **asdict(fidelity)}
-    described |= {"activations": config.activations} if form == "onnx-int8" else {}
-    described |= {"storage": config.storage} if form == "hf" else {}
-    write_json(folder / EXPORT, described)
-    write_file(folder / "LICENSE", terms.text)
-    write_file(folder / "README.md", compose_portable_card(described, read_json(folder / CONFIG), terms.name))
+        quantise_folder(folder, config.activations, samples[: config.rows])
+        fidelity = _try(source, folder, samples, stop)
+    facts = {"format": form, "network": source.role, "kind": _name_kind(source.network)}
+    facts |= {"activations": config.activations} if form == "onnx-int8" else {}
+    facts |= {"storage": config.storage} if form == "hf" else {}
+    write_papers(folder, facts, fidelity, terms)
     write_manifest(folder, kind="model")
     return Exported(source.role, sum(path.stat().st_size for path in folder.iterdir()), fidelity)
 
@@ -184,10 +224,18 @@ def _name_kind(network: Exportable) -> str:
     return "tuned" if isinstance(network, Tuned) else "generator"
 
 
-def _try(source: Source, folder: Path, rows: Sequence[Row]) -> Fidelity:
+def _try(source: Source, folder: Path, samples: Sequence[Sample], stop: StopSignal) -> Fidelity:
     network, special = load_any(folder), source.tokenizer.special
     assert isinstance(network, Exportable)
-    return compare_networks(source.network, network, rows, special.pad, special.mask)
+    return compare_networks(
+        source.network,
+        network,
+        samples,
+        special.pad,
+        special.mask,
+        has_energies=says_energies(source.folder),
+        check=stop.check,
+    )
 
 
 def _save_weights(source: Source, folder: Path, storage: Storage) -> None:
@@ -206,6 +254,7 @@ def _describe_graph(source: Source) -> Tree:
     if isinstance(network, Tuned):
         return export_own_config(network, export_tuned_config(network, **ids))
     told = read_config(source.folder).get(OBJECTIVE)
-    labels = export_labels(LABELS.values()) if isinstance(network, Discriminator) else {}
+    passes_verdicts = isinstance(network, Discriminator) and not says_energies(source.folder)
+    labels = export_labels(LABELS.values()) if passes_verdicts else {}
     described = export_own_config(network, export_encoder_config(network.config, **ids) | labels)
     return described | ({OBJECTIVE: told} if told else {})

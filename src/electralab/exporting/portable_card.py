@@ -4,11 +4,17 @@ export.json, config.json -> README.md, LICENSE
 """
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from electralab.artifacts import read_json, write_file, write_json
 from electralab.errors import InputError
+from electralab.exporting.fidelity import Fidelity
+from electralab.model.hf_config import CONFIG
+
+EXPORT = "export.json"
+LICENCE = "LICENSE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +49,66 @@ def read_licence(given: str) -> Licence:
         close = difflib.get_close_matches(given.lower(), known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
         raise InputError(f"--license: {given!r} is neither a file nor an identifier that we know; {hint}")
-    return Licence(given.lower(), f"SPDX-License-Identifier: {known[given.lower()]}\n")
+    return Licence(given.lower(), _state(known[given.lower()]))
 
 
-_KINDS = {
-    "discriminator": "ELECTRA's discriminator: for every token a logit, above 0 where the token looks replaced.",
-    "generator": "A network that guesses tokens: logits over the vocabulary.",
-    "tuned": "A text encoder tuned for a task.",
+def find_licence(given: str, folder: Path) -> Licence:
+    """The one that is given, or that the model's own folder states."""
+    if given or not (folder / LICENCE).is_file():
+        return read_licence(given)
+    stated = read_licence(str(folder / LICENCE))
+    known = next((name for name in _KNOWN if stated.text == _state(name)), None)
+    name = known.lower() if known else "unknown" if stated.text == _UNSAID else "other"
+    return Licence(name, stated.text)
+
+
+def _state(name: str) -> str:
+    return f"SPDX-License-Identifier: {name}\n"
+
+
+# By what a network is asked for.
+_SUBJECTS = {
+    "verdicts": "ELECTRA's discriminator: for every token a logit, above 0 where the token looks replaced.",
+    "energies": "Electric's discriminator: for every token an energy, minus the logarithm of how likely the text makes "
+    "it, up to a constant. It does not say which tokens were replaced.",
+    "guesses": "A network that guesses tokens: logits over the vocabulary.",
+    "classes": "A text encoder tuned to classify texts: a logit for each class.",
+    "numbers": "A text encoder tuned to give each text a number, in the units of the labels it was tuned on.",
+    "tags": "A text encoder tuned to tag words: for every token a logit for each tag.",
+    "spans": "A text encoder tuned to answer questions: for every token how likely the answer begins, and ends, there.",
 }
 _INPUTS = """- `input_ids`, `attention_mask` (1 for tokens, 0 for padding) and, where the network has segments,
   `token_type_ids`: int64, rows × length, any number of rows, up to {length} tokens"""
 
 
+def write_papers(folder: Path, facts: dict[str, Any], fidelity: Fidelity, licence: Licence) -> None:
+    """What an export says of itself, for programs and for people, and its terms."""
+    write_json(folder / EXPORT, {**facts, **asdict(fidelity), "words": fidelity.words})
+    state_terms(folder, licence)
+
+
+def state_terms(folder: Path, licence: Licence) -> None:
+    """Of a folder that says what it is."""
+    export = read_json(folder / EXPORT)
+    write_file(folder / LICENCE, licence.text)
+    write_file(folder / "README.md", compose_portable_card(export, read_json(folder / CONFIG), licence.name))
+
+
 def compose_portable_card(export: dict[str, Any], config: dict[str, Any], licence: str) -> str:
-    is_graph = export["format"] != "hf"
+    is_graph = export["format"].startswith("onnx")
     classes = config.get("architectures") or []
-    names = config.get("id2label") or {}
+    # The one output of a number or an energy has a name in config.json too, which says nothing.
+    names = {} if export["subject"] in ("numbers", "energies") else config.get("id2label") or {}
     labels = f"\nLabels, in the order of the logits: {', '.join(f'`{name}`' for name in names.values())}.\n"
     return f"""---
 license: {licence}
-library_name: {"onnx" if is_graph else "transformers"}
+library_name: {"onnx" if is_graph else "transformers" if classes else "electralab"}
 tags: [electra, {export["network"]}, electralab]
 ---
 
 # {export["network"]}
 
-{_KINDS[export["kind"]]} {config["num_hidden_layers"]} layers, hidden size {config["hidden_size"]}, \
+{_SUBJECTS[export["subject"]]} {config["num_hidden_layers"]} layers, hidden size {config["hidden_size"]}, \
 {config["vocab_size"]:,} tokens, as {_FORMATS[export["format"]]}. Exported with electralab.
 {labels if names else ""}
 ## Use
@@ -78,18 +118,7 @@ tags: [electra, {export["network"]}, electralab]
 Every verb of electralab that asks a model takes this folder too; `manifest.json` has the size and SHA-256 of each
 file, which are checked when it is loaded.
 
-## Checked when it was exported
-
-On {export["rows"]:,} rows of text ({export["answers"]:,} answers) against the model it was made of:
-
-| | |
-|---|---|
-| largest difference of a logit | {export["largest_difference"]:.2g} |
-| largest difference of a probability | {export["largest_probability_difference"]:.2g} |
-| mean difference of a probability | {export["mean_probability_difference"]:.2g} |
-| same verdict or class | {100 * export["agreement"]:.2f} % |
-
-## Limits
+{_describe_check(export) if "words" in export else ""}## Limits
 
 It knows the text it was trained on, with its errors and its bias, and nothing else.
 """
@@ -97,12 +126,31 @@ It knows the text it was trained on, with its errors and its bias, and nothing e
 
 _FORMATS = {
     "hf": "a folder for `transformers`",
+    "fp32": "weights in 32 bits",
+    "fp16": "weights in 16 bits (fp16)",
+    "bf16": "weights in 16 bits (bf16)",
     "onnx": "an ONNX graph in 32 bits",
     "onnx-int8": "an ONNX graph in 8 bits",
 }
 
 
+def _describe_check(export: dict[str, Any]) -> str:
+    origin = export.get("of", "the model it was made of")
+    lines = "\n".join(f"| {what} | {value} |" for what, value in export["words"].items())
+    return f"""## Checked when it was exported
+
+On {export["rows"]:,} rows of text ({export["answers"]:,} answers) against {origin}:
+
+| | |
+|---|---|
+{lines}
+
+"""
+
+
 def _describe_class(classes: list[str]) -> str:
+    if not classes:
+        return "No class of transformers expresses this network as it is."
     names = ", ".join(["AutoTokenizer", *classes])
     loading = "\n".join(f'network = {name}.from_pretrained("FOLDER")' for name in classes)
     return f"""```python
@@ -119,7 +167,8 @@ def _describe_graph(export: dict[str, Any], config: dict[str, Any]) -> str:
         lines.append("- `positions`: int64, row × length of the row + column of each masked token to guess")
         lines.append("- out come `logits`, positions × vocabulary")
     elif export["kind"] == "discriminator":
-        lines.append("- out come `logits`, rows × length, and `states`, rows × length × hidden size")
+        what = "`logits`, the energies," if export["subject"] == "energies" else "`logits`,"
+        lines.append(f"- out come {what} rows × length, and `states`, rows × length × hidden size")
     else:
         lines.append("- out come `logits`")
     inputs = "\n".join(lines)

@@ -1,6 +1,6 @@
 """A graph of 32-bit numbers -> one whose matrices, and what they multiply, are whole numbers of 8 bits.
 
-model.onnx, rows -> model.onnx
+model.onnx, samples -> model.onnx
 
 `dynamic` finds the range of the activations anew in every call; `static` once, on the rows of a calibration text.
 """
@@ -14,33 +14,44 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.model.graph import INPUTS, POSITIONS
+from electralab.exporting.samples import Sample
+from electralab.model.graph import GRAPH, INPUTS, POSITIONS
 
 Activations = Literal["dynamic", "static"]
 
+# The graph in 32 bits, while the one in 8 is made of it.
+_WHOLE = ".whole.onnx"
 _QUANTISED = ["MatMul", "Gemm", "Gather"]
 
 
 class _Calibration:
     """What the quantiser asks for: one row after the other, each as the inputs of the graph."""
 
-    def __init__(self, rows: Sequence[NDArray[np.int64]], names: Sequence[str]) -> None:
+    def __init__(self, samples: Sequence[Sample], names: Sequence[str]) -> None:
         self._feeds: Iterator[dict[str, NDArray[np.int64]]] = iter(
-            [{name: feed for name, feed in _feed(row).items() if name in names} for row in rows]
+            [{name: feed for name, feed in _feed(sample).items() if name in names} for sample in samples]
         )
 
     def get_next(self) -> dict[str, NDArray[np.int64]] | None:
         return next(self._feeds, None)
 
 
-def _feed(row: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-    ids = row[None]
-    inputs = dict(zip(INPUTS, (ids, np.ones_like(ids), np.zeros_like(ids)), strict=True))
-    return inputs | {POSITIONS: np.arange(1, len(row))}
+def _feed(sample: Sample) -> dict[str, NDArray[np.int64]]:
+    ids = sample.ids[None]
+    inputs = dict(zip(INPUTS, (ids, np.ones_like(ids), sample.segment_ids[None]), strict=True))
+    return inputs | {POSITIONS: np.arange(1, ids.shape[1])}
 
 
-def quantise(source: Path, target: Path, activations: Activations, rows: Sequence[NDArray[np.int64]]) -> None:
-    """The rows calibrate a static graph; they have no padding."""
+def quantise_folder(folder: Path, activations: Activations, samples: Sequence[Sample]) -> None:
+    """The graph of a folder, in its place."""
+    whole = folder / _WHOLE
+    (folder / GRAPH).rename(whole)
+    quantise(whole, folder / GRAPH, activations, samples)
+    whole.unlink()
+
+
+def quantise(source: Path, target: Path, activations: Activations, samples: Sequence[Sample]) -> None:
+    """The samples calibrate a static graph."""
     import onnx
     from onnxruntime import quantization
 
@@ -57,7 +68,7 @@ def quantise(source: Path, target: Path, activations: Activations, rows: Sequenc
         quantization.quantize_static(
             inferred,
             target,
-            _Calibration(rows, [one.name for one in graph.graph.input]),
+            _Calibration(samples, [one.name for one in graph.graph.input]),
             quant_format=quantization.QuantFormat.QDQ,
             op_types_to_quantize=_QUANTISED,
             per_channel=True,

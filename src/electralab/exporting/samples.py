@@ -1,14 +1,28 @@
-"""Text to try an exported network on, where the user gives none: many scripts, short and long.
+"""Rows to try an exported network on, beside the user's own: many scripts, short and long, texts and pairs of texts.
 
-Tokenizer -> rows
+Tokenizer -> Sample...
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from electralab.model.encoder import EncoderConfig
 from electralab.tokens.tokenizer import Tokenizer
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One text or two, with [CLS] and [SEP], without padding."""
+
+    ids: Ids  # (T,)
+    segment_ids: Ids  # (T,) 1 in the second text
+
 
 SENTENCES = (
     "The river rose in the night, and by morning the lower fields were under water.",
@@ -29,30 +43,70 @@ SENTENCES = (
     "🙂 ok, see you @ 5pm — don't be late!!",
 )
 _DRAWN = 16
+# [CLS] A [SEP] B [SEP]
+_SHORTEST_PAIR = 5
 
 
-def sample_rows(tokenizer: Tokenizer, length: int) -> list[NDArray[np.int64]]:
-    """Each sentence, all of them in one row of full length, and rows drawn from the vocabulary, whatever its language.
-
-    Every row has its [CLS] and [SEP], and no padding.
-    """
-    rows = [_frame(ids, tokenizer, length) for ids in _read_sentences(tokenizer) if len(ids)]
+def sample_rows(tokenizer: Tokenizer, config: EncoderConfig) -> list[Sample]:
+    """Each sentence, all of them in one row of full length, pairs of neighbours where the network takes such, and rows
+    drawn from the vocabulary, whatever its language."""
+    length = config.sequence_length
+    sentences = [ids for ids in _read_sentences(tokenizer) if len(ids)]
+    rows = [_frame([ids[: length - 2]], tokenizer) for ids in sentences]
     rng = np.random.default_rng(0)
     ordinary = np.flatnonzero(tokenizer.is_ordinary)
     if len(ordinary):
         # From one token to as many as fit.
         counts = np.unique(np.linspace(1, length - 2, _DRAWN).astype(np.int64))
-        rows += [_frame(rng.choice(ordinary, count), tokenizer, length) for count in counts]
-    return rows
+        drawn = [rng.choice(ordinary, count) for count in counts]
+        rows += [_frame([ids], tokenizer) for ids in drawn]
+        sentences += drawn
+    pairs = list(pairwise(sentences))[::2] if takes_pairs(config) else []
+    return rows + [make_pair(*texts, tokenizer, length) for texts in pairs]
 
 
-def _read_sentences(tokenizer: Tokenizer) -> Iterator[NDArray[np.int64]]:
+def takes_pairs(config: EncoderConfig) -> bool:
+    return config.sequence_length >= _SHORTEST_PAIR and (config.is_modern or config.num_segments > 1)
+
+
+def make_pair(first: Ids, second: Ids, tokenizer: Tokenizer, length: int) -> Sample:
+    """Of both so much as fits, the longer one cut first."""
+    room = length - 3
+    kept = max(room // 2, room - len(second))
+    first = first[:kept]
+    return _frame([first, second[: room - len(first)]], tokenizer)
+
+
+def space_pairs(config: EncoderConfig) -> int:
+    """Of a network that may be asked about texts and pairs alike: every how many rows one is to be a pair, 0: none."""
+    return 0 if config.is_modern else 2
+
+
+def pair_some(samples: Sequence[Sample], every: int, tokenizer: Tokenizer, config: EncoderConfig) -> list[Sample]:
+    """Every n-th cut into two texts."""
+    if not every or not takes_pairs(config):
+        return list(samples)
+    return [
+        _halve(sample, tokenizer, config.sequence_length) if place % every == 0 else sample
+        for place, sample in enumerate(samples)
+    ]
+
+
+def _halve(sample: Sample, tokenizer: Tokenizer, length: int) -> Sample:
+    ids = sample.ids[1:-1]
+    middle = len(ids) // 2
+    return make_pair(ids[:middle], ids[middle:], tokenizer, length) if middle else sample
+
+
+def _read_sentences(tokenizer: Tokenizer) -> Iterator[Ids]:
     if not tokenizer.is_symbols:
         encoded = tokenizer.encode_many(SENTENCES)
         yield from encoded
         yield np.concatenate(encoded)
 
 
-def _frame(ids: NDArray[np.int64], tokenizer: Tokenizer, length: int) -> NDArray[np.int64]:
+def _frame(texts: Sequence[Ids], tokenizer: Tokenizer) -> Sample:
     special = tokenizer.special
-    return np.concatenate([[special.cls], ids[: length - 2], [special.sep]]).astype(np.int64)
+    pieces = [np.array([special.cls]), *(np.append(text, special.sep) for text in texts)]
+    segments = [np.full(len(piece), max(number - 1, 0)) for number, piece in enumerate(pieces)]
+    return Sample(np.concatenate(pieces).astype(np.int64), np.concatenate(segments).astype(np.int64))

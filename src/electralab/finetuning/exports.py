@@ -39,12 +39,17 @@ class TunedModel:
 
 
 def save_model(folder: Path, model: TunedModel, storage: Storage = "fp32") -> None:
+    with new_folder(folder, kind="model") as temporary:
+        write_model(temporary, model, storage)
+
+
+def write_model(folder: Path, model: TunedModel, storage: Storage) -> None:
+    """Into a folder that the caller owns."""
     special, config = model.tokenizer.special, model.network.config
     ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
-    with new_folder(folder, kind="model") as temporary:
-        save_tuned(temporary, model.network, storage=storage, **ids)
-        model.tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")
-        write_json(temporary / CARD, model.card.model_dump(mode="json"))
+    save_tuned(folder, model.network, storage=storage, **ids)
+    model.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
+    write_json(folder / CARD, model.card.model_dump(mode="json"))
 
 
 def load_model(path: Path) -> TunedModel:

@@ -47,6 +47,16 @@ def read_identity(run_dir: Path) -> FinetuneIdentity | None:
         ) from None
 
 
+def find_run(folder: Path) -> Path | None:
+    """The fine-tuning run that a model folder was exported by, where it still lies there."""
+    run_dir = folder.parent.parent
+    path = run_dir / "run.json"
+    if folder.parent.name != "export" or not path.is_file():
+        return None
+    stored = read_json(path)
+    return run_dir if isinstance(stored, dict) and stored.get("kind") == "finetune" else None
+
+
 def require_same(run_dir: Path, stored: FinetuneIdentity, asked: FinetuneIdentity, *, allow_inexact: bool) -> None:
     """Refuse to go on with another run's command, naming the first difference and what to do."""
     if stored.task != asked.task:

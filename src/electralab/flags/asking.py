@@ -67,6 +67,13 @@ def _add_serve(verbs: Any) -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL", help="run or model folders, or NAME=FOLDER")
     parser.add_argument("--host", metavar="ADDRESS", help="to listen on (127.0.0.1); any other needs a key")
     parser.add_argument("--port", type=count, metavar="N", help="to listen on (8000); 0 for any that is free")
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        dest="allow_hosts",
+        metavar="NAME",
+        help="a further name by which it may be asked without a key, as behind a proxy; can be repeated",
+    )
     parser.add_argument("--key-file", metavar="FILE", help="keys, one a line, of which each request must bring one")
     parser.add_argument(
         "--drain-seconds", type=number, metavar="S", help="to finish in what was begun when told to stop (10)"

@@ -42,6 +42,7 @@ def _add_compress(verbs: Any) -> None:
         "--data", required=True, metavar="PATH", help="of a tuned model its task's files; else prepared data or text"
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder of the variants")
+    parser.add_argument("--storage", type=names, metavar="NAME,NAME", help="fp16, bf16; fp32 for neither (both)")
     parser.add_argument("--prune", type=shares, metavar="P,P", help="shares of heads and neurons to remove (0.3)")
     parser.add_argument("--no-prune", action="store_const", const=[], dest="prune", help="leave the network whole")
     parser.add_argument("--drop-layers", type=count, metavar="N", help="whole layers to leave out where pruned (0)")
@@ -49,6 +50,7 @@ def _add_compress(verbs: Any) -> None:
     parser.add_argument("--graphs", type=names, metavar="NAME,NAME", help="onnx, onnx-dynamic-int8, onnx-static-int8")
     parser.add_argument("--target-speedup", type=positive, metavar="X", help="take the best that is so much faster")
     parser.add_argument("--max-loss", type=number, metavar="X", help="take the fastest that loses so many points")
+    parser.add_argument("--license", default="", metavar="NAME", help="of the weights: apache-2.0, mit, …, or a file")
     parser.add_argument("--generator", metavar="MODEL", help="of a pair: the fixed generator that replaces tokens")
     parser.add_argument("--task", metavar="NAME", help="of a tuned model that does not say what it was tuned for")
     parser.add_argument("--seed", type=int, metavar="S")

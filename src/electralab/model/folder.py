@@ -206,6 +206,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def says_energies(folder: Path) -> bool:
+    """Whether its discriminator says energies, minus log p up to a constant, not how likely a token is replaced."""
+    return read_config(folder).get(OBJECTIVE) == "electric"
+
+
 def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Their name -> tensor, from one file or from the shards that an index names."""
     if (folder / WEIGHTS).is_file():

@@ -57,7 +57,9 @@ class Session:
         said = self._session.run(
             self.outputs, {name: fed.cpu().numpy() for name, fed in feeds.items() if name in self._inputs}
         )
-        return {name: torch.from_numpy(part) for name, part in zip(self.outputs, said, strict=True)}
+        return {
+            name: torch.from_numpy(part).to(input_ids.device) for name, part in zip(self.outputs, said, strict=True)
+        }
 
 
 def _import_runtime(path: Path) -> Any:

@@ -16,7 +16,7 @@ from electralab.serving.desk import Desk
 from electralab.serving.docs_page import render_docs
 from electralab.serving.gate import OPEN_PATHS, Gate, encode, encode_refusal, refusal_headers
 from electralab.serving.loaded import Ability
-from electralab.serving.refusals import STATUS, Refusal
+from electralab.serving.refusals import STATUS, Refusal, refuse_stopping
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -27,6 +27,7 @@ _NO_PAGE = "The server of electralab is up. This installation has no page; GET /
 _REASONS = {
     400: "A value, a text or the JSON itself is wrong; the message says which and why.",
     401: "The key is missing or wrong.",
+    403: "A page of another origin asks, or by a name that the server does not go by.",
     404: "No such path or model.",
     405: "No such method on this path.",
     408: "The body took too long to arrive.",
@@ -38,7 +39,7 @@ _REASONS = {
 }
 
 
-def build_app(desk: Desk, keys: Sequence[str]) -> Gate:
+def build_app(desk: Desk, keys: Sequence[str], hosts: Sequence[str] = ()) -> Gate:
     from fastapi import FastAPI
 
     app = FastAPI(
@@ -55,7 +56,7 @@ def build_app(desk: Desk, keys: Sequence[str]) -> Gate:
     _add_pages(app, desk)
     _add_errors(app)
     paths = [route.path for route in app.routes if hasattr(route, "path")]
-    return Gate(app, desk, keys, paths)
+    return Gate(app, desk, keys, paths, hosts)
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -126,7 +127,7 @@ def _add_states(app: "FastAPI", desk: Desk) -> None:
     async def ready() -> Response:
         """Whether new requests are taken now: not while shutting down or with a full queue. Needs no key."""
         if desk.is_stopping:
-            raise Refusal("stopping", "the server is shutting down; ask another", 60)
+            raise refuse_stopping()
         if not desk.is_ready:
             raise Refusal("too_slow", "the queue is full; ask later", desk.batcher.estimate_wait())
         return JSONResponse({"status": "ready"})

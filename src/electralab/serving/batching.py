@@ -3,14 +3,15 @@
 tickets -> batches -> answers
 
 A ticket is what one request asks: texts for one ability of one model. A worker takes the oldest ticket, waits until the
-window after its arrival is over, and takes whatever else has come for the same place, as much as fits.
+window after its arrival is over, and takes whatever else has come for the same place, as much as fits. Between two runs
+of a network it looks whether anybody still waits for what it does, and whether others wait behind a request of many.
 """
 
 import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,11 +21,14 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.errors import InputError
 from electralab.serving.metrics import Metrics
-from electralab.serving.refusals import Refusal
+from electralab.serving.refusals import Refusal, refuse_stopping
+from electralab.stopping import StopSignal
 
 # How fast the workers are before anything was measured.
 _FIRST_GUESS = 100_000.0
 _LONGEST_WAIT = 60
+# Seconds in which a worker that is told to stop should have come out of its network.
+_ONE_RUN = 1.0
 
 
 class BatchingConfig(Settings):
@@ -44,8 +48,8 @@ class Station(Protocol):
     def parse(self, asked: Any, /) -> Any:
         """What is needed to answer, or an InputError about this text alone."""
 
-    def answer(self, parsed: Sequence[Any], /) -> Sequence[Any]:
-        """An answer for each, in order."""
+    def answer(self, parsed: Sequence[Any], stop: StopSignal, /) -> Sequence[Any]:
+        """An answer for each, in order; `stop` is looked at before every run of a network."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +61,8 @@ class Ticket:
     """In characters."""
     deadline: float
     arrived: float = field(default_factory=time.monotonic)
+    is_given_up: bool = False
+    """Whether nobody waits for the answers any more."""
     answers: "Future[Sequence[Any]]" = field(default_factory=Future)
 
 
@@ -66,9 +72,9 @@ class Batcher:
         self._metrics = metrics
         self._waiting: deque[Ticket] = deque()
         self._changed = threading.Condition()
-        self._texts = self._characters = 0
+        self._texts = self._characters = self._running = 0
         self._speed = _FIRST_GUESS
-        self._is_closed = False
+        self._is_closed = self._is_over = False
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(config.workers)]
         for worker in self._workers:
             worker.start()
@@ -82,11 +88,11 @@ class Batcher:
         return self._texts >= self.config.queue_texts or self._characters >= self.config.queue_characters
 
     def submit(self, ability: str, station: Station, asked: Sequence[Any], *, cost: int, seconds: float) -> Ticket:
-        """Answers come in the ticket's future, or a Refusal; a ticket cancelled before its turn costs nothing."""
+        """Answers come in the ticket's future, or a Refusal."""
         ticket = Ticket(ability, station, asked, cost, time.monotonic() + seconds)
         with self._changed:
             if self._is_closed:
-                raise Refusal("stopping", "the server is shutting down; ask another, or later", _LONGEST_WAIT)
+                raise refuse_stopping()
             is_over = (
                 self._texts + len(asked) > self.config.queue_texts
                 or self._characters + cost > self.config.queue_characters
@@ -100,33 +106,74 @@ class Batcher:
             self._changed.notify()
         return ticket
 
-    def estimate_wait(self) -> int:
-        """Seconds, whole ones, until what waits now is done."""
-        return min(_LONGEST_WAIT, max(1, math.ceil(self._characters / self._speed)))
+    def give_up(self, ticket: Ticket) -> None:
+        """Nobody waits for its answers: it leaves the queue, or the worker at the next chance."""
+        with self._changed:
+            ticket.is_given_up = True
+            if ticket.answers.cancel() and ticket in self._waiting:
+                self._remove(ticket)
 
-    def close(self, seconds: float) -> None:
-        """Nothing new is taken; what waits is answered, as far as the time allows, and refused then."""
+    def estimate_wait(self) -> int:
+        """Seconds, whole ones, until what is worked on and what waits now is done."""
+        return min(_LONGEST_WAIT, max(1, math.ceil((self._running + self._characters) / self._speed)))
+
+    def close(self, seconds: float) -> bool:
+        """Nothing new is taken; what waits is answered, as far as the time allows, and refused then.
+
+        Returns whether the workers have ended: one inside a network cannot be reached.
+        """
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+        self._join(seconds)
+        with self._changed:
+            self._is_over = True
+            left = list(self._waiting)
+            for ticket in left:
+                self._remove(ticket)
+        for ticket in left:
+            if ticket.answers.set_running_or_notify_cancel():
+                ticket.answers.set_exception(refuse_stopping())
+        self._join(_ONE_RUN)
+        return not any(worker.is_alive() for worker in self._workers)
+
+    def _join(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         for worker in self._workers:
             worker.join(max(0.0, end - time.monotonic()))
-        with self._changed:
-            left, self._waiting = self._waiting, deque()
-        for ticket in left:
-            if ticket.answers.set_running_or_notify_cancel():
-                ticket.answers.set_exception(
-                    Refusal("stopping", "the server is shutting down; ask another", _LONGEST_WAIT)
-                )
 
     def _work(self) -> None:
         while tickets := self._gather():
-            started = time.monotonic()
-            run_batch(tickets)
-            cost, texts = sum(ticket.cost for ticket in tickets), sum(len(ticket.asked) for ticket in tickets)
-            self._speed += 0.2 * (cost / max(time.monotonic() - started, 1e-6) - self._speed)
-            self._metrics.count_batch(tickets[0].ability, texts)
+            self._run(tickets)
+
+    def _run(self, tickets: Sequence[Ticket]) -> None:
+        cost, texts = sum(ticket.cost for ticket in tickets), sum(len(ticket.asked) for ticket in tickets)
+        started = time.monotonic()
+        run_batch(tickets, Patience(lambda: self._check(tickets, cost)))
+        with self._changed:
+            self._running -= cost
+            if not any(isinstance(ticket.answers.exception(), Refusal) for ticket in tickets):
+                self._speed += 0.2 * (cost / max(time.monotonic() - started, 1e-6) - self._speed)
+        self._metrics.count_batch(tickets[0].ability, texts)
+
+    def _check(self, tickets: Sequence[Ticket], cost: int) -> None:
+        """Before every run of a network: is it still for anybody?"""
+        if self._is_over:
+            raise refuse_stopping()
+        now = time.monotonic()
+        if all(ticket.is_given_up or ticket.deadline <= now for ticket in tickets):
+            wait = self.estimate_wait()
+            raise Refusal("too_slow", f"not done in time; try again in {wait} s", wait)
+        if cost > self.config.batch_characters and (others := self._take_small()):
+            self._run(others)
+
+    def _take_small(self) -> list[Ticket]:
+        """Whoever asks little need not wait for a request that is more than a batch by itself."""
+        with self._changed:
+            self._drop_late()
+            small = (ticket for ticket in self._waiting if ticket.cost <= self.config.batch_characters)
+            first = next(small, None)
+            return [] if first is None else self._take(first)
 
     def _gather(self) -> list[Ticket]:
         """The tickets of the next batch; none means that the work is over."""
@@ -140,7 +187,7 @@ class Batcher:
                     continue
                 left = self._waiting[0].arrived + self.config.window_ms / 1000 - time.monotonic()
                 if left <= 0 or self._is_closed or self._characters >= self.config.batch_characters:
-                    if tickets := self._take():
+                    if tickets := self._take(self._waiting[0]):
                         return tickets
                 else:
                     self._changed.wait(left)
@@ -155,18 +202,19 @@ class Batcher:
                 wait = self.estimate_wait()
                 ticket.answers.set_exception(Refusal("too_slow", f"not begun in time; try again in {wait} s", wait))
 
-    def _take(self) -> list[Ticket]:
-        """The oldest ticket, and of those for the same station as many as fit, in the order in which they came."""
-        first, *others = self._waiting
+    def _take(self, first: Ticket) -> list[Ticket]:
+        """This ticket, and of those for the same station as many as fit, in the order in which they came."""
         taken = [first]
         room = self.config.batch_characters - first.cost
-        for ticket in others:
-            if ticket.station is first.station and ticket.cost <= room:
+        for ticket in self._waiting:
+            if ticket is not first and ticket.station is first.station and ticket.cost <= room:
                 taken.append(ticket)
                 room -= ticket.cost
         for ticket in taken:
             self._remove(ticket)
-        return [ticket for ticket in taken if ticket.answers.set_running_or_notify_cancel()]
+        begun = [ticket for ticket in taken if ticket.answers.set_running_or_notify_cancel()]
+        self._running += sum(ticket.cost for ticket in begun)
+        return begun
 
     def _remove(self, ticket: Ticket) -> None:
         self._waiting.remove(ticket)
@@ -174,35 +222,51 @@ class Batcher:
         self._characters -= ticket.cost
 
 
-def run_batch(tickets: Sequence[Ticket]) -> None:
+class Patience(StopSignal):
+    """What a station looks at before every run of its network."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        super().__init__()
+        self._check = check
+
+    def check(self, *_: object) -> None:
+        self._check()
+
+
+def run_batch(tickets: Sequence[Ticket], stop: StopSignal) -> None:
     """All tickets of one station at once; whatever is wrong with one of them is that one's affair."""
     station = tickets[0].station
     parsed: list[tuple[Ticket, list[Any]]] = []
     for ticket in tickets:
         try:
-            parsed.append((ticket, [_parse(station, place, one) for place, one in enumerate(ticket.asked)]))
+            parsed.append((ticket, [_parse(station, place, one, stop) for place, one in enumerate(ticket.asked)]))
         except Exception as error:  # noqa: BLE001  whoever asked is told, and the worker must go on
             ticket.answers.set_exception(error)
     if parsed:
-        _answer(station, parsed)
+        _answer(station, parsed, stop)
 
 
-def _answer(station: Station, parsed: Sequence[tuple[Ticket, list[Any]]]) -> None:
+def _answer(station: Station, parsed: Sequence[tuple[Ticket, list[Any]]], stop: StopSignal) -> None:
     try:
-        answers = iter(station.answer([one for _, ones in parsed for one in ones]))
+        answers = iter(station.answer([one for _, ones in parsed for one in ones], stop))
         found = [[next(answers) for _ in ones] for _, ones in parsed]
+    except Refusal as refusal:
+        for ticket, _ in parsed:
+            ticket.answers.set_exception(refusal)
+        return
     except Exception as error:  # noqa: BLE001  as above
         if len(parsed) == 1:
             parsed[0][0].answers.set_exception(error)
         else:
             for one in parsed:
-                _answer(station, [one])
+                _answer(station, [one], stop)
         return
     for (ticket, _), own in zip(parsed, found, strict=True):
         ticket.answers.set_result(own)
 
 
-def _parse(station: Station, place: int, asked: Any) -> Any:
+def _parse(station: Station, place: int, asked: Any, stop: StopSignal) -> Any:
+    stop.check()
     try:
         return station.parse(asked)
     except InputError as error:

@@ -20,7 +20,7 @@ from electralab.serving.filler import Filling
 from electralab.serving.game import Played
 from electralab.serving.loaded import Ability, Loaded
 from electralab.serving.metrics import Metrics
-from electralab.serving.refusals import Refusal
+from electralab.serving.refusals import Refusal, refuse_stopping
 
 Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ class Desk:
 
     async def answer(self, ability: Ability, body: Body) -> Json:
         if self.is_stopping:
-            raise Refusal("stopping", "the server is shutting down; ask another, or later", 60)
+            raise refuse_stopping()
         name = self._choose(ability, body.model)
         inputs = body.inputs()
         if len(inputs) > self.limits.batch_texts:
@@ -76,7 +76,11 @@ class Desk:
         )
         try:
             answers = await asyncio.wait_for(asyncio.wrap_future(ticket.answers), self.limits.seconds)
+        except asyncio.CancelledError:
+            self.batcher.give_up(ticket)
+            raise
         except TimeoutError:
+            self.batcher.give_up(ticket)
             wait = self.batcher.estimate_wait()
             raise Refusal("too_slow", f"took over {self.limits.seconds:g} s; try again in {wait} s", wait) from None
         except BadText as bad:

@@ -18,6 +18,7 @@ from electralab.model.folder import load_network, locate_model, read_config
 from electralab.model.hf_config import OBJECTIVE
 from electralab.serving.reading import Given, Reading, read, read_known
 from electralab.serving.windows import WindowConfig, frame, place_windows
+from electralab.stopping import NEVER, StopSignal
 from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -95,8 +96,8 @@ class Detector:
     def parse(self, given: Given) -> Reading:
         return read_known(self.tokenizer, given)
 
-    def answer(self, readings: Sequence[Reading]) -> list[Detection]:
-        chances = self._judge([reading.ids for reading in readings])
+    def answer(self, readings: Sequence[Reading], stop: StopSignal = NEVER) -> list[Detection]:
+        chances = self._judge([reading.ids for reading in readings], stop)
         return [self._describe(reading, of_text) for reading, of_text in zip(readings, chances, strict=True)]
 
     def _describe(self, reading: Reading, chances: NDArray[np.float64]) -> Detection:
@@ -107,7 +108,7 @@ class Detector:
         return Detection(text, tuple(TokenVerdict(text[a:b], a, b, p) for (a, b), p, is_told in judged if is_told))
 
     @torch.inference_mode()
-    def _judge(self, texts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
+    def _judge(self, texts: Sequence[NDArray[np.int64]], stop: StopSignal = NEVER) -> list[NDArray[np.float64]]:
         """p_replaced for each id of each text, by windows that fit the model."""
         special = self.tokenizer.special
         chances = [np.zeros(len(ids)) for ids in texts]
@@ -116,6 +117,7 @@ class Detector:
         rows = [frame(texts[one.text][one.window.start : one.window.end], special) for one in placed]
         device = next(self.model.parameters()).device
         for batch in batch_by_length(rows, special, self.config.batch_tokens, device):
+            stop.check()
             verdicts = self.model(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)  # (B, T)
             judged = torch.sigmoid(verdicts.double()).cpu().numpy()
             for row, place in zip(judged, batch.rows, strict=True):

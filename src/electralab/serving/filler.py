@@ -3,7 +3,7 @@
 FillAsk -> Question -> Filling
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,13 @@ from electralab.model.electra import Guesser
 from electralab.objective.corruption import sampling_prohibition
 from electralab.serving.reading import Given, Reading, read_known
 from electralab.serving.windows import Ids, WindowConfig, frame
+from electralab.stopping import NEVER, StopSignal
 from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
 Span = tuple[int, int]
+# Which question, and which of its blanks.
+Place = tuple[int, int]
 
 # Each may be a row of its own.
 _MOST_MASKS = 256
@@ -104,52 +107,57 @@ class Filler:
         start = min(max(first - size // 2, 0), max(len(hidden) - size, 0))
         return frame(hidden[start : start + size], self.tokenizer.special), first - start + 1
 
-    def answer(self, questions: Sequence[Question]) -> list[Filling]:
+    def answer(self, questions: Sequence[Question], stop: StopSignal = NEVER) -> list[Filling]:
+        most = max(question.top for question in questions)
+        ranked: dict[Place, tuple[Guess, ...]] = {}
+        for places, logits in self.weigh(questions, stop):
+            ranked |= zip(places, self.rank(logits, most), strict=True)
         return [
             Filling(
                 question.text,
                 tuple(
-                    Blank(start, end, question.text[start:end], self.rank(logits, question.top))
-                    for (start, end), logits in zip(question.spans, of_question, strict=True)
+                    Blank(start, end, question.text[start:end], ranked[owner, blank][: question.top])
+                    for blank, (start, end) in enumerate(question.spans)
                 ),
             )
-            for question, of_question in zip(questions, self.weigh(questions), strict=True)
+            for owner, question in enumerate(questions)
         ]
 
-    @torch.inference_mode()
-    def weigh(self, questions: Sequence[Question]) -> list[list[Tensor]]:
-        """For each blank of each question the (V,) logits of all tokens."""
+    def weigh(
+        self, questions: Sequence[Question], stop: StopSignal = NEVER
+    ) -> Iterator[tuple[Sequence[Place], Tensor]]:
+        """The (M, V) logits of all tokens, some blanks at a time: of all of them they are too large to keep."""
         firsts = np.cumsum([0, *(len(question.rows) for question in questions)])
         by_row: dict[int, list[tuple[int, int, int]]] = {}
         for owner, question in enumerate(questions):
             for blank, (row, column) in enumerate(question.places):
                 by_row.setdefault(int(firsts[owner]) + row, []).append((column, owner, blank))
-        weights: dict[tuple[int, int], Tensor] = {}
         rows = [row for question in questions for row in question.rows]
         for batch in batch_by_length(rows, self.tokenizer.special, self.config.batch_tokens, self.device):
             width = batch.input_ids.shape[1]
             here = [(place, *one) for place, row in enumerate(batch.rows) for one in by_row[int(row)]]
             positions = torch.tensor([place * width + column for place, column, _, _ in here], device=self.device)
-            said = self.generator(
-                batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, positions
-            )  # (M, V)
-            weights |= {(owner, blank): logits for (_, _, owner, blank), logits in zip(here, said, strict=True)}
-        return [
-            [weights[owner, blank] for blank in range(len(question.spans))] for owner, question in enumerate(questions)
-        ]
+            stop.check()
+            with torch.inference_mode():
+                said = self.generator(
+                    batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, positions
+                )  # (M, V)
+            yield [(owner, blank) for _, _, owner, blank in here], said
 
     def to_chances(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
-        """(V,) logits -> probabilities, of which special tokens have none."""
+        """(M, V) logits -> probabilities, of which special tokens have none."""
         return torch.softmax((logits.float() + self._prohibition) / temperature, dim=-1)
 
-    def rank(self, logits: Tensor, top: int, temperature: float = 1.0) -> tuple[Guess, ...]:
-        """(V,) logits -> the likeliest tokens, likeliest first."""
-        chances = self.to_chances(logits, temperature)
-        best = chances.topk(min(top, int(self.tokenizer.is_ordinary.sum())))
-        return tuple(
-            Guess(self.tokenizer.spell(index), chance, bool(self.tokenizer.continues_word[index]))
-            for index, chance in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        )
+    def rank(self, logits: Tensor, top: int, temperature: float = 1.0) -> list[tuple[Guess, ...]]:
+        """(M, V) logits -> for each blank the likeliest tokens, likeliest first."""
+        best = self.to_chances(logits, temperature).topk(min(top, int(self.tokenizer.is_ordinary.sum())))
+        return [
+            tuple(
+                Guess(self.tokenizer.spell(index), chance, bool(self.tokenizer.continues_word[index]))
+                for index, chance in zip(indices, chances, strict=True)
+            )
+            for indices, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
 
 
 def _find_masks(reading: Reading, tokenizer: Tokenizer) -> list[Span]:

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
 from electralab.objective.corruption import SamplingConfig, sampling_prohibition
-from electralab.objective.electra import Trial, judge_guesses, make_guesses
+from electralab.objective.electra import judge_guesses, make_guesses
 from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
 from electralab.objective.verdicts import Verdicts
 from electralab.randomness import Rng
 from electralab.serving.filler import Filler, Guess
 from electralab.serving.reading import Given, Reading, read_known
 from electralab.serving.windows import frame
-from electralab.tokens.batches import make_batch
+from electralab.stopping import NEVER, StopSignal
+from electralab.tokens.batches import Batch, make_batch
 
 # Masks are drawn as if at this step, which training never reaches.
 _STEP = -3
@@ -75,6 +77,17 @@ class Played:
     scores: PlayScores
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was said of some rows of the text, flattened."""
+
+    ranked: dict[int, tuple[Guess, ...]]
+    """By the place of a masked token in all rows."""
+    logits: NDArray[np.float32]
+    is_replaced: NDArray[np.bool_]
+    drawn_ids: NDArray[np.int64]
+
+
 class Game:
     def __init__(self, filler: Filler, discriminator: Discriminator) -> None:
         import sklearn.metrics  # noqa: F401  which a score needs: the first game must not wait for it
@@ -95,12 +108,12 @@ class Game:
             raise InputError(f"temperature: is a number above 0, got {asked.temperature}")
         return Board(read_known(self.tokenizer, asked.given, is_literal=True), asked)
 
-    def answer(self, boards: Sequence[Board]) -> list[Played]:
+    def answer(self, boards: Sequence[Board], stop: StopSignal = NEVER) -> list[Played]:
         """One after the other: which tokens are hidden must depend on the text and its seed alone."""
-        return [self._play(board) for board in boards]
+        return [self._play(board, stop) for board in boards]
 
     @torch.inference_mode()
-    def _play(self, board: Board) -> Played:
+    def _play(self, board: Board, stop: StopSignal) -> Played:
         ids, special, asked = board.reading.ids, self.tokenizer.special, board.asked
         configs = (self.filler.generator.config, self.discriminator.config)
         size = min(config.sequence_length for config in configs) - 2
@@ -110,28 +123,38 @@ class Game:
         for row, framed in zip(padded, rows, strict=True):
             row[: len(framed)] = framed
         batch = make_batch(padded, self.tokenizer, is_pairs=False)
+        turns: list[Turn] = []
+        for part in batch.split(max(1, self.filler.config.batch_tokens // padded.shape[1])):
+            stop.check()
+            turns.append(self._take_turn(part, asked, first=sum(map(len, (turn.logits for turn in turns)))))
+        columns = np.concatenate(
+            [np.arange(1, len(row) - 1) + number * padded.shape[1] for number, row in enumerate(rows)]
+        )
+        return self._describe(board, turns, columns)
+
+    def _take_turn(self, part: Batch, asked: PlayAsk, *, first: int) -> Turn:
+        """`first` is the place of these rows' first token in the flattened rows of the text."""
         masking = MaskingConfig(mask_share=asked.mask_share)
-        masked = mask_tokens(batch, self._vocabulary, masking, asked.mask_share, Rng(asked.seed, _STEP))
+        masked = mask_tokens(part, self._vocabulary, masking, asked.mask_share, Rng(asked.seed, _STEP))
         masked = masked.to(self.filler.device)
         guesses = make_guesses(self.filler.generator, masked)
         sampling = SamplingConfig(temperature=asked.temperature)
         trial = judge_guesses(self.discriminator, masked, guesses, self._prohibition, sampling)
-        columns = np.concatenate(
-            [np.arange(1, len(row) - 1) + number * padded.shape[1] for number, row in enumerate(rows)]
+        ranked = self.filler.rank(trial.guesses, _SHOWN_GUESSES, asked.temperature)
+        return Turn(
+            {first + place: guess for place, guess in zip(masked.positions.tolist(), ranked, strict=True)},
+            trial.verdicts.float().flatten().cpu().numpy(),
+            trial.corrupted.is_replaced.flatten().cpu().numpy(),
+            trial.corrupted.input_ids.flatten().cpu().numpy(),
         )
-        return self._describe(board, trial, columns)
 
-    def _describe(self, board: Board, trial: Trial, columns: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Played:
+    def _describe(self, board: Board, turns: Sequence[Turn], columns: NDArray[np.int64]) -> Played:
         """`columns` are the places of the text's tokens in the flattened rows. (n,)"""
-        reading, temperature = board.reading, board.asked.temperature
-        positions = trial.masked.positions.tolist()
-        ranked = {
-            position: self.filler.rank(logits, _SHOWN_GUESSES, temperature)
-            for position, logits in zip(positions, trial.guesses, strict=True)
-        }
-        logits = trial.verdicts.float().flatten().cpu().numpy()[columns]
-        is_replaced = trial.corrupted.is_replaced.flatten().cpu().numpy()[columns]
-        drawn_ids = trial.corrupted.input_ids.flatten().cpu().numpy()[columns]
+        reading = board.reading
+        ranked = {place: guesses for turn in turns for place, guesses in turn.ranked.items()}
+        logits = np.concatenate([turn.logits for turn in turns])[columns]
+        is_replaced = np.concatenate([turn.is_replaced for turn in turns])[columns]
+        drawn_ids = np.concatenate([turn.drawn_ids for turn in turns])[columns]
         chances = 1 / (1 + np.exp(-logits.astype(np.float64)))
         tokens = tuple(
             PlayedToken(
@@ -157,7 +180,7 @@ class Game:
             reading.text,
             self._write(reading, drawn_ids.tolist(), is_replaced.tolist()),
             tokens,
-            _score(Verdicts(logits, is_replaced), chances > 0.5, len(positions)),
+            _score(Verdicts(logits, is_replaced), chances > 0.5, len(ranked)),
         )
 
     def _write(self, reading: Reading, drawn_ids: list[int], is_replaced: list[bool]) -> str:
@@ -177,7 +200,7 @@ class Game:
         return "".join([*written, reading.text[end:]])
 
 
-def _score(verdicts: Verdicts, is_suspected: "np.ndarray[tuple[int], np.dtype[np.bool_]]", masked: int) -> PlayScores:
+def _score(verdicts: Verdicts, is_suspected: NDArray[np.bool_], masked: int) -> PlayScores:
     replaced = int(verdicts.is_replaced.sum())
     has_both = 0 < replaced < len(verdicts.is_replaced)
     return PlayScores(

@@ -10,9 +10,10 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from electralab.serving.desk import Desk
-from electralab.serving.refusals import Refusal
+from electralab.serving.refusals import Refusal, refuse_stopping
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -23,36 +24,62 @@ Header = tuple[bytes, bytes]
 
 OPEN_PATHS = ("/", "/health", "/ready", "/v1/models", "/docs", "/openapi.json")
 
+# Names that every machine has for itself, and under which others than we may serve pages.
+_LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
+# What nginx counts a client as that has left; it is never sent.
+_GONE = 499
+
 _log = logging.getLogger(__name__)
 
 
 class Gate:
-    def __init__(self, app: App, desk: Desk, keys: Iterable[str], paths: Iterable[str]) -> None:
+    def __init__(
+        self, app: App, desk: Desk, keys: Iterable[str], paths: Iterable[str], hosts: Iterable[str] = ()
+    ) -> None:
+        """`hosts` are the names by which it may be asked where no key is needed; none means any."""
         self._app = app
         self._desk = desk
         self._keys = [key.encode() for key in keys]
+        self._hosts = frozenset(host.strip("[]").lower() for host in hosts)
         self._paths = frozenset(paths)
-        self.open_requests = 0
+        self._open: dict[asyncio.Task[Any], Reply] = {}
+
+    @property
+    def open_requests(self) -> int:
+        return len(self._open)
+
+    def stop(self) -> None:
+        """Whoever has no answer by now gets the word that the server stops."""
+        for task, reply in self._open.items():
+            if not reply.status:
+                task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started = time.monotonic()
-        reply = Reply(send)
-        self.open_requests += 1
+        reply = Reply(send, has_body=scope["method"] != "HEAD")
+        task = _current_task()
+        self._open[task] = reply
         try:
             await self._pass(scope, receive, reply)
         except Refusal as refusal:
             await reply.refuse(refusal, is_body_left=True)
         except Gone:
-            reply.status = 499
+            reply.status = _GONE
+        except asyncio.CancelledError:
+            task.uncancel()
+            if reply.is_gone:
+                reply.status = _GONE
+            elif not reply.status:
+                await reply.refuse(refuse_stopping(), is_body_left=True)
         except Exception:  # noqa: BLE001  whatever it was, the process goes on
             _log.exception("%s %s failed", scope["method"], scope["path"])
             if not reply.status:
                 await reply.refuse(Refusal("internal", "the server failed on this request, and has noted how"))
         finally:
-            self.open_requests -= 1
+            del self._open[task]
             # A path that we do not know must not become a name that Prometheus keeps for ever.
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._desk.metrics.count_request(path, reply.status, time.monotonic() - started)
@@ -61,11 +88,17 @@ class Gate:
 
     async def _pass(self, scope: Scope, receive: Receive, reply: "Reply") -> None:
         headers = dict(scope["headers"])
+        if self._hosts and not self._keys:
+            self._check_origin(headers)
         if self._keys and scope["path"] not in OPEN_PATHS and not self._is_known(headers.get(b"authorization", b"")):
             raise Refusal("wrong_key", "the key is missing or wrong; send 'Authorization: Bearer KEY'")
         if scope["method"] != "POST":
-            await self._app(scope, receive, reply)
+            # To ask without wanting the body is to ask all the same.
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            await self._app({**scope, "method": method}, receive, reply)
             return
+        if self._desk.is_stopping:
+            raise refuse_stopping()
         limits = self._desk.limits
         if self.open_requests > limits.open_requests:
             raise Refusal("busy", f"{limits.open_requests} requests are open already; try again in a second", 1)
@@ -74,7 +107,27 @@ class Gate:
             got = media.decode("latin-1")[:80] or "none"
             raise Refusal("wrong_media_type", f"bodies are JSON (got {got}); send 'Content-Type: application/json'")
         body = await read_body(headers, receive, limits.body_bytes, limits.body_seconds)
-        await self._app(scope, _replay(body, receive), reply)
+        leaving = asyncio.ensure_future(_watch(receive, reply, _current_task()))
+        try:
+            await self._app(scope, _replay(body), reply)
+        finally:
+            leaving.cancel()
+
+    def _check_origin(self, headers: dict[bytes, bytes]) -> None:
+        """Nothing but this keeps a page of elsewhere, in the browser of whoever runs the server, from asking it.
+
+        A name of elsewhere may lead here, so that a browser takes us for the page's own server.
+        """
+        host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
+        if host and _find_host(host) not in self._hosts:
+            raise Refusal(
+                "foreign_host", f"Host: {host[:80]!r} is no name of this server; allow it with --allow-host NAME"
+            )
+        place = origin.partition("://")[2]
+        if origin and place.lower() != host.lower() and _find_host(place) not in self._hosts - _LOOPBACK:
+            raise Refusal(
+                "foreign_origin", f"Origin: {origin[:80]!r} is another page's; allow its host with --allow-host NAME"
+            )
 
     def _is_known(self, given: bytes) -> bool:
         scheme, _, key = given.partition(b" ")
@@ -83,8 +136,31 @@ class Gate:
         return scheme.lower() == b"bearer" and any(matches)
 
 
+def _find_host(place: str) -> str:
+    """`[::1]:8000` -> `::1`; nothing where it is no place."""
+    try:
+        return urlsplit(f"//{place}").hostname or ""
+    except ValueError:
+        return ""
+
+
 class Gone(Exception):
     """The client left before its request was here."""
+
+
+def _current_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+async def _watch(receive: Receive, reply: "Reply", task: asyncio.Task[Any]) -> None:
+    """A client that leaves before its answer has begun ends the work for it."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    if not reply.status:
+        reply.is_gone = True
+        task.cancel()
 
 
 async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int, seconds: float) -> bytes:
@@ -108,14 +184,8 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int, s
         raise Refusal("body_too_slow", f"the body was not here after {seconds:g} s; send it faster") from None
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
-    is_given = False
-
+def _replay(body: bytes) -> Receive:
     async def again() -> Message:
-        nonlocal is_given
-        if is_given:
-            return await receive()
-        is_given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
@@ -124,8 +194,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 class Reply:
     """The way back: remembers the status, and adds the headers that every answer has."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, *, has_body: bool = True) -> None:
         self._send = send
+        self._has_body = has_body
+        self.is_gone = False
         self.status = 0
         self.code = ""
 
@@ -137,6 +209,8 @@ class Reply:
             # The refusals of routes inside are told by a header, which goes no further.
             self.code = next((value.decode() for name, value in headers if name == CODE), self.code)
             message["headers"] = [*(header for header in headers if header[0] != CODE), *own]
+        elif not self._has_body:
+            message["body"] = b""
         await self._send(message)
 
     async def refuse(self, refusal: Refusal, *, is_body_left: bool = False) -> None:

@@ -31,7 +31,7 @@ from electralab.finetuning.predictions import PredictionRow, to_json_lines
 from electralab.finetuning.reading import TaskDataConfig, read_inputs
 from electralab.finetuning.rows import is_damaged
 from electralab.finetuning.tasks import Kind
-from electralab.stopping import StopSignal
+from electralab.stopping import NEVER, StopSignal
 
 # What Python may ask about: a text, a pair, the words of a sentence, or a row with named parts.
 Input = str | Sequence[str] | Mapping[str, Any]
@@ -65,8 +65,8 @@ class Predictor:
             raise InputError("inputs: are a single text or row; give a list of them")
         return self.answer([self._parse_at(place, given) for place, given in enumerate(inputs)])
 
-    def answer(self, examples: Sequence[Example]) -> list[PredictionRow]:
-        return [row for chunk in self.predict_examples(examples, StopSignal()) for row in chunk.rows]
+    def answer(self, examples: Sequence[Example], stop: StopSignal = NEVER) -> list[PredictionRow]:
+        return [row for chunk in self.predict_examples(examples, stop) for row in chunk.rows]
 
     def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Chunk]:
         """Chunk by chunk, in order."""

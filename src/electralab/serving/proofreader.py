@@ -86,12 +86,11 @@ class Proofreader:
         if self.filler is None or not words or not self.config.suggestions or not is_known:
             return [() for _ in words]
         question = self.filler.parse(FillAsk(text, [(word.start, word.end) for word in words]))
-        return [
-            self._lexicon.suggest(
-                word.text, self.filler.to_chances(logits).double().cpu().numpy(), self.config.suggestions
-            )
-            for word, logits in zip(words, self.filler.weigh([question])[0], strict=True)
-        ]
+        found: dict[int, tuple[Suggestion, ...]] = {}
+        for places, logits in self.filler.weigh([question]):
+            for (_, place), chances in zip(places, self.filler.to_chances(logits).double().cpu().numpy(), strict=True):
+                found[place] = self._lexicon.suggest(words[place].text, chances, self.config.suggestions)
+        return [found[place] for place in range(len(words))]
 
     def _place(self, text: str, word: Word, suggestions: tuple[Suggestion, ...]) -> Finding:
         reach = self.config.context

@@ -10,6 +10,8 @@ STATUS = {
     "model_needed": 400,
     "model_cannot": 400,
     "wrong_key": 401,
+    "foreign_host": 403,
+    "foreign_origin": 403,
     "unknown_model": 404,
     "unknown_path": 404,
     "wrong_method": 405,
@@ -35,3 +37,7 @@ class Refusal(Exception):
     @property
     def status(self) -> int:
         return STATUS[self.code]
+
+
+def refuse_stopping() -> Refusal:
+    return Refusal("stopping", "the server is shutting down; ask another, or later", 60)

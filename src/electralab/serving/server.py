@@ -28,11 +28,16 @@ from electralab.stopping import stop_signals
 
 Runtime = Literal["torch", "onnx"]
 
+# Seconds that a client may take to read its last answer.
+_FAREWELL = 1
+
 
 class ServeConfig(Settings):
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     """0 means any that is free."""
+    allow_hosts: tuple[str, ...] = ()
+    """More names by which a server without keys may be asked, as behind a proxy."""
     key_file: str = ""
     """A file with a key a line, one of which every request must bring; without it all requests are answered."""
     runtime: Runtime = "torch"
@@ -44,7 +49,7 @@ class ServeConfig(Settings):
 
 
 def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], None]) -> dict[str, Any]:
-    """Until a signal to stop; `on_ready` is told the address. Returns what was done."""
+    """Until a signal to stop; `on_ready` is told the address. Returns what was done, and whether all work has ended."""
     keys = read_keys(config)
     loaded = load_models(models, config)
     _require_library()
@@ -55,9 +60,14 @@ def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], 
         try:
             asyncio.run(_run(desk, keys, listener, config, lambda: on_ready(address)))
         finally:
-            desk.batcher.close(config.drain_seconds)
-    answers = desk.metrics.sum_statuses()
-    return {"address": address, "models": list(loaded), "seconds": time.monotonic() - started, "answers": answers}
+            has_ended = desk.batcher.close(0.0)
+    return {
+        "address": address,
+        "models": list(loaded),
+        "seconds": time.monotonic() - started,
+        "answers": desk.metrics.sum_statuses(),
+        "has_ended": has_ended,
+    }
 
 
 def plan_serve(models: Sequence[str], config: ServeConfig) -> dict[str, Any]:
@@ -160,7 +170,7 @@ async def _run(
 
     from electralab.serving.app import build_app
 
-    gate = build_app(desk, keys)
+    gate = build_app(desk, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
     server = uvicorn.Server(
         uvicorn.Config(
             gate,
@@ -168,7 +178,7 @@ async def _run(
             access_log=False,
             server_header=False,
             lifespan="off",
-            timeout_graceful_shutdown=max(1, round(config.drain_seconds)),
+            timeout_graceful_shutdown=_FAREWELL,
         )
     )
     # Its own handlers would close the door first and answer afterwards, and end with the signal's status.
@@ -186,12 +196,13 @@ async def _run(
 
 
 async def _end(stopping: asyncio.Event, desk: Desk, gate: Any, server: Any, seconds: float) -> None:
-    """First the word that nothing more is taken, then what was begun, then the door."""
+    """First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the door."""
     await stopping.wait()
     desk.is_stopping = True
     end = time.monotonic() + seconds
     while gate.open_requests and time.monotonic() < end:
         await asyncio.sleep(0.02)
+    gate.stop()
     server.should_exit = True
 
 

@@ -1,10 +1,11 @@
 """Parsed words -> a verb that uses a model, and its result on standard output."""
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console
 
@@ -17,6 +18,7 @@ from electralab.showing import print_proofs
 from electralab.tables import (
     colour_tokens,
     damage_table,
+    tame,
     tree_table,
 )
 
@@ -45,7 +47,8 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
 def _tabulate(result: Result) -> str:
     """For a pipe, which shows no colours: a token a line."""
     rows = [
-        f"{token['start']}\t{token['end']}\t{token['p_replaced']:.4f}\t{token['text']}" for token in result["tokens"]
+        f"{token['start']}\t{token['end']}\t{token['p_replaced']:.4f}\t{tame(token['text'])}"
+        for token in result["tokens"]
     ]
     return "".join(f"{row}\n" for row in ["start\tend\tp_replaced\ttoken", *rows])
 
@@ -140,7 +143,9 @@ def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
         arguments.models,
         config=arguments.config,
         settings=collect(
-            arguments, {name: name for name in ("host", "port", "key_file", "runtime", "drain_seconds")}, dotted
+            arguments,
+            {name: name for name in ("host", "port", "allow_hosts", "key_file", "runtime", "drain_seconds")},
+            dotted,
         ),
         threads=arguments.threads,
         dry_run=arguments.dry_run,
@@ -148,7 +153,18 @@ def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
     )
     if arguments.dry_run:
         console.print(tree_table("plan", result))
+    elif not result["has_ended"]:
+        _leave(result if arguments.json else None)
     return result
+
+
+def _leave(result: Result | None) -> NoReturn:
+    """At once: Python's own way out would tear a thread out of its network, which aborts the process."""
+    if result is not None:
+        print_json(result)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 VERBS = {

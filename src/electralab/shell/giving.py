@@ -16,7 +16,7 @@ from electralab.tables import (
 )
 
 _COMPRESS_FLAGS = {
-    **{name: name for name in ("prune", "drop_layers", "graphs", "seed")},
+    **{name: name for name in ("storage", "prune", "drop_layers", "graphs", "seed")},
     "recovery_steps": "recovery.steps",
 }
 
@@ -33,7 +33,7 @@ def _export(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
 
 
 def _compress(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    names = ["generator", "task", "config", "target_speedup", "max_loss", "threads", "dry_run"]
+    names = ["generator", "task", "config", "target_speedup", "max_loss", "license", "threads", "dry_run"]
     result = verbs.compress(
         arguments.model,
         arguments.data,

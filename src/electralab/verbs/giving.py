@@ -40,7 +40,8 @@ def export(
     with listen_for_stop() as stop:
         steps = export_model(Path(model), Path(out), form, resolved, data=text, licence=license, stop=stop)
         exported = display.follow_export(steps)
-    return {"out": str(out), "format": format, "networks": {one.role: asdict(one) for one in exported}}
+    networks = {one.role: {**asdict(one), "words": one.fidelity.words} for one in exported}
+    return {"out": str(out), "format": format, "networks": networks}
 
 
 def compress(
@@ -54,6 +55,7 @@ def compress(
     settings: Tree | None = None,
     target_speedup: float | None = None,
     max_loss: float | None = None,
+    license: str = "",
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,
@@ -62,6 +64,7 @@ def compress(
 
     With `target_speedup` or `max_loss` one of them becomes the model of `out`; "picked" is None where none fits.
     """
+    from electralab.compression.opening import recall_reading
     from electralab.compression.settings import CompressConfig
     from electralab.compression.stage import CompressRequest, plan_compress
     from electralab.compression.stage import compress as run_compress
@@ -70,11 +73,12 @@ def compress(
         model=Path(model),
         data=Path(data),
         out=Path(out),
-        config=resolve(CompressConfig, stack_layers(config, settings)),
+        config=resolve(CompressConfig, (recall_reading(Path(model)), *stack_layers(config, settings))),
         generator=Path(generator) if generator else None,
         task=task,
         target_speedup=target_speedup,
         max_loss=max_loss,
+        licence=license,
         threads=threads,
     )
     if dry_run:

@@ -1,0 +1,88 @@
+"""A variant becomes a model folder only with its papers: how far its answers are off, a card, a licence, hashes.
+
+network -> model folder
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from electralab.artifacts import MANIFEST, new_folder, write_json
+from electralab.compression.exam import Exam, Network
+from electralab.exporting.fidelity import Fidelity, compare_networks
+from electralab.exporting.portable_card import EXPORT, LICENCE, Licence, find_licence, state_terms, write_papers
+from electralab.exporting.samples import Sample, sample_rows
+from electralab.model.electra import Discriminator
+from electralab.model.folder import Storage, load_any
+from electralab.model.graph import is_graph
+from electralab.model.tuned import Tuned
+
+# Rows of the user's that variants are tried on, beside our own.
+_ROWS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    exam: Exam
+    samples: Sequence[Sample]
+    licence: Licence
+    check: Callable[[], None]
+
+    def write_weights(self, folder: Path, network: Network, storage: Storage) -> None:
+        with new_folder(folder, kind="model") as temporary:
+            self.exam.save(temporary, network, storage)
+            self.sign(temporary, {"format": storage, "of": "the model as it came"}, self.exam.network)
+
+    def sign(self, folder: Path, facts: dict[str, Any], origin: Network) -> None:
+        """Tried against the network that it was made from."""
+        kind = "tuned" if isinstance(origin, Tuned) else "discriminator"
+        write_papers(
+            folder, {"network": self.exam.role, "kind": kind, **facts}, self.compare(folder, origin), self.licence
+        )
+
+    def compare(self, folder: Path, origin: Network) -> Fidelity:
+        network, special = load_any(folder), self.exam.tokenizer.special
+        assert isinstance(network, Discriminator | Tuned)
+        return compare_networks(origin, network, self.samples, special.pad, special.mask, check=self.check)
+
+
+def begin_trial(exam: Exam, licence: str, model: Path, check: Callable[[], None]) -> Trial:
+    samples = exam.list_samples(_ROWS) + sample_rows(exam.tokenizer, exam.network.config)
+    return Trial(exam, samples, find_licence(licence, model), check)
+
+
+def copy_model(source: Path, target: Path) -> None:
+    with new_folder(target, kind="model") as temporary:
+        copy_files(source, temporary)
+
+
+def copy_files(source: Path, target: Path, *without: str) -> None:
+    for file in source.iterdir():
+        if file.is_file() and file.name not in (MANIFEST, *without):
+            shutil.copyfile(file, target / file.name)
+
+
+def has_papers(folder: Path) -> bool:
+    return (folder / EXPORT).is_file() and (folder / LICENCE).is_file()
+
+
+def change_terms(folder: Path, licence: Licence) -> None:
+    """Of a variant that was made on others."""
+    if (folder / LICENCE).read_text(encoding="utf-8") == licence.text:
+        return
+    with new_folder(folder, kind="model") as temporary:
+        copy_files(folder, temporary)
+        state_terms(temporary, licence)
+
+
+def copy_generator(source: Path, target: Path, licence: str) -> None:
+    """As it is, with papers."""
+    with new_folder(target, kind="model") as temporary:
+        copy_files(source, temporary)
+        if not has_papers(temporary):
+            form = "onnx" if is_graph(source) else "fp32"
+            facts = {"format": form, "network": "generator", "kind": "generator", "subject": "guesses"}
+            write_json(temporary / EXPORT, facts)
+        state_terms(temporary, find_licence(licence, source))
