@@ -19,11 +19,11 @@ _ROWS_COMPARED = 2
 _NEEDED = "'electra pretrain' writes examples.json with its evaluations; with prepared data, --data shows some now."
 _OF_GUESSES = (
     "The text with hidden tokens struck through, and below it the text as the model would have it: its likeliest "
-    "guesses, underlined where they are not the original."
+    "guesses, underlined where they are not the original, dotted where they are."
 )
 _OF_REPLACEMENTS = (
     "The text with hidden tokens struck through, and below it what the generator put there, underlined where it is "
-    "not the original."
+    "not the original, dotted where it is."
 )
 
 
@@ -70,19 +70,20 @@ def _show_row(row: Row) -> str:
     for piece, is_hidden in zip(row["pieces"], is_masked, strict=True):
         text, space = _join(piece)
         above.append(space + (f"<del>{escape(text)}</del>" if is_hidden else escape(text)))
-    for piece, is_new, suspicion in zip(put, is_other, suspicions, strict=True):
+    for piece, is_hidden, is_new, suspicion in zip(put, is_masked, is_other, suspicions, strict=True):
         text, space = _join(piece)
-        below.append(space + _shade(text, suspicion, is_new))
+        below.append(space + _shade(text, suspicion, "put" if is_new else "back" if is_hidden else ""))
     head = paragraph(_count(is_masked, is_other, suspicions), "note")
     lines = f"<p>{''.join(above).strip()}</p><p>{''.join(below).strip()}</p>"
     return f'<div class="example">{lines}{head}{_list_hidden(row)}</div>'
 
 
-def _shade(text: str, suspicion: float | None, is_new: bool) -> str:
+def _shade(text: str, suspicion: float | None, kind: str) -> str:
     heat = 0 if suspicion is None else min(_SHADES - 1, int(_SHADES * suspicion))
-    kinds = [f"heat-{heat}"] * (heat > 0) + ["put"] * is_new
-    title = "" if suspicion is None else f' title="{say_share(suspicion)} replaced"'
-    return f'<span class="{" ".join(kinds)}"{title}>{escape(text)}</span>' if kinds or title else escape(text)
+    kinds = " ".join(one for one in (f"heat-{heat}" if heat else "", kind) if one)
+    said = f' class="{kinds}"' if kinds else ""
+    said += "" if suspicion is None else f' title="{say_share(suspicion)} replaced"'
+    return f"<span{said}>{escape(text)}</span>" if said else escape(text)
 
 
 def _count(is_masked: list[bool], is_other: list[bool], suspicions: list[float | None]) -> str:

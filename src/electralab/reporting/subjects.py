@@ -148,7 +148,9 @@ def name_subjects(paths: Sequence[Path]) -> list[str]:
     """By what differs in their paths: cells/mlm/run and cells/causal/run are 'mlm' and 'causal'."""
     parts = [path.resolve().parts for path in paths]
     if len(paths) == 1:
-        return [parts[0][-1]]
+        # A cell of a study keeps its run in a folder of that name.
+        is_cell = parts[0][-1] == "run" and len(parts[0]) > 2 and parts[0][-2].startswith("seed-")
+        return ["/".join(parts[0][-3:-1]) if is_cell else parts[0][-1]]
     shortest = min(map(len, parts))
     start = next((i for i in range(shortest) if len({one[i] for one in parts}) > 1), shortest - 1)
     ends = zip(*(reversed(one[start:]) for one in parts), strict=False)
