@@ -58,6 +58,8 @@ class PretrainTask:
         self.total_steps = total_steps
         self._micro_size = config.batch.micro_size or config.batch.size
         self.tally = StepTally(0, 0, Observation())
+        self.exhibited: list[Row] = []
+        """Of the last judgement, inside which a stop loses nothing."""
 
     def parts(self, step: int) -> Iterator[Tensor]:
         """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
@@ -93,7 +95,7 @@ class PretrainTask:
         return self.tally.observation.describe("auc", "recall", "replaced_share")
 
     def judge(self, record: Record) -> Judgement:
-        scores = self.judge_heldout()
+        scores, self.exhibited = self.judge_heldout(), self.exhibit()
         progress = judged_progress(self.config.procedure, record["step"] / self.total_steps)
         advice = diagnose(scores, progress, baselines=self._frequencies, record=record)
         return Judgement({f"heldout_{name}": value for name, value in scores.items()}, advice)

@@ -119,7 +119,7 @@ def _list_hidden(row: Row) -> str:
 
 
 def _say_guess(guess: Row) -> str:
-    return f"{_spell(guess)} {say_share(guess['p'])}"
+    return f"“{_spell(guess)}” {say_share(guess['p'])}"
 
 
 def _spell(guess: Row) -> str:

@@ -40,7 +40,7 @@ def leave_page(folder: Path, display: Display) -> None:
         write_report([folder], page, advise)
     except Exception as error:  # noqa: BLE001  whatever it was, hours of training must not end with it
         again = f"'electra report {folder} --out {page}' tries again"
-        display.say(f"warning: {page}: could not be written ({error or type(error).__name__}); {again}", "yellow")
+        display.say(f"warning: {page}: could not be written ({str(error) or type(error).__name__}); {again}", "yellow")
     else:
         display.say(f"page  {page}")
 
