@@ -51,6 +51,7 @@ def test_a_run_folder_holds_what_is_promised(trained: Shell) -> None:
         "checkpoints",
         "export",
         "README.md",
+        "examples.json",
         "report.html",
     }
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
