@@ -140,7 +140,7 @@ def test_a_causal_run_says_that_nothing_is_hidden(tmp_path: Path) -> None:
     (run / "results.json").write_text(json.dumps({"step": 40, "heldout": {"next_loss": 5.0, "next_accuracy": 0.2}}))
     page = compose_page([read_subject(run)])
     assert "<strong>Nothing is hidden.</strong>" in page
-    assert "The model foresees 20.0 % of the next tokens of text it has not seen." in page
+    assert "The model foresees 20.0\N{NO-BREAK SPACE}% of the next tokens of text it has not seen." in page
 
 
 def test_the_parameters_are_counted_from_the_heads_of_the_weights(tmp_path: Path) -> None:
