@@ -4,14 +4,24 @@ path -> view
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from electralab.artifacts import MANIFEST, read_json
 from electralab.errors import DamagedArtifact, InputError
 from electralab.training.checkpoint import list_checkpoints
 from electralab.training.metrics import read_metrics
 
+if TYPE_CHECKING:  # a folder is told apart without torch
+    import numpy as np
+
+    from electralab.objective.electra import Trial
+    from electralab.tokens.shards import PreparedData
+
+    Ids = np.ndarray[Any, np.dtype[np.int64]]
+
 View = dict[str, Any]
+
+_EXHIBITED_ROWS = 8
 
 
 def view(path: Path, *, row: int | None, model: Path | None) -> View:
@@ -117,19 +127,46 @@ def _view_row(path: Path, row: int, model: Path | None) -> View:
     if not 0 <= row < len(data.train):
         raise InputError(f"{path}: has no row {row}; its {len(data.train)} training rows are numbered from 0")
     ids = data.train.take(np.array([row]))
-    pieces = [data.tokenizer.piece(int(index)) for index in ids[0]]
     shown: View = {
         "kind": "row",
         "path": str(path),
         "row": row,
-        "pieces": pieces,
+        "pieces": _spell_out(data, ids[0]),
         "text": data.tokenizer.decode(ids[0]),
     }
     return shown if model is None else {**shown, **_try_row(data, ids, model)}
 
 
-def _try_row(data: Any, ids: Any, model: Path) -> View:
-    """Mask and corrupt the row as training does, and let the run's discriminator judge it."""
+def _try_row(data: "PreparedData", ids: "Ids", model: Path) -> View:
+    trial = _hold_trial(data, ids, model)
+    return {
+        "masked": _spell_out(data, trial.masked.input_ids[0].numpy()),
+        "corrupted": _spell_out(data, trial.corrupted.input_ids[0].numpy()),
+        "is_replaced": trial.corrupted.is_replaced[0].tolist(),
+        "p_replaced": trial.verdicts[0].sigmoid().tolist(),
+    }
+
+
+def _spell_out(data: "PreparedData", ids: "Ids") -> list[str]:
+    return [data.tokenizer.piece(int(index)) for index in ids]
+
+
+def exhibit_rows(path: Path, model: Path) -> list[View]:
+    """A few rows that training does not see, where the data has such, hidden, guessed and judged."""
+    import numpy as np
+
+    from electralab.objective.electra import exhibit_trial
+    from electralab.objective.exhibit import describe_rows
+    from electralab.tokens.shards import open_data
+
+    data = open_data(path)
+    rows = data.heldout if len(data.heldout) else data.train
+    places = np.linspace(0, len(rows) - 1, min(_EXHIBITED_ROWS, len(rows))).astype(np.int64)
+    return list(describe_rows(exhibit_trial(_hold_trial(data, rows.take(places), model)), data.tokenizer))
+
+
+def _hold_trial(data: "PreparedData", ids: "Ids", model: Path) -> "Trial":
+    """Mask and corrupt rows as training does, and let the run's discriminator judge them."""
     import torch
 
     from electralab.model.electra import Discriminator, Electra, Generator
@@ -154,11 +191,4 @@ def _try_row(data: Any, ids: Any, model: Path) -> View:
     config = MaskingConfig()
     masked = mask_tokens(batch, mask_vocabulary(data.tokenizer), config, config.mask_share, Rng(0, 0))
     with torch.no_grad():
-        trial = hold_trial(pair, masked, sampling_prohibition(data.tokenizer, torch.device("cpu")), SamplingConfig())
-    piece = data.tokenizer.piece
-    return {
-        "masked": [piece(int(index)) for index in masked.input_ids[0]],
-        "corrupted": [piece(int(index)) for index in trial.corrupted.input_ids[0]],
-        "is_replaced": trial.corrupted.is_replaced[0].tolist(),
-        "p_replaced": torch.sigmoid(trial.verdicts[0]).tolist(),
-    }
+        return hold_trial(pair, masked, sampling_prohibition(data.tokenizer, torch.device("cpu")), SamplingConfig())

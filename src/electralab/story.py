@@ -140,6 +140,7 @@ def _describe_next(run_dir: Path, data_dir: Path) -> str:
             f"  {data_dir}  tokenizer and rows",
             f"  {run_dir}/export/discriminator, {run_dir}/export/generator  load with transformers",
             f"  {run_dir}/metrics.jsonl, {run_dir}/tb  the curves",
+            f"  {run_dir}/report.html  the page about the run: open it in a browser",
             f"  {run_dir}/README.md  the model card",
             "[bold]What to try next[/]",
             f"  electra detect {run_dir} 'We thank the congress for its elephant.'",

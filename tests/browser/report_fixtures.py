@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from report_folders import make_run
+from report_folders import make_run, write_examples
 
 from electralab.reporting.stage import write_report
 
@@ -28,6 +28,8 @@ def open_report(browser: "Browser", tmp_path: Path) -> Iterator[Open]:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         if not address:
             runs = [make_run(tmp_path / name, seed=seed) for seed, name in enumerate(names)]
+            for run in runs:
+                write_examples(run)
             write_report(runs, tmp_path / "report.html")
         page.goto(address or (tmp_path / "report.html").as_uri())
         pages.append(page)

@@ -39,7 +39,9 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
         keep(open_file(browser, run), "light")
         keep(open_file(browser, comparison), "compare", "learning", point="guessing-loss")
-        keep(open_file(browser, run, color_scheme="dark"), "dark", "pace", point="speed")
+        dark = open_file(browser, run, color_scheme="dark")
+        dark.locator(".example summary").first.click()
+        keep(dark, "dark", "examples")
         keep(open_file(browser, study, width=390, height=844, color_scheme="light"), "phone")
 
 

@@ -77,10 +77,32 @@ def test_smoothing_of_the_page_is_that_of_the_still_picture(open_report: "Open")
 def test_a_comparison_lays_runs_over_each_other(open_report: "Open") -> None:
     page = open_report("first", "second")
     assert page.locator(f"{LOSS} path.line").count() == 2
+    assert page.locator("#examples h3").all_text_contents() == ["first", "second"]
     assert page.get_by_role("heading", level=1).text_content() == "first · second"
     row = page.get_by_role("region", name="Settings that are not the same in all").get_by_role("row").last
     assert row.text_content() == "seed01"
     assert page.get_by_label("Over").input_value() == "flops"
+
+
+def test_examples_are_shaded_by_suspicion_and_tell_their_guesses_to_the_keyboard(open_report: "Open") -> None:
+    page = open_report("run", color_scheme="light")
+    example = page.locator("#examples .example")
+    assert example.locator("p").all_text_contents() == [
+        "a cat sats on the red mat and slept",
+        "a dog sats on the red mat and slept",
+        "2 hidden, 1 restored, 1 replaced; 1 of them found, 4 false alarms.",
+    ]
+    assert example.locator("del").all_text_contents() == ["cat", "the"]
+    assert example.locator(".put").all_text_contents() == ["dog"]
+    assert example.locator(".back").all_text_contents() == ["the"]
+    shades = example.locator("span").evaluate_all("(all) => all.map((one) => getComputedStyle(one).backgroundColor)")
+    assert len(set(shades)) == 10
+    example.locator("summary").focus()
+    page.keyboard.press("Enter")
+    row = example.get_by_role("row").nth(1)
+    assert row.text_content() == "cat“dog” 60.0 % · “cat” 30.0 %dog95.0 %"
+    page.emulate_media(media="print")
+    assert not example.get_by_role("row").nth(1).is_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -88,6 +110,7 @@ def test_the_report_has_contrast_and_names_in_both_themes(open_report: "Open", t
     page = open_report("run", color_scheme="light")
     if theme == "dark":
         page.get_by_role("button", name="Change to dark").click()
+    page.locator("#examples summary").click()
     ratio, where = page.evaluate(CONTRAST)
     assert ratio >= 4.5, where
     tree = read_tree(page)

@@ -94,7 +94,7 @@ def test_a_finished_run_is_extended_and_says_what_becomes_of_its_schedule(shell:
     shorter = shell.run(*train("run", "--steps", 2, "--extend"))
     assert shorter.status == 2
     assert shorter.err == "electra: --extend: --steps 2 is 2 steps, the run has 8; give more\n"
-    assert shell.must(*train("run", "--steps", 8)).err == "already finished: 8 steps\n"
+    assert shell.must(*train("run", "--steps", 8)).err == "already finished: 8 steps\npage  run/report.html\n"
 
 
 def test_another_command_on_a_run_is_refused_and_the_difference_named(shell: Shell) -> None:
@@ -138,7 +138,8 @@ def test_new_training_starts_from_a_run_of_ours(shell: Shell) -> None:
     assert all(torch.equal(before[name], after[name]) for name in before)
     # The same command resumes; it does not start from there again.
     assert (
-        shell.must(*train("second", "--steps", 1, *still, "--init-from", "first")).err == "already finished: 1 steps\n"
+        shell.must(*train("second", "--steps", 1, *still, "--init-from", "first")).err
+        == "already finished: 1 steps\npage  second/report.html\n"
     )
 
 

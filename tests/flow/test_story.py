@@ -44,7 +44,16 @@ def test_the_installed_command_goes_from_text_to_verdicts(tmp_path: Path) -> Non
 def test_a_run_folder_holds_what_is_promised(trained: Shell) -> None:
     run = trained.folder / "run"
     names = {path.name for path in run.iterdir() if not path.name.startswith(".")}
-    assert names >= {"config.toml", "environment.json", "metrics.jsonl", "checkpoints", "export", "README.md"}
+    assert names >= {
+        "config.toml",
+        "environment.json",
+        "metrics.jsonl",
+        "checkpoints",
+        "export",
+        "README.md",
+        "examples.json",
+        "report.html",
+    }
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     keys = {"step", "tokens", "flops", "loss", "generator_loss", "discriminator_loss", "learning_rate"}
     assert all(keys <= record.keys() for record in records)
@@ -58,7 +67,7 @@ def test_the_same_command_on_a_finished_run_trains_nothing(trained: Shell) -> No
     before = {path: path.stat().st_mtime_ns for path in (trained.folder / "run/checkpoints").rglob("*")}
     words = ("--steps", 12, "--model.backbone", backbone, "--model.embedding-size", 16)
     ended = trained.must("pretrain", "--data", "data", "--out", "run", *SMALL, *words)
-    assert ended.err == "already finished: 12 steps\n"
+    assert ended.err == "already finished: 12 steps\npage  run/report.html\n"
     assert {path: path.stat().st_mtime_ns for path in (trained.folder / "run/checkpoints").rglob("*")} == before
 
 
@@ -154,4 +163,4 @@ def test_minutes_are_probed_once_and_kept(shell: Shell) -> None:
     steps = json.loads((shell.folder / "run/run.json").read_text())["total_steps"]
     assert steps >= 1
     again = shell.must(*words)
-    assert again.err == f"already finished: {steps} steps\n"
+    assert again.err == f"already finished: {steps} steps\npage  run/report.html\n"

@@ -65,7 +65,9 @@ def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studiou
     assert [len(points) for points in results["curves"]["blimp"].values()] == [2, 2]
     out = studious.folder / "out"
     assert json.loads((out / "results.json").read_text())["table"] == results["table"]
-    assert {"report.md", "README.md", "study.toml", "curves.png", "curves.svg"} <= {path.name for path in out.iterdir()}
+    assert {"report.md", "report.html", "README.md", "study.toml", "curves.png", "curves.svg"} <= {
+        path.name for path in out.iterdir()
+    }
     again = studious.must(*study())
     assert "0 commands in 0 cells left" in again.err
     assert "little" in again.out

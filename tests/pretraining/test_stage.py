@@ -13,7 +13,6 @@ from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import InputError, Stopped
 from electralab.pretraining import task
-from electralab.pretraining.heldout import judge_heldout
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
@@ -52,17 +51,18 @@ def test_each_of_two_stages_warms_up_and_decays(data: Path, tmp_path: Path) -> N
     assert rates == [0.5, 0.75, 0.5, 0.25] * 2
 
 
+@pytest.mark.parametrize("part", ["judge_heldout", "exhibit_heldout"])
 def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     list(pretrain(request(data, tmp_path / "whole"), StopSignal()))
-    stop = StopSignal()
+    stop, unstopped = StopSignal(), getattr(task, part)
 
-    def judge(*arguments: Any) -> dict[str, Any]:
+    def judge(*arguments: Any) -> Any:
         stop.number = signal.SIGTERM  # arrives as judging begins; the next layer of the network notices
-        return judge_heldout(*arguments)
+        return unstopped(*arguments)
 
-    monkeypatch.setattr(task, "judge_heldout", judge)
+    monkeypatch.setattr(task, part, judge)
     with pytest.raises(Stopped) as caught:
         list(pretrain(request(data, tmp_path / "stopped", save_every=0), stop))
     assert caught.value.status == 143
@@ -82,6 +82,36 @@ def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
         for run in ("whole", "stopped")
     )
     assert first == second
+    examples = [(tmp_path / run / "examples.json").read_text() for run in ("whole", "stopped")]
+    assert examples[0] == examples[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ((), {"pieces", "is_masked", "guesses", "corrupted", "is_replaced", "p_replaced"}),
+        (("--objective", "mlm"), {"pieces", "is_masked", "guesses"}),
+        (("--objective", "replace-mlm"), {"pieces", "is_masked", "guesses", "corrupted", "is_replaced"}),
+        (("--objective", "permutation"), {"pieces", "is_masked", "guesses"}),
+    ],
+)
+def test_a_run_leaves_a_few_rows_at_work(data: Path, tmp_path: Path, words: tuple[str, ...], keys: set[str]) -> None:
+    run = tmp_path / "run"
+    list(pretrain(make_request(data, run, (*SMALL, "--evaluation.times", "0", *words), steps=1), StopSignal()))
+    found = json.loads((run / "examples.json").read_text())
+    assert (found["step"], found["objective"]) == (1, words[1] if words else "electra")
+    assert 0 < len(found["rows"]) <= 8
+    for row in found["rows"]:
+        assert row.keys() == keys
+        assert len({len(column) for column in row.values()}) == 1
+        assert len(row["pieces"]) <= 64
+        assert [len(guesses) for guesses in row["guesses"]] == [3 * is_masked for is_masked in row["is_masked"]]
+        assert any(row["is_masked"])
+
+
+def test_a_causal_run_has_nothing_hidden_to_show(data: Path, tmp_path: Path) -> None:
+    list(pretrain(make_request(data, tmp_path / "run", (*SMALL, "--objective", "causal"), steps=1), StopSignal()))
+    assert not (tmp_path / "run/examples.json").exists()
 
 
 def read_lines(run: Path) -> list[dict[str, Any]]:

@@ -30,6 +30,21 @@ def write_log(path: Path, steps: int, every: int = 1) -> None:
     path.write_text("".join(json.dumps(record) + "\n" for record in records[every - 1 :: every]))
 
 
+def write_examples(run: Path) -> None:
+    """A row with every shade of suspicion."""
+    pieces = ["a", "cat", "sat", "##s", "on", "the", "red", "mat", "and", "slept"]
+    guesses = [{"text": "dog", "p": 0.6, "continues_word": False}, {"text": "cat", "p": 0.3, "continues_word": False}]
+    row = {
+        "pieces": pieces,
+        "is_masked": [piece in ("cat", "the") for piece in pieces],
+        "guesses": [guesses if piece in ("cat", "the") else [] for piece in pieces],
+        "corrupted": ["dog" if piece == "cat" else piece for piece in pieces],
+        "is_replaced": [piece == "cat" for piece in pieces],
+        "p_replaced": [0.05, 0.95, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85],
+    }
+    (run / "examples.json").write_text(json.dumps({"objective": "electra", "step": 40, "rows": [row]}))
+
+
 def make_run(folder: Path, *, steps: int = 40, total: int = 40, **settings: Any) -> Path:
     write_log(folder / "metrics.jsonl", steps)
     known = {"size": "tiny", "objective": "electra", "model": {"backbone": "modern", "hidden_size": 64}, "seed": 0}

@@ -67,7 +67,8 @@ def test_nothing_from_a_file_becomes_markup(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", size=EVIL, model={"backbone": EVIL, EVIL: EVIL})
     (run / "environment.json").write_text(json.dumps({EVIL: EVIL, "command": [EVIL]}))
     (run / "metrics.jsonl").write_text(json.dumps({"step": 1, EVIL: 2.0}) + "\n")
-    row = {"masked": [EVIL], "corrupted": [EVIL], "is_replaced": [True], "p_replaced": [0.5], "pieces": [EVIL]}
+    row = {"pieces": [EVIL], "is_masked": [True], "guesses": [[{"text": EVIL, "p": 0.5}]]}
+    row |= {"corrupted": [EVIL], "is_replaced": [True], "p_replaced": [0.5]}
     (run / "examples.json").write_text(json.dumps({"rows": [row]}))
     (run / "scores.json").write_text(json.dumps({"suite": EVIL, "scores": {EVIL: 1.0}, "notes": [EVIL]}))
     (run / "findings.json").write_text(json.dumps([{"name": EVIL, "claim": EVIL, "reason": EVIL}]))

@@ -103,18 +103,44 @@ def test_examples_of_uneven_length_are_left_out_and_said(tmp_path: Path) -> None
     run = make_run(tmp_path / "run")
     row = {
         "pieces": ["a", "cat"],
-        "masked": ["a", "[MASK]"],
+        "is_masked": [False, True],
+        "guesses": [[], [{"text": "cow", "p": 0.5, "continues_word": False}]],
         "corrupted": ["a", "dog"],
         "is_replaced": [False, True],
         "p_replaced": [0.1, 0.93],
     }
-    (run / "examples.json").write_text(json.dumps({"rows": [row, {**row, "masked": ["a"]}]}))
+    (run / "examples.json").write_text(json.dumps({"rows": [row, {**row, "is_masked": [True]}]}))
     subject = read_subject(run)
     assert subject.examples == [row]
     assert "not all of its rows are examples" in subject.troubles[0]
     page = compose_page([subject])
     assert "<del>cat</del>" in page
-    assert '<span class="heat-9 put" title="dog: 93% replaced">dog</span>' in page
+    assert '<span class="heat-9 put" title="93.0 % replaced">dog</span>' in page
+    assert "1 hidden, 0 restored, 1 replaced; 1 of them found, 0 false alarms." in page
+    assert "“cow” 50.0 %" in page
+
+
+def test_examples_without_a_discriminator_show_the_likeliest_guesses(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", objective="mlm")
+    guesses = [[{"text": text, "p": 0.5, "continues_word": True}] for text in ("at", "og")]
+    row = {
+        "pieces": ["c", "##at", "d", "##ig"],
+        "is_masked": [False, True] * 2,
+        "guesses": [[], guesses[0], [], guesses[1]],
+    }
+    (run / "examples.json").write_text(json.dumps({"rows": [row]}))
+    page = compose_page([read_subject(run)])
+    assert "<p>c<del>at</del> d<del>ig</del></p>" in page
+    assert '<p>c<span class="back">at</span> d<span class="put">og</span></p>' in page
+    assert "2 hidden, 1 restored." in page
+
+
+def test_a_causal_run_says_that_nothing_is_hidden(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", objective="causal")
+    (run / "results.json").write_text(json.dumps({"step": 40, "heldout": {"next_loss": 5.0, "next_accuracy": 0.2}}))
+    page = compose_page([read_subject(run)])
+    assert "<strong>Nothing is hidden.</strong>" in page
+    assert "The model foresees 20.0\N{NO-BREAK SPACE}% of the next tokens of text it has not seen." in page
 
 
 def test_the_parameters_are_counted_from_the_heads_of_the_weights(tmp_path: Path) -> None:

@@ -66,6 +66,10 @@ class CausalObjective:
     def examine(self, question: NextTokens) -> Answer:
         return self._guess(question, None)
 
+    def exhibit(self, question: NextTokens) -> None:
+        """Nothing is hidden: every token is guessed before it is read."""
+        del question
+
     def _guess(self, question: NextTokens, limit: int | None) -> Answer:
         batch = question.batch
         guesses = self.model(batch.original_ids, batch.segment_ids, batch.attention_pad, question.positions)

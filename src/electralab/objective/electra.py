@@ -22,6 +22,7 @@ from electralab.objective.corruption import (
     sample_ids,
     sampling_prohibition,
 )
+from electralab.objective.exhibit import Exhibit
 from electralab.objective.losses import Counts, Losses, electra_losses
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
 from electralab.objective.objective import CLOSE_LOOK, Answer, Moment, Network
@@ -147,6 +148,11 @@ class ElectraObjective:
         seen = observe_trial(trial) + observe_draws(trial.guesses, trial.verdicts, trial.corrupted)
         return Answer(trial.losses, seen)
 
+    def exhibit(self, question: MaskedBatch) -> Exhibit:
+        return exhibit_trial(
+            hold_trial(self.networks, question, self.prohibition, self.config.sampling, only_masked=self.only_masked)
+        )
+
     def _hold(self, question: MaskedBatch, progress: float) -> Trial:
         trace: Trace | None = {} if self.auxiliaries else None
         trial = hold_trial(
@@ -199,6 +205,14 @@ def forward_flops(generator: AnyGenerator, rows: int, length: int, guesses: int)
         return 0
     count = two_tower_flops if isinstance(generator, TwoTower) else generator_flops
     return count(generator.config, rows, length, guesses)
+
+
+def exhibit_trial(trial: Trial) -> Exhibit:
+    positions, verdicts = trial.masked.positions, trial.verdicts
+    if trial.only_masked:
+        asked = verdicts.flatten()[positions]
+        verdicts = torch.full_like(verdicts, torch.nan).flatten().index_copy(0, positions, asked).view_as(verdicts)
+    return Exhibit(trial.masked.batch, positions, trial.guesses, trial.corrupted, verdicts)
 
 
 def observe_trial(trial: Trial, limit: int | None = None) -> Observation:

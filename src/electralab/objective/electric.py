@@ -21,6 +21,7 @@ from electralab.model.flops import count_masked, discriminator_flops, two_tower_
 from electralab.model.towers import TwoTower
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampled_log_probs
 from electralab.objective.electra import ElectraObjective
+from electralab.objective.exhibit import Exhibit
 from electralab.objective.losses import Counts, Losses, guess_loss
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.objective import CLOSE_LOOK, Answer, Moment
@@ -61,15 +62,18 @@ class ElectricObjective(ElectraObjective):
     def examine(self, question: MaskedBatch) -> Answer:
         return self._answer(question, 0.0, None)
 
+    def exhibit(self, question: MaskedBatch) -> Exhibit:
+        noised = self._add_noise(question, 0.0)
+        shape = question.batch.original_ids.shape
+        verdicts = noised.logits.new_full((shape.numel(),), torch.nan).index_copy(0, noised.positions, noised.logits)
+        return Exhibit(question.batch, question.positions, noised.guesses, noised.corrupted, verdicts.view(shape))
+
+    def _add_noise(self, question: MaskedBatch, progress: float) -> Noised:
+        judge, sampling = self.networks.discriminator, self.config.sampling
+        return add_noise(self.generator, judge, question, self.prohibition, sampling, progress=progress)
+
     def _answer(self, question: MaskedBatch, progress: float, limit: int | None) -> Answer:
-        noised = add_noise(
-            self.generator,
-            self.networks.discriminator,
-            question,
-            self.prohibition,
-            self.config.sampling,
-            progress=progress,
-        )
+        noised = self._add_noise(question, progress)
         losses = {
             "generator": guess_loss(noised.guesses, question.target_ids),
             "discriminator": F.binary_cross_entropy_with_logits(

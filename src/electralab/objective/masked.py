@@ -5,11 +5,12 @@ MaskedBatch -> guesses -> Answer
 
 from collections.abc import Mapping, Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from electralab.model.electra import Generator
 from electralab.model.encoder import Trace
 from electralab.model.flops import count_masked, generator_flops
+from electralab.objective.exhibit import Exhibit
 from electralab.objective.losses import Counts, Losses, guess_loss
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
 from electralab.objective.objective import CLOSE_LOOK, Answer, Moment, Network
@@ -50,11 +51,20 @@ class MaskedObjective:
     def examine(self, question: MaskedBatch) -> Answer:
         return self.guess(question, None)
 
+    def exhibit(self, question: MaskedBatch) -> Exhibit:
+        return Exhibit(question.batch, question.positions, self._read(question, None))
+
     def guess(self, question: MaskedBatch, limit: int | None, trace: Trace | None = None) -> Answer:
-        batch = question.batch
-        guesses = self.model(question.input_ids, batch.segment_ids, batch.attention_pad, question.positions, trace)
+        guesses = self._read(question, trace)
         losses = Losses({"masked": guess_loss(guesses, question.target_ids)})
         return Answer(losses, observe_guesses("masked", guesses, question.target_ids, question.is_hidden, limit))
+
+    def _read(self, question: MaskedBatch, trace: Trace | None) -> Tensor:
+        batch = question.batch
+        guesses: Tensor = self.model(
+            question.input_ids, batch.segment_ids, batch.attention_pad, question.positions, trace
+        )  # (M, V)
+        return guesses
 
     def guessed_ids(self, question: MaskedBatch) -> Sequence[int]:
         return question.target_ids.tolist()

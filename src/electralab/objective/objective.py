@@ -15,6 +15,7 @@ from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
+from electralab.objective.exhibit import Exhibit
 from electralab.objective.losses import Counts, Losses
 from electralab.objective.observation import Observation
 from electralab.randomness import Rng
@@ -77,6 +78,10 @@ class Objective(Protocol[Q]):
 
     def examine(self, question: Q) -> Answer:
         """Forward, to judge all networks by, whatever the moment."""
+        ...
+
+    def exhibit(self, question: Q) -> Exhibit | None:
+        """What is said of its rows, to be looked at; None where nothing is hidden."""
         ...
 
     def guessed_ids(self, question: Q) -> Sequence[int]:

@@ -14,6 +14,7 @@ from electralab.model.electra import Generator
 from electralab.model.encoder import Trace
 from electralab.model.flops import row_verdict_flops
 from electralab.model.heads import SentenceHead
+from electralab.objective.exhibit import Exhibit
 from electralab.objective.losses import Counts, Losses
 from electralab.objective.masked import MaskedObjective
 from electralab.objective.masking import MaskedBatch
@@ -72,6 +73,9 @@ class PairedObjective:
 
     def examine(self, question: MaskedPairs) -> Answer:
         return self._judge(question, None)
+
+    def exhibit(self, question: MaskedPairs) -> Exhibit:
+        return self.guessing.exhibit(question.masked)
 
     def _judge(self, question: MaskedPairs, limit: int | None) -> Answer:
         trace: Trace = {}

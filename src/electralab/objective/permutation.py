@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from electralab.model.flops import count_masked, two_stream_flops
 from electralab.model.streams import TwoStream
+from electralab.objective.exhibit import Exhibit
 from electralab.objective.losses import Counts, Losses, guess_loss
 from electralab.objective.masking import MaskingConfig, MaskVocabulary, mask_tokens, mask_vocabulary
 from electralab.objective.objective import CLOSE_LOOK, Answer, Moment, Network
@@ -80,11 +81,18 @@ class PermutationObjective:
     def examine(self, question: Turns) -> Answer:
         return self._guess(question, None)
 
-    def _guess(self, question: Turns, limit: int | None) -> Answer:
-        batch, target_ids = question.batch, question.target_ids
-        guesses = self.model(
+    def exhibit(self, question: Turns) -> Exhibit:
+        return Exhibit(question.batch, question.positions, self._read(question))
+
+    def _read(self, question: Turns) -> Tensor:
+        batch = question.batch
+        guesses: Tensor = self.model(
             batch.original_ids, batch.segment_ids, batch.attention_pad, question.positions, question.turns
-        )
+        )  # (M, V)
+        return guesses
+
+    def _guess(self, question: Turns, limit: int | None) -> Answer:
+        guesses, target_ids = self._read(question), question.target_ids
         losses = Losses({"permuted": guess_loss(guesses, target_ids)})
         is_hidden = torch.ones_like(target_ids, dtype=torch.bool)
         return Answer(losses, observe_guesses("permuted", guesses, target_ids, is_hidden, limit))

@@ -15,6 +15,7 @@ from electralab.model.encoder import Trace
 from electralab.model.flops import copying_flops, count_masked, generator_flops
 from electralab.objective.corruption import CorruptedBatch, corrupt, sample_ids, sampling_prohibition
 from electralab.objective.electra import guessing_flops, make_guesses
+from electralab.objective.exhibit import Exhibit
 from electralab.objective.losses import Counts, Losses, guess_loss
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
 from electralab.objective.objective import CLOSE_LOOK, Answer, Moment, Network
@@ -74,14 +75,22 @@ class _Replacing(Generic[M]):
     def examine(self, question: MaskedBatch) -> Answer:
         return self._hold(question, 0.0, None)
 
+    def exhibit(self, question: MaskedBatch) -> Exhibit:
+        guesses, corrupted = self._replace(question, 0.0)
+        return Exhibit(question.batch, question.positions, guesses, corrupted)
+
     def _hold(self, question: MaskedBatch, progress: float, limit: int | None) -> Answer:
-        guesses = make_guesses(self.generator, question)
+        guesses, corrupted = self._replace(question, progress)
         targets, is_hidden = question.target_ids, question.is_hidden
-        sampling, luck = self.config.sampling, question.sampling_uniforms
-        drawn = sample_ids(guesses, luck, self.prohibition, sampling, progress=progress, target_ids=targets)
-        loss, mending = self._mend(corrupt(question, drawn), limit)
+        loss, mending = self._mend(corrupted, limit)
         losses = Losses({"generator": guess_loss(guesses, targets), self.mended: loss})
         return Answer(losses, observe_guesses("generator", guesses, targets, is_hidden, limit) + mending)
+
+    def _replace(self, question: MaskedBatch, progress: float) -> tuple[Tensor, CorruptedBatch]:
+        guesses = make_guesses(self.generator, question)  # (M, V)
+        sampling, luck, targets = self.config.sampling, question.sampling_uniforms, question.target_ids
+        drawn = sample_ids(guesses, luck, self.prohibition, sampling, progress=progress, target_ids=targets)
+        return guesses, corrupt(question, drawn)
 
     def guessed_ids(self, question: MaskedBatch) -> Sequence[int]:
         return question.target_ids.tolist()

@@ -3,32 +3,49 @@
 Question... -> scores by name
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
+from electralab.objective.exhibit import Row, describe_rows
 from electralab.objective.named import measure_unigram
 from electralab.objective.objective import Objective
 from electralab.objective.observation import Observation, observe_losses
 from electralab.tokens.shards import PreparedData
+from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.metrics import Record
 
 _OF_VERDICTS = ("auc", "precision", "recall", "called_replaced", "replaced_share")
 
 
-@torch.no_grad()
 def judge_heldout(objective: Objective[Any], questions: Sequence[Any]) -> Record:
-    networks = objective.networks
+    seen = Observation()
+    with at_rest(objective.networks):
+        for question in questions:
+            answer = objective.examine(question)
+            seen += observe_losses(answer.losses, objective.count_targets(question)) + answer.observation
+    return seen.describe(*_OF_VERDICTS) | seen.describe_by_confidence()
+
+
+def exhibit_heldout(objective: Objective[Any], questions: Sequence[Any], tokenizer: Tokenizer) -> list[Row]:
+    """What is hidden, guessed, put there and thought of it; nothing of an objective that hides nothing."""
+    with at_rest(objective.networks):
+        exhibits = [objective.exhibit(question) for question in questions]
+    return [row for exhibit in exhibits if exhibit is not None for row in describe_rows(exhibit, tokenizer)]
+
+
+@contextmanager
+def at_rest(networks: nn.Module) -> Iterator[None]:
+    """Without dropout and gradients; then as they were."""
     was_training = networks.training
     networks.eval()
-    seen = Observation()
-    for question in questions:
-        answer = objective.examine(question)
-        seen += observe_losses(answer.losses, objective.count_targets(question)) + answer.observation
+    with torch.no_grad():
+        yield
     networks.train(was_training)
-    return seen.describe(*_OF_VERDICTS) | seen.describe_by_confidence()
 
 
 def measure_baselines(

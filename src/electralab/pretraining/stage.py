@@ -3,7 +3,7 @@
 PretrainRequest -> Event...
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, w
 from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, UsageError
 from electralab.model.folder import locate_model
+from electralab.objective.exhibit import Row
 from electralab.objective.named import build_objective
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.exports import (
@@ -32,7 +33,9 @@ from electralab.runtime import choose_device, default_threads, describe_environm
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import list_checkpoints
-from electralab.training.session import Event, Pace, Reached, RunFinished, Saved, Session, Warned, spread
+from electralab.training.session import Event, Pace, Reached, RunFinished, Saved, Session, StepLogged, Warned, spread
+
+EXAMPLES = "examples.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,8 @@ class _Run:
             yield Warned(f"{self.data.path}: has no held-out rows, so scores are of rows that training sees")
         yield from map(Warned, self.origin_notes)
         for event in self.session.events():
+            if isinstance(event, StepLogged) and any(key.startswith("heldout_") for key in event.record):
+                self._write_examples(self.task.exhibited)
             yield self._take_snapshot(event.step) if isinstance(event, Reached) else event
         yield from self._finish()
 
@@ -152,6 +157,12 @@ class _Run:
         write_json(folder / PROGRESS, asdict(self.state.progress))
         return Saved(folder)
 
+    def _write_examples(self, rows: Sequence[Row]) -> None:
+        """None of an objective that hides nothing."""
+        if rows:
+            about = {"objective": self.task.config.objective, "step": self.state.progress.step}
+            write_json(self.run_dir / EXAMPLES, {**about, "rows": rows})
+
     def _finish(self) -> Iterator[Event]:
         """Export the networks and write down how they do; done again only where it was not finished."""
         results_path = self.run_dir / "results.json"
@@ -159,6 +170,7 @@ class _Run:
         if stored.get("step") != self.session.pace.total_steps or not (self.run_dir / "export").is_dir():
             name = self.task.config.objective
             export_networks(self.run_dir / "export", self.objective, name, self.data.tokenizer)
+            self._write_examples(self.task.exhibit())
             scores = self.task.judge_heldout()
             baselines = measure_baselines(self.data, self.objective, self.task.heldout(), scores)
             stored = {"objective": name, **asdict(self.state.progress), "heldout": scores, "baselines": baselines}

@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from electralab.objective.exhibit import Row
 from electralab.objective.losses import Counts, add_counts
 from electralab.objective.objective import Moment, Objective
 from electralab.objective.observation import Observation, observe_losses
 from electralab.objective.procedures import judged_progress, place_in_stage
 from electralab.pretraining.balance import diagnose
-from electralab.pretraining.heldout import judge_heldout, measure_baselines
+from electralab.pretraining.heldout import exhibit_heldout, judge_heldout, measure_baselines
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.runtime import autocast
@@ -29,6 +30,7 @@ from electralab.training.session import Judgement
 
 # Held-out rows are masked as if at this step, which training never reaches.
 _HELDOUT_STEP = -1
+_EXHIBITED_ROWS = 8
 
 
 @dataclass(slots=True)
@@ -56,6 +58,8 @@ class PretrainTask:
         self.total_steps = total_steps
         self._micro_size = config.batch.micro_size or config.batch.size
         self.tally = StepTally(0, 0, Observation())
+        self.exhibited: list[Row] = []
+        """Of the last judgement, inside which a stop loses nothing."""
 
     def parts(self, step: int) -> Iterator[Tensor]:
         """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
@@ -91,7 +95,7 @@ class PretrainTask:
         return self.tally.observation.describe("auc", "recall", "replaced_share")
 
     def judge(self, record: Record) -> Judgement:
-        scores = self.judge_heldout()
+        scores, self.exhibited = self.judge_heldout(), self.exhibit()
         progress = judged_progress(self.config.procedure, record["step"] / self.total_steps)
         advice = diagnose(scores, progress, baselines=self._frequencies, record=record)
         return Judgement({f"heldout_{name}": value for name, value in scores.items()}, advice)
@@ -103,10 +107,18 @@ class PretrainTask:
     def judge_heldout(self) -> Record:
         return judge_heldout(self.objective, self.heldout())
 
-    def heldout(self) -> Sequence[Any]:
-        """Questions about held-out rows, or training rows where none are held out, that never change."""
+    def exhibit(self) -> list[Row]:
+        """A few held-out rows, to be looked at."""
+        return exhibit_heldout(self.objective, self.heldout(_EXHIBITED_ROWS), self.data.tokenizer)
+
+    def heldout(self, limit: int = 0) -> Sequence[Any]:
+        """Questions about held-out rows, or training rows where none are held out, that never change.
+
+        As many rows as the settings say, or `limit`.
+        """
+        limit = limit or self.config.evaluation.rows
         rows = self.data.heldout if len(self.data.heldout) else self.data.train
-        (batch,) = heldout_batches(self.data, rows, limit=self.config.evaluation.rows, batch_size=len(rows))
+        (batch,) = heldout_batches(self.data, rows, limit=limit, batch_size=len(rows))
         questions = self.objective.pose(
             batch, self._micro_size, self.config.masking.mask_share, Rng(self.config.seed, _HELDOUT_STEP)
         )

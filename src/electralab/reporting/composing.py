@@ -17,10 +17,11 @@ from electralab.reporting import scores
 from electralab.reporting.curves import AXES, Chart, Part, draw_charts, draw_study
 from electralab.reporting.differences import find_differences, flatten
 from electralab.reporting.drawing import COLORS, draw_still
+from electralab.reporting.examples import show_all_examples
 from electralab.reporting.headlines import find_headlines
 from electralab.reporting.markup import absent, bullets, heading, paragraph, section, table
 from electralab.reporting.subjects import Subject
-from electralab.reporting.summary import last_scores, measure_progress, summarise
+from electralab.reporting.summary import measure_progress, summarise
 
 Advice = Callable[[Subject], Sequence[str]]
 """What is out of balance in a run, and what to do about it."""
@@ -84,7 +85,7 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
 def news(subjects: Sequence[Subject], advise: Advice) -> dict[str, Any]:
     """What a live page asks for: its charts and the sections that change while training goes on."""
     charts = gather_charts(subjects)
-    moving = ("summary", "warnings", "scores", "compute")
+    moving = ("summary", "warnings", "scores", "examples", "compute")
     inner = {name: html for name, _, html in compose_sections(subjects, charts, advise) if name in moving and html}
     return {"charts": [chart.as_data() for chart in charts], "sections": inner}
 
@@ -121,17 +122,8 @@ def compose_sections(
         missing = absent("No curves", "metrics.jsonl holds no step yet; they appear with the first logged step.")
         found.append(("learning", "Learning", section("learning", "Learning", missing)))
     several = len(subjects) > 1
-    shown = [subject for subject in subjects if subject.examples or not several]
     found += [
-        (
-            "examples",
-            "Examples",
-            section(
-                "examples",
-                "Hidden, guessed, judged",
-                *map(_examples, shown),
-            ),
-        ),
+        ("examples", "Examples", section("examples", "Hidden, guessed, judged", show_all_examples(subjects))),
         (
             "findings",
             "Analysis",
@@ -235,41 +227,6 @@ def _figure(chart: Chart, axis: str) -> str:
         f'<figure class="chart" data-chart="{escape(chart.name)}"><figcaption>{escape(chart.title)}{unit}</figcaption>'
         f'<div class="plot">{draw_still(chart, axis)}</div><ul class="legend">{legend}</ul>{note}</figure>'
     )
-
-
-def _examples(subject: Subject) -> str:
-    if subject.kind != "run" or "auc" not in last_scores(subject):
-        return ""
-    if not subject.examples:
-        needed = f"Give the prepared data, as in 'electra report {subject.path.name} --data DATA', or examples.json."
-        return absent("No examples", needed)
-    lines = [_example(row) for row in subject.examples]
-    note = (
-        "Above: the text with hidden tokens struck through. Below: what the generator put there, underlined where it "
-        "differs, shaded by how likely the discriminator thinks a token was replaced."
-    )
-    return paragraph(note, "note") + "".join(lines)
-
-
-def _example(row: dict[str, Any]) -> str:
-    above, below = [], []
-    for piece, masked, put, is_replaced, suspicion in zip(
-        row["pieces"], row["masked"], row["corrupted"], row["is_replaced"], row["p_replaced"], strict=True
-    ):
-        text, is_inside = _read_piece(piece)
-        above.append(("" if is_inside else " ") + (f"<del>{escape(text)}</del>" if masked != piece else escape(text)))
-        heat = min(9, round(10 * float(suspicion)))
-        kind = f"heat-{heat}" + (" put" if is_replaced else "")
-        text, is_inside = _read_piece(put)
-        title = f"{put}: {float(suspicion):.0%} replaced"
-        span = f'<span class="{kind}" title="{escape(title)}">{escape(text)}</span>'
-        below.append(("" if is_inside else " ") + span)
-    return f'<div class="example"><p>{"".join(above)}</p><p>{"".join(below)}</p></div>'
-
-
-def _read_piece(piece: str) -> tuple[str, bool]:
-    """What a piece of a word adds to the text, and whether it goes on with the word before it."""
-    return (piece[2:], True) if piece.startswith("##") and len(piece) > 2 else (piece, False)
 
 
 def _settings(subject: Subject) -> str:

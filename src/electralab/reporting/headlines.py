@@ -13,6 +13,7 @@ Headline = tuple[str, str, str]
 _GUESSES = {
     "generator_accuracy": "guesses right",
     "masked_accuracy": "guesses right",
+    "permuted_accuracy": "guesses right",
     "next_accuracy": "next tokens right",
 }
 

@@ -14,7 +14,8 @@ Cell = Any
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    return f"<p{_class(kind)}>{escape(text)}</p>"
+    unbroken = text.replace(" %", "\N{NO-BREAK SPACE}%")
+    return f"<p{_class(kind)}>{escape(unbroken)}</p>"
 
 
 def bullets(texts: Sequence[str], kind: str = "") -> str:

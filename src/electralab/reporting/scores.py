@@ -25,6 +25,8 @@ def show_heldout(subject: Subject) -> str:
         return absent("No held-out scores", "They come with the first evaluation of the run.") if subject.logs else ""
     if "called_replaced" in scores:
         baselines = {**baselines, "recall": scores["called_replaced"]}
+    if "replaced_share" in scores:
+        baselines = {**baselines, "precision": scores["replaced_share"]}
     rows = [(name_key(key), value, baselines.get(key)) for key, value in scores.items()]
     return table("On rows that training does not see", ["score", "model", "trivial baseline"], rows)
 
@@ -272,7 +274,7 @@ def show_final(subjects: list[Subject]) -> str:
 def _name_alike(key: str) -> str:
     """The same question asked of different objectives has one name."""
     who, _, what = key.partition("_")
-    return f"{what} of guesses" if who in ("generator", "masked", "next") else key
+    return f"{what} of guesses" if who in ("generator", "masked", "permuted", "next") else key
 
 
 def _final_scores(subject: Subject) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _SHAPES: dict[str, Any] = {
     **dict.fromkeys(("step", "seconds", "skipped_steps"), int | float),
 }
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
+_EXAMPLE_KEYS = ("pieces", "is_masked", "guesses", "corrupted", "is_replaced", "p_replaced")
 # A page with larger pictures would be slow to open.
 _MOST_BYTES = 3_000_000
 
@@ -79,9 +80,16 @@ class Subject:
 
 
 def find_kind(path: Path) -> Kind:
-    """By the files that only such a folder has; damaged ones count."""
     if not path.exists():
         raise InputError(f"{path}: no such folder; give a run, study, trade-off or analysis")
+    kind = recognise(path)
+    if kind is None:
+        raise InputError(f"{path}: nothing to report on; give the folder of a run, study, trade-off or analysis")
+    return kind
+
+
+def recognise(path: Path) -> Kind | None:
+    """By the files that only such a folder has; damaged ones count."""
     if (path / "study.toml").is_file():
         return "study"
     if (path / "tradeoff.json").is_file():
@@ -97,7 +105,7 @@ def find_kind(path: Path) -> Kind:
         return "GLUE run"
     if (path / "findings.json").is_file():
         return "analysis"
-    raise InputError(f"{path}: nothing to report on; give the folder of a run, study, trade-off or analysis")
+    return None
 
 
 def read_subject(path: Path, name: str = "") -> Subject:
@@ -140,7 +148,9 @@ def name_subjects(paths: Sequence[Path]) -> list[str]:
     """By what differs in their paths: cells/mlm/run and cells/causal/run are 'mlm' and 'causal'."""
     parts = [path.resolve().parts for path in paths]
     if len(paths) == 1:
-        return [parts[0][-1]]
+        # A cell of a study keeps its run in a folder of that name.
+        is_cell = parts[0][-1] == "run" and len(parts[0]) > 2 and parts[0][-2].startswith("seed-")
+        return ["/".join(parts[0][-3:-1]) if is_cell else parts[0][-1]]
     shortest = min(map(len, parts))
     start = next((i for i in range(shortest) if len({one[i] for one in parts}) > 1), shortest - 1)
     ends = zip(*(reversed(one[start:]) for one in parts), strict=False)
@@ -215,7 +225,6 @@ def read_pictures(path: Path, troubles: Troubles) -> dict[str, str]:
 
 
 def _read_examples(path: Path, troubles: Troubles) -> list[Tree]:
-    """Rows of `pieces`, `masked`, `corrupted`, `is_replaced`, `p_replaced`, all of one length."""
     rows = troubles.read(path / "examples.json", is_needed=False).get("rows", [])
     kept = [row for row in rows if is_example(row)] if isinstance(rows, list) else []
     if not isinstance(rows, list) or len(kept) < len(rows):
@@ -224,12 +233,11 @@ def _read_examples(path: Path, troubles: Troubles) -> list[Tree]:
 
 
 def is_example(row: Any) -> bool:
-    keys = ("pieces", "masked", "corrupted", "is_replaced", "p_replaced")
-    return (
-        isinstance(row, dict)
-        and all(isinstance(row.get(key), list) for key in keys)
-        and len({len(row[key]) for key in keys}) == 1
-    )
+    """At each place of the row: always what stood there and whether it was hidden, the rest where it is known."""
+    if not isinstance(row, dict) or not {"pieces", "is_masked"} <= row.keys():
+        return False
+    columns = [row[key] for key in _EXAMPLE_KEYS if key in row]
+    return all(isinstance(one, list) for one in columns) and len({len(one) for one in columns}) == 1
 
 
 def _count_parameters(path: Path) -> dict[str, int]:

@@ -11,13 +11,26 @@ from electralab.reporting.wording import is_number, say_count, say_flops, say_se
 
 _KINDS = {
     "electra": ("an ELECTRA pair", "a generator guesses hidden tokens, a discriminator says which were replaced"),
+    "electra-15": ("an ELECTRA pair", "a discriminator says which of the hidden tokens a generator replaced"),
+    "electric": (
+        "an Electric pair",
+        "a discriminator gives each token an energy, learned against a generator's noise",
+    ),
+    "replace-mlm": ("a model that mends", "a generator replaces hidden tokens, the model says what stood there"),
+    "all-tokens-mlm": (
+        "a model that mends",
+        "a generator replaces hidden tokens, the model says what stood where",
+    ),
     "mlm": ("a masked language model", "it guesses hidden tokens"),
+    "bert": ("a masked language model", "it guesses hidden tokens"),
+    "permutation": ("a permutation language model", "it guesses hidden tokens one after the other, in any order"),
     "causal": ("a causal language model", "it guesses the next token"),
 }
 _GUESSES = {
     "generator": ("The generator restores", "hidden tokens"),
     "masked": ("The model restores", "hidden tokens"),
-    "next": ("The model guesses", "next tokens"),
+    "permuted": ("The model restores", "hidden tokens"),
+    "next": ("The model foresees", "next tokens"),
 }
 
 
@@ -101,7 +114,8 @@ def _tell_verdicts(subject: Subject) -> Iterator[str]:
     scores, baselines = last_scores(subject), subject.results.get("baselines", {})
     if "auc" not in scores:
         return
-    said = f"The discriminator ranks a replaced token above an original one {say_share(scores['auc'])} of the time"
+    other = "noise" if subject.settings.get("objective") == "electric" else "a replaced token"
+    said = f"The discriminator ranks {other} above an original token {say_share(scores['auc'])} of the time"
     said += " (chance: 50.0 %)"
     if "recall" in scores and "called_replaced" in scores:
         said += (

@@ -13,6 +13,7 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.model.electra import Guesser
 from electralab.objective.corruption import sampling_prohibition
+from electralab.objective.exhibit import Guess, rank_guesses, weigh_guesses
 from electralab.serving.reading import Given, Reading, read_known
 from electralab.serving.windows import Ids, WindowConfig, frame
 from electralab.stopping import NEVER, StopSignal
@@ -33,16 +34,6 @@ class FillAsk:
     at: Sequence[Span] | None = None
     """Spans of characters to guess, each hidden by itself; None for every [MASK] written in the text."""
     top: int = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """One token, as a reader would write it."""
-
-    text: str
-    p: float
-    continues_word: bool
-    """Whether it goes on with the word before, without a space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,18 +137,11 @@ class Filler:
 
     def to_chances(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """(M, V) logits -> probabilities, of which special tokens have none."""
-        return torch.softmax((logits.float() + self._prohibition) / temperature, dim=-1)
+        return weigh_guesses(logits, self._prohibition, temperature)
 
     def rank(self, logits: Tensor, top: int, temperature: float = 1.0) -> list[tuple[Guess, ...]]:
         """(M, V) logits -> for each blank the likeliest tokens, likeliest first."""
-        best = self.to_chances(logits, temperature).topk(min(top, int(self.tokenizer.is_ordinary.sum())))
-        return [
-            tuple(
-                Guess(self.tokenizer.spell(index), chance, bool(self.tokenizer.continues_word[index]))
-                for index, chance in zip(indices, chances, strict=True)
-            )
-            for indices, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        ]
+        return rank_guesses(self.to_chances(logits, temperature), self.tokenizer, top)
 
 
 def _find_masks(reading: Reading, tokenizer: Tokenizer) -> list[Span]:

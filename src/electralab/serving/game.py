@@ -14,10 +14,11 @@ from electralab.errors import InputError
 from electralab.model.electra import Discriminator
 from electralab.objective.corruption import SamplingConfig, sampling_prohibition
 from electralab.objective.electra import judge_guesses, make_guesses
+from electralab.objective.exhibit import Guess
 from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
 from electralab.objective.verdicts import Verdicts
 from electralab.randomness import Rng
-from electralab.serving.filler import Filler, Guess
+from electralab.serving.filler import Filler
 from electralab.serving.reading import Given, Reading, read_known
 from electralab.serving.windows import frame
 from electralab.stopping import NEVER, StopSignal

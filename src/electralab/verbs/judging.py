@@ -9,16 +9,12 @@ from electralab.config import Tree, resolve, stack_layers
 from electralab.display import Display
 from electralab.errors import UsageError
 from electralab.stopping import listen_for_stop
+from electralab.verbs.page import advise, page_at_end
 
 if TYPE_CHECKING:
     from electralab.evaluation.outcome import Suite
-    from electralab.reporting.subjects import Subject
 
 Result = dict[str, Any]
-
-# Of the data, for the examples of a report.
-_ROWS_SHOWN = range(4)
-_TOKENS_SHOWN = 64
 
 
 def evaluate(
@@ -102,7 +98,7 @@ def run_study(
     if dry_run:
         return describe_plan(request)
     display = display or Display()
-    with listen_for_stop() as stop:
+    with listen_for_stop() as stop, page_at_end(Path(out), display):
         return display.follow_study(run(request, stop))
 
 
@@ -118,8 +114,9 @@ def report(
 ) -> Result:
     """One page about a run, study, trade-off or analysis, or about several side by side; or served while it trains.
 
-    With `data`, the folder of prepared text, the first run is shown at work on a few of its rows.
+    With `data`, the folder of prepared text, the first run is shown at work on a few of its held-out rows.
     """
+    from electralab.inspection import exhibit_rows
     from electralab.reporting.stage import plan_report, watch_report, write_report
 
     paths = [Path(run) for run in runs]
@@ -127,31 +124,9 @@ def report(
         return plan_report(paths, None if watch else Path(out))
     if watch:
         with listen_for_stop() as stop:
-            watch_report(paths, port, stop, on_ready, _advise)
-    examples = _try_rows(Path(data), paths[0]) if data else []
-    return write_report(paths, Path(out), _advise, examples)
-
-
-def _advise(subject: "Subject") -> list[str]:
-    """What training says about the balance of its networks, of the last scores that a run has."""
-    from electralab.pretraining.balance import diagnose
-    from electralab.reporting.summary import last_scores, measure_progress
-
-    scores, (taken, total) = last_scores(subject), measure_progress(subject)
-    if subject.kind != "run" or not {"auc", "called_replaced", "replaced_share"} <= scores.keys():
-        return []
-    records = subject.logs.get("", [])
-    baselines = subject.results.get("baselines", {})
-    return diagnose(scores, taken / total if total else 1.0, baselines=baselines, record=records[-1] if records else {})
-
-
-def _try_rows(data: Path, run: Path) -> list[Result]:
-    """Spread over the data, the ends of rows left out."""
-    from electralab.inspection import view
-
-    keys = ("pieces", "masked", "corrupted", "is_replaced", "p_replaced")
-    rows = [view(data, row=row, model=run) for row in _ROWS_SHOWN]
-    return [{key: row[key][:_TOKENS_SHOWN] for key in keys} for row in rows]
+            watch_report(paths, port, stop, on_ready, advise)
+    examples = exhibit_rows(Path(data), paths[0]) if data else []
+    return write_report(paths, Path(out), advise, examples)
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> Result:

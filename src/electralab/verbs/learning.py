@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from electralab.config import Layer, Tree, resolve, stack_layers
 from electralab.display import Display
 from electralab.errors import UsageError
 from electralab.stopping import listen_for_stop
-
-if TYPE_CHECKING:
-    pass
+from electralab.verbs.page import page_at_end
 
 Result = dict[str, Any]
 
@@ -92,7 +90,7 @@ def pretrain(
     if dry_run:
         return asdict(plan_pretrain(request))
     display = display or Display()
-    with listen_for_stop() as stop:
+    with listen_for_stop() as stop, page_at_end(Path(out), display):
         results = display.follow_pretrain(run_pretrain(request, stop))
     write_card(Path(out))
     return results
@@ -174,7 +172,7 @@ def finetune(
     if dry_run:
         return plan_finetune(request)
     display = display or Display()
-    with listen_for_stop() as stop:
+    with listen_for_stop() as stop, page_at_end(Path(out), display):
         results = display.follow_finetune(run_finetune(request, stop))
     write_tuned_card(Path(out))
     return results
@@ -224,7 +222,7 @@ def glue(
             }
         }
     display = display or Display()
-    with listen_for_stop() as stop:
+    with listen_for_stop() as stop, page_at_end(Path(out), display):
         results = display.follow_glue(run_suite(request, chosen, stop))
     for task in chosen:
         write_tuned_card(Path(out) / task.name)

@@ -268,5 +268,5 @@ $$(".chart").forEach(enliven);
 drawAll();
 let waiting = 0;
 addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(drawAll); });
-addEventListener("beforeprint", () => $$("details").forEach((one) => { one.open = true; }));
+addEventListener("beforeprint", () => $$("details").filter((one) => !one.closest(".example")).forEach((one) => { one.open = true; }));
 if (data.live) setTimeout(askNews, 1000 * data.live);
