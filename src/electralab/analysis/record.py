@@ -154,4 +154,6 @@ def say(one: Record | None) -> str:
         return "–"
     if one["low"] is None or one["high"] is None:
         return f"{one['value']:.3g}"
-    return f"{one['value']:.3g} ({one['low']:.3g} to {one['high']:.3g})"
+    # Sums of floating-point numbers that should be 0 are not.
+    value = one["value"] if abs(one["value"]) > 1e-3 * (one["high"] - one["low"]) else 0.0
+    return f"{value:.3g} ({one['low']:.3g} to {one['high']:.3g})"

@@ -128,7 +128,9 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEven
             if not is_reused:
                 write_results(out, join_parts(settings.seed, models, parts), parts)
         results = join_parts(settings.seed, models, parts)
-        results["drawings"] = draw_claims(out, results) + results["drawings"]
+        results["drawings"] = (
+            draw_claims(out, results, {claim: MEASURES[claim].title for claim in claims}) + results["drawings"]
+        )
         write_results(out, results, parts)
     yield AnalysisFinished(results)
 

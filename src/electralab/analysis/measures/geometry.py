@@ -91,10 +91,12 @@ def _tell_categories(
     told = _select(words, labels, absent, what, settings)
     accuracies = []
     for layer, states in enumerate(told.layers):
-        rng = settings.make_rng(what, str(layer))
+        rng = settings.make_rng("silhouette", what, str(layer))
         apart = measure_silhouette(states, told.numbers, rng, groups=told.sentences, times=settings.times)
         meaning = f"how much nearer words are to those of their own {what} than to the next: 1 apart, 0 mixed"
         yield apart.tell(f"{what} silhouette", CLAIM, "silhouette", meaning, _SHUFFLED, layer=layer)
+        # The same halves at every layer, so that layers can be compared.
+        rng = settings.make_rng("probe", what)
         probe = measure_probe(states, told.numbers, rng, groups=told.sentences, times=settings.times)
         meaning = f"accuracy of a linear probe of the {what}, taught on half of the sentences, on the other half"
         yield probe.tell(f"{what} probe", CLAIM, "accuracy", meaning, "taught " + _SHUFFLED, layer=layer)
