@@ -29,7 +29,7 @@ def draw_claims(out: Path, results: Record, titles: Mapping[str, str]) -> list[R
         if rows:
             title = f"{claim} {titles.get(claim, '')}".strip()
             file = save_figure(out, claim, _draw(title, rows, results["models"]))
-            drawn.append({"claim": claim, "title": title, "file": file, "meaning": _MEANING})
+            drawn.append({"claim": claim, "model": None, "title": title, "file": file, "meaning": _MEANING})
     return drawn
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from electralab.analysis.drawing import Cloud
+from electralab.analysis.drawing import Cloud, Drawing
 from electralab.analysis.finding import Estimate, Finding, Missing
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.errors import DamagedArtifact, InputError
@@ -63,6 +63,16 @@ def describe_finding(model: str, finding: Finding) -> Record:
 
 def describe_missing(model: str, missing: Missing) -> Record:
     return {"model": model, "name": missing.name, "claim": missing.claim, "reason": missing.reason}
+
+
+def describe_drawing(model: str, drawing: Drawing, file: str) -> Record:
+    return {
+        "claim": drawing.claim,
+        "model": model,
+        "title": drawing.title,
+        "file": file,
+        "meaning": drawing.meaning,
+    }
 
 
 def describe_cloud(model: str, cloud: Cloud) -> Record:

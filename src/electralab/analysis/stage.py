@@ -24,6 +24,7 @@ from electralab.analysis.record import (
     VERSION,
     Part,
     describe_cloud,
+    describe_drawing,
     describe_finding,
     describe_missing,
     join_parts,
@@ -203,9 +204,7 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
                     part.points.append(describe_cloud(specimen.name, found))
                 case Drawing():
                     file = save_figure(out, f"{_slug(specimen.name)}-{found.name}", found.figure)
-                    part.drawings.append(
-                        {"claim": found.claim, "title": found.title, "file": file, "meaning": found.meaning}
-                    )
+                    part.drawings.append(describe_drawing(specimen.name, found, file))
     except InputError as error:
         part.missing.append(describe_missing(specimen.name, Missing(inquiry.title, claim, str(error))))
     return part

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from electralab.reporting.markup import absent, heading, paragraph, table
+from electralab.reporting.markup import absent, bullets, heading, table
 from electralab.reporting.subjects import Subject, Tree
 from electralab.reporting.wording import is_number
 
 _CLOUD_COLORS = 8
-_HEAD = ("measure", "model", "layer", "value", "control", "unit")
+_HEAD = ("measure", "model", "layer", "value", "control", "untrained", "unit")
 
 
 def show_findings(subject: Subject) -> str:
@@ -23,28 +23,44 @@ def show_findings(subject: Subject) -> str:
 
 def _show_claim(subject: Subject, claim: str) -> Iterator[str]:
     found = subject.analysis
+    drawings = [one for one in _list(found, "drawings") if one.get("claim") == claim]
+    yield heading(next((str(one.get("title", claim)) for one in drawings if one.get("model") is None), claim))
+    yield from _show_pictures(subject, claim, drawings)
     rows = [one for one in _list(found, "findings") if one.get("claim") == claim]
-    yield heading(claim)
-    for drawing in _list(found, "drawings"):
-        name = str(drawing.get("file", "")).rpartition(".")[0]
-        if drawing.get("claim") == claim and name in subject.pictures:
-            yield _show_picture(
-                str(drawing.get("title", name)), str(drawing.get("meaning", "")), subject.pictures[name]
-            )
-    for number, cloud in enumerate(subject.clouds):
-        if cloud.get("claim") == claim:
-            yield _show_cloud(number, subject, cloud)
     if rows:
         last = {one.get("model"): one["layer"] for one in rows if is_number(one.get("layer"))}
         short = [one for one in rows if one.get("layer") in (None, last.get(one.get("model")))]
-        yield _show_table("Values with 95 % intervals, those of layers at the last one", short)
+        yield _show_table("Values with 95 % intervals, those of layers at the last one", short, _find_twins(found))
         if len(short) < len(rows):
-            inner = _show_table("All layers; layer 0 enters the first", rows)
-            yield f"<details><summary>All {len(rows)} figures</summary>{inner}</details>"
-        yield "".join(_explain(rows))
+            inner = _show_table("All layers; layer 0 enters the first", rows, _find_twins(found))
+            yield f"<details><summary>All layers</summary>{inner}</details>"
+        yield bullets(list(_explain(rows)), "note")
     for one in _list(found, "missing"):
         if one.get("claim") == claim:
             yield absent(f"{one.get('name', '')} ({one.get('model', '')})", str(one.get("reason", "")))
+
+
+def _show_pictures(subject: Subject, claim: str, drawings: list[Tree]) -> Iterator[str]:
+    """Those of models, and, folded, those of the same networks before training."""
+    twins = _find_twins(subject.analysis)
+    shown: list[str] = []
+    folded: list[str] = []
+    for one in drawings:
+        name = str(one.get("file", "")).rpartition(".")[0]
+        if name in subject.pictures:
+            picture = _show_picture(str(one.get("title", name)), str(one.get("meaning", "")), subject.pictures[name])
+            (folded if one.get("model") in twins else shown).append(picture)
+    for number, cloud in enumerate(subject.clouds):
+        if cloud.get("claim") == claim:
+            (folded if cloud.get("model") in twins else shown).append(_show_cloud(number, subject, cloud))
+    yield from shown
+    if folded:
+        yield f"<details><summary>Before training: {len(folded)} pictures</summary>{''.join(folded)}</details>"
+
+
+def _find_twins(found: Tree) -> dict[str, str]:
+    """Untrained twin -> its model."""
+    return {str(one.get("name")): str(one["control_of"]) for one in _list(found, "models") if one.get("control_of")}
 
 
 def _list(tree: Tree, key: str) -> list[Tree]:
@@ -52,7 +68,12 @@ def _list(tree: Tree, key: str) -> list[Tree]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _show_table(caption: str, rows: list[Tree]) -> str:
+def _show_table(caption: str, rows: list[Tree], twins: dict[str, str]) -> str:
+    drawn = {
+        (twins[str(one.get("model"))], one.get("name"), one.get("layer")): one
+        for one in rows
+        if one.get("model") in twins
+    }
     cells = [
         (
             one.get("name", ""),
@@ -60,9 +81,11 @@ def _show_table(caption: str, rows: list[Tree]) -> str:
             "" if one.get("layer") is None else one["layer"],
             say_estimate(one),
             say_estimate(one.get("control")),
+            say_estimate(drawn.get((str(one.get("model")), one.get("name"), one.get("layer")))),
             one.get("unit", ""),
         )
         for one in rows
+        if one.get("model") not in twins
     ]
     return table(caption, _HEAD, cells)
 
@@ -72,7 +95,9 @@ def say_estimate(found: Any) -> str:
         return "–"
     if not is_number(found.get("low")) or not is_number(found.get("high")):
         return f"{found['value']:.4g}"
-    return f"{found['value']:.4g} ({found['low']:.4g} to {found['high']:.4g})"
+    # Sums of floating-point numbers that should be 0 are not.
+    value = found["value"] if abs(found["value"]) > 1e-3 * (found["high"] - found["low"]) else 0
+    return f"{value:.4g} ({found['low']:.4g} to {found['high']:.4g})"
 
 
 def _explain(rows: list[Tree]) -> Iterator[str]:
@@ -80,7 +105,7 @@ def _explain(rows: list[Tree]) -> Iterator[str]:
         control = one.get("control")
         beside = f" Control: {control.get('meaning', '')}." if isinstance(control, dict) else ""
         note = f" Note: {one['note']}." if one.get("note") else ""
-        yield paragraph(f"{name}: {one.get('meaning', '')}.{beside}{note}", "note")
+        yield f"{name}: {one.get('meaning', '')}.{beside}{note}"
 
 
 def _show_picture(title: str, meaning: str, address: str) -> str:
@@ -95,7 +120,8 @@ def _show_cloud(number: int, subject: Subject, cloud: Tree) -> str:
     title = str(cloud.get("title", ""))
     names = order_categories(cloud)
     legend = "".join(
-        f'<li class="c{place % _CLOUD_COLORS} steady">{escape(name)}</li>' for place, name in enumerate(names)
+        f'<li class="c{place % _CLOUD_COLORS} steady{" second" if place >= _CLOUD_COLORS else ""}">{escape(name)}</li>'
+        for place, name in enumerate(names)
     )
     return (
         f'<figure class="cloud" data-cloud="{escape(subject.name)}/{number}" hidden>'

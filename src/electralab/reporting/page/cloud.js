@@ -4,7 +4,9 @@ function startCloud(figure) {
   if (!cloud || !pen) return;
   const middle = [0, 1, 2].map((axis) => cloud.points.reduce((sum, point) => sum + point[axis], 0) / cloud.points.length);
   const centred = cloud.points.map((point) => point.map((value, axis) => value - middle[axis]));
-  const reach = Math.max(...centred.map((point) => Math.hypot(...point)), 1e-9);
+  // A few far points must not press all others together.
+  const lengths = centred.map((point) => Math.hypot(...point)).sort((a, b) => a - b);
+  const reach = Math.max(1.15 * lengths[Math.floor(0.95 * (lengths.length - 1))], 1e-9);
   const unit = centred.map((point) => point.map((value) => value / reach)), off = new Set();
   let yaw = 0.6, pitch = 0.35, held = null, shown = [], pointed = -1, radius = 4;
   figure.hidden = false;
@@ -29,9 +31,9 @@ function startCloud(figure) {
     const scale = Math.min(width, height) / 2 - 12;
     shown = unit.map((point, i) => ({ i, at: turn(point) })).filter((one) => !off.has(cloud.kinds[one.i])).sort((a, b) => a.at[2] - b.at[2]);
     for (const one of shown) {
-      const near = 1 / (1.9 - 0.55 * one.at[2]) * 1.9, kind = cloud.kinds[one.i];
+      const near = 1.9 / Math.max(1.9 - 0.55 * one.at[2], 0.6), kind = cloud.kinds[one.i];
       one.x = width / 2 + one.at[0] * scale * near; one.y = height / 2 - one.at[1] * scale * near;
-      pen.globalAlpha = one.i === pointed ? 1 : 0.45 + 0.2 * (one.at[2] + 1);
+      pen.globalAlpha = one.i === pointed ? 1 : Math.min(Math.max(0.45 + 0.2 * (one.at[2] + 1), 0.3), 0.95);
       pen.fillStyle = colors[kind];
       mark(one.x, one.y, one.i === pointed ? radius * 1.8 : radius * near, Math.min(Math.floor(kind / COLORS), 2));
     }
