@@ -34,7 +34,9 @@ def write_sets(folder: Path) -> dict[str, str]:
     fours = zip(NOUNS, NOUNS[1:], NOUNS[2:], NOUNS[3:], strict=False)
     rows = "".join(f"{','.join(four)},{four[0]}\n" for four in fours)
     (folder / "analogies.csv").write_text("a,b,c,d,family\n" + rows)
-    names = {"tagged": "tagged.txt", "pairs": "pairs.csv", "analogies": "analogies.csv"}
+    texts = "".join(f"the {n} {v} {p},{v}\n" for n, v, p in sentences)
+    (folder / "classes.csv").write_text("text,label\n" + texts)
+    names = {"classes": "classes.csv", "tagged": "tagged.txt", "pairs": "pairs.csv", "analogies": "analogies.csv"}
     return {name: str(folder / file) for name, file in names.items()}
 
 

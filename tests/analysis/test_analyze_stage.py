@@ -108,7 +108,7 @@ def test_pictures_points_and_a_table_to_read_are_written(folder: Path) -> None:
         picture = out / drawing["file"]
         assert picture.read_bytes().startswith(b"\x89PNG")
         assert picture.with_suffix(".svg").is_file()
-    names = {"M33.png", "mlm-spectrum.png", "mlm-part-of-speech.png", "mlm-entity.png"}
+    names = {"M33.png", "mlm-spectrum.png", "mlm-part-of-speech.png", "mlm-entity.png", "mlm-class.png"}
     assert {one["file"] for one in results["drawings"]} == names
     assert {one["claim"] for one in read(folder / "out")["drawings"]} == set(OURS)
     clouds = json.loads((out / "points.json").read_text())["clouds"]

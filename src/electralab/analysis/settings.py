@@ -34,6 +34,8 @@ class AnalysisSettings(Settings):
     """A table of sentences and changed ones, likewise."""
     analogies: str = ""
     """A table of a, b, c, d, likewise."""
+    classes: str = ""
+    """A table of texts with labels; empty for none."""
     batch_tokens: int = Field(4096, ge=1)
     """Tokens that go through a network at once, padding included."""
     device: str = "auto"

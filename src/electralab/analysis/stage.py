@@ -212,7 +212,7 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
 
 def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     """Of all that a part depends on; where the model lies and how it is batched are not among it."""
-    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies"}
+    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", "classes"}
     settings = material.settings.model_dump(mode="json", exclude=idle)
     model = identify_model(*specimen.networks)
     return sha256_json([VERSION, claim, specimen.name, model, specimen.kind, material.identify(specimen), settings])

@@ -78,7 +78,18 @@ def _require_finished(results: Result) -> None:
 def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     flags = {
         name: name
-        for name in ("seed", "tagged", "pairs", "analogies", "rows", "vectors", "points", "times", "untrained")
+        for name in (
+            "seed",
+            "tagged",
+            "pairs",
+            "analogies",
+            "classes",
+            "rows",
+            "vectors",
+            "points",
+            "times",
+            "untrained",
+        )
     }
     result = verbs.analyze(
         arguments.models,

@@ -6,7 +6,7 @@ function startCloud(figure) {
   const centred = cloud.points.map((point) => point.map((value, axis) => value - middle[axis]));
   // A few far points must not press all others together.
   const lengths = centred.map((point) => Math.hypot(...point)).sort((a, b) => a - b);
-  const reach = Math.max(1.15 * lengths[Math.floor(0.95 * (lengths.length - 1))], 1e-9);
+  const reach = Math.max(1.25 * lengths[Math.floor(0.95 * (lengths.length - 1))], 1e-9);
   const unit = centred.map((point) => point.map((value) => value / reach)), off = new Set();
   let yaw = 0.6, pitch = 0.35, held = null, shown = [], pointed = -1, radius = 4;
   figure.hidden = false;
