@@ -47,8 +47,9 @@ def _draw(title: str, rows: list[Record], models: list[Record]) -> "Figure":
     twins = {model["name"]: model["control_of"] for model in models if model["control_of"]}
     for panel, name in zip(panels, names, strict=False):
         of_name = [one for one in rows if one["name"] == name]
+        # A name may say its unit already: "bits per GFLOP", bits/GFLOP.
         unit = units[name]
-        frame(panel, name if name.endswith(unit) else f"{name}, {unit}")
+        frame(panel, name if name.endswith(unit.rpartition("/")[2]) else f"{name}, {unit}")
         if any(one["layer"] is not None for one in of_name):
             _draw_layers(panel, of_name, colours, twins)
         else:
