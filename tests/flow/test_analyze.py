@@ -28,6 +28,10 @@ def test_a_run_is_analyzed_stopped_gone_on_with_and_reported(shell: Shell) -> No
     assert {one["claim"] for one in ended.json["findings"]} == {"M30", "M33", "M36"}
     for name in ("README.md", "analysis.json", "points.json", "M33.png", "run-spectrum.svg"):
         assert (shell.folder / "seen" / name).is_file()
+    assert "M36, last layer" in shell.must("show", "seen").out
+    (shell.folder / "broken").mkdir()
+    (shell.folder / "broken" / "analysis.json").write_text('{"findings": 1}')
+    assert "not an analysis; run 'electra analyze' again" in shell.run("show", "broken").err
     assert shell.must("report", "seen", "--out", "page.html", "--json").json["warnings"] == []
     assert "<h3>M36 translation invariance</h3>" in (shell.folder / "page.html").read_text()
 

@@ -110,6 +110,16 @@ def write_results(out: Path, results: Record, parts: Sequence[Part]) -> None:
     write_json(out / RESULTS, results)
 
 
+def read_results(out: Path) -> Record:
+    """Refused where they could not be told."""
+    results = read_json(out / RESULTS, "run the command again")
+    try:
+        list(_tell(results))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedArtifact(f"{out / RESULTS}: not an analysis; run 'electra analyze' again") from None
+    return dict(results)
+
+
 def _tell(results: Record) -> Iterator[str]:
     names = [model["name"] for model in results["models"] if model["control_of"] is None]
     yield f"# Analysis of {', '.join(names)}\n"
