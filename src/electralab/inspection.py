@@ -45,6 +45,10 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
         from electralab.compression.report import read_results as read_tradeoff
 
         return {"kind": "trade-off", "path": str(path), "results": read_tradeoff(path)}
+    if (path / "analysis.json").is_file():
+        from electralab.analysis.record import read_results as read_analysis
+
+        return {"kind": "analysis", "path": str(path), "results": read_analysis(path)}
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from electralab.display import describe_heldout
 from electralab.tables import (
+    analysis_tables,
     class_tables,
     glue_table,
     results_table,
@@ -36,6 +37,9 @@ def print_artifact(result: Result, console: Console) -> None:
         console.print(glue_table(result["results"]))
     elif result["kind"] == "study" and result["results"]:
         for table in study_tables(result["results"]):
+            console.print(table)
+    elif result["kind"] == "analysis":
+        for table in analysis_tables(result["results"]):
             console.print(table)
     elif result["kind"] == "trade-off":
         for table in tradeoff_tables(result["results"]):
