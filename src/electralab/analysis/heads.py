@@ -131,3 +131,9 @@ def _select(looks: HeadLooks, name: str) -> NDArray[np.float64]:
     require("attention heads", len(looks.values), 2, "rows")
     require_finite("attention heads", looks.values)
     return looks.values[..., LOOKS.index(name)]
+
+
+def select_layer(looks: HeadLooks, layer: int) -> HeadLooks:
+    kept = [place for place, own in enumerate(looks.layers) if own == layer]
+    names = tuple(looks.names[place] for place in kept)
+    return HeadLooks(looks.values[:, kept], (layer,) * len(kept), names)

@@ -12,7 +12,10 @@ from electralab.analysis.curves import draw_claims
 from electralab.analysis.drawing import Cloud, Drawing, save_figure
 from electralab.analysis.finding import Finding, Missing
 from electralab.analysis.material import Material, gather_material
+from electralab.analysis.measures.gradients import measure_gradients
+from electralab.analysis.measures.heads import measure_heads
 from electralab.analysis.measures.information import measure_information
+from electralab.analysis.measures.reach import measure_reach
 from electralab.analysis.record import (
     PARTS,
     VERSION,
@@ -45,6 +48,9 @@ class Inquiry:
 
 MEASURES: dict[str, Inquiry] = {
     "M30": Inquiry("information", measure_information),
+    "M31": Inquiry("gradient flow", measure_gradients),
+    "M38": Inquiry("long-range sensitivity", measure_reach),
+    "heads": Inquiry("attention heads", measure_heads),
 }
 """By the claim it serves."""
 
