@@ -146,7 +146,7 @@ class ReachCurve:
     """The first is 0, the token alone; the last is the whole row."""
     scores: tuple[Estimate, ...]
     reach: Estimate
-    """The narrowest width with nine tenths of what the whole row adds to the token alone; NaN if it adds nothing."""
+    """The narrowest width with nine tenths of what the whole row adds to the token alone; NaN if that may be nothing."""
     gain: Estimate
     """What the whole row adds to the token alone."""
 
@@ -207,12 +207,11 @@ def _trace_curve(
     def tell(find: Callable[[Floats], float]) -> Estimate:
         return lay_about(float(find(whole)), map(find, drawn), units)
 
-    return ReachCurve(
-        tuple(widths),
-        tuple(tell(itemgetter(place)) for place in range(len(widths))),
-        tell(lambda scores: find_reach(widths, sign * scores)),
-        tell(lambda scores: float(sign * (scores[-1] - scores[0]))),
-    )
+    gain = tell(lambda scores: float(sign * (scores[-1] - scores[0])))
+    reach = tell(lambda scores: find_reach(widths, sign * scores))
+    curve = tuple(tell(itemgetter(place)) for place in range(len(widths)))
+    # Of a gain that may be none, nine tenths are nowhere.
+    return ReachCurve(tuple(widths), curve, reach if gain.low > 0 else Estimate(*[float("nan")] * 3), gain)
 
 
 def find_reach(widths: Sequence[int], scores: Floats) -> float:

@@ -19,7 +19,7 @@ class AnalysisSettings(Settings):
     """The most rows of text to look at."""
     row_length: int = Field(128, ge=8)
     """Of rows made of text, where the model could take longer ones; prepared rows have a length of their own."""
-    vectors: int = Field(2000, ge=8)
+    vectors: int = Field(1000, ge=8)
     """The most states of a layer that enter one figure."""
     points: int = Field(600, ge=8)
     """The most points of a picture."""
@@ -34,6 +34,14 @@ class AnalysisSettings(Settings):
     """A table of sentences and changed ones, likewise."""
     analogies: str = ""
     """A table of a, b, c, d, likewise."""
+    domains: tuple[str, ...] = ()
+    """Texts of other domains, to see how far they are and what a model loses there."""
+    runs: str = ""
+    """A folder of pre-training runs of several sizes, for the law that they follow."""
+    tradeoff: str = ""
+    """The folder of an 'electra compress', for what the model's smaller variants cost and gain."""
+    examples: str = ""
+    """The data of the task that a tuned model was tuned on, to be damaged."""
     batch_tokens: int = Field(4096, ge=1)
     """Tokens that go through a network at once, padding included."""
     device: str = "auto"

@@ -32,8 +32,6 @@ _OF_GENERATOR = ", generator"
 _MEANINGS = {
     "effective tokens": ("share", "(sum |g|)² / (T sum |g|²) of a row: over how much of it the gradient is spread"),
     "tokens reached": ("share", "tokens at which the gradient is a tenth of the row's mean or more"),
-    "pull at tokens with a loss": ("× mean", "|dL/dx| where the loss asks for something, over the row's mean"),
-    "pull at other tokens": ("× mean", "|dL/dx| where it asks for nothing, over the row's mean"),
     "pull at masked tokens": ("× mean", "|dL/dx| at the tokens that were masked, over the row's mean"),
     "pull at unmasked tokens": ("× mean", "|dL/dx| at tokens that nobody touched, over the row's mean"),
     "pull at replaced tokens": ("× mean", "|dL/dx| at tokens that the generator replaced, over the row's mean"),
@@ -82,17 +80,15 @@ def _summarise(flow: Flow, settings: AnalysisSettings) -> Figures:
     """Of the kinds of tokens that there are."""
     rng, times = settings.make_rng("gradients"), settings.times
     kinds: dict[str, Flags] = {
-        "pull at tokens with a loss": flow.has_loss,
-        "pull at other tokens": ~flow.has_loss,
         "pull at masked tokens": flow.is_masked,
         "pull at unmasked tokens": ~flow.is_masked,
         "pull at replaced tokens": flow.is_replaced,
         "pull at restored tokens": flow.is_masked & ~flow.is_replaced,
     }
-    if not flow.is_masked.any():
-        kinds = {name: kind for name, kind in kinds.items() if "loss" in name or "other" in name}
-    if not flow.is_replaced.any():
+    if not flow.is_replaced.any():  # nothing was put in the place of what is masked
         del kinds["pull at replaced tokens"], kinds["pull at restored tokens"]
+    if not flow.is_masked.any():
+        kinds = {}
     found: dict[str, Estimate] = {
         "effective tokens": measure_effective(flow, rng, times=times),
         "tokens reached": measure_reached(flow, rng, times=times),
