@@ -19,6 +19,7 @@ from electralab.analysis.finding import (
     require,
     require_finite,
 )
+from electralab.analysis.ranking import find_auc
 from electralab.objective.electra import Trial
 from electralab.objective.verdicts import Verdicts
 
@@ -83,11 +84,15 @@ def measure_guesses(game: Game, values: Floats | Flags, rng: np.random.Generator
 
 
 def measure_auc(game: Game, rng: np.random.Generator, *, times: int = TIMES) -> Estimate:
-    return _measure_selected(game, np.ones_like(game.is_replaced), rng, times, "auc")
+    return _measure_auc(game, np.ones_like(game.is_replaced), rng, times)
 
 
-def measure_recall(game: Game, rng: np.random.Generator, *, times: int = TIMES) -> Estimate:
-    return _measure_selected(game, np.ones_like(game.is_replaced), rng, times, "recall")
+def measure_called(game: Game, is_asked: Flags, rng: np.random.Generator, *, times: int = TIMES) -> Estimate:
+    """The share of the tokens asked about that are called replaced: of replaced ones, the recall."""
+    require("balance", int(is_asked.sum()), 2, "tokens of the kind asked about")
+    is_called = game.logits[is_asked] > 0
+    rows = game.rows[is_asked]
+    return bootstrap_estimate(lambda p: float(is_called[p].mean()), len(is_called), times, rng, groups=rows)
 
 
 def measure_auc_by_confidence(game: Game, rng: np.random.Generator, *, times: int = TIMES) -> dict[str, Estimate]:
@@ -99,16 +104,14 @@ def measure_auc_by_confidence(game: Game, rng: np.random.Generator, *, times: in
     for name, third in zip(CONFIDENCES, thirds, strict=True):
         is_asked = ~game.is_replaced
         is_asked[third] = True
-        found[name] = _measure_selected(game, is_asked, rng, times, "auc")
+        found[name] = _measure_auc(game, is_asked, rng, times)
     return found
 
 
-def _measure_selected(game: Game, is_asked: Flags, rng: np.random.Generator, times: int, score: str) -> Estimate:
+def _measure_auc(game: Game, is_asked: Flags, rng: np.random.Generator, times: int) -> Estimate:
     require("balance", int((game.is_replaced & is_asked).sum()), 2, "replaced tokens")
     require_finite("balance", game.logits)
-    logits, truth = game.logits[is_asked].astype(np.float32), game.is_replaced[is_asked]
-
-    def judge(places: Places) -> float:
-        return float(getattr(Verdicts(logits[places], truth[places]), score))
-
-    return bootstrap_estimate(judge, len(logits), times, rng, groups=game.rows[is_asked])
+    logits, truth = game.logits[is_asked], game.is_replaced[is_asked]
+    return bootstrap_estimate(
+        lambda p: find_auc(logits[p], truth[p]), len(logits), times, rng, groups=game.rows[is_asked]
+    )

@@ -26,10 +26,10 @@ from electralab.analysis.finding import (
     require,
     require_finite,
 )
+from electralab.analysis.ranking import find_auc
 from electralab.model.electra import Discriminator, Guesser
 from electralab.model.towers import TwoTower
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.verdicts import Verdicts
 from electralab.tokens.batches import Batch
 
 SUFFICES = 0.9
@@ -146,7 +146,7 @@ class ReachCurve:
     """The first is 0, the token alone; the last is the whole row."""
     scores: tuple[Estimate, ...]
     reach: Estimate
-    """The narrowest width with nine tenths of what the whole row adds to the token alone; NaN if that may be nothing."""
+    """The narrowest width with nine tenths of what the whole row adds to the token alone; NaN if that may be none."""
     gain: Estimate
     """What the whole row adds to the token alone."""
 
@@ -169,7 +169,7 @@ def measure_verdict_reach(
     require("long-range sensitivity", int((~is_replaced).sum()), 2, "original tokens")
 
     def score(places: Places) -> Floats:
-        return np.array([Verdicts(said[places], is_replaced[places]).auc for said in logits])
+        return np.array([find_auc(said[places], is_replaced[places]) for said in logits])
 
     return _trace_curve(score, logits, rows, widths, rng, times, sign=1)
 

@@ -21,7 +21,7 @@ from electralab.analysis.finding import (
     require_finite,
     summarise,
 )
-from electralab.objective.verdicts import Verdicts
+from electralab.analysis.ranking import find_auc
 
 _HALVES = 20
 Score = Callable[["Answers", Places], float]
@@ -47,7 +47,7 @@ def mean_loss(answers: Answers, places: Places) -> float:
 def lost_auc(answers: Answers, places: Places) -> float:
     """1 - AUC, which like a loss is higher where a model does worse."""
     assert answers.is_replaced is not None, "verdicts have a truth"
-    return 1 - Verdicts(answers.values[places].astype(np.float32), answers.is_replaced[places]).auc
+    return 1 - find_auc(answers.values[places], answers.is_replaced[places])
 
 
 def measure_rise(

@@ -14,8 +14,8 @@ from electralab.analysis.balance import (
     join_games,
     measure_auc,
     measure_auc_by_confidence,
+    measure_called,
     measure_guesses,
-    measure_recall,
     watch,
 )
 from electralab.analysis.finding import Contrast, Estimate, Finding, Missing, attempt, bootstrap_estimate, require
@@ -68,20 +68,10 @@ def _tell_game(specimen: Specimen, material: Material, settings: AnalysisSetting
     for name in CONFIDENCES:
         meaning = f"AUC on the third of the replacements of which the generator was {name}, against all originals"
         yield Contrast(by_confidence[name], _exact(0.5)).tell(f"verdict AUC, {name}", CLAIM, "AUC", meaning, _ALONE)
-    called = measure_guesses_of_tokens(game, rng, times)
-    yield Contrast(measure_recall(game, rng, times=times), called).tell(
-        "recall",
-        CLAIM,
-        "share",
-        "replaced tokens that are called replaced",
-        "of all tokens, as many are called replaced",
-    )
-
-
-def measure_guesses_of_tokens(game: Game, rng: np.random.Generator, times: int) -> Estimate:
-    """The share of all tokens that are called replaced."""
-    is_called = game.logits > 0
-    return bootstrap_estimate(lambda p: float(is_called[p].mean()), len(is_called), times, rng, groups=game.rows)
+    recall = measure_called(game, game.is_replaced, rng, times=times)
+    called = measure_called(game, np.ones_like(game.is_replaced), rng, times=times)
+    meaning = "replaced tokens that are called replaced"
+    yield Contrast(recall, called).tell("recall", CLAIM, "share", meaning, "of all tokens, the share so called")
 
 
 def _advise(specimen: Specimen, game: Game, accuracy: Estimate, frequent: Estimate) -> str:

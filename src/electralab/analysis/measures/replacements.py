@@ -111,7 +111,7 @@ def tag_tokens(tokenizer: Tokenizer, sentences: tuple[TaggedSentence, ...]) -> L
     encoded = dict(zip(spellings, tokenizer.encode_many(list(spellings)), strict=True))
     for one in sentences:
         for word, tag in zip(one.words, one.tags, strict=True):
-            if len(encoded[word]) == 1:
+            if len(encoded[word]) == 1 and tokenizer.is_ordinary[encoded[word][0]]:
                 of_token = counts.setdefault(int(encoded[word][0]), {})
                 of_token[tag] = of_token.get(tag, 0) + 1
     numbers = {tag: number for number, tag in enumerate(sorted({tag for of in counts.values() for tag in of}))}
