@@ -13,6 +13,8 @@ from page_fixtures import CHROMIUM, wait_until
 from report_folders import make_record, make_run
 from test_page_access import CONTRAST, read_tree
 
+from electralab.reporting.stage import write_report
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from report_fixtures import Open
@@ -130,3 +132,38 @@ def test_a_watched_run_goes_on_in_the_page(open_report: "Open", browser: "Browse
     assert page.get_by_label("Smoothing").input_value() == "0.5"
     running.send(signal.SIGTERM)
     assert running.wait().status == 143
+
+
+def test_a_cloud_turns_reads_words_and_hides_kinds(browser: "Browser", tmp_path: Path) -> None:
+    (tmp_path / "analysis.json").write_text('{"findings": [], "missing": [{"claim": "M33", "name": "x"}]}')
+    points = [[i % 5, i % 7, i % 3] for i in range(30)]
+    cloud = {"claim": "M33", "title": "words", "categories": ["A", "B"] * 15, "words": [f"w{i}" for i in range(30)]}
+    (tmp_path / "points.json").write_text(json.dumps({"clouds": [{**cloud, "points": points}]}))
+    write_report([tmp_path], tmp_path / "report.html")
+    page = browser.new_page(viewport={"width": 1000, "height": 800})
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto((tmp_path / "report.html").as_uri())
+    canvas = page.locator(".cloud canvas")
+    seen = {page.evaluate("document.querySelector('.cloud canvas').toDataURL()")}
+
+    def changes() -> bool:
+        before = len(seen)
+        seen.add(page.evaluate("document.querySelector('.cloud canvas').toDataURL()"))
+        return len(seen) > before
+
+    canvas.focus()
+    page.keyboard.press("ArrowLeft")
+    assert changes()
+    box = canvas.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 180, box["y"] + 130)
+    page.mouse.up()
+    assert changes()
+    page.locator(".cloud .legend button").first.click()
+    assert changes()
+    assert page.locator(".cloud .legend button").first.get_attribute("aria-pressed") == "false"
+    page.close()
+    assert wrong == []

@@ -70,7 +70,9 @@ def test_nothing_from_a_file_becomes_markup(tmp_path: Path) -> None:
     row = {"masked": [EVIL], "corrupted": [EVIL], "is_replaced": [True], "p_replaced": [0.5], "pieces": [EVIL]}
     (run / "examples.json").write_text(json.dumps({"rows": [row]}))
     (run / "scores.json").write_text(json.dumps({"suite": EVIL, "scores": {EVIL: 1.0}, "notes": [EVIL]}))
-    (run / "findings.json").write_text(json.dumps([{"name": EVIL, "claim": EVIL, "reason": EVIL}]))
+    (run / "analysis").mkdir()
+    evil = {"name": EVIL, "claim": EVIL, "reason": EVIL, "model": EVIL}
+    (run / "analysis" / "analysis.json").write_text(json.dumps({"missing": [evil], "findings": [evil]}))
     found = elements(compose_page([read_subject(run, EVIL)]))
     assert not [tag for tag, _ in found if tag == "img"]
     assert sum(tag == "script" for tag, _ in found) == 2
@@ -178,22 +180,27 @@ def test_a_comparison_says_what_differs_and_all_last_scores(tmp_path: Path) -> N
 
 
 def test_findings_stand_beside_their_controls_and_missing_ones_say_why(tmp_path: Path) -> None:
-    (tmp_path / "findings.json").write_text(
-        json.dumps(
-            [
-                {
-                    "name": "anisotropy",
-                    "claim": "M33",
-                    "unit": "cosine",
-                    "meaning": "mean cosine",
-                    "estimate": {"value": 0.4, "low": 0.3, "high": 0.5},
-                    "control": None,
-                    "control_meaning": "",
-                },
-                {"name": "analogies", "claim": "M34", "reason": "needs 20 quadruples, 3 given"},
-            ]
-        )
-    )
-    page = compose_page([read_subject(tmp_path)])
+    figure = {
+        "model": "a",
+        "name": "anisotropy",
+        "claim": "M33",
+        "layer": 2,
+        "unit": "cosine",
+        "meaning": "mean cosine",
+        **{"value": 0.4, "low": 0.3, "high": 0.5},
+        "control": {"value": 0.0, "low": -0.1, "high": 0.1, "meaning": "noise"},
+        "note": "",
+    }
+    missing = {"model": "a", "name": "analogies", "claim": "M34", "reason": "needs 20 quadruples, 3 given"}
+    analysis = {"version": 1, "models": [{"name": "a"}], "findings": [figure], "missing": [missing], "drawings": []}
+    (tmp_path / "analysis.json").write_text(json.dumps(analysis))
+    cloud = {"claim": "M33", "title": "words", "points": [[0, 0, 1]] * 3, "categories": ["N", "V", "V"]}
+    (tmp_path / "points.json").write_text(json.dumps({"clouds": [{**cloud, "words": ["cat", "ran", "<b>"]}, cloud]}))
+    subject = read_subject(tmp_path)
+    assert subject.troubles == (f"{tmp_path / 'points.json'}: not all of it are points; the others are shown",)
+    page = compose_page([subject])
+    assert "0 (-0.1 to 0.1)" in page
+    assert '<li class="c0 steady">V</li><li class="c1 steady">N</li>' in page
+    assert '"kinds":[1,0,0],"names":["V","N"],"words":["cat","ran","\\u003cb>"]' in page
     assert "0.4 (0.3 to 0.5)" in page
-    assert "<strong>analogies (M34).</strong> needs 20 quadruples, 3 given" in page
+    assert "<strong>analogies (a).</strong> needs 20 quadruples, 3 given" in page

@@ -19,7 +19,7 @@ def test_a_folder_is_known_by_its_files(tmp_path: Path) -> None:
         ("study", "study.toml", ""),
         ("small", "tradeoff.json", "{}"),
         ("glue", "results.json", '{"suite": "glue"}'),
-        ("seen", "findings.json", "[]"),
+        ("seen", "analysis.json", "{}"),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text(text)

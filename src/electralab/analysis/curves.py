@@ -3,6 +3,7 @@
 results -> M33.png, M33.svg
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,29 +21,34 @@ _MEANING = (
 )
 
 
-def draw_claims(out: Path, results: Record) -> list[Record]:
+def draw_claims(out: Path, results: Record, titles: Mapping[str, str]) -> list[Record]:
+    """`titles` by claim."""
     drawn = []
     for claim in dict.fromkeys(one["claim"] for one in results["findings"]):
         rows = [one for one in results["findings"] if one["claim"] == claim and one["value"] is not None]
         if rows:
-            file = save_figure(out, claim, _draw(claim, rows, results["models"]))
-            drawn.append({"claim": claim, "title": f"{claim}, all measures", "file": file, "meaning": _MEANING})
+            title = f"{claim} {titles.get(claim, '')}".strip()
+            file = save_figure(out, claim, _draw(title, rows, results["models"]))
+            drawn.append({"claim": claim, "model": None, "title": title, "file": file, "meaning": _MEANING})
     return drawn
 
 
-def _draw(claim: str, rows: list[Record], models: list[Record]) -> "Figure":
-    names = list(dict.fromkeys(one["name"] for one in rows))
-    columns = min(_COLUMNS, len(names))
+def _draw(title: str, rows: list[Record], models: list[Record]) -> "Figure":
+    units = {one["name"]: one["unit"] for one in rows}
+    order = list(dict.fromkeys(units.values()))
+    names = sorted(units, key=lambda name: order.index(units[name]))
+    columns = 2 if len(names) == 4 else min(_COLUMNS, len(names))
     height = -(-len(names) // columns)
     figure = make_figure(3.5 * columns + 0.6, 2.6 * height + 0.9)
-    figure.suptitle(claim, x=0.014, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure.suptitle(title, x=0.014, ha="left", fontsize=13, fontweight="bold", color=INK)
     panels = figure.subplots(height, columns, squeeze=False).flatten()
     mains = [model["name"] for model in models if model["control_of"] is None]
     colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(mains)}
     twins = {model["name"]: model["control_of"] for model in models if model["control_of"]}
     for panel, name in zip(panels, names, strict=False):
         of_name = [one for one in rows if one["name"] == name]
-        frame(panel, f"{name}, {of_name[0]['unit']}")
+        unit = units[name]
+        frame(panel, name if name.endswith(unit) else f"{name}, {unit}")
         if any(one["layer"] is not None for one in of_name):
             _draw_layers(panel, of_name, colours, twins)
         else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from electralab.analysis.sets.analogies import Analogy, list_analogies
-from electralab.analysis.sets.reading import read_analogies, read_pairs, read_tagged
+from electralab.analysis.sets.reading import ClassedText, read_analogies, read_classes, read_pairs, read_tagged
 from electralab.analysis.sets.tagged import TaggedSentence, list_tagged
 from electralab.analysis.sets.transformations import TRANSFORMATIONS, Pair, list_pairs
 from electralab.analysis.settings import AnalysisSettings
@@ -64,6 +64,8 @@ class Material:
     tagged: LabelledSet[tuple[TaggedSentence, ...]]
     pairs: LabelledSet[dict[str, tuple[Pair, ...]]]
     analogies: LabelledSet[tuple[Analogy, ...]]
+    classes: tuple[ClassedText, ...]
+    """Of the user's alone; none come along."""
     settings: AnalysisSettings
     conditions: Conditions
     _rows: dict[str, HeldoutRows] = field(default_factory=dict)
@@ -85,7 +87,8 @@ class Material:
             rows = sha256_json(self.read_rows(specimen).ids.tolist())
         except InputError as error:
             rows = str(error)
-        return sha256_json([rows, *(repr(one.items) for one in (self.tagged, self.pairs, self.analogies))])
+        sets = (self.tagged.items, self.pairs.items, self.analogies.items, self.classes)
+        return sha256_json([rows, *map(repr, sets)])
 
 
 def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], None] = lambda: None) -> Material:
@@ -98,7 +101,8 @@ def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], 
         reading=settings.reading,
         check=check,
     )
-    return Material(data, *_gather_sets(settings), settings, conditions)
+    classes = read_classes(Path(settings.classes)) if settings.classes else ()
+    return Material(data, *_gather_sets(settings), classes, settings, conditions)
 
 
 def _gather_sets(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from electralab.analysis.drawing import Cloud
+from electralab.analysis.drawing import Cloud, Drawing
 from electralab.analysis.finding import Estimate, Finding, Missing
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.errors import DamagedArtifact, InputError
@@ -63,6 +63,16 @@ def describe_finding(model: str, finding: Finding) -> Record:
 
 def describe_missing(model: str, missing: Missing) -> Record:
     return {"model": model, "name": missing.name, "claim": missing.claim, "reason": missing.reason}
+
+
+def describe_drawing(model: str, drawing: Drawing, file: str) -> Record:
+    return {
+        "claim": drawing.claim,
+        "model": model,
+        "title": drawing.title,
+        "file": file,
+        "meaning": drawing.meaning,
+    }
 
 
 def describe_cloud(model: str, cloud: Cloud) -> Record:
@@ -154,4 +164,6 @@ def say(one: Record | None) -> str:
         return "–"
     if one["low"] is None or one["high"] is None:
         return f"{one['value']:.3g}"
-    return f"{one['value']:.3g} ({one['low']:.3g} to {one['high']:.3g})"
+    # Sums of floating-point numbers that should be 0 are not.
+    value = one["value"] if abs(one["value"]) > 1e-3 * (one["high"] - one["low"]) else 0.0
+    return f"{value:.3g} ({one['low']:.3g} to {one['high']:.3g})"

@@ -34,6 +34,7 @@ from electralab.analysis.record import (
     VERSION,
     Part,
     describe_cloud,
+    describe_drawing,
     describe_finding,
     describe_missing,
     join_parts,
@@ -151,7 +152,9 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEven
             if not is_reused:
                 write_results(out, join_parts(settings.seed, models, parts), parts)
         results = join_parts(settings.seed, models, parts)
-        results["drawings"] = draw_claims(out, results) + results["drawings"]
+        results["drawings"] = (
+            draw_claims(out, results, {claim: MEASURES[claim].title for claim in claims}) + results["drawings"]
+        )
         write_results(out, results, parts)
     yield AnalysisFinished(results)
 
@@ -224,9 +227,7 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
                     part.points.append(describe_cloud(specimen.name, found))
                 case Drawing():
                     file = save_figure(out, f"{_slug(specimen.name)}-{found.name}", found.figure)
-                    part.drawings.append(
-                        {"claim": found.claim, "title": found.title, "file": file, "meaning": found.meaning}
-                    )
+                    part.drawings.append(describe_drawing(specimen.name, found, file))
     except InputError as error:
         part.missing.append(describe_missing(specimen.name, Missing(inquiry.title, claim, str(error))))
     return part
@@ -234,7 +235,11 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
 
 def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     """Of all that a part depends on; where the model lies and how it is batched are not among it."""
+<<<<<<< HEAD
     idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", *_BESIDE}
+=======
+    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", "classes"}
+>>>>>>> an
     settings = material.settings.model_dump(mode="json", exclude=idle)
     model = identify_model(*specimen.networks)
     beside = [_hash_files(getattr(material.settings, name)) for name in MEASURES[claim].reads]

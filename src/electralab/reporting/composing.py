@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from electralab.reporting import scores
+from electralab.reporting import findings, scores
 from electralab.reporting.curves import AXES, Chart, Part, draw_charts, draw_study
 from electralab.reporting.differences import find_differences, flatten
 from electralab.reporting.drawing import COLORS, draw_still
@@ -43,10 +43,11 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
     charts = gather_charts(subjects)
     sections = compose_sections(subjects, charts, advise)
     title = " · ".join(subject.name for subject in subjects)
-    style, script = (read_asset(name) for name in ("report.css", "report.js"))
+    style, script = read_asset("report.css"), read_asset("report.js") + read_asset("cloud.js")
     data = {
         "axes": AXES,
         "charts": [chart.as_data() for chart in charts],
+        "clouds": {name: cloud for one in subjects for name, cloud in findings.describe_clouds(one).items()},
         "live": live_seconds,
         "axis": choose_axis(subjects),
     }
@@ -135,9 +136,13 @@ def compose_sections(
         (
             "findings",
             "Analysis",
-            section("findings", "Analysis", *(_attempt(scores.show_findings, one) for one in subjects)),
+            section("findings", "Analysis", *(_attempt(findings.show_findings, one) for one in subjects)),
         ),
-        ("pictures", "Pictures", section("pictures", "Pictures", *map(scores.show_pictures, subjects))),
+        (
+            "pictures",
+            "Pictures",
+            section("pictures", "Pictures", *(_attempt(scores.show_pictures, one) for one in subjects)),
+        ),
         ("compute", "Compute", section("compute", "Compute", scores.show_compute(subjects))),
         ("environment", "Environment", _folded("environment", "Environment", scores.show_environment, subjects)),
         ("settings", "Settings", _folded("settings", "All settings" if several else "Settings", _settings, subjects)),

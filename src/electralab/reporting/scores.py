@@ -187,40 +187,14 @@ def show_evaluations(subject: Subject) -> str:
     return "".join(parts)
 
 
-def show_findings(subject: Subject) -> str:
-    rows, missing = [], []
-    for one in subject.findings:
-        if "reason" in one:
-            missing.append(absent(f"{one['name']} ({one.get('claim', '')})", str(one["reason"])))
-            continue
-        rows.append(
-            (
-                one["name"],
-                one.get("claim", ""),
-                _estimate(one.get("estimate")),
-                _estimate(one.get("control")),
-                one.get("unit", ""),
-                one.get("meaning", ""),
-                one.get("control_meaning", ""),
-            )
-        )
-    head = ["measure", "claim", "estimate", "control", "unit", "what it means", "the control"]
-    return (table("Findings, with 95 % intervals", head, rows) if rows else "") + "".join(missing)
-
-
-def _estimate(found: Any) -> str:
-    if not isinstance(found, dict) or not is_number(found.get("value")):
-        return "–"
-    if not is_number(found.get("low")) or not is_number(found.get("high")):
-        return f"{found['value']:.4g}"
-    return f"{found['value']:.4g} ({found['low']:.4g} to {found['high']:.4g})"
-
-
 def show_pictures(subject: Subject) -> str:
+    """All that do not stand with the findings they belong to."""
+    placed = {str(one.get("file", "")).rpartition(".")[0] for one in subject.analysis.get("drawings", [])}
     return "".join(
         f'<figure class="picture"><img src="{address}" alt="{escape(name_key(name))}">'
         f"<figcaption>{escape(name_key(name).replace('-', ' '))}</figcaption></figure>"
         for name, address in subject.pictures.items()
+        if name not in placed
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from electralab.artifacts import read_json
 from electralab.errors import DamagedArtifact, InputError
+from electralab.reporting.wording import is_number
 
 Kind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis"]
 Record = dict[str, Any]
@@ -26,6 +27,7 @@ _SHAPES: dict[str, Any] = {
     **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds"), list),
     **dict.fromkeys(("step", "seconds", "skipped_steps"), int | float),
 }
+ANALYSIS, POINTS = "analysis.json", "points.json"
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 # A page with larger pictures would be slow to open.
 _MOST_BYTES = 3_000_000
@@ -65,7 +67,10 @@ class Subject:
     logs: dict[str, list[Record]] = field(default_factory=dict)
     """Of each seed, or of the run under an empty name."""
     evaluations: dict[str, Tree] = field(default_factory=dict)
-    findings: list[Tree] = field(default_factory=list)
+    analysis: Tree = field(default_factory=dict)
+    """What `electra analyze` found: models, findings, missing, drawings."""
+    clouds: list[Tree] = field(default_factory=list)
+    """Points in space, with categories and words."""
     pictures: dict[str, str] = field(default_factory=dict)
     """name -> data: address"""
     examples: list[Tree] = field(default_factory=list)
@@ -95,7 +100,7 @@ def find_kind(path: Path) -> Kind:
         return "run"
     if Troubles().read(path / "results.json").get("suite") == "glue":
         return "GLUE run"
-    if (path / "findings.json").is_file():
+    if (path / ANALYSIS).is_file():
         return "analysis"
     raise InputError(f"{path}: nothing to report on; give the folder of a run, study, trade-off or analysis")
 
@@ -119,7 +124,8 @@ def read_subject(path: Path, name: str = "") -> Subject:
         results=_read_results(path / results, troubles) if kind != "analysis" else {},
         logs=logs,
         evaluations=_read_evaluations(path),
-        findings=_read_findings(path, troubles),
+        analysis=_read_analysis(path, troubles),
+        clouds=_read_clouds(path, troubles),
         pictures=read_pictures(path, troubles),
         examples=_read_examples(path, troubles),
         parameters=_count_parameters(path) if is_trained else {},
@@ -182,20 +188,37 @@ def _read_evaluations(path: Path) -> dict[str, Tree]:
     return {name: one for name, one in read.items() if "suite" in one and isinstance(one.get("scores"), dict)}
 
 
-def _read_findings(path: Path, troubles: Troubles) -> list[Tree]:
-    file = next((one for one in (path / "findings.json", path / "analysis" / "findings.json") if one.is_file()), None)
-    if file is None:
-        return []
-    try:
-        value = read_json(file)
-    except (InputError, DamagedArtifact) as error:
-        troubles.said.append(str(error))
-        return []
-    found = value.get("findings", []) if isinstance(value, dict) else value
-    kept = [one for one in found if isinstance(one, dict) and "name" in one] if isinstance(found, list) else []
+def _find_file(path: Path, name: str) -> Path:
+    """Of an analysis by itself, or in the folder `analysis` of a run."""
+    return path / name if (path / name).is_file() else path / "analysis" / name
+
+
+def _read_analysis(path: Path, troubles: Troubles) -> Tree:
+    file = _find_file(path, ANALYSIS)
+    found = troubles.read(file, is_needed=False)
+    wrong = [key for key in ("findings", "missing", "drawings") if not isinstance(found.get(key, []), list)]
+    if wrong:
+        troubles.said.append(f"{file}: {', '.join(wrong)} cannot be read; what it would say is left out")
+    return {key: value for key, value in found.items() if key not in wrong}
+
+
+def _read_clouds(path: Path, troubles: Troubles) -> list[Tree]:
+    file = _find_file(path, POINTS)
+    found = troubles.read(file, is_needed=False).get("clouds", [])
+    kept = [one for one in found if _is_cloud(one)] if isinstance(found, list) else []
     if not isinstance(found, list) or len(kept) < len(found):
-        troubles.said.append(f"{file}: not all of it are findings; the others are shown")
+        troubles.said.append(f"{file}: not all of it are points; the others are shown")
     return kept
+
+
+def _is_cloud(one: Any) -> bool:
+    keys = ("points", "categories", "words")
+    if not isinstance(one, dict) or not all(isinstance(one.get(key), list) for key in keys):
+        return False
+    is_solid = all(
+        isinstance(point, list) and len(point) == 3 and all(map(is_number, point)) for point in one["points"]
+    )
+    return is_solid and len({len(one[key]) for key in keys}) == 1
 
 
 def read_pictures(path: Path, troubles: Troubles) -> dict[str, str]:

@@ -191,5 +191,7 @@ def _tell_tradeoff(subject: Subject) -> Iterator[str]:
 
 
 def _tell_analysis(subject: Subject) -> Iterator[str]:
-    missing = sum("reason" in one for one in subject.findings)
-    yield f"{len(subject.findings) - missing} findings; {missing} could not be measured, each with its reason."
+    models = [one for one in subject.analysis.get("models", []) if one.get("control_of") is None]
+    count, missing = (len(subject.analysis.get(key, [])) for key in ("findings", "missing"))
+    named = ", ".join(str(one.get("name", "")) for one in models)
+    yield f"{named or 'Models'}: {count} figures, each beside its control; {missing} could not be measured."

@@ -76,8 +76,25 @@ def _require_finished(results: Result) -> None:
 
 
 def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    given = ("seed", "tagged", "pairs", "analogies", "domains", "runs", "tradeoff", "examples")
-    flags = {name: name for name in given}
+    flags = {
+        name: name
+        for name in (
+            "seed",
+            "tagged",
+            "pairs",
+            "analogies",
+            "classes",
+            "domains",
+            "runs",
+            "tradeoff",
+            "examples",
+            "rows",
+            "vectors",
+            "points",
+            "times",
+            "untrained",
+        )
+    }
     result = verbs.analyze(
         arguments.models,
         arguments.data,

@@ -41,7 +41,8 @@ def _tell(
     for layer, states in enumerate(embed_texts(specimen, texts, material)):
         material.conditions.check()
         before, after = np.split(states, 2)
-        rng = settings.make_rng("equivariance", kind, str(layer))
+        # The same halves at every layer, so that layers can be compared.
+        rng = settings.make_rng("equivariance", kind)
         found = measure_pairs(before, after, rng, groups=groups, times=settings.times)
         meaning = "|h(Tx) - T'h(x)| / |h(Tx) - mean| on words that T' has not seen: 0 exact, 1 no better than the mean"
         note = f"{len(pairs)} pairs in {len(np.unique(groups))} groups"

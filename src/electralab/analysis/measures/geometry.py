@@ -26,7 +26,7 @@ from electralab.analysis.sets.reading import NO_TAG
 from electralab.analysis.sets.tagged import OUTSIDE
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
-from electralab.analysis.vectors import Words, embed_rows, embed_words
+from electralab.analysis.vectors import Words, embed_rows, embed_texts, embed_words
 from electralab.errors import InputError
 from electralab.evaluation.resampling import choose_some
 
@@ -49,9 +49,19 @@ class _Categories:
     texts: list[str]
     sentences: Labels
 
+    @property
+    def things(self) -> str:
+        return "texts" if self.what == "class" else "words"
+
 
 def measure_geometry(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
     yield from attempt("anisotropy", CLAIM, partial(_tell_shape, specimen, material, settings))
+    yield from _tell_words(specimen, material, settings)
+    if material.classes:
+        yield from attempt("class silhouette", CLAIM, partial(_tell_classes, specimen, material, settings))
+
+
+def _tell_words(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
     try:
         words = embed_words(specimen, material.tagged.read_by(specimen), material)
     except InputError as error:
@@ -60,9 +70,22 @@ def measure_geometry(specimen: Specimen, material: Material, settings: AnalysisS
             yield Missing(f"{name} probe", CLAIM, str(error))
         return
     for what, labels, absent in (("part of speech", words.tags, NO_TAG), ("entity", words.entities, OUTSIDE)):
-        yield from attempt(
-            f"{what} silhouette", CLAIM, partial(_tell_categories, specimen, words, labels, absent, what, settings)
-        )
+        tell = partial(_tell_labels, specimen, words, labels, absent, what, settings)
+        yield from attempt(f"{what} silhouette", CLAIM, tell)
+
+
+def _tell_labels(
+    specimen: Specimen, words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings
+) -> Iterator[Found]:
+    yield from _tell_categories(specimen, _select(words, labels, absent, what, settings), settings)
+
+
+def _tell_classes(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
+    texts = [one.text for one in material.classes]
+    layers = embed_texts(specimen, texts, material)
+    blank = [""] * len(texts)
+    whole = Words(layers, texts, [one.label for one in material.classes], blank, np.arange(len(texts)))
+    yield from _tell_labels(specimen, whole, whole.tags, NO_TAG, "class", settings)
 
 
 def _tell_shape(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
@@ -85,18 +108,18 @@ def _tell_shape(specimen: Specimen, material: Material, settings: AnalysisSettin
     yield Drawing(CLAIM, title, "spectrum", meaning, draw_spectra(title, spectra))
 
 
-def _tell_categories(
-    specimen: Specimen, words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings
-) -> Iterator[Found]:
-    told = _select(words, labels, absent, what, settings)
+def _tell_categories(specimen: Specimen, told: _Categories, settings: AnalysisSettings) -> Iterator[Found]:
+    what = told.what
     accuracies = []
     for layer, states in enumerate(told.layers):
-        rng = settings.make_rng(what, str(layer))
+        rng = settings.make_rng("silhouette", what, str(layer))
         apart = measure_silhouette(states, told.numbers, rng, groups=told.sentences, times=settings.times)
-        meaning = f"how much nearer words are to those of their own {what} than to the next: 1 apart, 0 mixed"
+        meaning = f"how much nearer {told.things} are to those of their own {what} than to the next: 1 apart, 0 mixed"
         yield apart.tell(f"{what} silhouette", CLAIM, "silhouette", meaning, _SHUFFLED, layer=layer)
+        # The same halves at every layer, so that layers can be compared.
+        rng = settings.make_rng("probe", what)
         probe = measure_probe(states, told.numbers, rng, groups=told.sentences, times=settings.times)
-        meaning = f"accuracy of a linear probe of the {what}, taught on half of the sentences, on the other half"
+        meaning = f"accuracy of a linear probe of the {what}, taught on half of the texts, on the other half"
         yield probe.tell(f"{what} probe", CLAIM, "accuracy", meaning, "taught " + _SHUFFLED, layer=layer)
         accuracies.append(probe.estimate.value)
     # Where layers do equally well, the deepest.
@@ -127,10 +150,10 @@ def _draw_categories(
     states = told.layers[layer][shown]
     categories = [told.names[number] for number in told.numbers[shown]]
     texts = tuple(told.texts[place] for place in shown)
-    title = f"{specimen.name}: words by {told.what}, layer {layer}"
+    title = f"{specimen.name}: {told.things} by {told.what}, layer {layer}"
     views = {"PCA": lay_out_pca(states), "t-SNE": lay_out_tsne(states, settings.seed)}
     meaning = (
-        f"Each dot is a word of a tagged sentence at layer {layer}, whose probe does best. PCA keeps distances "
+        f"Each dot is one of the {told.things} at layer {layer}, whose probe does best. PCA keeps distances "
         "along two axes; t-SNE keeps neighbours, and its distances between groups mean nothing."
     )
     name = told.what.replace(" ", "-")

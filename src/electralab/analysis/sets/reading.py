@@ -6,6 +6,7 @@ CoNLL columns -> TaggedSentence
 
 import difflib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.analysis.sets.analogies import Analogy
@@ -31,6 +32,18 @@ def read_pairs(path: Path, encoding: str = "utf-8") -> dict[str, tuple[Pair, ...
 def read_analogies(path: Path, encoding: str = "utf-8") -> tuple[Analogy, ...]:
     """Columns a, b, c, d and perhaps family; without a family, the file's name is it."""
     return tuple(Analogy(**fields) for fields in _read_fields(path, encoding, ("a", "b", "c", "d"), "family"))
+
+
+@dataclass(frozen=True, slots=True)
+class ClassedText:
+    text: str
+    label: str
+
+
+def read_classes(path: Path, encoding: str = "utf-8") -> tuple[ClassedText, ...]:
+    """Columns text and label."""
+    fields = _read_fields(path, encoding, ("text", "label"), "")
+    return tuple(ClassedText(one["text"], one["label"]) for one in fields)
 
 
 def read_tagged(path: Path, encoding: str = "utf-8") -> tuple[TaggedSentence, ...]:
@@ -68,7 +81,7 @@ def _read_fields(path: Path, encoding: str, needed: tuple[str, ...], group: str)
     for row in _check_rows(table):
         fields = {name: row.fields.get(name) for name in needed}
         for name, value in fields.items():
-            if not isinstance(value, str) or not value.strip():
+            if not isinstance(value, str | int | float) or not str(value).strip():
                 raise InputError(
                     f"{path}: line {row.number}: has no text in {name!r}; fill it in, or leave the line out"
                 )

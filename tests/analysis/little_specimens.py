@@ -1,0 +1,77 @@
+"""Models, text and labelled sets so small that an analysis takes a moment."""
+
+from pathlib import Path
+
+from little_models import TEXT, TOKENIZER, build_pair, save_pair
+
+from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.stage import AnalysisEvent, AnalysisRequest, analyze
+from electralab.model.electra import Generator
+from electralab.model.encoder import EncoderConfig
+from electralab.model.folder import save_network
+from electralab.model.weights import initialise
+from electralab.stopping import StopSignal
+
+WORDS = TEXT.split()
+NOUNS, VERBS, PLACES = ("cat", "mat", "dogs", "logs", "birds", "trees"), ("sat", "sit", "sing"), ("on", "near", "under")
+SETTINGS = {"rows": 12, "row_length": 16, "vectors": 60, "points": 12, "times": 8}
+
+
+def write_sets(folder: Path) -> dict[str, str]:
+    """Files in the words that the little vocabulary knows, and the settings that name them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sentences = [(noun, verb, place) for noun in NOUNS for verb in VERBS for place in PLACES]
+    tagged = "".join(f"the DET O\n{n} NOUN B-PER\n{v} VERB O\n{p} ADP B-LOC\n\n" for n, v, p in sentences)
+    (folder / "tagged.txt").write_text(tagged)
+    # Every word is brought by some change, so that there are many groups of pairs.
+    pairs = "".join(
+        f"{noun} {verb},{noun} {verb} {word},longer\n"
+        for word in WORDS
+        for noun, verb in zip(NOUNS, VERBS * 2, strict=True)
+        if word not in (noun, verb)
+    )
+    (folder / "pairs.csv").write_text("source,target,kind\n" + pairs)
+    fours = zip(NOUNS, NOUNS[1:], NOUNS[2:], NOUNS[3:], strict=False)
+    rows = "".join(f"{','.join(four)},{four[0]}\n" for four in fours)
+    (folder / "analogies.csv").write_text("a,b,c,d,family\n" + rows)
+    texts = "".join(f"the {n} {v} {p},{v}\n" for n, v, p in sentences)
+    (folder / "classes.csv").write_text("text,label\n" + texts)
+    names = {"classes": "classes.csv", "tagged": "tagged.txt", "pairs": "pairs.csv", "analogies": "analogies.csv"}
+    return {name: str(folder / file) for name, file in names.items()}
+
+
+def write_text(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [" ".join(WORDS[(i * k) % len(WORDS)] for k in range(1, 14)) for i in range(1, 40)]
+    (folder / "text.txt").write_text("\n\n".join(lines))
+    return folder / "text.txt"
+
+
+def save_one(folder: Path, *, is_causal: bool = False, seed: int = 1) -> Path:
+    """A run of one network that guesses, with positions that are relative."""
+    changes = {"is_causal": is_causal, "backbone": "modern"}
+    network = Generator(EncoderConfig(**build_pair().discriminator.config.model_dump() | changes))
+    initialise(network, seed)
+    target = folder / "export" / "model"
+    target.mkdir(parents=True)
+    objective = "causal" if is_causal else "mlm"
+    save_network(target, network, pad_id=TOKENIZER.special.pad, objective=objective)
+    TOKENIZER.save(target)
+    return folder
+
+
+def save_two(folder: Path) -> Path:
+    saved: Path = save_pair(folder, build_pair())
+    return saved
+
+
+def make_request(
+    folder: Path, *models: Path, only: tuple[str, ...] = (), out: str = "out", **settings: object
+) -> AnalysisRequest:
+    given = SETTINGS | write_sets(folder / "sets") | settings
+    config = AnalysisSettings.model_validate(given)
+    return AnalysisRequest(models, write_text(folder / "text"), folder / out, config, only)
+
+
+def run(request: AnalysisRequest, stop: StopSignal | None = None) -> list[AnalysisEvent]:
+    return list(analyze(request, stop or StopSignal()))

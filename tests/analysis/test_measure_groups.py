@@ -1,0 +1,35 @@
+"""What counts as one sentence, and which pairs must not be on both sides of a split."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from little_specimens import save_one
+
+from electralab.analysis.measures.contextuality import number_sentences
+from electralab.analysis.measures.equivariance import group_pairs
+from electralab.analysis.sets.transformations import Pair
+from electralab.analysis.specimen import open_specimen
+from electralab.analysis.vectors import Tokens
+from electralab.tokens.learning import learn_tokenizer
+from electralab.tokens.tokenizer import TokenizerConfig
+
+
+def test_pairs_of_one_changed_word_stay_together() -> None:
+    pairs = [
+        Pair("She writes a letter.", "She wrote a letter."),
+        Pair("He runs home.", "He ran home."),
+        Pair("Anna writes to us.", "Anna wrote to us."),
+        Pair("They laugh.", "They laugh."),
+    ]
+    groups = group_pairs(pairs).tolist()
+    assert groups[0] == groups[2]
+    assert len(set(groups)) == 3
+
+
+def test_a_sentence_ends_with_its_mark_or_its_row(tmp_path: Path) -> None:
+    tokenizer = learn_tokenizer(["the cat sat ."] * 20, TokenizerConfig(vocab_size=64, character_coverage=1.0))
+    specimen = replace(open_specimen(save_one(tmp_path / "mlm")), tokenizer=tokenizer)
+    ids = np.concatenate(tokenizer.encode_many(["the cat . the cat", "the"]))
+    sentences = number_sentences(specimen, Tokens([], ids, np.array([0, 0, 0, 0, 0, 1]), np.arange(6)))
+    assert sentences.tolist() == [1, 1, 1, 2, 2, 3]
