@@ -34,7 +34,6 @@ class AnalysisSettings(Settings):
     """A table of sentences and changed ones, likewise."""
     analogies: str = ""
     """A table of a, b, c, d, likewise."""
-<<<<<<< HEAD
     domains: tuple[str, ...] = ()
     """Texts of other domains, to see how far they are and what a model loses there."""
     runs: str = ""
@@ -43,10 +42,8 @@ class AnalysisSettings(Settings):
     """The folder of an 'electra compress', for what the model's smaller variants cost and gain."""
     examples: str = ""
     """The data of the task that a tuned model was tuned on, to be damaged."""
-=======
     classes: str = ""
     """A table of texts with labels; empty for none."""
->>>>>>> an
     batch_tokens: int = Field(4096, ge=1)
     """Tokens that go through a network at once, padding included."""
     device: str = "auto"

@@ -235,11 +235,7 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
 
 def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     """Of all that a part depends on; where the model lies and how it is batched are not among it."""
-<<<<<<< HEAD
-    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", *_BESIDE}
-=======
-    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", "classes"}
->>>>>>> an
+    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", "classes", *_BESIDE}
     settings = material.settings.model_dump(mode="json", exclude=idle)
     model = identify_model(*specimen.networks)
     beside = [_hash_files(getattr(material.settings, name)) for name in MEASURES[claim].reads]
@@ -249,10 +245,10 @@ def _identify(specimen: Specimen, claim: str, material: Material) -> str:
 
 
 def _hash_files(given: str | tuple[str, ...]) -> list[str]:
-    """Of a file, of the results in a folder, or of several."""
+    """Of files, and of what lies in folders or is the result of a run there."""
     paths = [Path(one) for one in ((given,) if isinstance(given, str) else given) if one]
-    files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.glob("**/*.json")))]
-    return [sha256_file(file) for file in files]
+    found = {file for path in paths for file in (path, *path.glob("*"), *path.glob("**/results.json"))}
+    return [sha256_file(file) for file in sorted(found) if file.is_file()]
 
 
 def _describe_model(specimen: Specimen) -> dict[str, Any]:

@@ -47,12 +47,10 @@ def _tell(specimen: Specimen, share: float) -> Iterator[Finding]:
     yield _count("FLOPs per token", "MFLOP", meaning, specimen.flops_per_token / _MEGA, mlm / _MEGA)
     yield from _tell_paper(specimen)
     reading = encoder_flops(config, 1, length)
-    meaning = (
-        "what a masked language model spends on its encoder, over 0.15 of it: it reads every token, not 15 % of them"
-    )
-    yield _count("MLM's encoder over O(0.15 n d²)", "×", meaning, 1 / 0.15, None)
-    meaning = "the guesses' share of a masked language model's FLOPs: all that depends on how much is masked"
     guesses = generator_flops(config, 1, length, masked) - reading
+    meaning = "what a masked language model costs over 0.15 of its encoder: it reads every token, not 15 % of them"
+    yield _count("MLM's cost over O(0.15 n d²)", "×", meaning, (reading + guesses) / (0.15 * reading), None)
+    meaning = "the guesses' share of a masked language model's FLOPs: all that depends on how much is masked"
     yield _count("MLM's cost that masking less would save", "share", meaning, guesses / (reading + guesses), None)
     if specimen.discriminator is not None and isinstance(specimen.generator, Generator):
         guessing = generator_flops(specimen.generator.config, 1, length, masked)

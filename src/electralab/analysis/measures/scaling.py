@@ -13,7 +13,7 @@ from electralab.analysis.run_points import RunPoint, list_column, read_points
 from electralab.analysis.scaling import measure_log_law, measure_power_law
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
-from electralab.errors import InputError
+from electralab.errors import DamagedArtifact, InputError
 
 CLAIM = "M40"
 _SHUFFLED = "the runs' losses shuffled"
@@ -26,7 +26,7 @@ def measure_scaling(specimen: Specimen, material: Material, settings: AnalysisSe
         return
     try:
         points = _choose(specimen, settings.runs)
-    except InputError as error:
+    except (InputError, DamagedArtifact) as error:
         yield Missing("scaling law", CLAIM, str(error))
         return
     yield from attempt("scaling law", CLAIM, partial(_tell_log_law, points, settings))
