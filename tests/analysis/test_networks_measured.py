@@ -139,6 +139,21 @@ def test_the_course_of_training_is_read_from_the_log(place: Path, tmp_path: Path
     assert [one.name for one in missing if one.name == "course of training"] == []
 
 
+def test_snapshots_say_more_of_the_course_than_the_log(place: Path, tmp_path: Path) -> None:
+    run = save_pair(tmp_path / "run", build_pair(), objective="electra")
+    for step in range(1, 5):
+        save_pair(tmp_path / f"at-{step}", build_pair(step), objective="electra")
+        (run / "snapshots").mkdir(exist_ok=True)
+        (tmp_path / f"at-{step}" / "export").rename(run / "snapshots" / f"step-{step}")
+        (run / "snapshots" / f"step-{step}" / "progress.json").write_text(json.dumps({"step": step}))
+    figures, _, _ = measure(place, "M46", open_specimen(run))
+    courses = [name for name in figures if name.startswith("course of the ")]
+    assert courses == [
+        f"course of the {name}" for name in ("log p of replacements", "rank of replacements", "difficulty")
+    ]
+    assert "over 4 snapshots" in figures[courses[0]].note
+
+
 def test_a_word_of_one_token_has_its_usual_tag() -> None:
     sentences = (
         TaggedSentence(("cat", "sat"), ("NOUN", "VERB"), ("O", "O")),

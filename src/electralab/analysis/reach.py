@@ -85,6 +85,7 @@ def judge_within(
     batch_tokens: int = 8192,
 ) -> NDArray[np.float32]:
     """(P,) verdicts on the tokens at flat positions, each from `width` tokens around it; None means the whole row."""
+    positions = positions.to(input_ids.device)
     if width is None:
         verdicts = discriminator(input_ids, batch.segment_ids, batch.attention_pad).flatten()[positions]
         return _read(verdicts)
@@ -108,6 +109,7 @@ def guess_within(
     """
     # Towers are causal each, but see both sides together.
     is_causal = generator.config.is_causal and not isinstance(generator, TwoTower)
+    places = places.to(masked.positions.device)
     batch, positions, targets = masked.batch, masked.positions[places], masked.target_ids[places]
     input_ids = masked.input_ids if generator.reads_masked else batch.original_ids
     if width is None:

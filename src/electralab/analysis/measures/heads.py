@@ -106,6 +106,7 @@ def draw_heads(looks: HeadLooks) -> "Figure":
         axes.set_xticks(range(widest))
         axes.set_yticks(range(len(table)))
         axes.tick_params(length=0, labelsize=8, labelcolor=PALE)
+        axes.spines[:].set_visible(False)
         bar = figure.colorbar(shown, ax=axes, shrink=0.85)
         bar.ax.tick_params(length=0, labelsize=7, labelcolor=PALE)
         bar.outline.set_visible(False)

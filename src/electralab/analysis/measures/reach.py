@@ -179,7 +179,7 @@ def _tell(
 def _draw(answers: _Answers, curves: Sequence[ReachCurve]) -> "Figure":
     figure = make_figure(5.2, 3.2)
     axes = figure.subplots()
-    frame(axes, f"{answers.name}, {answers.unit}")
+    frame(axes, answers.name if answers.unit in answers.name else f"{answers.name}, {answers.unit}")
     for curve, colour in zip(curves, (COLOURS[0], PALE), strict=False):
         steps = range(len(curve.widths))
         lows, highs, values = ([getattr(one, end) for one in curve.scores] for end in ("low", "high", "value"))
