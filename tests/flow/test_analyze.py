@@ -29,7 +29,7 @@ def test_a_run_is_analyzed_stopped_gone_on_with_and_reported(shell: Shell) -> No
     for name in ("README.md", "analysis.json", "points.json", "M33.png", "run-spectrum.svg"):
         assert (shell.folder / "seen" / name).is_file()
     assert shell.must("report", "seen", "--out", "page.html", "--json").json["warnings"] == []
-    assert "<h3>M36</h3>" in (shell.folder / "page.html").read_text()
+    assert "<h3>M36 translation invariance</h3>" in (shell.folder / "page.html").read_text()
 
     refused = shell.run("analyze", "run", "--data", "data", "--out", "other", "--only", "M98")
     assert (refused.status, (shell.folder / "other").exists()) == (2, False)

@@ -46,7 +46,7 @@ class LabelledSet(Generic[T]):
         if not self.source and not _knows(tokenizer, self.texts):
             raise InputError(
                 f"{specimen.name}: its vocabulary does not read the English sentences that come along; "
-                f"give {self.flag.replace('_', ' ')} of its language as --{self.flag} FILE"
+                f"give some of its language as --{self.flag} FILE"
             )
         return self.items
 

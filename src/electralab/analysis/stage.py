@@ -29,6 +29,7 @@ from electralab.analysis.measures.robustness import measure_damage
 from electralab.analysis.measures.scaling import measure_scaling
 from electralab.analysis.measures.tradeoff import measure_tradeoff
 from electralab.analysis.measures.transfer import measure_transfer
+from electralab.analysis.naming import name_models, slug
 from electralab.analysis.record import (
     PARTS,
     VERSION,
@@ -140,7 +141,7 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEven
             inquiry = MEASURES[claim]
             yield PartStarted(specimen.name, claim, inquiry.title, done, len(work))
             identity = _identify(specimen, claim, material)
-            path = out / PARTS / f"{_slug(specimen.name)}-{claim}.json"
+            path = out / PARTS / f"{slug(specimen.name)}-{claim}.json"
             part = read_part(path, out, identity)
             is_reused = part is not None
             if part is None:
@@ -201,17 +202,6 @@ def open_specimens(models: Sequence[Path], settings: AnalysisSettings) -> list[S
     return [one for specimen in found for one in (specimen, draw_untrained(specimen, settings.seed))]
 
 
-def name_models(models: Sequence[Path]) -> list[str]:
-    """By as many last parts of their paths as it takes to tell them apart."""
-    parts = [path.resolve().parts for path in models]
-    for depth in range(1, max(map(len, parts), default=1) + 1):
-        names = ["/".join(one[-depth:]) for one in parts]
-        if len(set(names)) == len(names):
-            return names
-    twice = next(str(path) for place, path in enumerate(models) if parts[place] in parts[:place])
-    raise UsageError(f"analyze: {twice} is given twice; give every model once")
-
-
 def _measure(specimen: Specimen, claim: str, material: Material, out: Path, identity: str) -> Part:
     part = Part(identity)
     inquiry = MEASURES[claim]
@@ -226,7 +216,7 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
                 case Cloud():
                     part.points.append(describe_cloud(specimen.name, found))
                 case Drawing():
-                    file = save_figure(out, f"{_slug(specimen.name)}-{found.name}", found.figure)
+                    file = save_figure(out, f"{slug(specimen.name)}-{found.name}", found.figure)
                     part.drawings.append(describe_drawing(specimen.name, found, file))
     except InputError as error:
         part.missing.append(describe_missing(specimen.name, Missing(inquiry.title, claim, str(error))))
@@ -258,7 +248,3 @@ def _describe_model(specimen: Specimen) -> dict[str, Any]:
         "kind": specimen.kind,
         "control_of": specimen.control_of,
     }
-
-
-def _slug(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).replace("--", "-")
