@@ -145,7 +145,7 @@ def _tell(
     prepare: Callable[[Specimen, Material, AnalysisSettings], _Answers],
 ) -> Iterator[Finding | Drawing]:
     answers = prepare(specimen, material, settings)
-    name = answers.name
+    name, sides = answers.name, "−" if specimen.kind == "causal" else "±"
     curves: list[ReachCurve] = []
     meanings = {
         f"{name}, reach": (
@@ -164,7 +164,7 @@ def _tell(
         found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gain}
         for width, score in zip(curve.widths, curve.scores, strict=True):
             if width in _TOLD or width == curve.widths[-1]:
-                label = f"{name}, whole row" if width == curve.widths[-1] else f"{name}, ±{width}"
+                label = f"{name}, whole row" if width == curve.widths[-1] else f"{name}, {sides}{width}"
                 found[label], meanings[label] = score, (answers.unit, answers.meaning)
         return found
 

@@ -45,7 +45,7 @@ def _choose(specimen: Specimen, folder: str) -> list[RunPoint]:
 def _tell_log_law(points: Sequence[RunPoint], settings: AnalysisSettings) -> Iterator[Finding]:
     sizes, tokens, losses = (list_column(points, name) for name in ("parameters", "tokens", "loss"))
     found = measure_log_law(sizes, tokens, -losses, settings.make_rng("log law"))
-    note = f"{len(points)} runs; performance is the held-out loss with its sign turned"
+    note = f"{len(points)} runs; performance is minus the held-out loss, of verdicts against the run's own generator"
     meaning = "performance = alpha ln p + beta ln D - gamma: what e times the {} buys"
     yield found.alpha.tell("alpha", CLAIM, "nats", meaning.format("parameters"), _SHUFFLED, note)
     yield found.beta.tell("beta", CLAIM, "nats", meaning.format("tokens"), _SHUFFLED, note)
