@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.errors import InputError
+from electralab.errors import DamagedArtifact, InputError
 from electralab.evaluation.resampling import find_interval
 
 Floats = NDArray[np.float64]
@@ -89,7 +89,7 @@ def attempt(name: str, claim: str, tell: Callable[[], Iterable[T]]) -> Iterator[
     """What can be told of one figure, or why it cannot; the others go on."""
     try:
         yield from tell()
-    except InputError as error:
+    except (InputError, DamagedArtifact) as error:
         yield Missing(name, claim, str(error))
 
 

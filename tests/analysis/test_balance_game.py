@@ -1,0 +1,86 @@
+"""Games won, lost, and won except where the generator is sure."""
+
+import numpy as np
+import pytest
+import torch
+from little_models import TOKENIZER
+from studied import build_networks, mask_some
+
+from electralab.analysis.balance import (
+    Game,
+    join_games,
+    measure_auc,
+    measure_auc_by_confidence,
+    measure_called,
+    measure_guesses,
+    watch,
+)
+from electralab.errors import InputError
+from electralab.objective.corruption import SamplingConfig, sampling_prohibition
+from electralab.objective.electra import Trial, hold_trial
+from electralab.objective.verdicts import read_verdicts
+
+RNG = np.random.default_rng
+
+
+def make_game(logits: list[float], is_replaced: list[bool], confidences: list[float], rows: int = 4) -> Game:
+    """The same tokens in every row."""
+    said, truth = np.tile(logits, rows), np.tile(is_replaced, rows)
+    sure = np.where(truth, np.tile(confidences, rows), np.nan)
+    nothing = np.zeros(2)
+    owners = np.repeat(np.arange(rows), len(logits))
+    return Game(owners, said, truth, sure, np.arange(2), nothing > 0, nothing, nothing, np.arange(2))
+
+
+@pytest.fixture(scope="module")
+def trial() -> Trial:
+    pair, masked = build_networks(), mask_some(6, lengths=(9,))
+    prohibition = sampling_prohibition(TOKENIZER, torch.device("cpu"))
+    return hold_trial(pair, masked, prohibition, SamplingConfig())
+
+
+def test_a_sure_generator_hides_what_an_unsure_one_gives_away() -> None:
+    # Originals at 0, replacements the higher the less sure the generator was, the last below the originals.
+    game = make_game([0, 0, 3, 2, -1], [False, False, True, True, True], [0, 0, -9, -5, -1])
+    found = measure_auc_by_confidence(game, RNG(0), times=20)
+    assert [found[name].value for name in ("unsure", "middling", "sure")] == [1, 1, 0]
+    assert measure_auc(game, RNG(0), times=20).value == pytest.approx(2 / 3)
+    assert measure_called(game, game.is_replaced, RNG(0), times=20).value == pytest.approx(2 / 3)
+
+
+def test_what_is_watched_is_what_was_said(trial: Trial) -> None:
+    game = watch(trial)
+    verdicts = read_verdicts(trial.verdicts, trial.corrupted)
+    assert game.verdicts.auc == verdicts.auc
+    assert measure_auc(game, RNG(0), times=2).value == pytest.approx(verdicts.auc)
+    assert len(game.logits) == trial.masked.batch.token_count
+    probabilities = trial.guesses.detach().softmax(dim=-1).double().numpy()
+    expected = -(probabilities * np.log(probabilities)).sum(axis=1)
+    assert game.entropies == pytest.approx(expected, abs=1e-4)
+    targets = trial.masked.target_ids.numpy()
+    assert game.losses == pytest.approx(-np.log(probabilities[np.arange(len(targets)), targets]), abs=1e-4)
+    assert game.is_hit.tolist() == (probabilities.argmax(axis=1) == targets).tolist()
+    assert np.isfinite(game.confidences).tolist() == game.is_replaced.tolist()
+
+
+def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: Trial) -> None:
+    game, masked = watch(trial), trial.masked
+    position = int(masked.positions[-1])  # in the last row, which has no padding before it but that of the first
+    drawn = int(trial.corrupted.input_ids.flatten()[position])
+    expected = float(trial.guesses.detach().log_softmax(dim=-1)[-1, drawn])
+    is_token = ~masked.batch.is_pad.numpy().ravel()
+    assert game.confidences[is_token[:position].sum()] == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_mean_over_guesses_has_an_interval_over_rows(trial: Trial) -> None:
+    game = join_games([watch(trial), watch(trial)])
+    found = measure_guesses(game, game.losses, RNG(0), times=50)
+    assert found.value == pytest.approx(game.losses.mean())
+    assert found.low < found.value < found.high
+
+
+def test_nothing_replaced_is_said() -> None:
+    with pytest.raises(InputError, match="balance: needs at least 2 replaced tokens, got 0"):
+        measure_auc(make_game([0, 1], [False, False], [0, 0]), RNG(0))
+    with pytest.raises(InputError, match="balance by confidence: needs at least 6 replaced tokens, got 4"):
+        measure_auc_by_confidence(make_game([0, 1], [False, True], [0, 0]), RNG(0))
