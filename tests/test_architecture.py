@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
-    "tables": {"study", "exporting", "compression"},
+    "tables": {"study", "analysis", "exporting", "compression"},
     "inspection": FOUNDATION | OFFERED,
     "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
     "story": FOUNDATION | OFFERED | {"display", "tables", "verbs"},

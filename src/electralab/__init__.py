@@ -5,6 +5,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 __all__ = [
+    "analyze",
     "compress",
     "detect",
     "evaluate",

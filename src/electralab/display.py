@@ -4,6 +4,7 @@ PrepareProgress..., Event... -> the eye
 """
 
 from collections.abc import Iterator, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
+    from electralab.analysis.stage import AnalysisEvent
     from electralab.compression.stage import CompressEvent
     from electralab.evaluation.outcome import Evaluation
     from electralab.evaluation.outcome import Progress as EvaluationProgress
@@ -198,6 +200,33 @@ class Display:
                     case stage.StudyFinished():
                         results = event.results
         return results
+
+    def follow_analyze(self, events: "Iterator[AnalysisEvent]") -> Record:
+        """A line for every measure of a model that ends, with what is left; in a terminal a bar below them."""
+        from electralab.analysis import stage
+
+        results: Record = {}
+        started, measured = monotonic(), 0
+        with self._bar() as bar:
+            task = bar.add_task("analyzing", total=None)
+            for event in events:
+                match event:
+                    case stage.PartStarted(model, claim, title, done, total):
+                        bar.update(task, description=escape(f"{claim} {title}: {model}"), completed=done, total=total)
+                    case stage.PartFinished():
+                        measured += not event.is_reused
+                        left = (monotonic() - started) / max(measured, 1) * (event.total - event.done)
+                        self._tell_part(event, "" if self.is_live else f"  eta {describe_minutes(left / 60)}")
+                        bar.update(task, completed=event.done)
+                    case stage.AnalysisFinished():
+                        results = event.results
+        return results
+
+    def _tell_part(self, event: Any, eta: str) -> None:
+        how = "kept from before" if event.is_reused else f"{event.findings} figures"
+        self.say(f"{event.claim} {event.model}: {how} ({event.done} of {event.total}){eta}")
+        for reason in event.missing:
+            self.say(f"  missing: {reason}", style="yellow")
 
     def follow_compress(self, events: "Iterator[CompressEvent]") -> Record:
         """A line for every variant with its score; in a terminal a bar for what takes long."""

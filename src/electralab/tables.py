@@ -136,6 +136,20 @@ def evaluation_tables(result: Record) -> Iterator[Table]:
         yield _grid(kind.replace("_", " "), ["", *names], rows)
 
 
+def analysis_tables(result: Record) -> Iterator[Table]:
+    """A table for each claim: values beside controls, those of layers at the last one."""
+    from electralab.analysis.record import pair_twins, say
+
+    last = {one["model"]: one["layer"] for one in result["findings"] if one["layer"] is not None}
+    for claim, pairs in pair_twins(result).items():
+        rows = [
+            [one["name"], one["model"], say(one), say(one["control"]), say(twin), one["unit"]]
+            for one, twin in pairs
+            if one["layer"] in (None, last.get(one["model"]))
+        ]
+        yield _grid(f"{claim}, last layer", ["measure", "model", "value", "control", "untrained", "unit"], rows)
+
+
 def _with_intervals(scores: Record) -> Record:
     """`auc` and `auc_interval` as one cell."""
     return {

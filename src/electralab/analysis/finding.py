@@ -3,9 +3,9 @@
 statistic, rows -> Estimate, Contrast -> Finding | Missing
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ Vectors = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
 Flags = NDArray[np.bool_]
 Statistic = Callable[[Places], float]
+
+T = TypeVar("T")
 
 TIMES = 200
 
@@ -49,6 +51,8 @@ class Finding:
     control: Estimate | None
     control_meaning: str
     note: str = ""
+    layer: int | None = None
+    """0 is what enters the first layer, 1 what leaves it; none where the whole model is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,17 @@ class Contrast:
     estimate: Estimate
     control: Estimate
 
-    def tell(self, name: str, claim: str, unit: str, meaning: str, control_meaning: str, note: str = "") -> Finding:
-        return Finding(name, claim, unit, meaning, self.estimate, self.control, control_meaning, note)
+    def tell(
+        self,
+        name: str,
+        claim: str,
+        unit: str,
+        meaning: str,
+        control_meaning: str,
+        note: str = "",
+        layer: int | None = None,
+    ) -> Finding:
+        return Finding(name, claim, unit, meaning, self.estimate, self.control, control_meaning, note, layer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,14 @@ class Missing:
     claim: str
     reason: str
     """What is not there, and what would be needed."""
+
+
+def attempt(name: str, claim: str, tell: Callable[[], Iterable[T]]) -> Iterator[T | Missing]:
+    """What can be told of one figure, or why it cannot; the others go on."""
+    try:
+        yield from list(tell())
+    except InputError as error:
+        yield Missing(name, claim, str(error))
 
 
 def require(name: str, count: int, least: int, what: str) -> None:

@@ -54,6 +54,29 @@ def _add_study(verbs: Any) -> None:
     parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="of each cell (1)")
 
 
+def _add_analyze(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "analyze",
+        "measure what models learned, side by side; the same command again goes on",
+        "electra analyze runs/mine --data data/mine --out analysis",
+    )
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="runs or model folders, ours or Hugging Face's")
+    parser.add_argument(
+        "--data", required=True, metavar="PATH", help="prepared text, whose held-out rows are read, or text"
+    )
+    parser.add_argument("--out", required=True, metavar="DIR", help="the folder of figures, pictures and tables")
+    parser.add_argument("--only", type=names, default=[], metavar="M30,M33", help="these claims only")
+    parser.add_argument("--tagged", metavar="FILE", help="CoNLL: words with tags, instead of our English ones")
+    parser.add_argument(
+        "--pairs", metavar="FILE", help="a table of sentences (source) and changed ones (target), likewise"
+    )
+    parser.add_argument("--analogies", metavar="FILE", help="a table of a, b, c, d, likewise")
+    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
+    add_settings(parser, "a TOML file of settings")
+
+
 def _add_report(verbs: Any) -> None:
     parser = add_verb(
         verbs,
@@ -84,4 +107,4 @@ def _add_show(verbs: Any) -> None:
     )
 
 
-VERBS = (_add_evaluate, _add_study, _add_report, _add_show)
+VERBS = (_add_evaluate, _add_study, _add_analyze, _add_report, _add_show)

@@ -14,6 +14,7 @@ from electralab.shell.flag_settings import Result, collect
 from electralab.shell.json_line import print_json
 from electralab.showing import print_artifact
 from electralab.tables import (
+    analysis_tables,
     evaluation_tables,
     study_tables,
     tree_table,
@@ -74,6 +75,27 @@ def _require_finished(results: Result) -> None:
         raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
 
 
+def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    flags = {name: name for name in ("seed", "tagged", "pairs", "analogies")}
+    result = verbs.analyze(
+        arguments.models,
+        arguments.data,
+        arguments.out,
+        only=arguments.only,
+        config=arguments.config,
+        settings=collect(arguments, flags, dotted),
+        threads=arguments.threads,
+        dry_run=arguments.dry_run,
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for table in analysis_tables(result):
+        console.print(table)
+    console.print(f"tables and pictures  {arguments.out}/README.md")
+    return {"out": arguments.out, **result}
+
+
 def _report(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     # With --json standard output is for the result.
     ready = sys.stderr if arguments.json else sys.stdout
@@ -104,6 +126,7 @@ def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
 VERBS = {
     "evaluate": _evaluate,
     "study": _study,
+    "analyze": _analyze,
     "report": _report,
     "show": _show,
 }

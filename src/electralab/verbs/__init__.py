@@ -5,10 +5,11 @@ words or keyword arguments -> settings -> stage -> result
 
 from electralab.verbs.asking import detect, load, predict, proofread, serve
 from electralab.verbs.giving import compress, export, import_model
-from electralab.verbs.judging import evaluate, report, run_study, show
+from electralab.verbs.judging import analyze, evaluate, report, run_study, show
 from electralab.verbs.learning import finetune, flops, glue, prepare, pretrain
 
 __all__ = [
+    "analyze",
     "compress",
     "detect",
     "evaluate",

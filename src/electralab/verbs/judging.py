@@ -106,6 +106,37 @@ def run_study(
         return display.follow_study(run(request, stop))
 
 
+def analyze(
+    models: Sequence[str | Path],
+    data: str | Path,
+    out: str | Path,
+    *,
+    only: Sequence[str] = (),
+    config: str | None = None,
+    settings: Tree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """What models learned, each beside its untrained twin: information, geometry, context, invariance and more.
+
+    What cannot be measured says why under `missing`; the same call again goes on where the last one stopped.
+    """
+    from electralab.analysis.settings import AnalysisSettings
+    from electralab.analysis.stage import AnalysisRequest, plan_analysis
+    from electralab.analysis.stage import analyze as run_analyze
+    from electralab.runtime import use_threads
+
+    resolved = resolve(AnalysisSettings, stack_layers(config, settings))
+    request = AnalysisRequest(tuple(map(Path, models)), Path(data), Path(out), resolved, tuple(only))
+    if dry_run:
+        return plan_analysis(request)
+    use_threads(threads)
+    display = display or Display()
+    with listen_for_stop() as stop:
+        return display.follow_analyze(run_analyze(request, stop))
+
+
 def report(
     runs: Sequence[str | Path],
     out: str | Path = "report.html",

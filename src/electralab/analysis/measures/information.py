@@ -1,0 +1,167 @@
+"""M30: how many bits a token of input teaches, and a FLOP.
+
+Specimen, rows -> bits per token, bits per GFLOP, share of positions with a loss
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Floats, Labels, Missing, Vectors, attempt
+from electralab.analysis.information import measure_guess_bits, measure_loss_share, measure_rtd_bits
+from electralab.analysis.material import Material
+from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.specimen import Specimen
+from electralab.errors import InputError
+from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows
+from electralab.model.electra import Electra
+from electralab.objective.corruption import SamplingConfig, sampling_prohibition
+from electralab.objective.electra import hold_trial, make_guesses
+from electralab.objective.masking import MaskedBatch
+from electralab.tokens.batches import make_batch
+
+CLAIM = "M30"
+_GIGA = 1e9
+_SHUFFLED = "the same verdicts, dealt to other tokens"
+_UNIGRAM = "guesses that all cost what a unigram costs on average"
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was said of the tokens that the loss is about."""
+
+    losses: Floats  # (M,) nats
+    unigram: Floats  # (M,)
+    rows: Labels  # (M,)
+    row_tokens: Labels  # (N,)
+
+
+def measure_information(
+    specimen: Specimen, material: Material, settings: AnalysisSettings
+) -> Iterator[Finding | Missing]:
+    rng = settings.make_rng("information")
+    judges = specimen.kind in ("electra", "electra-15")
+    if judges:
+        yield from attempt("verdict bits", CLAIM, partial(_tell_verdicts, specimen, material, settings, rng))
+    elif specimen.kind == "electric":
+        reason = f"{specimen.name}: says energies, not how likely a token was replaced; give a run of electra"
+        yield Missing("verdict bits", CLAIM, reason)
+    yield from attempt("guess bits", CLAIM, partial(_tell_guesses, specimen, material, settings, rng, not judges))
+
+
+def _tell_verdicts(
+    specimen: Specimen, material: Material, settings: AnalysisSettings, rng: np.random.Generator
+) -> Iterator[Finding]:
+    logits, is_replaced, is_masked, rows = _hold_trials(specimen, material, settings)
+    is_asked = is_masked if specimen.kind == "electra-15" else np.ones_like(is_masked)
+    found = measure_rtd_bits(logits[is_asked], is_replaced[is_asked], rows[is_asked], rng, times=settings.times)
+    share = float(is_asked.mean())
+    found = Contrast(found.estimate.scale(share), found.control.scale(share))
+    meaning = "H(Y) - loss of telling replaced tokens from original ones, over all tokens of the row"
+    note = "against its own generator: a better one makes verdicts harder"
+    yield found.tell("verdict bits", CLAIM, "bits/token", meaning, _SHUFFLED, note)
+    yield from _tell_price("verdict bits per GFLOP", found, specimen, _SHUFFLED)
+    yield _tell_share(measure_loss_share(is_asked, rows, rng, times=settings.times))
+
+
+def _tell_guesses(
+    specimen: Specimen, material: Material, settings: AnalysisSettings, rng: np.random.Generator, is_all: bool
+) -> Iterator[Finding]:
+    """`is_all`: whether guesses are all that the model is taught by."""
+    asked = _ask(specimen, material, settings)
+    found = measure_guess_bits(asked.losses, asked.unigram, asked.rows, asked.row_tokens, rng, times=settings.times)
+    meaning = "(what a unigram pays - loss) of naming tokens, times the share of tokens asked about"
+    yield found.tell("guess bits", CLAIM, "bits/token", meaning, _UNIGRAM, "" if is_all else "of its generator")
+    if is_all:
+        yield from _tell_price("guess bits per GFLOP", found, specimen, _UNIGRAM)
+        owners = np.repeat(np.arange(len(asked.row_tokens)), asked.row_tokens)
+        counts = np.bincount(asked.rows, minlength=len(asked.row_tokens))
+        has_loss = np.concatenate([np.arange(n) < k for n, k in zip(asked.row_tokens, counts, strict=True)])
+        yield _tell_share(measure_loss_share(has_loss, owners, rng, times=settings.times))
+
+
+def _tell_price(name: str, found: Contrast, specimen: Specimen, control: str) -> Iterator[Finding]:
+    flops = specimen.flops_per_token
+    if flops is not None:
+        priced = Contrast(found.estimate.scale(_GIGA / flops), found.control.scale(_GIGA / flops))
+        meaning = f"bits per token / FLOPs of training per token ({flops:.3g}, forward and backward of all networks)"
+        yield priced.tell(name, CLAIM, "bits/GFLOP", meaning, control)
+
+
+def _tell_share(share: Estimate) -> Finding:
+    meaning = "tokens that the loss is about / tokens"
+    return Finding("positions with a loss", CLAIM, "share", meaning, share, None, "", "a count: there is no control")
+
+
+def _mask(specimen: Specimen, rows: HeldoutRows, material: Material, settings: AnalysisSettings) -> list[MaskedBatch]:
+    config = HeldoutConfig(mask_share=settings.mask_share)
+    return mask_rows(rows, specimen.tokenizer, config, material.conditions)
+
+
+def _hold_trials(
+    specimen: Specimen, material: Material, settings: AnalysisSettings
+) -> tuple[Vectors, Flags, Flags, Labels]:
+    """Of every token that is not padding: verdict, whether it was replaced, whether masked, its row. (N,)"""
+    purpose = "measuring verdicts"
+    judge, guesser = specimen.need_discriminator(purpose), specimen.need_generator(purpose)
+    rows = material.read_rows(specimen)
+    pair = Electra(guesser, judge, "none").eval()
+    prohibition = sampling_prohibition(specimen.tokenizer, specimen.device, guesser.config.vocab_size)
+    columns: list[tuple[Vectors, Flags, Flags, Labels]] = []
+    for masked in _mask(specimen, rows, material, settings):
+        material.conditions.check()
+        with torch.inference_mode():
+            trial = hold_trial(pair, masked, prohibition, SamplingConfig())
+        is_masked = torch.zeros_like(trial.corrupted.is_replaced)
+        is_masked.view(-1)[masked.positions] = True
+        is_token = ~masked.batch.is_pad.cpu().numpy()
+        owners = np.broadcast_to(masked.batch.row_numbers[:, None], is_token.shape)
+        tables = (trial.verdicts.float(), trial.corrupted.is_replaced, is_masked)
+        verdicts, is_replaced, was_masked = (table.cpu().numpy()[is_token] for table in tables)
+        columns.append((verdicts, is_replaced, was_masked, owners[is_token]))
+    logits, is_replaced, is_masked_all, row_numbers = (np.concatenate(part) for part in zip(*columns, strict=True))
+    return logits, is_replaced, is_masked_all, row_numbers
+
+
+def _ask(specimen: Specimen, material: Material, settings: AnalysisSettings) -> _Asked:
+    guesser = specimen.need_generator("guessing tokens")
+    rows = material.read_rows(specimen)
+    losses: list[Floats] = []
+    targets: list[Labels] = []
+    owners: list[Labels] = []
+    length = rows.ids.shape[1]
+    if specimen.kind == "causal":
+        batch = make_batch(rows.ids, specimen.tokenizer, is_pairs=rows.is_pairs)
+        for part in batch.split(max(1, settings.batch_tokens // length)):
+            material.conditions.check()
+            given = part.to(specimen.device)
+            is_asked = given.is_ordinary.clone()
+            is_asked[:, 0] = False
+            positions = is_asked.view(-1).nonzero().squeeze(1)
+            with torch.inference_mode():
+                guesses = guesser(given.original_ids, given.segment_ids, given.attention_pad, positions)
+            named = given.original_ids.view(-1)[positions]
+            losses.append(_price(guesses, named))
+            targets.append(named.cpu().numpy())
+            owners.append(part.row_numbers[positions.cpu().numpy() // length])
+    else:
+        for masked in _mask(specimen, rows, material, settings):
+            material.conditions.check()
+            with torch.inference_mode():
+                guesses = make_guesses(guesser, masked)
+            losses.append(_price(guesses, masked.target_ids))
+            targets.append(masked.target_ids.cpu().numpy())
+            owners.append(masked.batch.row_numbers[masked.positions.cpu().numpy() // length])
+    if not losses:
+        raise InputError(f"{material.data}: holds no row to ask about; give more text")
+    unigram = -rows.unigram[np.concatenate(targets)]
+    row_tokens = (rows.ids != specimen.tokenizer.special.pad).sum(axis=1)
+    return _Asked(np.concatenate(losses), unigram, np.concatenate(owners), row_tokens)
+
+
+def _price(guesses: torch.Tensor, targets: torch.Tensor) -> Floats:
+    return F.cross_entropy(guesses.float(), targets, reduction="none").double().cpu().numpy()

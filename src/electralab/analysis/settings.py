@@ -1,0 +1,45 @@
+"""What an analysis looks at, and how closely.
+
+file, flags -> AnalysisSettings
+"""
+
+import zlib
+
+import numpy as np
+from pydantic import Field
+
+from electralab.config import Settings
+from electralab.corpus.readers import ReadingConfig
+from electralab.randomness import mix
+
+
+class AnalysisSettings(Settings):
+    seed: int = Field(0, ge=0, lt=2**31)
+    rows: int = Field(256, ge=1)
+    """The most rows of text to look at."""
+    row_length: int = Field(128, ge=8)
+    """Of rows made of text, where the model could take longer ones; prepared rows have a length of their own."""
+    vectors: int = Field(2000, ge=8)
+    """The most states of a layer that enter one figure."""
+    points: int = Field(600, ge=8)
+    """The most points of a picture."""
+    mask_share: float = Field(0.15, gt=0, lt=1)
+    times: int = Field(200, ge=1)
+    """How often rows, words or pairs are drawn again for an interval."""
+    untrained: bool = True
+    """Whether the same network as first drawn is measured beside each model."""
+    tagged: str = ""
+    """Sentences of words with tags in CoNLL columns; empty for the English ones that come along."""
+    pairs: str = ""
+    """A table of sentences and changed ones, likewise."""
+    analogies: str = ""
+    """A table of a, b, c, d, likewise."""
+    batch_tokens: int = Field(4096, ge=1)
+    """Tokens that go through a network at once, padding included."""
+    device: str = "auto"
+    reading: ReadingConfig = ReadingConfig()
+    """How text is found in files that are not prepared."""
+
+    def make_rng(self, *stream: str) -> np.random.Generator:
+        """By the seed and what it is for, so that no figure depends on which others are asked for."""
+        return np.random.default_rng(int(mix(self.seed, *(zlib.crc32(name.encode()) for name in stream))))

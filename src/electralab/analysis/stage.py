@@ -1,0 +1,218 @@
+"""Models side by side, measure by measure; what is finished is kept.
+
+AnalysisRequest -> AnalysisEvent...
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from electralab.analysis.curves import draw_claims
+from electralab.analysis.drawing import Cloud, Drawing, save_figure
+from electralab.analysis.finding import Finding, Missing
+from electralab.analysis.material import Material, gather_material
+from electralab.analysis.measures.information import measure_information
+from electralab.analysis.record import (
+    PARTS,
+    VERSION,
+    Part,
+    describe_cloud,
+    describe_finding,
+    describe_missing,
+    join_parts,
+    read_part,
+    write_results,
+)
+from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.specimen import Specimen, draw_untrained, open_specimen
+from electralab.artifacts import MANIFEST, lock_folder, sha256_json
+from electralab.errors import InputError, UsageError
+from electralab.finetuning.identity import identify_model
+from electralab.model.folder import locate_networks
+from electralab.runtime import choose_device
+from electralab.stopping import StopSignal
+
+Measure = Callable[[Specimen, Material, AnalysisSettings], Iterator[Finding | Missing | Drawing | Cloud]]
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    title: str
+    measure: Measure
+
+
+MEASURES: dict[str, Inquiry] = {
+    "M30": Inquiry("information", measure_information),
+}
+"""By the claim it serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisRequest:
+    models: tuple[Path, ...]
+    data: Path
+    out: Path
+    settings: AnalysisSettings
+    only: tuple[str, ...] = ()
+    """Claims; none means all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartStarted:
+    model: str
+    claim: str
+    title: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartFinished:
+    model: str
+    claim: str
+    findings: int
+    missing: tuple[str, ...]
+    """Names with their reasons."""
+    is_reused: bool
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisFinished:
+    results: Results
+
+
+AnalysisEvent = PartStarted | PartFinished | AnalysisFinished
+
+
+def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEvent]:
+    """Measure every model and its untrained twin. The same request again goes on where the last one stopped."""
+    claims = choose_claims(request.only)
+    refuse_foreign(request.out)
+    settings, out = request.settings, request.out
+    material = gather_material(request.data, settings, stop.check)
+    specimens = open_specimens(request.models, settings)
+    with lock_folder(out):
+        work = [(one, claim) for claim in claims for one in specimens]
+        models = [_describe_model(one) for one in specimens]
+        parts: list[Part] = []
+        for done, (specimen, claim) in enumerate(work):
+            stop.check()
+            inquiry = MEASURES[claim]
+            yield PartStarted(specimen.name, claim, inquiry.title, done, len(work))
+            identity = _identify(specimen, claim, material)
+            path = out / PARTS / f"{_slug(specimen.name)}-{claim}.json"
+            part = read_part(path, out, identity)
+            is_reused = part is not None
+            if part is None:
+                part = _measure(specimen, claim, material, out, identity)
+                part.write(path)
+            parts.append(part)
+            said = tuple(f"{one['name']}: {one['reason']}" for one in part.missing)
+            yield PartFinished(specimen.name, claim, len(part.findings), said, is_reused, done + 1, len(work))
+            if not is_reused:
+                write_results(out, join_parts(settings.seed, models, parts), parts)
+        results = join_parts(settings.seed, models, parts)
+        results["drawings"] = draw_claims(out, results) + results["drawings"]
+        write_results(out, results, parts)
+    yield AnalysisFinished(results)
+
+
+def plan_analysis(request: AnalysisRequest) -> Results:
+    """What would be measured; nothing is written."""
+    claims = choose_claims(request.only)
+    refuse_foreign(request.out)
+    gather_material(request.data, request.settings)
+    return {
+        "models": {name: str(path) for name, path in zip(name_models(request.models), request.models, strict=True)},
+        "networks": [str(folder) for path in request.models for folder in locate_networks(path)],
+        "data": str(request.data),
+        "out": str(request.out),
+        "measures": {claim: MEASURES[claim].title for claim in claims},
+        "settings": request.settings.model_dump(mode="json"),
+    }
+
+
+def choose_claims(only: Sequence[str]) -> list[str]:
+    """In the order of the table."""
+    known = {claim.lower(): claim for claim in MEASURES}
+    for asked in only:
+        if asked.lower() not in known:
+            raise UsageError(f"--only: no measure for {asked!r}; known are {', '.join(MEASURES)}")
+    chosen = {known[asked.lower()] for asked in only}
+    return [claim for claim in MEASURES if not chosen or claim in chosen]
+
+
+def refuse_foreign(out: Path) -> None:
+    names = (MANIFEST, "config.json", "run.json", "study.toml", "tradeoff.json")
+    if any((out / name).exists() for name in names):
+        raise UsageError(f"{out}: holds data, a model, a run or a study, not an analysis; choose another --out")
+
+
+def open_specimens(models: Sequence[Path], settings: AnalysisSettings) -> list[Specimen]:
+    """Each model with its untrained twin after it."""
+    if not models:
+        raise UsageError("analyze: no model; give one or several")
+    device = choose_device(settings.device)
+    found = [open_specimen(path, name, device) for path, name in zip(models, name_models(models), strict=True)]
+    if not settings.untrained:
+        return found
+    return [one for specimen in found for one in (specimen, draw_untrained(specimen, settings.seed))]
+
+
+def name_models(models: Sequence[Path]) -> list[str]:
+    """By as many last parts of their paths as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in models]
+    for depth in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(one[-depth:]) for one in parts]
+        if len(set(names)) == len(names):
+            return names
+    twice = next(str(path) for place, path in enumerate(models) if parts[place] in parts[:place])
+    raise UsageError(f"analyze: {twice} is given twice; give every model once")
+
+
+def _measure(specimen: Specimen, claim: str, material: Material, out: Path, identity: str) -> Part:
+    part = Part(identity)
+    inquiry = MEASURES[claim]
+    try:
+        for found in inquiry.measure(specimen, material, material.settings):
+            material.conditions.check()
+            match found:
+                case Finding():
+                    part.findings.append(describe_finding(specimen.name, found))
+                case Missing():
+                    part.missing.append(describe_missing(specimen.name, found))
+                case Cloud():
+                    part.points.append(describe_cloud(specimen.name, found))
+                case Drawing():
+                    file = save_figure(out, f"{_slug(specimen.name)}-{found.name}", found.figure)
+                    part.drawings.append(
+                        {"claim": found.claim, "title": found.title, "file": file, "meaning": found.meaning}
+                    )
+    except InputError as error:
+        part.missing.append(describe_missing(specimen.name, Missing(inquiry.title, claim, str(error))))
+    return part
+
+
+def _identify(specimen: Specimen, claim: str, material: Material) -> str:
+    """Of all that a part depends on; where the model lies and how it is batched are not among it."""
+    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies"}
+    settings = material.settings.model_dump(mode="json", exclude=idle)
+    model = identify_model(*specimen.networks)
+    return sha256_json([VERSION, claim, specimen.name, model, specimen.kind, material.identify(specimen), settings])
+
+
+def _describe_model(specimen: Specimen) -> dict[str, Any]:
+    return {
+        "name": specimen.name,
+        "folder": str(specimen.folder),
+        "kind": specimen.kind,
+        "control_of": specimen.control_of,
+    }
+
+
+def _slug(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).replace("--", "-")
