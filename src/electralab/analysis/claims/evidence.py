@@ -94,7 +94,9 @@ def read_evidence(analysis: Results, arms: Mapping[str, str], study: Results) ->
             control = found["control"] and _read_estimate(found["control"])
             figure = Figure(found["layer"], _read_estimate(found), control)
             figures[arm, found["name"]][found["model"]].append(figure)
-    reasons = {(named[one["model"]], one["name"]): one["reason"] for one in analysis["missing"] if one["model"] in named}
+    reasons = {
+        (named[one["model"]], one["name"]): one["reason"] for one in analysis["missing"] if one["model"] in named
+    }
     by_layer = {key: [sorted(seed, key=_depth) for seed in seeds.values()] for key, seeds in figures.items()}
     return Evidence(by_layer, reasons, study)
 
