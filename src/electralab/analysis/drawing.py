@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, PALE, RULE = "#1f2933", "#7b8794", "#e4e7eb"
-COLOURS = (
-    *("#0b7285", "#d9480f", "#7048a8", "#5c7a1f", "#b5179e", "#1864ab", "#c08a00", "#862e2e"),
-    *("#2b8a3e", "#e8590c", "#495057", "#5f3dc4", "#099268"),
-)
+COLOURS = ("#0b7285", "#d9480f", "#7048a8", "#5c7a1f", "#b5179e", "#1864ab", "#c08a00", "#862e2e")
+# Once all colours are taken, the next round has another shape.
+SHAPES = ("o", "^", "s", "D", "v", "P")
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Missing:
 def attempt(name: str, claim: str, tell: Callable[[], Iterable[T]]) -> Iterator[T | Missing]:
     """What can be told of one figure, or why it cannot; the others go on."""
     try:
-        yield from list(tell())
+        yield from tell()
     except InputError as error:
         yield Missing(name, claim, str(error))
 

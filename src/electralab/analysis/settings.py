@@ -19,7 +19,7 @@ class AnalysisSettings(Settings):
     """The most rows of text to look at."""
     row_length: int = Field(128, ge=8)
     """Of rows made of text, where the model could take longer ones; prepared rows have a length of their own."""
-    vectors: int = Field(2000, ge=8)
+    vectors: int = Field(1000, ge=8)
     """The most states of a layer that enter one figure."""
     points: int = Field(600, ge=8)
     """The most points of a picture."""

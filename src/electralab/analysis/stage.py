@@ -12,7 +12,13 @@ from electralab.analysis.curves import draw_claims
 from electralab.analysis.drawing import Cloud, Drawing, save_figure
 from electralab.analysis.finding import Finding, Missing
 from electralab.analysis.material import Material, gather_material
+from electralab.analysis.measures.analogies import measure_analogies
+from electralab.analysis.measures.complexity import measure_complexity
+from electralab.analysis.measures.contextuality import measure_contextuality
+from electralab.analysis.measures.equivariance import measure_equivariance
+from electralab.analysis.measures.geometry import measure_geometry
 from electralab.analysis.measures.information import measure_information
+from electralab.analysis.measures.invariance import measure_invariance
 from electralab.analysis.record import (
     PARTS,
     VERSION,
@@ -45,6 +51,12 @@ class Inquiry:
 
 MEASURES: dict[str, Inquiry] = {
     "M30": Inquiry("information", measure_information),
+    "M33": Inquiry("geometry", measure_geometry),
+    "M34": Inquiry("analogies", measure_analogies),
+    "M35": Inquiry("contextualisation", measure_contextuality),
+    "M36": Inquiry("translation invariance", measure_invariance),
+    "M37": Inquiry("equivariance", measure_equivariance),
+    "M43": Inquiry("Rademacher complexity", measure_complexity),
 }
 """By the claim it serves."""
 

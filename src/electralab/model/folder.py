@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
 from electralab.config import Tree
 from electralab.errors import DamagedArtifact, InputError
+from electralab.model.bert import is_bert, translate_bert
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.graph import is_graph, read_graph
@@ -117,8 +118,11 @@ def load_any(folder: Path) -> nn.Module:
     if network is not None:
         return network
     config, tensors = read_config(folder), read_tensors(folder)
-    is_tuned = bool(TUNED_OUTPUTS & tensors.keys()) and not has_verdicts(config, tensors)
-    return (import_tuned if is_tuned else import_network)(config, tensors, str(folder)).eval()
+    if TUNED_OUTPUTS & tensors.keys() and not has_verdicts(config, tensors):
+        return import_tuned(config, tensors, str(folder)).eval()
+    if is_bert(config):
+        config, tensors = translate_bert(config, tensors)
+    return import_network(config, tensors, str(folder)).eval()
 
 
 def load_encoder(folder: Path) -> Encoder:
@@ -127,7 +131,10 @@ def load_encoder(folder: Path) -> Encoder:
         raise InputError(f"{folder}: is a graph, which only answers; give the model that it was exported from")
     network = _load_own(folder)
     if network is None:
-        return import_encoder(read_config(folder), read_tensors(folder), str(folder)).eval()
+        config, tensors = read_config(folder), read_tensors(folder)
+        if is_bert(config):
+            config, tensors = translate_bert(config, tensors)
+        return import_encoder(config, tensors, str(folder)).eval()
     encoder = getattr(network, "encoder", None)
     if not isinstance(encoder, Encoder):
         raise InputError(f"{folder}: holds a {_name(network)}, which has not one encoder; give another model")

@@ -1,0 +1,37 @@
+"""M43: how well a bounded linear classifier on frozen states can fit noise.
+
+Specimen, rows -> empirical Rademacher complexity by layer
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from electralab.analysis.complexity import Ball, measure_rademacher
+from electralab.analysis.finding import Finding, Missing, attempt
+from electralab.analysis.material import Material
+from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.specimen import Specimen
+from electralab.analysis.vectors import embed_rows
+
+CLAIM = "M43"
+_BALLS: tuple[Ball, ...] = ("l2", "l1")
+
+
+def measure_complexity(
+    specimen: Specimen, material: Material, settings: AnalysisSettings
+) -> Iterator[Finding | Missing]:
+    yield from attempt("Rademacher complexity", CLAIM, partial(_tell, specimen, material, settings))
+
+
+def _tell(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+    tokens = embed_rows(specimen, material, settings.vectors, is_spread=True)
+    for layer, states in enumerate(tokens.layers):
+        for ball in _BALLS:
+            material.conditions.check()
+            found = measure_rademacher(states, settings.make_rng("rademacher", ball, str(layer)), ball=ball)
+            meaning = (
+                f"E sup of 1/n sum of sigma_i w.x_i over the {ball} ball, {len(states):,} tokens scaled to length 1"
+            )
+            control = "rows of the same lengths in random directions"
+            note = "the interval is that of the draws of signs, not of the data"
+            yield found.tell(f"Rademacher, {ball} ball", CLAIM, "complexity", meaning, control, note, layer)

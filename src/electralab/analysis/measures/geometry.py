@@ -1,0 +1,139 @@
+"""M33: what shape the cloud of states has at each layer, and whether words of a kind lie together in it.
+
+Specimen, rows, tagged sentences -> anisotropy, ranks, silhouettes, probes; pictures and points
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from electralab.analysis.drawing import Cloud, Drawing
+from electralab.analysis.finding import Finding, Floats, Labels, Missing, Vectors, attempt
+from electralab.analysis.geometry import (
+    find_spectrum,
+    lay_out_pca,
+    lay_out_tsne,
+    measure_anisotropy,
+    measure_dimension,
+    measure_probe,
+    measure_silhouette,
+)
+from electralab.analysis.material import Material
+from electralab.analysis.scatter import draw_clouds, draw_spectra
+from electralab.analysis.sets.reading import NO_TAG
+from electralab.analysis.sets.tagged import OUTSIDE
+from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.specimen import Specimen
+from electralab.analysis.vectors import Words, embed_rows, embed_words
+from electralab.errors import InputError
+from electralab.evaluation.resampling import choose_some
+
+CLAIM = "M33"
+# Each draw takes the eigenvalues of a layer anew.
+_RANK_TIMES = 40
+_SHUFFLED = "labels shuffled"
+
+Found = Finding | Missing | Drawing | Cloud
+
+
+@dataclass(frozen=True, slots=True)
+class _Categories:
+    """Words that have a category, and which."""
+
+    what: str
+    layers: list[Vectors]
+    names: tuple[str, ...]
+    numbers: Labels  # (N,) of the names
+    texts: list[str]
+    sentences: Labels
+
+
+def measure_geometry(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
+    yield from attempt("anisotropy", CLAIM, partial(_tell_shape, specimen, material, settings))
+    try:
+        words = embed_words(specimen, material.tagged.read_by(specimen), material)
+    except InputError as error:
+        for name in ("part of speech", "entity"):
+            yield Missing(f"{name} silhouette", CLAIM, str(error))
+            yield Missing(f"{name} probe", CLAIM, str(error))
+        return
+    for what, labels, absent in (("part of speech", words.tags, NO_TAG), ("entity", words.entities, OUTSIDE)):
+        yield from attempt(
+            f"{what} silhouette", CLAIM, partial(_tell_categories, specimen, words, labels, absent, what, settings)
+        )
+
+
+def _tell_shape(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
+    tokens = embed_rows(specimen, material, settings.vectors, is_spread=True)
+    spectra: list[Floats] = []
+    for layer, states in enumerate(tokens.layers):
+        rng = settings.make_rng("shape", str(layer))
+        material.conditions.check()
+        found = measure_anisotropy(states, rng, groups=tokens.rows, times=settings.times)
+        meaning = "mean cosine of pairs of tokens: 0 all directions alike, 1 a single one"
+        yield found.tell("anisotropy", CLAIM, "cosine", meaning, "Gaussian noise of the same shape", layer=layer)
+        shape = measure_dimension(states, rng, groups=tokens.rows, times=min(settings.times, _RANK_TIMES))
+        meaning = "e to the entropy of the shares of variance along the principal axes"
+        note = f"{len(states):,} tokens in {states.shape[1]} coordinates; {shape.axes_for_90} axes hold 90 % of it"
+        control = "each coordinate shuffled over the tokens"
+        yield shape.effective_rank.tell("effective rank", CLAIM, "axes", meaning, control, note, layer)
+        spectra.append(find_spectrum(states))
+    title = f"{specimen.name}: variance along the principal axes"
+    meaning = "How much of the variance the first axes hold, by layer: a curve that rises at once is a narrow cloud."
+    yield Drawing(CLAIM, title, "spectrum", meaning, draw_spectra(title, spectra))
+
+
+def _tell_categories(
+    specimen: Specimen, words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings
+) -> Iterator[Found]:
+    told = _select(words, labels, absent, what, settings)
+    accuracies = []
+    for layer, states in enumerate(told.layers):
+        rng = settings.make_rng(what, str(layer))
+        apart = measure_silhouette(states, told.numbers, rng, groups=told.sentences, times=settings.times)
+        meaning = f"how much nearer words are to those of their own {what} than to the next: 1 apart, 0 mixed"
+        yield apart.tell(f"{what} silhouette", CLAIM, "silhouette", meaning, _SHUFFLED, layer=layer)
+        probe = measure_probe(states, told.numbers, rng, groups=told.sentences, times=settings.times)
+        meaning = f"accuracy of a linear probe of the {what}, taught on half of the sentences, on the other half"
+        yield probe.tell(f"{what} probe", CLAIM, "accuracy", meaning, "taught " + _SHUFFLED, layer=layer)
+        accuracies.append(probe.estimate.value)
+    # Where layers do equally well, the deepest.
+    best = len(accuracies) - 1 - int(np.argmax(accuracies[::-1]))
+    yield from _draw_categories(specimen, told, best, settings)
+
+
+def _select(words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings) -> _Categories:
+    kept = np.array([place for place, label in enumerate(labels) if label != absent], dtype=np.int64)
+    if not len(kept):
+        raise InputError(f"{what}: the tagged sentences tell none; give --tagged with a column for it")
+    kept = kept[choose_some(len(kept), settings.vectors, settings.seed)]
+    names, numbers = np.unique([labels[place] for place in kept], return_inverse=True)
+    return _Categories(
+        what,
+        [states[kept] for states in words.layers],
+        tuple(map(str, names)),
+        numbers,
+        [words.texts[place] for place in kept],
+        words.sentences[kept],
+    )
+
+
+def _draw_categories(
+    specimen: Specimen, told: _Categories, layer: int, settings: AnalysisSettings
+) -> Iterator[Drawing | Cloud]:
+    shown = choose_some(len(told.numbers), settings.points, settings.seed)
+    states = told.layers[layer][shown]
+    categories = [told.names[number] for number in told.numbers[shown]]
+    texts = tuple(told.texts[place] for place in shown)
+    title = f"{specimen.name}: words by {told.what}, layer {layer}"
+    views = {"PCA": lay_out_pca(states), "t-SNE": lay_out_tsne(states, settings.seed)}
+    meaning = (
+        f"Each dot is a word of a tagged sentence at layer {layer}, whose probe does best. PCA keeps distances "
+        "along two axes; t-SNE keeps neighbours, and its distances between groups mean nothing."
+    )
+    name = told.what.replace(" ", "-")
+    yield Drawing(CLAIM, title, name, meaning, draw_clouds(title, views, categories))
+    for view, points in (("PCA", lay_out_pca(states, 3)), ("t-SNE", lay_out_tsne(states, settings.seed, 3))):
+        yield Cloud(CLAIM, f"{title}, {view}", meaning, points, tuple(categories), texts)
