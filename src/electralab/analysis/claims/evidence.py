@@ -5,7 +5,7 @@ analysis.json, results.json -> Evidence
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import nan
 from typing import Any
 
@@ -33,6 +33,7 @@ class Evidence:
     reasons: Mapping[tuple[str, str], str]
     """Why there is no figure, where the analysis says so."""
     study: Results
+    tradeoff: Results = field(default_factory=dict)
 
     def last(self, arm: str, name: str) -> list[Estimate]:
         """Of the last layer, or of the model as a whole; for each seed."""
@@ -84,7 +85,9 @@ def _average(scores: Mapping[str, float]) -> float:
     return sum(final) / len(final)
 
 
-def read_evidence(analysis: Results, arms: Mapping[str, str], study: Results) -> Evidence:
+def read_evidence(
+    analysis: Results, arms: Mapping[str, str], study: Results, tradeoff: Results | None = None
+) -> Evidence:
     """`arms`: the name of a model in the analysis -> the arm that it is a run of, in the order of seeds."""
     figures: dict[tuple[str, str], dict[str, list[Figure]]] = defaultdict(lambda: defaultdict(list))
     named = _name_twins(analysis, arms)
@@ -98,7 +101,7 @@ def read_evidence(analysis: Results, arms: Mapping[str, str], study: Results) ->
         (named[one["model"]], one["name"]): one["reason"] for one in analysis["missing"] if one["model"] in named
     }
     by_layer = {key: [sorted(seed, key=_depth) for seed in seeds.values()] for key, seeds in figures.items()}
-    return Evidence(by_layer, reasons, study)
+    return Evidence(by_layer, reasons, study, tradeoff or {})
 
 
 def _name_twins(analysis: Results, arms: Mapping[str, str]) -> dict[str, str]:

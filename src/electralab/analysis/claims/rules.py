@@ -4,6 +4,7 @@ Evidence -> Judged
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import nan
@@ -22,6 +23,8 @@ COLUMNS = {ELECTRA: ELECTRA, MLM: MLM, CAUSAL: CAUSAL, UNTRAINED: f"{ELECTRA}, {
 
 _QUARTER = 0.25
 _MASKED = 0.15
+_FASTER = 1.5
+_NORMAL = 1.96
 _SAME = 0.9
 """The similarity from which on a state counts as the same."""
 
@@ -110,6 +113,62 @@ def judge_equivariance(evidence: Evidence) -> Judged:
     return Judged(
         all_of([is_below(one) for one in differences.values()]), values, "trained - untrained: " + ", ".join(parts)
     )
+
+
+def judge_reach(evidence: Evidence) -> Judged:
+    """Of one and the same verdicts, so that only their errors as if they were apart are known: wide intervals."""
+    gain = subtract(evidence.last(ELECTRA, "verdict AUC, whole row"), evidence.last(ELECTRA, "verdict AUC, ±16"))
+    values = {ELECTRA: pool(evidence.last(ELECTRA, "verdict AUC, reach"))}
+    for arm in (MLM, CAUSAL):
+        with suppress(Lacking):
+            values[arm] = pool(evidence.last(arm, "guess loss, reach"))
+    return Judged(is_above(gain), values, f"AUC with the whole row - with 16 tokens to each side: {_show(gain)}")
+
+
+def judge_compression(evidence: Evidence) -> Judged:
+    """Some variant is half as fast again and loses at most a point, as far as the floor of the table tells."""
+    table = evidence.tradeoff
+    if not table:
+        raise Lacking("no trade-off; run 'electra compress' and give its folder with --tradeoff")
+    # Two scores on the same examples, each with the standard deviation of the floor.
+    spread = _NORMAL * 2**0.5 * float(table["floor"]["points"])
+    fast = [one for one in table["variants"] if one["speedup"] >= _FASTER]
+    losses = {one["name"]: Estimate(one["loss"], one["loss"] - spread, one["loss"] + spread) for one in fast}
+    verdicts = [is_below(loss, 1.0) for loss in losses.values()]
+    verdict: Verdict = "holds" if "holds" in verdicts else "undecided" if "undecided" in verdicts else "does not hold"
+    told = ", ".join(f"{one['name']} {one['speedup']:.2f}× {_show(losses[one['name']])} points" for one in fast)
+    return Judged(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {told or 'none'}")
+
+
+def judge_transfer(evidence: Evidence) -> Judged:
+    name = "W₂ with loss risen"
+    found = pool(evidence.last(ELECTRA, name))
+    return Judged(is_above(found), _columns(evidence, name, Evidence.last), "rank correlation over the other domains")
+
+
+def judge_replacements(evidence: Evidence) -> Judged:
+    """Plausible, of the same structure, and ever harder: each against chance or its own beginning."""
+    differences = {
+        what: subtract(evidence.last(ELECTRA, name), evidence.control(ELECTRA, name))
+        for what, name in (("log p", "log p of replacements"), ("part of speech kept", "part of speech kept"))
+    }
+    course = pool(evidence.last(ELECTRA, "course of the generator loss"))
+    verdict = all_of([*(is_above(one) for one in differences.values()), is_below(course)])
+    parts = [f"{what} - dealt at random: {_show(one)}" for what, one in differences.items()]
+    why = ", ".join([*parts, f"generator's loss with the step, rho: {_show(course)}"])
+    return Judged(verdict, _columns(evidence, "part of speech kept", Evidence.last), why)
+
+
+def judge_robustness(evidence: Evidence) -> Judged:
+    """For every kind of damage."""
+    kinds = ("typo", "swap", "ocr")
+    differences = {
+        kind: subtract(evidence.last(ELECTRA, f"retained, {kind}"), evidence.last(MLM, f"retained, {kind}"))
+        for kind in kinds
+    }
+    why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_show(one)}" for kind, one in differences.items())
+    values = _columns(evidence, "retained, typo", Evidence.last)
+    return Judged(all_of([is_above(one) for one in differences.values()]), values, why)
 
 
 def judge_flops(evidence: Evidence) -> Judged:

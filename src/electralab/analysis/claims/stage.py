@@ -3,8 +3,8 @@
 study folder -> models to analyze -> analysis -> claims.json, claims.md
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 
@@ -14,10 +14,12 @@ from electralab.analysis.claims.table import CLAIMS, Claim, judge_claim
 from electralab.analysis.finding import Estimate
 from electralab.analysis.stage import name_models
 from electralab.artifacts import read_json, write_file, write_json
+from electralab.config import read_toml
 from electralab.errors import InputError
 from electralab.study.report import read_results
 
 ANALYSIS = "analysis"
+TUNED = "analysis-tuned"
 _VERSION = 1
 
 
@@ -47,6 +49,28 @@ def list_models(runs: Path, study: Results) -> dict[Path, str]:
     return trained
 
 
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Models of one task, and the data that they were tuned on."""
+
+    models: dict[Path, str]
+    """-> arms."""
+    data: Path
+
+
+def list_tuned(runs: Path, study: Results) -> Tuned | None:
+    """Of the task that the models are best at: where nothing was learned, noise takes nothing away."""
+    means: dict[str, float] = {}
+    for name in (name for name, metric in study["scores"].items() if metric == "accuracy"):
+        means[name] = sum(row["scores"][name]["mean"] for row in study["table"] if name in row["scores"])
+    best = max(means, key=lambda name: means[name], default="")
+    folders = {runs / "cells" / arm / f"seed-{seed}" / best: arm for arm in (ELECTRA, MLM) for seed in study["seeds"]}
+    models = {path: arm for path, arm in folders.items() if best and (path / "export").is_dir()}
+    scores = read_toml(runs / "study.toml").values.get("scores", [])
+    place = next((score["data"] for score in scores if best in (score.get("name"), score.get("task"))), ".")
+    return Tuned(models, Path(study["provenance"].get("data", "")) / place) if models else None
+
+
 def find_corpus(runs: Path) -> Path:
     """What the models were trained on, whose held-out rows they are asked about."""
     stored = read_json(runs / "environment.json", "give --corpus")
@@ -56,9 +80,21 @@ def find_corpus(runs: Path) -> Path:
     return corpus
 
 
-def judge_claims(runs: Path, study: Results, models: Mapping[Path, str], analysis: Results) -> Results:
-    named = dict(zip(name_models(list(models)), models.values(), strict=True))
-    evidence = read_evidence(analysis, named, study)
+def join_analyses(first: Results, second: Results) -> Results:
+    return {name: [*first[name], *second[name]] for name in ("models", "findings", "missing")}
+
+
+def name_arms(models: Mapping[Path, str]) -> dict[str, str]:
+    """As the analysis names them."""
+    return dict(zip(name_models(list(models)), models.values(), strict=True))
+
+
+def judge_claims(
+    runs: Path, study: Results, named: Mapping[str, str], analysis: Results, tradeoff: Path | None = None
+) -> Results:
+    """`named`: the models of the analysis -> their arms."""
+    table = read_json(tradeoff / "tradeoff.json", "run 'electra compress' again") if tradeoff else {}
+    evidence = read_evidence(analysis, named, study, table)
     judged = [(claim, judge_claim(claim, evidence)) for claim in CLAIMS]
     results = {
         "version": _VERSION,
@@ -74,7 +110,7 @@ def judge_claims(runs: Path, study: Results, models: Mapping[Path, str], analysi
     return results
 
 
-def _tell_minutes(study: Results, arms: Sequence[str]) -> dict[str, float]:
+def _tell_minutes(study: Results, arms: Iterable[str]) -> dict[str, float]:
     """Of pre-training, in the mean over the seeds."""
     rows = {row["arm"]: row for row in study["table"]}
     return {arm: round(rows[arm]["pretraining_seconds"] / 60, 1) for arm in dict.fromkeys(arms) if arm in rows}
@@ -123,8 +159,8 @@ def _lines(results: Results) -> Iterator[str]:
     yield "# What holds of the claims about ELECTRA\n"
     yield f"Models of the study `{results['study']}`; minutes of pre-training: {minutes}; seeds: {seeds}.\n"
     yield (
-        "Intervals are 95 %: the wider of what the seeds and what the examples allow. A claim holds, or does not, where its "
-        "interval leaves no other answer; otherwise it is undecided at this scale.\n"
+        "Intervals are 95 %: the wider of what the seeds and what the examples allow. A claim holds or does not where "
+        "its interval leaves no other answer; otherwise it is undecided at this scale.\n"
     )
     head, rows = claim_rows(results)
     yield "| " + " | ".join(head) + " |"

@@ -14,13 +14,18 @@ from electralab.analysis.claims.rules import (
     differ,
     judge_analogies,
     judge_bits,
+    judge_compression,
     judge_equivariance,
     judge_flops,
     judge_generators,
     judge_invariance,
     judge_quarter,
+    judge_reach,
+    judge_replacements,
+    judge_robustness,
     judge_scaling,
     judge_sizes,
+    judge_transfer,
 )
 
 
@@ -99,6 +104,13 @@ CLAIMS = (
         "error",
         judge_equivariance,
     ),
+    Claim(
+        "M38",
+        "Verdicts take far context into account.",
+        "tokens to each side that suffice for nine tenths of what the row adds",
+        "tokens",
+        judge_reach,
+    ),
     Claim("M39", "BERT costs 0.15 n d².", "FLOPs of training per token, counted", "MFLOPs", judge_flops),
     Claim(
         "M40",
@@ -115,6 +127,13 @@ CLAIMS = (
         judge_quarter,
     ),
     Claim(
+        "M42",
+        "Fewer bits and pruned parts are faster at little loss.",
+        "loss of the variants that are half as fast again",
+        "points",
+        judge_compression,
+    ),
+    Claim(
         "M43",
         "The representation is of lower complexity.",
         "Rademacher complexity of linear classes on the last states",
@@ -122,10 +141,31 @@ CLAIMS = (
         differ("Rademacher, l2 ball", Evidence.last, MLM, is_less=True),
     ),
     Claim(
+        "M44",
+        "What is lost in another domain grows with its distance.",
+        "rank correlation of W₂ with the rise of the loss, over domains",
+        "rho",
+        judge_transfer,
+    ),
+    Claim(
         "M45",
         "The smaller the model, the larger the gain over MLM.",
         "slope of the gain over ln parameters, three sizes",
         "points/e-fold",
         judge_sizes,
+    ),
+    Claim(
+        "M46",
+        "Replacements are plausible, keep the structure and get harder.",
+        "log p, part of speech kept, course of the generator's loss",
+        "share kept",
+        judge_replacements,
+    ),
+    Claim(
+        "M47",
+        "Tuned models are more robust to noise.",
+        "share of the score above chance that is retained, damage of three kinds",
+        "share retained",
+        judge_robustness,
     ),
 )
