@@ -3,7 +3,8 @@
 guesses, sampled ids, originals -> Replacements -> plausibility
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -103,3 +104,10 @@ def measure_agreement(
     estimate = bootstrap_estimate(lambda p: float(is_same[p].mean()), len(is_same), times, rng, groups=rows)
     control = shuffle_estimate(lambda p: float((originals == replacements[p]).mean()), len(is_same), times, rng)
     return Contrast(estimate, control)
+
+
+def join_replacements(parts: Sequence[Replacements]) -> Replacements:
+    """Of one batch after the other."""
+    return Replacements(
+        *(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Replacements))
+    )

@@ -13,12 +13,22 @@ from electralab.analysis.drawing import Cloud, Drawing, save_figure
 from electralab.analysis.finding import Finding, Missing
 from electralab.analysis.material import Material, gather_material
 from electralab.analysis.measures.analogies import measure_analogies
+from electralab.analysis.measures.balance import measure_balance
 from electralab.analysis.measures.complexity import measure_complexity
+from electralab.analysis.measures.compute import measure_compute
 from electralab.analysis.measures.contextuality import measure_contextuality
 from electralab.analysis.measures.equivariance import measure_equivariance
 from electralab.analysis.measures.geometry import measure_geometry
+from electralab.analysis.measures.gradients import measure_gradients
+from electralab.analysis.measures.heads import measure_heads
 from electralab.analysis.measures.information import measure_information
 from electralab.analysis.measures.invariance import measure_invariance
+from electralab.analysis.measures.reach import measure_reach
+from electralab.analysis.measures.replacements import measure_replacements
+from electralab.analysis.measures.robustness import measure_damage
+from electralab.analysis.measures.scaling import measure_scaling
+from electralab.analysis.measures.tradeoff import measure_tradeoff
+from electralab.analysis.measures.transfer import measure_transfer
 from electralab.analysis.record import (
     PARTS,
     VERSION,
@@ -32,7 +42,7 @@ from electralab.analysis.record import (
 )
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen, draw_untrained, open_specimen
-from electralab.artifacts import MANIFEST, lock_folder, sha256_json
+from electralab.artifacts import MANIFEST, lock_folder, sha256_file, sha256_json
 from electralab.errors import InputError, UsageError
 from electralab.finetuning.identity import identify_model
 from electralab.model.folder import locate_networks
@@ -47,18 +57,31 @@ Results = dict[str, Any]
 class Inquiry:
     title: str
     measure: Measure
+    reads: tuple[str, ...] = ()
+    """Settings that name files beside the data."""
 
 
 MEASURES: dict[str, Inquiry] = {
     "M30": Inquiry("information", measure_information),
+    "M31": Inquiry("gradient flow", measure_gradients),
+    "M32": Inquiry("balance", measure_balance),
     "M33": Inquiry("geometry", measure_geometry),
     "M34": Inquiry("analogies", measure_analogies),
     "M35": Inquiry("contextualisation", measure_contextuality),
     "M36": Inquiry("translation invariance", measure_invariance),
     "M37": Inquiry("equivariance", measure_equivariance),
+    "M38": Inquiry("long-range sensitivity", measure_reach),
+    "M39": Inquiry("FLOPs", measure_compute),
+    "M40": Inquiry("scaling law", measure_scaling, ("runs",)),
+    "M42": Inquiry("compression trade-off", measure_tradeoff, ("tradeoff",)),
     "M43": Inquiry("Rademacher complexity", measure_complexity),
+    "M44": Inquiry("domain transfer", measure_transfer, ("domains",)),
+    "M46": Inquiry("replacements", measure_replacements),
+    "M47": Inquiry("robustness", measure_damage, ("examples",)),
+    "heads": Inquiry("attention heads", measure_heads),
 }
 """By the claim it serves."""
+_BESIDE = {name for inquiry in MEASURES.values() for name in inquiry.reads}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +234,20 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
 
 def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     """Of all that a part depends on; where the model lies and how it is batched are not among it."""
-    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies"}
+    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", *_BESIDE}
     settings = material.settings.model_dump(mode="json", exclude=idle)
     model = identify_model(*specimen.networks)
-    return sha256_json([VERSION, claim, specimen.name, model, specimen.kind, material.identify(specimen), settings])
+    beside = [_hash_files(getattr(material.settings, name)) for name in MEASURES[claim].reads]
+    log = _hash_files(str(specimen.folder / "metrics.jsonl"))
+    asked = material.identify(specimen)
+    return sha256_json([VERSION, claim, specimen.name, model, specimen.kind, asked, settings, beside, log])
+
+
+def _hash_files(given: str | tuple[str, ...]) -> list[str]:
+    """Of a file, of the results in a folder, or of several."""
+    paths = [Path(one) for one in ((given,) if isinstance(given, str) else given) if one]
+    files = [file for path in paths for file in ([path] if path.is_file() else sorted(path.glob("**/*.json")))]
+    return [sha256_file(file) for file in files]
 
 
 def _describe_model(specimen: Specimen) -> dict[str, Any]:

@@ -72,6 +72,10 @@ def _add_analyze(verbs: Any) -> None:
         "--pairs", metavar="FILE", help="a table of sentences (source) and changed ones (target), likewise"
     )
     parser.add_argument("--analogies", metavar="FILE", help="a table of a, b, c, d, likewise")
+    parser.add_argument("--domains", type=names, metavar="FILE,FILE", help="texts of other domains, to compare with")
+    parser.add_argument("--runs", metavar="DIR", help="runs of several sizes, for the law that they follow")
+    parser.add_argument("--tradeoff", metavar="DIR", help="of 'electra compress', for what smaller variants cost")
+    parser.add_argument("--examples", metavar="DIR", help="data of the task of a tuned model, to be damaged")
     parser.add_argument("--seed", type=int, metavar="S")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a TOML file of settings")

@@ -77,7 +77,8 @@ def _require_finished(results: Result) -> None:
 
 
 def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    flags = {name: name for name in ("seed", "tagged", "pairs", "analogies")}
+    given = ("seed", "tagged", "pairs", "analogies", "domains", "runs", "tradeoff", "examples")
+    flags = {name: name for name in given}
     result = verbs.analyze(
         arguments.models,
         arguments.data,

@@ -1,0 +1,114 @@
+"""Whether generator and discriminator are a match: what each achieves against the other, with intervals.
+
+Trial... -> Game -> accuracy, entropy, AUC by how sure the generator was
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+
+from electralab.analysis.finding import (
+    TIMES,
+    Estimate,
+    Flags,
+    Floats,
+    Places,
+    bootstrap_estimate,
+    require,
+    require_finite,
+)
+from electralab.objective.electra import Trial
+from electralab.objective.verdicts import Verdicts
+
+CONFIDENCES = ("unsure", "middling", "sure")
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """All tokens that are not padding (N,), and all guesses (M,)."""
+
+    rows: Places  # (N,)
+    logits: Floats  # (N,) verdicts, above 0 means "replaced"
+    is_replaced: Flags  # (N,)
+    confidences: Floats  # (N,) ln p_G of a replacement, NaN of other tokens
+    guess_rows: Places  # (M,)
+    is_hit: Flags  # (M,) whether the likeliest guess is the original
+    entropies: Floats  # (M,) nats
+    losses: Floats  # (M,) nats
+    target_ids: Places  # (M,)
+
+    @property
+    def verdicts(self) -> Verdicts:
+        return Verdicts(self.logits.astype(np.float32), self.is_replaced)
+
+
+@torch.no_grad()
+def watch(trial: Trial) -> Game:
+    masked, corrupted = trial.masked, trial.corrupted
+    length = masked.input_ids.shape[1]
+    log_probs = torch.log_softmax(trial.guesses.float(), dim=-1)  # (M, V)
+    entropies = -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(dim=-1)
+    drawn = log_probs.gather(1, corrupted.input_ids.flatten()[masked.positions][:, None]).squeeze(1)
+    is_new = corrupted.is_replaced.flatten()[masked.positions]
+    confidences = torch.full(corrupted.is_replaced.shape, torch.nan, device=drawn.device).flatten()
+    confidences[masked.positions] = torch.where(is_new, drawn, torch.nan)
+    is_token = ~masked.batch.is_pad.cpu().numpy().ravel()
+    rows = np.repeat(masked.batch.row_numbers, length)
+    wide = (trial.verdicts.float().flatten(), confidences)
+    logits, sure = (column.double().cpu().numpy()[is_token] for column in wide)
+    return Game(
+        rows[is_token],
+        logits,
+        corrupted.is_replaced.flatten().cpu().numpy()[is_token],
+        sure,
+        rows[masked.positions.cpu().numpy()],
+        (trial.guesses.argmax(dim=-1) == masked.target_ids).cpu().numpy(),
+        entropies.double().cpu().numpy(),
+        -log_probs.gather(1, masked.target_ids[:, None]).squeeze(1).double().cpu().numpy(),
+        masked.target_ids.cpu().numpy(),
+    )
+
+
+def join_games(games: Iterable[Game]) -> Game:
+    kept = list(games)
+    return Game(*(np.concatenate([getattr(game, field.name) for game in kept]) for field in fields(Game)))
+
+
+def measure_guesses(game: Game, values: Floats | Flags, rng: np.random.Generator, *, times: int = TIMES) -> Estimate:
+    """The mean of something of every guess (M,), such as whether it hits."""
+    require("balance", len(values), 2, "guesses")
+    return bootstrap_estimate(lambda p: float(values[p].mean()), len(values), times, rng, groups=game.guess_rows)
+
+
+def measure_auc(game: Game, rng: np.random.Generator, *, times: int = TIMES) -> Estimate:
+    return _measure_selected(game, np.ones_like(game.is_replaced), rng, times, "auc")
+
+
+def measure_recall(game: Game, rng: np.random.Generator, *, times: int = TIMES) -> Estimate:
+    return _measure_selected(game, np.ones_like(game.is_replaced), rng, times, "recall")
+
+
+def measure_auc_by_confidence(game: Game, rng: np.random.Generator, *, times: int = TIMES) -> dict[str, Estimate]:
+    """Of the thirds of the replacements that the generator was least to most sure of, against all originals."""
+    require("balance by confidence", int(game.is_replaced.sum()), 2 * len(CONFIDENCES), "replaced tokens")
+    order = np.argsort(np.where(game.is_replaced, game.confidences, np.inf), kind="stable")
+    thirds = np.array_split(order[: int(game.is_replaced.sum())], len(CONFIDENCES))
+    found = {}
+    for name, third in zip(CONFIDENCES, thirds, strict=True):
+        is_asked = ~game.is_replaced
+        is_asked[third] = True
+        found[name] = _measure_selected(game, is_asked, rng, times, "auc")
+    return found
+
+
+def _measure_selected(game: Game, is_asked: Flags, rng: np.random.Generator, times: int, score: str) -> Estimate:
+    require("balance", int((game.is_replaced & is_asked).sum()), 2, "replaced tokens")
+    require_finite("balance", game.logits)
+    logits, truth = game.logits[is_asked].astype(np.float32), game.is_replaced[is_asked]
+
+    def judge(places: Places) -> float:
+        return float(getattr(Verdicts(logits[places], truth[places]), score))
+
+    return bootstrap_estimate(judge, len(logits), times, rng, groups=game.rows[is_asked])

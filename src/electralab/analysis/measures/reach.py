@@ -1,0 +1,191 @@
+"""M38: how much of the row a verdict, or a guess, takes into account.
+
+Specimen, rows -> AUC or loss by the width of the context, and the width that suffices
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from electralab.analysis.drawing import COLOURS, PALE, RULE, Drawing, frame, make_figure
+from electralab.analysis.finding import Finding, Missing, Places, attempt
+from electralab.analysis.material import Material
+from electralab.analysis.reach import (
+    ReachCurve,
+    choose_places,
+    guess_within,
+    judge_within,
+    measure_guess_reach,
+    measure_verdict_reach,
+    widen,
+)
+from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.specimen import Specimen
+from electralab.analysis.trials import Figures, hold_trials, mask_material, need_judge, tell_beside_untrained
+from electralab.objective.electra import Trial
+from electralab.objective.masking import MaskedBatch
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CLAIM = "M38"
+_PURPOSE = "long-range sensitivity"
+_EACH = 2
+"""Replaced and original tokens of every row that are judged; twice as many are guessed."""
+_TOLD = (0, 1, 4, 16, 64)
+"""Widths told as figures; the picture has all."""
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What is asked of a network, and how its answers are called."""
+
+    name: str
+    unit: str
+    meaning: str
+    trace: Callable[[Specimen], ReachCurve]
+
+
+def measure_reach(
+    specimen: Specimen, material: Material, settings: AnalysisSettings
+) -> Iterator[Finding | Missing | Drawing]:
+    for name, prepare in (("verdict AUC", _prepare_verdicts), ("guess loss", _prepare_guesses)):
+        if prepare is _prepare_guesses or specimen.kind in ("electra", "electra-15", "electric"):
+            yield from attempt(name, CLAIM, partial(_tell, specimen, material, settings, prepare))
+
+
+def _prepare_verdicts(specimen: Specimen, material: Material, settings: AnalysisSettings) -> _Answers:
+    luck, only_masked = settings.make_rng("reach of verdicts"), specimen.kind == "electra-15"
+    trials = [(one, _choose(one, only_masked, luck)) for one in hold_trials(specimen, material, settings, _PURPOSE)]
+    truth = [trial.corrupted.is_replaced.cpu().numpy().ravel()[at] for trial, at in trials]
+    rows, length = _find_rows([(trial.masked, at) for trial, at in trials])
+
+    def trace(one: Specimen) -> ReachCurve:
+        judge = need_judge(one, _PURPOSE)
+
+        def answer(trial: Trial, at: Tensor, width: int | None) -> NDArray[np.float32]:
+            material.conditions.check()
+            return judge_within(judge, trial.corrupted.input_ids, trial.masked.batch, at, width)
+
+        widths, said = _ask(trials, length, answer)
+        rng = settings.make_rng("reach")
+        return measure_verdict_reach(said, np.concatenate(truth), rows, widths, rng, times=settings.times)
+
+    meaning = "AUC of verdicts on tokens of which only so many neighbours to each side are shown"
+    return _Answers("verdict AUC", "AUC", meaning, trace)
+
+
+def _choose(trial: Trial, only_masked: bool, luck: np.random.Generator) -> Places:
+    is_asked = trial.masked.batch.is_ordinary.cpu().numpy()
+    if only_masked:
+        is_masked = np.zeros(is_asked.size, dtype=np.bool_)
+        is_masked[trial.masked.positions.cpu().numpy()] = True
+        is_asked = is_asked & is_masked.reshape(is_asked.shape)
+    return choose_places(trial.corrupted.is_replaced.cpu().numpy(), is_asked, _EACH, luck)
+
+
+def _prepare_guesses(specimen: Specimen, material: Material, settings: AnalysisSettings) -> _Answers:
+    luck = settings.make_rng("reach of guesses")
+    batches = [(one, _choose_guesses(one, luck)) for one in mask_material(specimen, material, settings)]
+    positions = [(masked, masked.positions.cpu().numpy()[at]) for masked, at in batches]
+    rows, length = _find_rows(positions)
+
+    def trace(one: Specimen) -> ReachCurve:
+        guesser = one.need_generator(_PURPOSE)
+
+        def answer(masked: MaskedBatch, at: Tensor, width: int | None) -> NDArray[np.float32]:
+            material.conditions.check()
+            return guess_within(guesser, masked, at, width)
+
+        widths, said = _ask(batches, length, answer)
+        return measure_guess_reach(said, rows, widths, settings.make_rng("reach"), times=settings.times)
+
+    sides = "before it" if specimen.kind == "causal" else "to each side"
+    meaning = f"the loss of naming a token of which only so many neighbours {sides} are shown"
+    return _Answers("guess loss", "nats", meaning, trace)
+
+
+def _choose_guesses(masked: MaskedBatch, luck: np.random.Generator) -> Places:
+    """Places among the masked positions."""
+    is_masked = np.zeros(masked.input_ids.shape, dtype=np.bool_)
+    positions = masked.positions.cpu().numpy()
+    is_masked.ravel()[positions] = True
+    chosen = choose_places(is_masked, is_masked, 2 * _EACH, luck)
+    return np.searchsorted(positions, chosen)
+
+
+def _find_rows(asked: Sequence[tuple[MaskedBatch, Places]]) -> tuple[Places, int]:
+    """Of flat positions the rows they stand in, and how long these are."""
+    length = asked[0][0].input_ids.shape[1]
+    return np.concatenate([masked.batch.row_numbers[at // length] for masked, at in asked]), length
+
+
+def _ask(
+    parts: Sequence[tuple[P, Places]], length: int, answer: Callable[[P, Tensor, int | None], NDArray[np.float32]]
+) -> tuple[list[int], NDArray[np.float32]]:
+    """Widths, the last being the whole row, and the answers (W, P) at each."""
+    widths = widen(length)
+    said = [
+        np.concatenate([answer(part, torch.from_numpy(at), width) for part, at in parts]) for width in (*widths, None)
+    ]
+    return [*widths, length], np.stack(said)
+
+
+def _tell(
+    specimen: Specimen,
+    material: Material,
+    settings: AnalysisSettings,
+    prepare: Callable[[Specimen, Material, AnalysisSettings], _Answers],
+) -> Iterator[Finding | Drawing]:
+    answers = prepare(specimen, material, settings)
+    name = answers.name
+    curves: list[ReachCurve] = []
+    meanings = {
+        f"{name}, reach": (
+            "tokens",
+            "the narrowest width with nine tenths of what the whole row adds to the token alone",
+        ),
+        f"{name}, gain by context": (
+            answers.unit,
+            "how much better answers are with the whole row than from the token alone",
+        ),
+    }
+
+    def measure(one: Specimen) -> Figures:
+        curve = answers.trace(one)
+        curves.append(curve)
+        found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gain}
+        for width, score in zip(curve.widths, curve.scores, strict=True):
+            if width in _TOLD or width == curve.widths[-1]:
+                label = f"{name}, whole row" if width == curve.widths[-1] else f"{name}, ±{width}"
+                found[label], meanings[label] = score, (answers.unit, answers.meaning)
+        return found
+
+    note = "the row's first token is always shown"
+    yield from tell_beside_untrained(specimen, settings, CLAIM, meanings, measure, note)
+    title = f"{name} by the width of the context, {specimen.name}"
+    yield Drawing(
+        CLAIM, title, f"{CLAIM}-{name.replace(' ', '-')}", f"{answers.meaning}. Grey: untrained", _draw(answers, curves)
+    )
+
+
+def _draw(answers: _Answers, curves: Sequence[ReachCurve]) -> "Figure":
+    figure = make_figure(5.2, 3.2)
+    axes = figure.subplots()
+    frame(axes, f"{answers.name}, {answers.unit}")
+    for curve, colour in zip(curves, (COLOURS[0], PALE), strict=False):
+        steps = range(len(curve.widths))
+        lows, highs, values = ([getattr(one, end) for one in curve.scores] for end in ("low", "high", "value"))
+        axes.fill_between(steps, lows, highs, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(steps, values, "-", color=colour, linewidth=2, marker="o", markersize=4, mec="white")
+        axes.set_xticks(list(steps), [*map(str, curve.widths[:-1]), "all"])
+    axes.set_xlabel("neighbours shown", fontsize=8.5, color=PALE)
+    axes.grid(axis="y", color=RULE, linewidth=0.8)
+    return figure

@@ -1,0 +1,116 @@
+"""M44: how far texts of other domains are, and what the model loses there.
+
+Specimen, rows, texts -> W2, rise of the loss, fall of the AUC, and whether they go together
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from electralab.analysis.correlation import measure_correlation
+from electralab.analysis.finding import Contrast, Finding, Missing, attempt
+from electralab.analysis.material import Material
+from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.specimen import Specimen
+from electralab.analysis.transfer import Answers, lost_auc, mean_loss, measure_rise
+from electralab.analysis.transport import measure_w2
+from electralab.analysis.trials import hold_trials, mask_material
+from electralab.analysis.vectors import embed_rows
+from electralab.errors import InputError
+from electralab.objective.electra import make_guesses
+
+CLAIM = "M44"
+_HALVES = "one half of the rows of its own domain against the other"
+_DEALT = "the states of both domains dealt at random into two clouds"
+
+
+@dataclass(frozen=True, slots=True)
+class _Journey:
+    """To one other domain."""
+
+    name: str
+    distance: Contrast
+    rise: Contrast | None
+    fall: Contrast | None
+
+
+def measure_transfer(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
+    if not settings.domains:
+        reason = "domain transfer: needs texts of other domains; give --domains FILE,FILE"
+        yield Missing("domain transfer", CLAIM, reason)
+        return
+    journeys: list[_Journey] = []
+    for path in map(Path, settings.domains):
+        yield from attempt(
+            f"transfer to {path.stem}", CLAIM, partial(_tell_journey, specimen, material, settings, path, journeys)
+        )
+    yield from attempt("distance and loss", CLAIM, partial(_tell_relation, journeys, settings))
+
+
+def _tell_journey(
+    specimen: Specimen, home: Material, settings: AnalysisSettings, path: Path, journeys: list[_Journey]
+) -> Iterator[Finding]:
+    away = replace(home, data=path, _rows={})
+    rng, times, name = settings.make_rng("transfer", path.stem), settings.times, path.stem
+    clouds = [embed_rows(specimen, one, settings.vectors, is_spread=True).layers[-1] for one in (home, away)]
+    distance = measure_w2(clouds[0], clouds[1], rng, relative=True)
+    rise = fall = None
+    if specimen.generator is not None:
+        losses = [_ask(specimen, one, settings) for one in (home, away)]
+        rise = measure_rise(losses[0], losses[1], mean_loss, rng, times=times)
+    if specimen.kind in ("electra", "electra-15"):
+        verdicts = [_judge(specimen, one, settings) for one in (home, away)]
+        fall = measure_rise(verdicts[0], verdicts[1], lost_auc, rng, times=times)
+    journeys.append(_Journey(name, distance, rise, fall))
+    note = "Gaussian, of the last layer's states, in units of their spread"
+    meaning = "Wasserstein distance W₂ of its states from those of the model's own domain"
+    yield distance.tell(f"W₂ to {name}", CLAIM, "spread", meaning, _DEALT, note)
+    if rise is not None:
+        meaning = "how much more naming a hidden token costs there"
+        yield rise.tell(f"loss risen on {name}", CLAIM, "nats", meaning, _HALVES)
+    if fall is not None:
+        note = "against the model's own generator, which is on strange ground too"
+        yield fall.tell(f"AUC fallen on {name}", CLAIM, "AUC", "how much lower the verdict AUC is there", _HALVES, note)
+
+
+def _ask(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Answers:
+    guesser = specimen.need_generator("domain transfer")
+    losses, rows = [], []
+    for masked in mask_material(specimen, material, settings):
+        material.conditions.check()
+        with torch.inference_mode():
+            guesses = make_guesses(guesser, masked)
+        losses.append(F.cross_entropy(guesses.float(), masked.target_ids, reduction="none").double().cpu().numpy())
+        rows.append(masked.batch.row_numbers[masked.positions.cpu().numpy() // masked.input_ids.shape[1]])
+    return Answers(np.concatenate(losses), np.concatenate(rows))
+
+
+def _judge(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Answers:
+    logits, truth, rows = [], [], []
+    for trial in hold_trials(specimen, material, settings, "domain transfer"):
+        batch = trial.masked.batch
+        is_token = ~batch.is_pad.cpu().numpy()
+        logits.append(trial.verdicts.double().cpu().numpy()[is_token])
+        truth.append(trial.corrupted.is_replaced.cpu().numpy()[is_token])
+        rows.append(np.broadcast_to(batch.row_numbers[:, None], is_token.shape)[is_token])
+    return Answers(np.concatenate(logits), np.concatenate(rows), np.concatenate(truth))
+
+
+def _tell_relation(journeys: list[_Journey], settings: AnalysisSettings) -> Iterator[Finding]:
+    if len(journeys) < 4:
+        raise InputError(f"distance and loss: needs at least 4 other domains, got {len(journeys)}; give more")
+    rng = settings.make_rng("distance and loss")
+    distances = np.array([one.distance.estimate.value for one in journeys])
+    for name in ("rise", "fall"):
+        told = [found.estimate.value for one in journeys if (found := getattr(one, name)) is not None]
+        if len(told) == len(journeys):
+            found = measure_correlation(distances, np.array(told), rng)
+            what = {"rise": "loss risen", "fall": "AUC fallen"}[name]
+            meaning = f"Spearman's rho of W₂ with the {what}, over domains"
+            note = f"{len(journeys)} domains; p = {found.p:.2g}"
+            yield found.rho.tell(f"W₂ with {what}", CLAIM, "rho", meaning, "domains shuffled", note)

@@ -1,0 +1,143 @@
+"""Networks through which nothing passes from token to token, and one whose gradient is found by pushing."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from studied import build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
+
+from electralab.analysis.gradients import (
+    Flow,
+    join_flows,
+    measure_effective,
+    measure_pull,
+    measure_reached,
+    trace_guesses,
+    trace_verdicts,
+)
+from electralab.errors import InputError
+from electralab.model.electra import Generator
+from electralab.model.towers import TwoTower
+from electralab.model.weights import initialise
+
+RNG = np.random.default_rng
+
+
+def make_flow(*rows: list[float]) -> Flow:
+    """Pulls as they are, nothing masked or replaced, a loss everywhere."""
+    norms = np.array(rows, dtype=np.float64)
+    pulls = (norms / norms.mean(axis=1, keepdims=True)).ravel()
+    nowhere = np.zeros(len(pulls), dtype=bool)
+    return Flow(pulls, np.repeat(np.arange(len(rows)), norms.shape[1]), nowhere, nowhere, ~nowhere)
+
+
+@pytest.mark.parametrize("backbone", ["modern", "electra"])
+def test_a_guess_pulls_at_masked_tokens_alone_where_no_token_hears_another(backbone: str) -> None:
+    pair, masked = build_networks(backbone=backbone), mask_some(lengths=(10,))
+    deafen(guesser_of(pair).encoder)
+    flow = trace_guesses(guesser_of(pair), masked)
+    assert (flow.pulls[~flow.is_masked] == 0).all()
+    assert (flow.pulls[flow.is_masked] > 0).all()
+    assert flow.is_masked.sum() == len(masked.positions)
+    assert measure_reached(flow, RNG(0)).value == pytest.approx(flow.is_masked.mean())
+    assert measure_pull(flow, ~flow.is_masked, RNG(0)).value == 0
+
+
+def test_a_verdict_pulls_at_every_token_where_no_token_hears_another() -> None:
+    pair, masked = build_networks(), mask_some(lengths=(10,))
+    deafen(judge_of(pair).encoder)
+    flow = trace_verdicts(judge_of(pair), replace_all(masked))
+    assert len(flow.pulls) == masked.batch.token_count
+    assert (flow.pulls > 0).all()
+    assert (flow.is_replaced == flow.is_masked).all()
+    assert flow.has_loss.all()
+
+
+def test_a_judge_of_masked_tokens_alone_pulls_there_alone() -> None:
+    pair, masked = build_networks(), mask_some()
+    deafen(judge_of(pair).encoder)
+    flow = trace_verdicts(judge_of(pair), replace_all(masked), only_masked=True)
+    assert ((flow.pulls > 0) == flow.is_masked).all()
+    assert (flow.has_loss == flow.is_masked).all()
+
+
+def test_attention_carries_the_pull_to_tokens_without_a_loss() -> None:
+    flow = trace_guesses(guesser_of(build_networks()), mask_some())
+    assert (flow.pulls > 0).all()
+    assert not flow.has_loss.all()
+
+
+def test_the_pull_is_what_pushing_a_tokens_vector_changes() -> None:
+    pair, masked = build_networks(verdict_head="linear", embedding_size=4, hidden_size=4), mask_some(2)
+    judge, corrupted = judge_of(pair).double(), replace_all(masked)
+    flow = trace_verdicts(judge, corrupted)
+
+    embeddings = judge.encoder.embeddings
+    plain = embeddings.forward(corrupted.input_ids, masked.batch.segment_ids).detach()
+
+    def find_loss(vectors: torch.Tensor) -> float:
+        handle = embeddings.register_forward_hook(lambda *_: vectors)
+        with torch.inference_mode():
+            verdicts = judge(corrupted.input_ids, masked.batch.segment_ids, None)
+        handle.remove()
+        return float(F.binary_cross_entropy_with_logits(verdicts, corrupted.is_replaced.double(), reduction="sum"))
+
+    norms = torch.zeros(plain.shape[1], dtype=torch.float64)
+    for column in range(plain.shape[1]):
+        for coordinate in range(plain.shape[2]):
+            push = torch.zeros_like(plain)
+            push[0, column, coordinate] = 1e-5
+            norms[column] += ((find_loss(plain + push) - find_loss(plain - push)) / 2e-5) ** 2
+    norms = norms.sqrt()
+    assert flow.pulls[flow.rows == 0] == pytest.approx((norms / norms.mean()).numpy(), rel=1e-4)
+
+
+def test_a_causal_network_has_a_loss_at_all_but_the_last_token() -> None:
+    config = guesser_of(build_networks()).config.model_copy(update={"is_causal": True})
+    network = Generator(config)
+    initialise(network, 1)
+    flow = trace_guesses(network.eval(), mask_some(2))
+    assert flow.has_loss.reshape(2, -1)[:, -1].tolist() == [False, False]
+    assert flow.has_loss.sum() == len(flow.pulls) - 2
+    # Nothing is guessed from the last token, and nobody after it could look back at it.
+    assert flow.pulls.reshape(2, -1)[:, -1].tolist() == [0, 0]
+    assert not flow.is_masked.any()
+
+
+def test_towers_are_refused() -> None:
+    towers = TwoTower(guesser_of(build_networks()).config)
+    with pytest.raises(InputError, match="gradient flow: a two-tower generator"):
+        trace_guesses(towers, mask_some(2))
+
+
+def test_an_even_pull_has_every_token_and_an_uneven_one_few() -> None:
+    even, uneven = (
+        make_flow([2.0] * 8, [3.0] * 8),
+        make_flow([1.0, 1.0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 5.0, 5.0, 0, 0]),
+    )
+    assert measure_effective(even, RNG(0)).value == pytest.approx(1)
+    assert measure_reached(even, RNG(0)).value == 1
+    assert measure_effective(uneven, RNG(0)).value == pytest.approx(2 / 8)
+    assert measure_reached(uneven, RNG(0)).value == 2 / 8
+
+
+def test_the_pull_of_all_tokens_is_one() -> None:
+    flow = trace_guesses(guesser_of(build_networks()), mask_some())
+    found = measure_pull(flow, np.ones_like(flow.is_masked), RNG(0))
+    assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1))
+
+
+def test_batches_one_after_the_other_are_as_one() -> None:
+    generator, masked = guesser_of(build_networks()), mask_some(6)
+    parts = [make_flow([1.0, 3.0]), make_flow([2.0, 2.0], [4.0, 0.0])]
+    assert join_flows(parts).rows.tolist() == [0, 0, 1, 1, 2, 2]
+    whole = trace_guesses(generator, masked)
+    assert join_flows([whole, whole]).row_count == 12
+
+
+def test_too_few_are_said() -> None:
+    flow = make_flow([1.0, 2.0], [2.0, 1.0])
+    with pytest.raises(InputError, match="at least 2 tokens of the kind asked about, got 0"):
+        measure_pull(flow, flow.is_masked, RNG(0))
+    with pytest.raises(InputError, match="at least 2 rows, got 1"):
+        measure_effective(make_flow([1.0, 2.0]), RNG(0))

@@ -1,0 +1,128 @@
+"""Windows by eye, a network that hears its neighbours alone, and curves whose reach is planted."""
+
+import numpy as np
+import pytest
+import torch
+from studied import LENGTH, build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
+
+from electralab.analysis.reach import (
+    choose_places,
+    cut_context,
+    find_reach,
+    guess_within,
+    judge_within,
+    measure_guess_reach,
+    measure_verdict_reach,
+    widen,
+)
+from electralab.errors import InputError
+from electralab.model.electra import Generator
+from electralab.model.weights import initialise
+
+RNG = np.random.default_rng
+ROW = torch.tensor([[2, 5, 6, 7, 8, 9, 3, 0]])  # [CLS] a b c d e [SEP] [PAD]
+
+
+def cut(columns: list[int], width: int, *, is_causal: bool = False) -> list[list[int]]:
+    found = cut_context(ROW, ROW * 0, ROW == 0, torch.tensor(columns), width, is_causal=is_causal)
+    assert found.input_ids.flatten()[found.positions].tolist() == ROW[0, columns].tolist()
+    return [ids[~is_pad].tolist() for ids, is_pad in zip(found.input_ids, found.is_pad, strict=True)]
+
+
+def test_a_window_is_the_first_token_and_the_nearest() -> None:
+    assert cut([3], 0) == [[2, 7]]
+    assert cut([3], 1) == [[2, 6, 7, 8]]
+    assert cut([1, 3, 6], 2) == [[2, 5, 6, 7], [2, 5, 6, 7, 8, 9], [2, 8, 9, 3]]
+    assert cut([3], 100) == [[2, 5, 6, 7, 8, 9, 3]]
+
+
+def test_a_causal_window_ends_at_the_token_asked_for() -> None:
+    assert cut([1, 3, 5], 2, is_causal=True) == [[2, 5], [2, 5, 6, 7], [2, 7, 8, 9]]
+
+
+@pytest.mark.parametrize("backbone", ["modern", "electra"])
+def test_the_widest_window_says_what_the_whole_row_does(backbone: str) -> None:
+    pair, masked = build_networks(backbone=backbone), mask_some(lengths=(9,))
+    corrupted, places = replace_all(masked), torch.arange(len(masked.positions))
+    judge, guesser = judge_of(pair), guesser_of(pair)
+    args = (corrupted.input_ids, masked.batch, masked.positions)
+    assert judge_within(judge, *args, LENGTH) == pytest.approx(judge_within(judge, *args, None), abs=1e-4)
+    assert guess_within(guesser, masked, places, LENGTH) == pytest.approx(
+        guess_within(guesser, masked, places, None), abs=1e-4
+    )
+    assert judge_within(judge, *args, 1) != pytest.approx(judge_within(judge, *args, None), abs=1e-2)
+
+
+def test_a_network_that_hears_its_neighbours_has_a_reach_of_one() -> None:
+    pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
+    judge, corrupted = judge_of(pair), replace_all(masked)
+    deafen(judge.encoder, 0)  # the only global layer
+    widths = [*widen(LENGTH), LENGTH]
+    positions = torch.arange(1, 12 * LENGTH)[torch.arange(1, 12 * LENGTH) % LENGTH > 0]
+    said = np.stack([judge_within(judge, corrupted.input_ids, masked.batch, positions, width) for width in widths])
+    assert said[1:] == pytest.approx(np.broadcast_to(said[-1], said[1:].shape), abs=1e-5)
+    assert said[0] != pytest.approx(said[-1], abs=0.1)
+    # What it says is the truth, which is therefore known from the neighbours on.
+    truth = said[-1] > np.median(said[-1])
+    found = measure_verdict_reach(said, truth, positions.numpy() // LENGTH, widths, RNG(0), times=20)
+    assert found.scores[0].value < 0.95
+    assert [score.value for score in found.scores[1:]] == pytest.approx([1.0] * (len(widths) - 1))
+    assert (found.reach.value, found.reach.low, found.reach.high) == (1, 1, 1)
+
+
+def test_a_causal_network_is_asked_from_the_left() -> None:
+    network = Generator(guesser_of(build_networks()).config.model_copy(update={"is_causal": True}))
+    initialise(network, 1)
+    network.eval()
+    masked = mask_some(4)
+    places = torch.arange(len(masked.positions))
+    whole = guess_within(network, masked, places, None)
+    assert guess_within(network, masked, places, LENGTH) == pytest.approx(whole, abs=1e-4)
+    assert np.isfinite(guess_within(network, masked, places, 0)).all()
+
+
+def test_small_batches_change_nothing() -> None:
+    pair, masked = build_networks(), mask_some()
+    args = (judge_of(pair), replace_all(masked).input_ids, masked.batch, masked.positions, 3)
+    assert judge_within(*args, batch_tokens=1) == pytest.approx(judge_within(*args), abs=1e-5)
+
+
+def test_widths_double_up_to_the_row() -> None:
+    assert widen(8) == [0, 1, 2, 4]
+    assert widen(128) == [0, 1, 2, 4, 8, 16, 32, 64]
+    assert widen(2) == [0]
+
+
+def test_as_many_of_both_kinds_are_chosen() -> None:
+    is_replaced = np.array([[False, True, True, False, False, False], [False, False, False, False, True, False]])
+    is_ordinary = np.array([[False, True, True, True, True, True]] * 2)
+    chosen = choose_places(is_replaced, is_ordinary, 1, RNG(0))
+    assert is_replaced.ravel()[chosen].sum() == 2
+    assert len(chosen) == 4
+    assert is_ordinary.ravel()[chosen].all()
+    assert (np.diff(chosen) > 0).all()
+
+
+def test_reach_is_where_most_is_had() -> None:
+    assert find_reach([0, 1, 2, 4], np.array([0.5, 0.6, 0.69, 0.7])) == 2
+    assert find_reach([0, 1, 2, 4], np.array([0.5, 0.5, 0.5, 0.7])) == 4
+    assert np.isnan(find_reach([0, 1], np.array([0.5, 0.5])))
+
+
+def test_a_planted_loss_has_its_gain_and_reach() -> None:
+    falls = np.array([3.0, 2.0, 1.02, 1.0])
+    noise = RNG(1).normal(0, 0.5, size=400)
+    losses = falls[:, None] + noise - noise.mean()
+    found = measure_guess_reach(losses, np.arange(400) // 10, [0, 1, 2, 8], RNG(0))
+    assert found.gain.value == pytest.approx(2)
+    # The rows are the same at every width, so that their spread is not in the gain.
+    assert found.gain.high - found.gain.low < 1e-9
+    assert found.reach.value == 2
+    assert found.scores[3].low < 1 < found.scores[3].high
+
+
+def test_too_few_are_said() -> None:
+    with pytest.raises(InputError, match="at least 2 replaced tokens, got 0"):
+        measure_verdict_reach(np.zeros((2, 3)), np.zeros(3, dtype=bool), np.arange(3), [0, 1], RNG(0))
+    with pytest.raises(InputError, match="at least 2 rows, got 1"):
+        measure_guess_reach(np.zeros((2, 3)), np.zeros(3, dtype=int), [0, 1], RNG(0))
