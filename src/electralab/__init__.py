@@ -14,6 +14,7 @@ __all__ = [
     "flops",
     "glue",
     "import_model",
+    "judge_claims",
     "load",
     "predict",
     "prepare",

@@ -263,6 +263,19 @@ def study_tables(results: Record) -> Iterator[Table]:
         yield from _fold(title, *_transpose(head, rows))
 
 
+def claims_tables(results: Record) -> Iterator[Table]:
+    """A line for each claim with its verdict, and below it what the verdict rests on."""
+    table = Table(title="what holds of the claims, at this scale", title_justify="left")
+    table.add_column("")
+    table.add_column("claim", ratio=3)
+    table.add_column("verdict", no_wrap=True)
+    colours = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+    for of in results["claims"]:
+        table.add_row(of["number"], Text(of["sentence"]), Text(of["verdict"], style=colours[of["verdict"]]))
+        table.add_row("", Text(of["why"], style="dim"), "")
+    yield table
+
+
 def damage_table(result: Record) -> Table:
     """What proofreading finds of each kind of planted damage."""
     names = {

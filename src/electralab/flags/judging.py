@@ -89,6 +89,28 @@ def _add_analyze(verbs: Any) -> None:
     add_settings(parser, "a TOML file of settings")
 
 
+def _add_claims(verbs: Any) -> None:
+    parser = add_verb(
+        verbs,
+        "claims",
+        "judge the claims about the method by models trained here; the same command again goes on",
+        "electra claims --runs studies/claims --corpus data/mine --data benchmarks/",
+    )
+    parser.add_argument("--runs", required=True, metavar="DIR", help="the folder of the study with the trained models")
+    parser.add_argument("--corpus", metavar="DIR", help="what 'electra prepare' wrote: train what is not there yet")
+    parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")
+    parser.add_argument("--study", default="claims", metavar="STUDY", help="with arms electra, mlm, causal (claims)")
+    parser.add_argument("--flops", type=positive, metavar="X", help="of each arm, instead of the study's budget")
+    parser.add_argument("--seeds", type=whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
+    parser.add_argument(
+        "--jobs", type=positive_int, default=0, metavar="N", help="cells side by side (cores / threads)"
+    )
+    parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="of each cell (1)")
+    parser.add_argument("--domains", type=names, default=[], metavar="FILE,FILE", help="texts of four other domains or more")
+    parser.add_argument("--tradeoff", metavar="DIR", help="what 'electra compress' wrote about one of the models")
+    add_settings(parser, "a TOML file of settings of the analysis")
+
+
 def _add_report(verbs: Any) -> None:
     parser = add_verb(
         verbs,
@@ -119,4 +141,4 @@ def _add_show(verbs: Any) -> None:
     )
 
 
-VERBS = (_add_evaluate, _add_study, _add_analyze, _add_report, _add_show)
+VERBS = (_add_evaluate, _add_study, _add_analyze, _add_claims, _add_report, _add_show)

@@ -15,6 +15,7 @@ from electralab.shell.json_line import print_json
 from electralab.showing import print_artifact
 from electralab.tables import (
     analysis_tables,
+    claims_tables,
     evaluation_tables,
     study_tables,
     tree_table,
@@ -114,6 +115,22 @@ def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
     return {"out": arguments.out, **result}
 
 
+def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+    flags = ("corpus", "data", "study", "flops", "seeds", "domains", "tradeoff", "config", "jobs", "threads", "dry_run")
+    result = verbs.judge_claims(
+        arguments.runs,
+        settings=collect(arguments, {}, dotted),
+        **{name: getattr(arguments, name) for name in flags},
+    )
+    if arguments.dry_run:
+        console.print(tree_table("plan", result))
+        return result
+    for table in claims_tables(result):
+        console.print(table)
+    console.print(f"table  {arguments.runs}/claims.md")
+    return result
+
+
 def _report(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     # With --json standard output is for the result.
     ready = sys.stderr if arguments.json else sys.stdout
@@ -145,6 +162,7 @@ VERBS = {
     "evaluate": _evaluate,
     "study": _study,
     "analyze": _analyze,
+    "claims": _claims,
     "report": _report,
     "show": _show,
 }

@@ -5,7 +5,7 @@ words or keyword arguments -> settings -> stage -> result
 
 from electralab.verbs.asking import detect, load, predict, proofread, serve
 from electralab.verbs.giving import compress, export, import_model
-from electralab.verbs.judging import analyze, evaluate, report, run_study, show
+from electralab.verbs.judging import analyze, evaluate, judge_claims, report, run_study, show
 from electralab.verbs.learning import finetune, flops, glue, prepare, pretrain
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "flops",
     "glue",
     "import_model",
+    "judge_claims",
     "load",
     "predict",
     "prepare",

@@ -133,6 +133,63 @@ def analyze(
         return display.follow_analyze(run_analyze(request, stop))
 
 
+def judge_claims(
+    runs: str | Path,
+    *,
+    corpus: str | Path | None = None,
+    data: str | Path | None = None,
+    study: str = "claims",
+    flops: float | None = None,
+    seeds: Sequence[int] | None = None,
+    domains: Sequence[str] = (),
+    tradeoff: str | Path | None = None,
+    config: str | None = None,
+    settings: Tree | None = None,
+    jobs: int = 0,
+    threads: int = 1,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """What trained models say about each claim of the notes: holds, does not hold, or undecided at this scale.
+
+    With `corpus` the models of the study are trained where they are not there yet; without it, only those that are
+    there are judged. `settings` are those of the analysis.
+    """
+    from electralab.analysis.claims import stage
+
+    display, runs = display or Display(), Path(runs)
+    if corpus is not None:
+        trained = run_study(
+            study,
+            corpus,
+            runs,
+            data=data,
+            flops=flops,
+            seeds=seeds,
+            jobs=jobs,
+            threads=threads,
+            dry_run=dry_run,
+            display=display,
+        )
+        if dry_run:
+            return trained
+    found = stage.read_runs(runs)
+    models, tuned = stage.list_models(runs, found), stage.list_tuned(runs, found)
+    options: Any = {"threads": threads, "dry_run": dry_run, "display": display}
+    given = {**(settings or {}), **({"domains": list(domains)} if domains else {})}
+    text = corpus or stage.find_corpus(runs)
+    analysis = analyze(list(models), text, runs / stage.ANALYSIS, config=config, settings=given, **options)
+    if dry_run:
+        return analysis
+    named = stage.name_arms(models)
+    if tuned is not None:
+        given |= {"examples": str(tuned.data), "untrained": False}
+        folder = runs / stage.TUNED
+        damaged = analyze(list(tuned.models), text, folder, only=["M47"], config=config, settings=given, **options)
+        analysis, named = stage.join_analyses(analysis, damaged), named | stage.name_arms(tuned.models)
+    return stage.judge_claims(runs, found, named, analysis, Path(tradeoff) if tradeoff else None)
+
+
 def report(
     runs: Sequence[str | Path],
     out: str | Path = "report.html",

@@ -1,0 +1,1 @@
+"""Findings and scores of trained models -> what they say about each claim."""

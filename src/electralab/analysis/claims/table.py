@@ -1,0 +1,171 @@
+"""Each claim of the notes as one sentence, what it is measured by, and the rule that judges it.
+
+Evidence -> Judged of every claim
+"""
+
+from dataclasses import dataclass
+
+from electralab.analysis.claims.evidence import Evidence, Lacking
+from electralab.analysis.claims.rules import (
+    CAUSAL,
+    MLM,
+    Judged,
+    Rule,
+    differ,
+    judge_analogies,
+    judge_bits,
+    judge_compression,
+    judge_equivariance,
+    judge_flops,
+    judge_generators,
+    judge_invariance,
+    judge_quarter,
+    judge_reach,
+    judge_replacements,
+    judge_robustness,
+    judge_scaling,
+    judge_sizes,
+    judge_transfer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    number: str
+    sentence: str
+    measure: str
+    unit: str
+    rule: Rule
+
+
+def judge_claim(claim: Claim, evidence: Evidence) -> Judged:
+    """What cannot be judged is undecided, and says what it lacks."""
+    try:
+        return claim.rule(evidence)
+    except Lacking as error:
+        return Judged("undecided", why=f"not measured: {error}")
+
+
+CLAIMS = (
+    Claim(
+        "M30",
+        "A verdict on every token teaches more than guesses of 15 % of them.",
+        "what the loss tells about held-out text",
+        "bits/token",
+        judge_bits,
+    ),
+    Claim(
+        "M31",
+        "The gradient comes from all tokens, not from the masked ones.",
+        "over how much of a row the gradient is spread",
+        "share of tokens",
+        differ("effective tokens", Evidence.last, MLM),
+    ),
+    Claim(
+        "M32",
+        "A weak generator is too easy, one as large as the discriminator too hard.",
+        "average score with a generator of a quarter of the width, against both",
+        "points",
+        judge_generators,
+    ),
+    Claim(
+        "M33",
+        "Words of a kind lie further apart from others than in BERT or GPT.",
+        "silhouette of parts of speech, at the layer where it is highest",
+        "silhouette",
+        differ("part of speech silhouette", Evidence.highest, MLM, CAUSAL),
+    ),
+    Claim(
+        "M33",
+        "Parts of speech can be read off more easily than in BERT or GPT.",
+        "linear probe, at the layer where it is highest",
+        "accuracy",
+        differ("part of speech probe", Evidence.highest, MLM, CAUSAL),
+    ),
+    Claim("M34", "Analogies are kept.", "analogies in the table of embeddings", "share", judge_analogies),
+    Claim(
+        "M35",
+        "Words take up their context more smoothly, layer by layer.",
+        "smoothness of self-similarity over layers",
+        "smoothness",
+        differ("smoothness", Evidence.last, MLM),
+    ),
+    Claim(
+        "M36",
+        "A token's state is the same where the row is moved.",
+        "cosine of a token's last state with itself after rotation of the row",
+        "cosine",
+        judge_invariance,
+    ),
+    Claim(
+        "M37",
+        "Changes of a sentence are linear maps of its representation.",
+        "error of the best linear map on pairs it has not seen, mean over changes, at the best layer",
+        "error",
+        judge_equivariance,
+    ),
+    Claim(
+        "M38",
+        "Verdicts take far context into account.",
+        "tokens to each side that suffice for nine tenths of what the row adds",
+        "tokens",
+        judge_reach,
+    ),
+    Claim("M39", "BERT costs 0.15 n d².", "FLOPs of training per token, counted", "MFLOPs", judge_flops),
+    Claim(
+        "M40",
+        "Scaling is more favourable: the score rises faster with size and data.",
+        "BLiMP over ln tokens (beta of the law), three sizes",
+        "points/e-fold",
+        judge_scaling,
+    ),
+    Claim(
+        "M41",
+        "A quarter of the compute is enough for the masked model's quality.",
+        "BLiMP after a quarter of the compute, against the masked model at its end",
+        "points",
+        judge_quarter,
+    ),
+    Claim(
+        "M42",
+        "Fewer bits and pruned parts are faster at little loss.",
+        "loss of the variants that are half as fast again",
+        "points",
+        judge_compression,
+    ),
+    Claim(
+        "M43",
+        "The representation is of lower complexity.",
+        "Rademacher complexity of linear classes on the last states",
+        "complexity",
+        differ("Rademacher, l2 ball", Evidence.last, MLM, is_less=True),
+    ),
+    Claim(
+        "M44",
+        "What is lost in another domain grows with its distance.",
+        "rank correlation of W₂ with the rise of the loss, over domains",
+        "rho",
+        judge_transfer,
+    ),
+    Claim(
+        "M45",
+        "The smaller the model, the larger the gain over MLM.",
+        "slope of the gain over ln parameters, three sizes",
+        "points/e-fold",
+        judge_sizes,
+    ),
+    Claim(
+        "M46",
+        "Replacements are plausible, keep the structure and get harder.",
+        "log p, part of speech kept, course of the generator's loss",
+        "share kept",
+        judge_replacements,
+    ),
+    Claim(
+        "M47",
+        "Tuned models are more robust to noise.",
+        "share of the score above chance that is retained, damage of three kinds",
+        "share retained",
+        judge_robustness,
+    ),
+)

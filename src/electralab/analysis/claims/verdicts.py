@@ -1,0 +1,71 @@
+"""Runs of several seeds, each with its own interval, say one thing about a claim: it holds, it does not, or neither.
+
+Estimate of each seed -> Estimate -> Verdict
+"""
+
+from collections.abc import Sequence
+from math import isfinite, nan, sqrt
+from typing import Literal
+
+import numpy as np
+
+from electralab.analysis.finding import Estimate
+from electralab.study.statistics import estimate_mean
+
+Verdict = Literal["holds", "does not hold", "undecided"]
+
+
+def pool(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean over seeds. Its interval is the wider of two: Student's over the seeds, and what sampling alone gives.
+
+    The first knows another seed but little else where there are two or three of them; the second knows other examples
+    but no other seed. Of a single run there is only the second.
+    """
+    values = [estimate.value for estimate in estimates]
+    over_seeds = estimate_mean(values)
+    # Seeds are measured on the same examples, so that their sampling errors go together and do not average out.
+    sampled = float(np.mean([_half_width(estimate) for estimate in estimates]))
+    spread = nan if over_seeds.high is None else over_seeds.high - over_seeds.mean
+    return _about(over_seeds.mean, [sampled, spread])
+
+
+def subtract(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
+    """Ours less theirs, in the mean over seeds; the interval is the wider of the same two."""
+    paired = len(ours) == len(theirs)
+    value = float(np.mean([one.value for one in ours]) - np.mean([one.value for one in theirs]))
+    # Errors of two models are taken as independent, which is wider than what paired examples would give.
+    sampled = sqrt(sum(float(np.mean([_half_width(one) for one in side])) ** 2 for side in (ours, theirs)))
+    spread = nan
+    if paired and len(ours) > 1:
+        over_seeds = estimate_mean([a.value - b.value for a, b in zip(ours, theirs, strict=True)])
+        spread = nan if over_seeds.high is None else over_seeds.high - over_seeds.mean
+    return _about(value, [sampled, spread])
+
+
+def is_above(estimate: Estimate, bound: float = 0.0) -> Verdict:
+    """Whether a quantity is above a bound, as far as its interval tells."""
+    if isfinite(estimate.low) and estimate.low > bound:
+        return "holds"
+    if isfinite(estimate.high) and estimate.high < bound:
+        return "does not hold"
+    return "undecided"
+
+
+def is_below(estimate: Estimate, bound: float = 0.0) -> Verdict:
+    return is_above(estimate.scale(-1.0), -bound)
+
+
+def all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """A claim of several parts falls with any of them, and stands only if all stand."""
+    if "does not hold" in verdicts:
+        return "does not hold"
+    return "holds" if verdicts and set(verdicts) == {"holds"} else "undecided"
+
+
+def _half_width(estimate: Estimate) -> float:
+    return max(estimate.high - estimate.value, estimate.value - estimate.low)
+
+
+def _about(value: float, widths: Sequence[float]) -> Estimate:
+    known = [width for width in widths if isfinite(width)]
+    return Estimate(value, value - max(known), value + max(known)) if known else Estimate(value, nan, nan)

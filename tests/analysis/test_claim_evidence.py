@@ -1,0 +1,65 @@
+from typing import Any
+
+import pytest
+
+from electralab.analysis.claims.evidence import Evidence, Lacking, read_evidence
+
+
+def finding(model: str, name: str, value: float, layer: int | None = None) -> dict[str, Any]:
+    control = {"value": 0.1, "low": 0.0, "high": 0.2, "meaning": "chance"}
+    interval = {"value": value, "low": value - 1, "high": value + 1}
+    return {"model": model, "name": name, "claim": "M33", "layer": layer, **interval, "control": control}
+
+
+def known() -> Evidence:
+    analysis = {
+        "models": [
+            {"name": "a/seed-0", "control_of": None},
+            {"name": "a/seed-0, untrained", "control_of": "a/seed-0"},
+            {"name": "a/seed-1", "control_of": None},
+        ],
+        "findings": [
+            finding("a/seed-0", "probe", 5.0, 2),
+            finding("a/seed-0", "probe", 7.0, 1),
+            finding("a/seed-1", "probe", 6.0, 1),
+            finding("a/seed-1", "probe", 4.0, 2),
+            finding("a/seed-0, untrained", "probe", 1.0, 1),
+        ],
+        "missing": [{"model": "a/seed-0", "name": "analogies", "claim": "M34", "reason": "needs English"}],
+    }
+    cells = [
+        {"arm": "a", "seed": 0, "scores": {"cola": 0.1, "stsb": 0.3, "stsb@0.5": 0.9}},
+        {"arm": "a", "seed": 1, "scores": {}},
+    ]
+    study = {"cells": cells, "table": [{"arm": "a", "parameters": 10}]}
+    return read_evidence(analysis, {"a/seed-0": "a", "a/seed-1": "a"}, study)
+
+
+def values(estimates: list[Any]) -> list[float]:
+    return [one.value for one in estimates]
+
+
+def test_layers_are_chosen_in_each_model_by_itself() -> None:
+    evidence = known()
+    assert values(evidence.highest("a", "probe")) == [7.0, 6.0]
+    assert values(evidence.lowest("a", "probe")) == [5.0, 4.0]
+    assert values(evidence.last("a", "probe")) == [5.0, 4.0]
+
+
+def test_untrained_twins_and_controls_are_found_by_the_arm_of_their_model() -> None:
+    evidence = known()
+    assert values(evidence.last("a, untrained", "probe")) == [1.0]
+    assert values(evidence.control("a", "probe")) == [0.1, 0.1]
+
+
+def test_the_average_is_of_the_last_scores_only() -> None:
+    assert values(known().score("a", "average")) == [pytest.approx(20.0)]
+
+
+def test_what_is_lacking_is_said_as_the_analysis_says_it() -> None:
+    with pytest.raises(Lacking, match="needs English"):
+        known().last("a", "analogies")
+    with pytest.raises(Lacking, match="'b' was not measured by 'probe'"):
+        known().last("b", "probe")
+    with pytest.raises(Lacking, match="no run of 'b'"):
+        known().of_arm("b", "parameters")

@@ -1,0 +1,63 @@
+from math import isnan, nan
+
+import pytest
+
+from electralab.analysis.claims.verdicts import all_of, is_above, is_below, pool, subtract
+from electralab.analysis.finding import Estimate
+
+
+def exactly(value: float, margin: float = nan) -> Estimate:
+    return Estimate(value, value - margin, value + margin)
+
+
+def test_one_run_has_the_interval_that_its_examples_give() -> None:
+    assert pool([exactly(3.0, 0.5)]) == Estimate(3.0, 2.5, 3.5)
+
+
+def test_one_score_without_an_interval_decides_nothing() -> None:
+    found = subtract([exactly(80.0)], [exactly(20.0)])
+    assert found.value == 60.0
+    assert isnan(found.low)
+    assert is_above(found) == is_below(found) == "undecided"
+
+
+def test_seeds_that_differ_widen_the_interval_by_students_t() -> None:
+    # Two values 1 apart: sd 0.7071, standard error 0.5, t of one degree of freedom 12.706.
+    found = pool([exactly(2.0, 0.1), exactly(3.0, 0.1)])
+    assert found.value == 2.5
+    assert found.high == pytest.approx(2.5 + 12.706 * 0.5, abs=1e-3)
+
+
+def test_seeds_that_agree_do_not_narrow_what_few_examples_leave_open() -> None:
+    assert pool([exactly(2.0, 0.5)] * 3) == Estimate(2.0, 1.5, 2.5)
+
+
+def test_differences_are_taken_seed_by_seed() -> None:
+    """Seeds that are good for both cancel: the difference is 1 in each, however far the seeds are apart."""
+    found = subtract([exactly(1.0), exactly(11.0)], [exactly(0.0), exactly(10.0)])
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+
+
+def test_errors_of_two_models_add_as_squares() -> None:
+    assert subtract([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Estimate(4.0, -1.0, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "bound", "above", "below"),
+    [
+        (Estimate(1.0, 0.5, 1.5), 0.0, "holds", "does not hold"),
+        (Estimate(-1.0, -1.5, -0.5), 0.0, "does not hold", "holds"),
+        (Estimate(1.0, -0.5, 2.5), 0.0, "undecided", "undecided"),
+        (Estimate(1.0, 0.5, 1.5), 2.0, "does not hold", "holds"),
+        (Estimate(0.0, 0.0, 0.0), 0.0, "undecided", "undecided"),
+    ],
+)
+def test_a_bound_inside_the_interval_is_undecided(estimate: Estimate, bound: float, above: str, below: str) -> None:
+    assert (is_above(estimate, bound), is_below(estimate, bound)) == (above, below)
+
+
+def test_a_claim_of_several_parts_falls_with_any_of_them() -> None:
+    assert all_of(["holds", "undecided", "does not hold"]) == "does not hold"
+    assert all_of(["holds", "undecided"]) == "undecided"
+    assert all_of(["holds", "holds"]) == "holds"
+    assert all_of([]) == "undecided"
