@@ -106,7 +106,9 @@ def _add_claims(verbs: Any) -> None:
         "--jobs", type=positive_int, default=0, metavar="N", help="cells side by side (cores / threads)"
     )
     parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="of each cell (1)")
-    parser.add_argument("--domains", type=names, default=[], metavar="FILE,FILE", help="texts of four other domains or more")
+    parser.add_argument(
+        "--domains", type=names, default=[], metavar="FILE,FILE", help="texts of four other domains or more"
+    )
     parser.add_argument("--tradeoff", metavar="DIR", help="what 'electra compress' wrote about one of the models")
     add_settings(parser, "a TOML file of settings of the analysis")
 

@@ -12,7 +12,7 @@ from electralab.analysis.claims.evidence import Results, read_evidence
 from electralab.analysis.claims.rules import CAUSAL, COLUMNS, ELECTRA, MLM, Judged
 from electralab.analysis.claims.table import CLAIMS, Claim, judge_claim
 from electralab.analysis.finding import Estimate
-from electralab.analysis.stage import name_models
+from electralab.analysis.naming import name_models
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import read_toml
 from electralab.errors import InputError
