@@ -16,6 +16,8 @@ _SURE = 2.0
 _EASY_AUC = 0.95
 # How much more often than the most frequent token a generator that has learned something is right.
 _HARDLY = 0.02
+# What held-out losses of healthy runs differ by from one evaluation to the next.
+_NOISE = 0.01
 # Healthy runs stay between a half and ten.
 _OUT_OF_PROPORTION = 30.0
 
@@ -56,6 +58,18 @@ def _judge_discriminator(scores: Scores) -> Iterator[str]:
             "train longer, try smaller batches (--batch.size), a smaller generator (--generator.width-share) or one "
             "encoder for both (--model.sharing everything --generator.width-share 1)"
         )
+        return
+    loss, ignorant = scores.get("discriminator_loss", 0.0), _entropy(scores["replaced_share"])
+    if loss > ignorant + _NOISE:
+        yield (
+            f"the discriminator is surer than it may be: its loss is {loss:.3f}, that of knowing only how many tokens "
+            f"are replaced {ignorant:.3f} (AUC {scores['auc']:.2f}); train longer, lower --optimizer.learning-rate, or "
+            "make the generator weaker (--generator.width-share)"
+        )
+
+
+def _entropy(share: float) -> float:
+    return -sum(part * math.log(part) for part in (share, 1 - share) if part > 0)
 
 
 def _judge_generator(scores: Scores) -> Iterator[str]:
