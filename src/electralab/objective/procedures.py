@@ -189,7 +189,7 @@ def reinforce(log_probs: Tensor, rewards: Tensor, expected: Tensor, rows: Tensor
 
 def leave_out(values: Tensor, rows: Tensor) -> Tensor:
     """(M,) each less the mean of the others of its row; as it is where there are none."""
-    _, rows, counts = rows.unique(return_inverse=True, return_counts=True)
+    counts = torch.bincount(rows)
     sums = values.new_zeros(len(counts)).index_add_(0, rows, values)
     return values - (sums[rows] - values) / (counts[rows] - 1).clamp(min=1)
 
