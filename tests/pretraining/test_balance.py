@@ -92,7 +92,8 @@ def test_a_discriminator_that_is_worse_than_knowing_how_many_are_replaced_is_too
         "the discriminator is surer than it may be: its loss is 0.400, that of knowing only how many"
     )
     assert "0.325 (AUC 0.55)" in said
-    assert advise(discriminator_loss=0.33) == []
+    assert advise(discriminator_loss=0.33, auc=0.55) == []
+    assert advise(discriminator_loss=0.4, auc=0.61) == []  # it has learned something all the same
 
 
 def test_a_young_run_is_given_time() -> None:

@@ -16,6 +16,8 @@ _SURE = 2.0
 _EASY_AUC = 0.95
 # How much more often than the most frequent token a generator that has learned something is right.
 _HARDLY = 0.02
+# From it on, the discriminator has learned something.
+_LEARNED = 0.6
 # What held-out losses of healthy runs differ by from one evaluation to the next.
 _NOISE = 0.01
 # Healthy runs stay between a half and ten.
@@ -52,7 +54,9 @@ def diagnose(
 
 
 def _judge_discriminator(scores: Scores) -> Iterator[str]:
-    if scores["called_replaced"] < 1e-4 and scores["auc"] < 0.6:
+    if scores["auc"] >= _LEARNED:
+        return
+    if scores["called_replaced"] < 1e-4:
         yield (
             f"the discriminator calls every token original (AUC {scores['auc']:.2f}): it has hardly begun to learn; "
             "train longer, try smaller batches (--batch.size), a smaller generator (--generator.width-share) or one "
