@@ -23,6 +23,7 @@ from electralab.model.hf_config import CONFIG, export_encoder_config
 from electralab.model.own_folder import export_own_config
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 
+_PAUSE = 0.05
 VOCAB_SIZES = {"tiny": 8192, "small": 30522}
 
 
@@ -55,6 +56,8 @@ def time_variants(variants: dict[str, Discriminator], ids: Tensor, turns: int) -
     segments = torch.zeros_like(ids)
     for turn in range(turns + 2):
         for name, network in variants.items():
+            # Threads of the one before go on turning for a while, waiting for more work, and would take the cores.
+            time.sleep(_PAUSE)
             started = time.perf_counter()
             network(ids, segments, None)
             if turn > 1:  # the first two warm up

@@ -19,6 +19,7 @@ from electralab.objective.procedures import (
     Turn,
     copy_encoder,
     judged_progress,
+    leave_out,
     place_in_stage,
     reinforce,
     reward_draws,
@@ -143,6 +144,7 @@ def test_the_policys_loss_is_the_slow_twins() -> None:
         trial, states = objective._play(question, 0.0, Turn(generator=True, discriminator=True))
         _, losses = objective._reward(trial, states, 0.0)
     policy = baseline = 0.0
+    better: dict[int, list[tuple[float, float]]] = {}
     for index, position in enumerate(question.positions.tolist()):
         row, column = divmod(position, 16)
         drawn, original = trial.corrupted.input_ids[row, column], question.batch.original_ids[row, column]
@@ -150,8 +152,13 @@ def test_the_policys_loss_is_the_slow_twins() -> None:
         reward = float(-torch.log(p_replaced if drawn != original else 1 - p_replaced))
         allowed = trial.guesses[index, 5:]  # the first five are special
         expected = 0.3 + 0.01 * float(states[index].sum())
-        policy -= float(torch.log_softmax(allowed, dim=0)[drawn - 5]) * (reward - expected)
+        log_p = float(torch.log_softmax(allowed, dim=0)[drawn - 5])
+        better.setdefault(row, []).append((log_p, reward - expected))
         baseline += (reward - expected) ** 2
+    for draws in better.values():
+        for place, (log_p, own) in enumerate(draws):
+            others = [one for other, (_, one) in enumerate(draws) if other != place]
+            policy -= log_p * (own - sum(others) / max(len(others), 1))
     assert float(losses.sums["policy"]) == pytest.approx(policy, rel=1e-4)
     assert float(losses.sums["baseline"]) == pytest.approx(baseline, rel=1e-4)
 
@@ -165,9 +172,24 @@ def test_the_mean_gradient_over_many_draws_is_that_of_the_expected_reward() -> N
     )
     for expected in (0.0, -0.6):  # whatever the baseline, it changes only the noise
         log_probs = torch.log_softmax(logits, dim=0)[drawn]
-        losses = reinforce(log_probs, rewards[drawn], torch.full((len(drawn),), expected))
+        rows = torch.arange(len(drawn)) // 5
+        losses = reinforce(log_probs, rewards[drawn], torch.full((len(drawn),), expected), rows)
         (mean,) = torch.autograd.grad(-losses.sums["policy"] / len(drawn), logits)
         assert mean.tolist() == pytest.approx(exact.tolist(), abs=0.01)
+
+
+def test_a_draw_is_held_against_the_others_of_its_row() -> None:
+    values, rows = torch.tensor([1.0, 2.0, 6.0, 5.0]), torch.tensor([0, 0, 0, 7])
+    assert leave_out(values, rows).tolist() == [1 - 4, 2 - 3.5, 6 - 1.5, 5.0]  # a single one as it is
+
+
+def test_a_baseline_that_is_off_for_all_moves_no_generator() -> None:
+    """However far it lags: what is left of equal rewards is nothing."""
+    log_probs = torch.tensor([-1.0, -3.0, -2.0], requires_grad=True)
+    losses = reinforce(log_probs, torch.full((3,), 1.9), torch.zeros(3), torch.zeros(3, dtype=torch.int64))
+    losses.sums["policy"].backward()  # type: ignore[no-untyped-call]
+    assert log_probs.grad is not None
+    assert log_probs.grad.abs().max() < 1e-6
 
 
 def test_the_baseline_teaches_the_generator_nothing() -> None:

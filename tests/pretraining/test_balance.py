@@ -85,6 +85,17 @@ def test_a_norm_that_was_not_finite_or_is_nothing_says_nothing(norm: float | Non
     assert advise(norms={"generator_gradient_norm": norm}) == []
 
 
+def test_a_discriminator_that_is_worse_than_knowing_how_many_are_replaced_is_too_sure() -> None:
+    """Of a tenth: -0.1 ln 0.1 - 0.9 ln 0.9 = 0.325."""
+    (said,) = advise(discriminator_loss=0.4, auc=0.55)
+    assert said.startswith(
+        "the discriminator is surer than it may be: its loss is 0.400, that of knowing only how many"
+    )
+    assert "0.325 (AUC 0.55)" in said
+    assert advise(discriminator_loss=0.33, auc=0.55) == []
+    assert advise(discriminator_loss=0.4, auc=0.61) == []  # it has learned something all the same
+
+
 def test_a_young_run_is_given_time() -> None:
     assert advise(0.2, {"discriminator_gradient_norm": 99.0}, auc=0.97, generator_accuracy=0.05) == []
 

@@ -38,6 +38,8 @@ class Session:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3
+        # Its threads would go on turning after an answer, waiting for more, and take the cores from whatever runs next.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         try:
             self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # noqa: BLE001 its exceptions have no class in common

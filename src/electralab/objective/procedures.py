@@ -140,7 +140,8 @@ class Reinforced(ElectraObjective):
             config=sampling,
             target_ids=trial.masked.target_ids,
         )
-        return rewards, reinforce(log_probs, rewards, self.baseline(states.detach().float()))
+        rows = positions // trial.corrupted.input_ids.shape[1]
+        return rewards, reinforce(log_probs, rewards, self.baseline(states.detach().float()), rows)
 
     def count_flops(self, moment: Moment, rows: int, length: int, share: float) -> int:
         turn = self.turn(moment)
@@ -176,10 +177,21 @@ def reward_draws(procedure: Procedure, verdicts: Tensor, is_replaced: Tensor) ->
     return -lost if procedure == "minimax-literal" else lost
 
 
-def reinforce(log_probs: Tensor, rewards: Tensor, expected: Tensor) -> Losses:
-    """The gradient of the first is that of minus the expected reward; the second teaches what to expect."""
-    advantages = (rewards - expected).detach()
+def reinforce(log_probs: Tensor, rewards: Tensor, expected: Tensor, rows: Tensor) -> Losses:
+    """The gradient of the first is that of minus the expected reward; the second teaches what to expect.
+
+    A baseline that lags behind the rewards would make all draws of a row look good, or all bad, and whatever was drawn
+    likelier still: so each is also held against the others of its row.
+    """
+    advantages = leave_out((rewards - expected).detach(), rows)
     return Losses({"policy": -(log_probs * advantages).sum(), "baseline": (expected - rewards).square().sum()})
+
+
+def leave_out(values: Tensor, rows: Tensor) -> Tensor:
+    """(M,) each less the mean of the others of its row; as it is where there are none."""
+    counts = torch.bincount(rows)
+    sums = values.new_zeros(len(counts)).index_add_(0, rows, values)
+    return values - (sums[rows] - values) / (counts[rows] - 1).clamp(min=1)
 
 
 @torch.no_grad()

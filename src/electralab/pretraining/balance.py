@@ -16,6 +16,10 @@ _SURE = 2.0
 _EASY_AUC = 0.95
 # How much more often than the most frequent token a generator that has learned something is right.
 _HARDLY = 0.02
+# From it on, the discriminator has learned something.
+_LEARNED = 0.6
+# What held-out losses of healthy runs differ by from one evaluation to the next.
+_NOISE = 0.01
 # Healthy runs stay between a half and ten.
 _OUT_OF_PROPORTION = 30.0
 
@@ -50,12 +54,26 @@ def diagnose(
 
 
 def _judge_discriminator(scores: Scores) -> Iterator[str]:
-    if scores["called_replaced"] < 1e-4 and scores["auc"] < 0.6:
+    if scores["auc"] >= _LEARNED:
+        return
+    if scores["called_replaced"] < 1e-4:
         yield (
             f"the discriminator calls every token original (AUC {scores['auc']:.2f}): it has hardly begun to learn; "
             "train longer, try smaller batches (--batch.size), a smaller generator (--generator.width-share) or one "
             "encoder for both (--model.sharing everything --generator.width-share 1)"
         )
+        return
+    loss, ignorant = scores.get("discriminator_loss", 0.0), _entropy(scores["replaced_share"])
+    if loss > ignorant + _NOISE:
+        yield (
+            f"the discriminator is surer than it may be: its loss is {loss:.3f}, that of knowing only how many tokens "
+            f"are replaced {ignorant:.3f} (AUC {scores['auc']:.2f}); train longer, lower --optimizer.learning-rate, or "
+            "make the generator weaker (--generator.width-share)"
+        )
+
+
+def _entropy(share: float) -> float:
+    return -sum(part * math.log(part) for part in (share, 1 - share) if part > 0)
 
 
 def _judge_generator(scores: Scores) -> Iterator[str]:
