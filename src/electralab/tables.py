@@ -264,7 +264,9 @@ def study_tables(results: Record) -> Iterator[Table]:
 
 
 def claims_tables(results: Record) -> Iterator[Table]:
-    """A line for each claim with its verdict, and below it what the verdict rests on."""
+    """A line for each claim with its verdict, and below it the figures that the verdict rests on."""
+    from electralab.analysis.claims.stage import tell_values
+
     table = Table(title="what holds of the claims, at this scale", title_justify="left")
     table.add_column("")
     table.add_column("claim", ratio=3)
@@ -272,7 +274,8 @@ def claims_tables(results: Record) -> Iterator[Table]:
     colours = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
     for of in results["claims"]:
         table.add_row(of["number"], Text(of["sentence"]), Text(of["verdict"], style=colours[of["verdict"]]))
-        table.add_row("", Text(of["why"], style="dim"), "")
+        for line in (tell_values(of), of["why"]):
+            table.add_row("", Text(line, style="dim"), "")
     yield table
 
 

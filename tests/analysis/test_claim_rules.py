@@ -7,8 +7,9 @@ import pytest
 
 from electralab.analysis.claims.evidence import Evidence, Figure
 from electralab.analysis.claims.rules import judge_quarter, judge_scaling, judge_sizes
-from electralab.analysis.claims.table import CLAIMS, judge_claim
+from electralab.analysis.claims.table import CLAIMS, INSIDE, choose_claims, judge_claim
 from electralab.analysis.finding import Estimate
+from electralab.errors import UsageError
 
 NUMBERS = [f"M{number}" for number in range(30, 48)]
 
@@ -65,6 +66,43 @@ def test_electra_is_held_against_the_others(number: str, name: str, arms: tuple[
     others = {(arm, name): 0.5 for arm in arms}
     assert verdict(number, evidence({("electra", name): 0.5 + 0.2 * sign, **others})) == "holds"
     assert verdict(number, evidence({("electra", name): 0.5 - 0.2 * sign, **others})) == "does not hold"
+
+
+@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.number not in INSIDE], ids=lambda of: of.number)
+def test_claims_that_need_no_analysis_look_at_none(claim: Any) -> None:
+    """But for M47, which has one of its own, of tuned models."""
+    planted: Any = Asked()
+    judge_claim(claim, Evidence(planted, {}, {}))
+    assert all("retained" in name for _, name in planted.names), planted.names
+
+
+class Asked(dict[tuple[str, str], list[list[Figure]]]):
+    def __init__(self) -> None:
+        self.names: list[tuple[str, str]] = []
+
+    def get(self, key: Any, *_: Any) -> Any:
+        self.names.append(key)
+        return [[Figure(None, Estimate(0.5, 0.4, 0.6), None)]]
+
+
+def test_far_context_counts_where_what_is_beyond_adds_something() -> None:
+    name = "verdict AUC, gain beyond ±16"
+    assert verdict("M38", evidence({("electra", name): 0.05, ("electra", "verdict AUC, reach"): 8.0})) == "holds"
+    assert verdict("M38", evidence({("electra", name): 0.0, ("electra", "verdict AUC, reach"): 8.0})) == "undecided"
+
+
+def test_why_an_analysis_has_no_figure_is_said_under_its_claim() -> None:
+    found = judge_claim(
+        next(one for one in CLAIMS if one.number == "M44"), Evidence({}, {("electra", "M44"): "none"}, {})
+    )
+    assert found.why == "not measured: none"
+
+
+def test_claims_are_chosen_by_number() -> None:
+    assert [claim.number for claim in choose_claims(["m41", "M30"])] == ["M30", "M41"]
+    assert len(choose_claims([])) == len(CLAIMS)
+    with pytest.raises(UsageError, match="--only: no claim 'M29'; they are M30 to M47"):
+        choose_claims(["M29"])
 
 
 def test_one_that_is_better_than_mlm_and_not_than_causal_does_not_hold() -> None:

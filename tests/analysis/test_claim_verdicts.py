@@ -1,8 +1,9 @@
 from math import isnan, nan
 
 import pytest
+from scipy.stats import ttest_ind
 
-from electralab.analysis.claims.verdicts import all_of, is_above, is_below, pool, subtract
+from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract
 from electralab.analysis.finding import Estimate
 
 
@@ -15,7 +16,7 @@ def test_one_run_has_the_interval_that_its_examples_give() -> None:
 
 
 def test_one_score_without_an_interval_decides_nothing() -> None:
-    found = subtract([exactly(80.0)], [exactly(20.0)])
+    found = compare([exactly(80.0)], [exactly(20.0)])
     assert found.value == 60.0
     assert isnan(found.low)
     assert is_above(found) == is_below(found) == "undecided"
@@ -32,14 +33,29 @@ def test_seeds_that_agree_do_not_narrow_what_few_examples_leave_open() -> None:
     assert pool([exactly(2.0, 0.5)] * 3) == Estimate(2.0, 1.5, 2.5)
 
 
-def test_differences_are_taken_seed_by_seed() -> None:
-    """Seeds that are good for both cancel: the difference is 1 in each, however far the seeds are apart."""
+def test_two_figures_of_a_model_are_held_against_each_other_model_by_model() -> None:
+    """The difference is 1 in each, however far the models are apart."""
     found = subtract([exactly(1.0), exactly(11.0)], [exactly(0.0), exactly(10.0)])
     assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
 
 
+def test_models_of_two_objectives_are_two_groups() -> None:
+    # Both sums of squares 0.5: variance 1 / 2 with 2 degrees of freedom, standard error 0.7071, t 4.3027.
+    found = compare([exactly(4.0), exactly(5.0)], [exactly(2.0), exactly(3.0)])
+    assert found.value == 2.0
+    assert found.high == pytest.approx(2.0 + 4.3027 * 0.7071, abs=1e-3)
+
+
+def test_two_groups_have_the_interval_of_scipys_t_test() -> None:
+    ours, theirs = [1.0, 1.5, 2.5], [0.5, 0.75]
+    interval = ttest_ind(ours, theirs).confidence_interval(0.95)
+    found = compare([exactly(one) for one in ours], [exactly(one) for one in theirs])
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+
+
 def test_errors_of_two_models_add_as_squares() -> None:
     assert subtract([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Estimate(4.0, -1.0, 9.0)
+    assert compare([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Estimate(4.0, -1.0, 9.0)
 
 
 @pytest.mark.parametrize(

@@ -114,9 +114,9 @@ def test_a_planted_loss_has_its_gain_and_reach() -> None:
     noise = RNG(1).normal(0, 0.5, size=400)
     losses = falls[:, None] + noise - noise.mean()
     found = measure_guess_reach(losses, np.arange(400) // 10, [0, 1, 2, 8], RNG(0))
-    assert found.gain.value == pytest.approx(2)
+    assert found.gains[0].value == pytest.approx(2)
     # The rows are the same at every width, so that their spread is not in the gain.
-    assert found.gain.high - found.gain.low < 1e-9
+    assert found.gains[0].high - found.gains[0].low < 1e-9
     assert found.reach.value == 2
     assert found.scores[3].low < 1 < found.scores[3].high
 

@@ -125,6 +125,29 @@ def test_a_dry_run_says_how_long_it_would_take_and_leaves_nothing(studious: Shel
     assert not (studious.folder / "out").exists()
 
 
+def test_claims_are_judged_by_the_models_of_a_study(studious: Shell) -> None:
+    brief = ("--only", "M30,M39,M44,M45", "--rows", 8, "--times", 5)
+    words = ("claims", "--runs", "out", "--study", "little.toml", "--corpus", "data", "--data", "scores", *brief)
+    assert studious.must(*words, "--dry-run", "--json").json["estimated_minutes"] > 0
+    assert not (studious.folder / "out").exists()
+    judged = studious.must(*words, "--json").json
+    claims = {claim["number"]: claim for claim in judged["claims"]}
+    assert list(claims) == ["M30", "M39", "M44", "M45"]
+    assert claims["M39"]["verdict"] == "does not hold", "a masked model computes all tokens of a row"
+    assert set(claims["M30"]["values"]) == {"electra", "mlm", "untrained"}
+    assert "--domains" in claims["M44"]["why"]
+    assert claims["M45"]["verdict"] == "undecided"
+    assert claims["M45"]["why"] == "not measured: no run of 'electra-half' has finished its pre-training"
+    told = (studious.folder / "out" / "claims.md").read_text()
+    assert "| M39 BERT costs 0.15 n d². |" in told
+    again = studious.must("claims", "--runs", "out", *brief)
+    assert "kept from before" in again.err
+    assert (studious.folder / "out" / "claims.md").read_text() == told
+    assert (
+        "nowhere: holds no trained models; give --corpus and --data" in studious.run("claims", "--runs", "nowhere").err
+    )
+
+
 def test_a_snapshot_is_what_a_shorter_run_on_the_same_schedule_would_be(shell: Shell) -> None:
     """It must be the same whether the run was stopped before it or not."""
     words = ("pretrain", "--data", "data", *SMALL, "--steps", 8, "--save-every", 1, "--log-every", 1)

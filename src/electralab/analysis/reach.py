@@ -5,6 +5,7 @@ network, batch, places, width -> verdicts or losses -> scores by width, and the 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -149,8 +150,8 @@ class ReachCurve:
     scores: tuple[Estimate, ...]
     reach: Estimate
     """The narrowest width with nine tenths of what the whole row adds to the token alone; NaN if that may be none."""
-    gain: Estimate
-    """What the whole row adds to the token alone."""
+    gains: tuple[Estimate, ...]
+    """What the whole row adds to each width."""
 
 
 Score = Callable[[Places], Floats]
@@ -209,11 +210,15 @@ def _trace_curve(
     def tell(find: Callable[[Floats], float]) -> Estimate:
         return lay_about(float(find(whole)), map(find, drawn), units)
 
-    gain = tell(lambda scores: float(sign * (scores[-1] - scores[0])))
+    gains = tuple(tell(partial(_find_gain, place=place, sign=sign)) for place in range(len(widths)))
     reach = tell(lambda scores: find_reach(widths, sign * scores))
     curve = tuple(tell(itemgetter(place)) for place in range(len(widths)))
     # Of a gain that may be none, nine tenths are nowhere.
-    return ReachCurve(tuple(widths), curve, reach if gain.low > 0 else Estimate(*[float("nan")] * 3), gain)
+    return ReachCurve(tuple(widths), curve, reach if gains[0].low > 0 else Estimate(*[float("nan")] * 3), gains)
+
+
+def _find_gain(scores: Floats, place: int, sign: int) -> float:
+    return float(sign * (scores[-1] - scores[place]))
 
 
 def find_reach(widths: Sequence[int], scores: Floats) -> float:

@@ -35,7 +35,7 @@ def _add_study(verbs: Any) -> None:
         "config",
         metavar="STUDY",
         help="a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, "
-        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size, discriminator-options",
+        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims",
     )
     parser.add_argument("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
     parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")
@@ -54,6 +54,19 @@ def _add_study(verbs: Any) -> None:
     parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="of each cell (1)")
 
 
+def _add_looking(parser: Any) -> None:
+    """What models are asked about, and how closely."""
+    parser.add_argument("--tagged", metavar="FILE", help="CoNLL: words with tags, instead of our English ones")
+    parser.add_argument(
+        "--pairs", metavar="FILE", help="a table of sentences (source) and changed ones (target), likewise"
+    )
+    parser.add_argument("--analogies", metavar="FILE", help="a table of a, b, c, d, likewise")
+    parser.add_argument("--rows", type=positive_int, metavar="N", help="the most rows of text to look at (256)")
+    parser.add_argument("--vectors", type=positive_int, metavar="N", help="the most states in one figure (1000)")
+    parser.add_argument("--points", type=positive_int, metavar="N", help="the most points of a picture (600)")
+    parser.add_argument("--times", type=positive_int, metavar="N", help="draws for each interval (200)")
+
+
 def _add_analyze(verbs: Any) -> None:
     parser = add_verb(
         verbs,
@@ -67,20 +80,12 @@ def _add_analyze(verbs: Any) -> None:
     )
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder of figures, pictures and tables")
     parser.add_argument("--only", type=names, default=[], metavar="M30,M33", help="these claims only")
-    parser.add_argument("--tagged", metavar="FILE", help="CoNLL: words with tags, instead of our English ones")
-    parser.add_argument(
-        "--pairs", metavar="FILE", help="a table of sentences (source) and changed ones (target), likewise"
-    )
-    parser.add_argument("--analogies", metavar="FILE", help="a table of a, b, c, d, likewise")
+    _add_looking(parser)
     parser.add_argument("--domains", type=names, metavar="FILE,FILE", help="texts of other domains, to compare with")
     parser.add_argument("--runs", metavar="DIR", help="runs of several sizes, for the law that they follow")
     parser.add_argument("--tradeoff", metavar="DIR", help="of 'electra compress', for what smaller variants cost")
     parser.add_argument("--examples", metavar="DIR", help="data of the task of a tuned model, to be damaged")
     parser.add_argument("--classes", metavar="FILE", help="a table of text and label: are the classes apart?")
-    parser.add_argument("--rows", type=positive_int, metavar="N", help="the most rows of text to look at (256)")
-    parser.add_argument("--vectors", type=positive_int, metavar="N", help="the most states in one figure (1000)")
-    parser.add_argument("--points", type=positive_int, metavar="N", help="the most points of a picture (600)")
-    parser.add_argument("--times", type=positive_int, metavar="N", help="draws for each interval (200)")
     parser.add_argument(
         "--no-untrained", dest="untrained", action="store_const", const=False, help="leave out the untrained twins"
     )
@@ -100,6 +105,7 @@ def _add_claims(verbs: Any) -> None:
     parser.add_argument("--corpus", metavar="DIR", help="what 'electra prepare' wrote: train what is not there yet")
     parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")
     parser.add_argument("--study", default="claims", metavar="STUDY", help="with arms electra, mlm, causal (claims)")
+    parser.add_argument("--only", type=names, default=[], metavar="M30,M41", help="judge these claims only")
     parser.add_argument("--flops", type=positive, metavar="X", help="of each arm, instead of the study's budget")
     parser.add_argument("--seeds", type=whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
     parser.add_argument(
@@ -110,6 +116,7 @@ def _add_claims(verbs: Any) -> None:
         "--domains", type=names, default=[], metavar="FILE,FILE", help="texts of four other domains or more"
     )
     parser.add_argument("--tradeoff", metavar="DIR", help="what 'electra compress' wrote about one of the models")
+    _add_looking(parser)
     add_settings(parser, "a TOML file of settings of the analysis")
 
 

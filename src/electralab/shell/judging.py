@@ -76,26 +76,12 @@ def _require_finished(results: Result) -> None:
         raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
 
 
+_LOOKING = ("tagged", "pairs", "analogies", "rows", "vectors", "points", "times")
+
+
 def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    flags = {
-        name: name
-        for name in (
-            "seed",
-            "tagged",
-            "pairs",
-            "analogies",
-            "classes",
-            "domains",
-            "runs",
-            "tradeoff",
-            "examples",
-            "rows",
-            "vectors",
-            "points",
-            "times",
-            "untrained",
-        )
-    }
+    more = ("seed", "classes", "domains", "runs", "tradeoff", "examples", "untrained")
+    flags = {name: name for name in (*_LOOKING, *more)}
     result = verbs.analyze(
         arguments.models,
         arguments.data,
@@ -116,10 +102,11 @@ def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
 
 
 def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    flags = ("corpus", "data", "study", "flops", "seeds", "domains", "tradeoff", "config", "jobs", "threads", "dry_run")
+    study = ("corpus", "data", "study", "flops", "seeds", "jobs", "threads")
+    flags = (*study, "only", "domains", "tradeoff", "config", "dry_run")
     result = verbs.judge_claims(
         arguments.runs,
-        settings=collect(arguments, {}, dotted),
+        settings=collect(arguments, {name: name for name in _LOOKING}, dotted),
         **{name: getattr(arguments, name) for name in flags},
     )
     if arguments.dry_run:

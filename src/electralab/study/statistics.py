@@ -25,14 +25,19 @@ class Estimate:
     """The 95 % interval by Student's t; None for a single value, which tells nothing of the spread."""
 
 
-def estimate_mean(values: Sequence[float]) -> Estimate:
+def find_margin(standard_error: float, freedom: int) -> float:
+    """Half of the 95 % interval by Student's t."""
     from scipy.stats import t
 
+    return float(t.ppf(0.975, freedom)) * standard_error
+
+
+def estimate_mean(values: Sequence[float]) -> Estimate:
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return Estimate(n, mean, None, None, None)
     sd = float(np.std(values, ddof=1))
-    margin = float(t.ppf(0.975, n - 1)) * sd / sqrt(n)
+    margin = find_margin(sd / sqrt(n), n - 1)
     return Estimate(n, mean, sd, mean - margin, mean + margin)
 
 

@@ -139,6 +139,7 @@ def judge_claims(
     corpus: str | Path | None = None,
     data: str | Path | None = None,
     study: str = "claims",
+    only: Sequence[str] = (),
     flops: float | None = None,
     seeds: Sequence[int] | None = None,
     domains: Sequence[str] = (),
@@ -156,8 +157,9 @@ def judge_claims(
     there are judged. `settings` are those of the analysis.
     """
     from electralab.analysis.claims import stage
+    from electralab.analysis.claims.table import choose_claims
 
-    display, runs = display or Display(), Path(runs)
+    display, runs, claims = display or Display(), Path(runs), choose_claims(only)
     if corpus is not None:
         trained = run_study(
             study,
@@ -177,17 +179,18 @@ def judge_claims(
     models, tuned = stage.list_models(runs, found), stage.list_tuned(runs, found)
     options: Any = {"threads": threads, "dry_run": dry_run, "display": display}
     given = {**(settings or {}), **({"domains": list(domains)} if domains else {})}
-    text = corpus or stage.find_corpus(runs)
-    analysis = analyze(list(models), text, runs / stage.ANALYSIS, config=config, settings=given, **options)
-    if dry_run:
-        return analysis
-    named = stage.name_arms(models)
-    if tuned is not None:
+    text, named, analyses = corpus or stage.find_corpus(runs), stage.name_arms(models), []
+    if measures := stage.list_measures(claims):
+        folder = runs / stage.ANALYSIS
+        analyses += [analyze(list(models), text, folder, only=measures, config=config, settings=given, **options)]
+    if tuned is not None and any(claim.number == "M47" for claim in claims):
         given |= {"examples": str(tuned.data), "untrained": False}
-        folder = runs / stage.TUNED
-        damaged = analyze(list(tuned.models), text, folder, only=["M47"], config=config, settings=given, **options)
-        analysis, named = stage.join_analyses(analysis, damaged), named | stage.name_arms(tuned.models)
-    return stage.judge_claims(runs, found, named, analysis, Path(tradeoff) if tradeoff else None)
+        folder, named = runs / stage.TUNED, named | stage.name_arms(tuned.models)
+        analyses += [analyze(list(tuned.models), text, folder, only=["M47"], config=config, settings=given, **options)]
+    if dry_run:
+        return {"study": found["name"], "claims": [claim.number for claim in claims], "analyses": analyses}
+    joined = stage.join_analyses(analyses)
+    return stage.judge_claims(claims, runs, found, named, joined, Path(tradeoff) if tradeoff else None)
 
 
 def report(

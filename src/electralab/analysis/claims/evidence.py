@@ -18,6 +18,11 @@ UNTRAINED = "untrained"
 class Lacking(Exception):
     """What a claim would have to be judged by is not there; says what would be needed."""
 
+    def __init__(self, needed: str, arm: str = "") -> None:
+        super().__init__(needed)
+        self.arm = arm
+        """That an analysis has no figure of, where it is one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -31,7 +36,7 @@ class Evidence:
     figures: Mapping[tuple[str, str], Sequence[Sequence[Figure]]]
     """By arm and name of the finding: for each seed, its figures of all layers."""
     reasons: Mapping[tuple[str, str], str]
-    """Why there is no figure, where the analysis says so."""
+    """Why there is no figure, where the analysis says so: by arm and name of the finding, or number of the claim."""
     study: Results
     tradeoff: Results = field(default_factory=dict)
 
@@ -76,7 +81,7 @@ class Evidence:
     def _find(self, arm: str, name: str) -> Sequence[Sequence[Figure]]:
         found = self.figures.get((arm, name))
         if not found:
-            raise Lacking(self.reasons.get((arm, name)) or f"{arm!r} was not measured by {name!r}")
+            raise Lacking(self.reasons.get((arm, name)) or f"{arm!r} was not measured by {name!r}", arm)
         return found
 
 
@@ -98,7 +103,10 @@ def read_evidence(
             figure = Figure(found["layer"], _read_estimate(found), control)
             figures[arm, found["name"]][found["model"]].append(figure)
     reasons = {
-        (named[one["model"]], one["name"]): one["reason"] for one in analysis["missing"] if one["model"] in named
+        (named[one["model"]], one[key]): one["reason"]
+        for one in analysis["missing"]
+        for key in ("claim", "name")
+        if one["model"] in named
     }
     by_layer = {key: [sorted(seed, key=_depth) for seed in seeds.values()] for key, seeds in figures.items()}
     return Evidence(by_layer, reasons, study, tradeoff or {})

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from math import nan
+from math import isfinite, nan
 
 import numpy as np
 
 from electralab.analysis.claims.evidence import UNTRAINED, Evidence, Lacking
-from electralab.analysis.claims.verdicts import Verdict, all_of, is_above, is_below, pool, subtract
+from electralab.analysis.claims.verdicts import Verdict, all_of, compare, is_above, is_below, pool, subtract
 from electralab.analysis.finding import Estimate
 from electralab.analysis.scaling import fit_log_law, fit_slope
 
@@ -43,7 +43,8 @@ Rule = Callable[[Evidence], Judged]
 
 
 def _show(estimate: Estimate) -> str:
-    return f"{estimate.value:+.3g} [{estimate.low:+.3g}, {estimate.high:+.3g}]"
+    said = f"{estimate.value:+.3g}"
+    return f"{said} [{estimate.low:+.3g}, {estimate.high:+.3g}]" if isfinite(estimate.low) else f"{said}, of one run"
 
 
 def _columns(evidence: Evidence, name: str, pick: Pick) -> dict[str, Estimate]:
@@ -59,7 +60,7 @@ def _columns(evidence: Evidence, name: str, pick: Pick) -> dict[str, Estimate]:
 def _against(evidence: Evidence, name: str, pick: Pick, others: Sequence[str], *, is_less: bool = False) -> Judged:
     """ELECTRA's figure above (or below) that of every other, by the intervals of the differences."""
     ours = pick(evidence, ELECTRA, name)
-    differences = {other: subtract(ours, pick(evidence, other, name)) for other in others}
+    differences = {other: compare(ours, pick(evidence, other, name)) for other in others}
     test = is_below if is_less else is_above
     verdict = all_of([test(difference) for difference in differences.values()])
     why = ", ".join(f"ELECTRA - {other}: {_show(one)}" for other, one in differences.items())
@@ -68,16 +69,16 @@ def _against(evidence: Evidence, name: str, pick: Pick, others: Sequence[str], *
 
 def judge_bits(evidence: Evidence) -> Judged:
     ours, theirs = evidence.last(ELECTRA, "verdict bits"), evidence.last(MLM, "guess bits")
-    difference = subtract(ours, theirs)
-    values = {ELECTRA: pool(ours), **_columns(evidence, "guess bits", Evidence.last)} | {ELECTRA: pool(ours)}
-    values.pop(UNTRAINED, None)
+    difference = compare(ours, theirs)
+    guesses, verdicts = (_columns(evidence, name, Evidence.last) for name in ("guess bits", "verdict bits"))
+    values = {column: one for column, one in guesses.items() if column in (MLM, CAUSAL)} | verdicts
     return Judged(is_above(difference), values, f"ELECTRA - mlm: {_show(difference)}")
 
 
 def judge_generators(evidence: Evidence) -> Judged:
     ours = evidence.score(ELECTRA, "average")
     weaker, stronger = (evidence.score(arm, "average") for arm in ("electra-weak", "electra-strong"))
-    over_weak, over_strong = subtract(ours, weaker), subtract(ours, stronger)
+    over_weak, over_strong = compare(ours, weaker), compare(ours, stronger)
     why = f"a quarter of the width - unigram: {_show(over_weak)}, - as wide as D: {_show(over_strong)}"
     return Judged(all_of([is_above(over_weak), is_above(over_strong)]), {ELECTRA: pool(ours)}, why)
 
@@ -116,8 +117,7 @@ def judge_equivariance(evidence: Evidence) -> Judged:
 
 
 def judge_reach(evidence: Evidence) -> Judged:
-    """Of one and the same verdicts, so that only their errors as if they were apart are known: wide intervals."""
-    gain = subtract(evidence.last(ELECTRA, "verdict AUC, whole row"), evidence.last(ELECTRA, "verdict AUC, ±16"))
+    gain = pool(evidence.last(ELECTRA, "verdict AUC, gain beyond ±16"))
     values = {ELECTRA: pool(evidence.last(ELECTRA, "verdict AUC, reach"))}
     for arm in (MLM, CAUSAL):
         with suppress(Lacking):
@@ -163,7 +163,7 @@ def judge_robustness(evidence: Evidence) -> Judged:
     """For every kind of damage."""
     kinds = ("typo", "swap", "ocr")
     differences = {
-        kind: subtract(evidence.last(ELECTRA, f"retained, {kind}"), evidence.last(MLM, f"retained, {kind}"))
+        kind: compare(evidence.last(ELECTRA, f"retained, {kind}"), evidence.last(MLM, f"retained, {kind}"))
         for kind in kinds
     }
     why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_show(one)}" for kind, one in differences.items())
@@ -202,7 +202,7 @@ def _fit_seeds(evidence: Evidence, arms: Sequence[str]) -> tuple[list[Estimate],
 
 def judge_scaling(evidence: Evidence) -> Judged:
     ours, theirs = (_fit_seeds(evidence, [pair[side] for pair in SIZES]) for side in (0, 1))
-    by_size, by_data = (subtract(ours[place], theirs[place]) for place in (0, 1))
+    by_size, by_data = (compare(ours[place], theirs[place]) for place in (0, 1))
     values = {ELECTRA: pool(ours[1]), MLM: pool(theirs[1])}
     why = f"ELECTRA - mlm per e-fold of parameters: {_show(by_size)}, of tokens: {_show(by_data)}"
     return Judged(all_of([is_above(by_size), is_above(by_data)]), values, why)
@@ -215,25 +215,27 @@ def judge_quarter(evidence: Evidence) -> Judged:
         raise Lacking("no score of ELECTRA after a quarter of its compute")
     early = [Estimate(100 * value, nan, nan) for value in points[_QUARTER]["values"]]
     final = evidence.score(MLM, "blimp")
-    difference = subtract(early, final)
+    difference = compare(early, final)
     return Judged(
         is_above(difference), {ELECTRA: pool(early), MLM: pool(final)}, f"a quarter - the whole: {_show(difference)}"
     )
 
 
+def _rise_with_size(evidence: Evidence, arms: Sequence[str]) -> list[Estimate]:
+    """Points of the average score per e-fold of parameters, for each seed that all sizes have."""
+    sizes = np.log([evidence.of_arm(arm, "parameters") for arm in arms])
+    scores = zip(*(evidence.score(arm, "average") for arm in arms), strict=False)
+    return [Estimate(fit_slope(sizes, np.asarray([one.value for one in of])), nan, nan) for of in scores]
+
+
 def judge_sizes(evidence: Evidence) -> Judged:
     """The slope of the gain over the logarithm of the size: larger for smaller models means below 0."""
-    sizes = np.log([evidence.of_arm(mlm, "parameters") for _, mlm in SIZES])
-    gains = []
-    for electra, mlm in SIZES:
-        pairs = zip(evidence.score(electra, "average"), evidence.score(mlm, "average"), strict=False)
-        gains.append([ours.value - theirs.value for ours, theirs in pairs])
-    slopes = [fit_slope(sizes, np.asarray([of[seed] for of in gains])) for seed in range(min(map(len, gains)))]
-    slope = pool([Estimate(one, nan, nan) for one in slopes])
-    told = ", ".join(f"{np.mean(of):+.1f}" for of in gains)
-    return Judged(
-        is_below(slope), {}, f"ELECTRA - mlm from small to large: {told} points; slope {_show(slope)} per e-fold"
-    )
+    ours, theirs = (_rise_with_size(evidence, [pair[side] for pair in SIZES]) for side in (0, 1))
+    slope = compare(ours, theirs)
+    gains = [compare(evidence.score(electra, "average"), evidence.score(mlm, "average")) for electra, mlm in SIZES]
+    told = ", ".join(f"{gain.value:+.1f}" for gain in gains)
+    why = f"ELECTRA - mlm from small to large: {told} points; slope {_show(slope)} per e-fold"
+    return Judged(is_below(slope), {ELECTRA: pool(ours), MLM: pool(theirs)}, why)
 
 
 def differ(name: str, pick: Pick, *others: str, is_less: bool = False) -> Rule:

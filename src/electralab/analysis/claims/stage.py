@@ -3,14 +3,14 @@
 study folder -> models to analyze -> analysis -> claims.json, claims.md
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
 
 from electralab.analysis.claims.evidence import Results, read_evidence
 from electralab.analysis.claims.rules import CAUSAL, COLUMNS, ELECTRA, MLM, Judged
-from electralab.analysis.claims.table import CLAIMS, Claim, judge_claim
+from electralab.analysis.claims.table import INSIDE, Claim, judge_claim
 from electralab.analysis.finding import Estimate
 from electralab.analysis.naming import name_models
 from electralab.artifacts import read_json, write_file, write_json
@@ -80,8 +80,13 @@ def find_corpus(runs: Path) -> Path:
     return corpus
 
 
-def join_analyses(first: Results, second: Results) -> Results:
-    return {name: [*first[name], *second[name]] for name in ("models", "findings", "missing")}
+def list_measures(claims: Iterable[Claim]) -> list[str]:
+    """What an analysis of the models has to measure for these claims."""
+    return list(dict.fromkeys(claim.number for claim in claims if claim.number in INSIDE))
+
+
+def join_analyses(analyses: Sequence[Results]) -> Results:
+    return {name: [one for of in analyses for one in of[name]] for name in ("models", "findings", "missing")}
 
 
 def name_arms(models: Mapping[Path, str]) -> dict[str, str]:
@@ -90,12 +95,17 @@ def name_arms(models: Mapping[Path, str]) -> dict[str, str]:
 
 
 def judge_claims(
-    runs: Path, study: Results, named: Mapping[str, str], analysis: Results, tradeoff: Path | None = None
+    claims: Sequence[Claim],
+    runs: Path,
+    study: Results,
+    named: Mapping[str, str],
+    analysis: Results,
+    tradeoff: Path | None = None,
 ) -> Results:
     """`named`: the models of the analysis -> their arms."""
     table = read_json(tradeoff / "tradeoff.json", "run 'electra compress' again") if tradeoff else {}
     evidence = read_evidence(analysis, named, study, table)
-    judged = [(claim, judge_claim(claim, evidence)) for claim in CLAIMS]
+    judged = [(claim, judge_claim(claim, evidence)) for claim in claims]
     results = {
         "version": _VERSION,
         "runs": str(runs),
@@ -137,6 +147,11 @@ def tell_value(value: Mapping[str, float | None] | None) -> str:
         return ""
     said = f"{value['value']:.3g}"
     return said if value["low"] is None else f"{said} [{value['low']:.3g}, {value['high']:.3g}]"
+
+
+def tell_values(claim: Results) -> str:
+    told = (f"{column} {tell_value(claim['values'].get(column))}" for column in COLUMNS if column in claim["values"])
+    return f"{claim['measure']}, {claim['unit']}: {', '.join(told) or 'no figures'}"
 
 
 def claim_rows(results: Results) -> tuple[list[str], list[list[str]]]:

@@ -3,6 +3,7 @@
 Evidence -> Judged of every claim
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from electralab.analysis.claims.evidence import Evidence, Lacking
@@ -27,6 +28,7 @@ from electralab.analysis.claims.rules import (
     judge_sizes,
     judge_transfer,
 )
+from electralab.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ def judge_claim(claim: Claim, evidence: Evidence) -> Judged:
     try:
         return claim.rule(evidence)
     except Lacking as error:
-        return Judged("undecided", why=f"not measured: {error}")
+        reason = evidence.reasons.get((error.arm, claim.number)) or error
+        return Judged("undecided", why=f"not measured: {reason}")
 
 
 CLAIMS = (
@@ -169,3 +172,15 @@ CLAIMS = (
         judge_robustness,
     ),
 )
+
+INSIDE = ("M30", "M31", "M33", "M34", "M35", "M36", "M37", "M38", "M43", "M44", "M46")
+"""Claims about the insides of models, which have to be analyzed; the others are about scores, counts and tables."""
+
+
+def choose_claims(only: Sequence[str]) -> list[Claim]:
+    """In the order of the table; none means all."""
+    chosen = {asked.upper() for asked in only}
+    unknown = sorted(chosen - {claim.number for claim in CLAIMS})
+    if unknown:
+        raise UsageError(f"--only: no claim {unknown[0]!r}; they are {CLAIMS[0].number} to {CLAIMS[-1].number}")
+    return [claim for claim in CLAIMS if not chosen or claim.number in chosen]

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from electralab.analysis.finding import Estimate
-from electralab.study.statistics import estimate_mean
+from electralab.study.statistics import estimate_mean, find_margin
 
 Verdict = Literal["holds", "does not hold", "undecided"]
 
@@ -30,16 +30,31 @@ def pool(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def subtract(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
-    """Ours less theirs, in the mean over seeds; the interval is the wider of the same two."""
-    paired = len(ours) == len(theirs)
-    value = float(np.mean([one.value for one in ours]) - np.mean([one.value for one in theirs]))
-    # Errors of two models are taken as independent, which is wider than what paired examples would give.
-    sampled = sqrt(sum(float(np.mean([_half_width(one) for one in side])) ** 2 for side in (ours, theirs)))
+    """Two figures of the same models, the first less the second: taken model by model."""
+    differences = [one.value - other.value for one, other in zip(ours, theirs, strict=True)]
+    over_seeds = estimate_mean(differences)
+    spread = nan if over_seeds.high is None else over_seeds.high - over_seeds.mean
+    return _about(over_seeds.mean, [_add_errors(ours, theirs), spread])
+
+
+def compare(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
+    """A figure of some models less that of others, by Student's t for two groups whose spread is taken as the same.
+
+    What a seed is to one objective it is not to another. Pairing them would leave n - 1 degrees of freedom, a single
+    one of two seeds, where the groups have twice as many.
+    """
+    groups = [np.asarray([one.value for one in side]) for side in (ours, theirs)]
+    freedom = sum(map(len, groups)) - 2
     spread = nan
-    if paired and len(ours) > 1:
-        over_seeds = estimate_mean([a.value - b.value for a, b in zip(ours, theirs, strict=True)])
-        spread = nan if over_seeds.high is None else over_seeds.high - over_seeds.mean
-    return _about(value, [sampled, spread])
+    if freedom > 0:
+        variance = sum(float(((of - of.mean()) ** 2).sum()) for of in groups) / freedom
+        spread = find_margin(sqrt(variance * sum(1 / len(of) for of in groups)), freedom)
+    return _about(float(groups[0].mean() - groups[1].mean()), [_add_errors(ours, theirs), spread])
+
+
+def _add_errors(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> float:
+    """Those of sampling, taken as independent: wider than what the same examples on both sides would give."""
+    return sqrt(sum(float(np.mean([_half_width(one) for one in side])) ** 2 for side in (ours, theirs)))
 
 
 def is_above(estimate: Estimate, bound: float = 0.0) -> Verdict:

@@ -40,6 +40,8 @@ _EACH = 2
 """Replaced and original tokens of every row that are judged; twice as many are guessed."""
 _TOLD = (0, 1, 4, 16, 64)
 """Widths told as figures; the picture has all."""
+_FAR = 16
+"""What lies further away is far."""
 P = TypeVar("P")
 
 
@@ -161,7 +163,14 @@ def _tell(
     def measure(one: Specimen) -> Figures:
         curve = answers.trace(one)
         curves.append(curve)
-        found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gain}
+        found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gains[0]}
+        for width, gain in zip(curve.widths, curve.gains, strict=True):
+            if width == _FAR:
+                label = f"{name}, gain beyond {sides}{_FAR}"
+                found[label], meanings[label] = (
+                    gain,
+                    (answers.unit, "by how much answers are better with the whole row"),
+                )
         for width, score in zip(curve.widths, curve.scores, strict=True):
             if width in _TOLD or width == curve.widths[-1]:
                 label = f"{name}, whole row" if width == curve.widths[-1] else f"{name}, {sides}{width}"
