@@ -140,6 +140,7 @@ def test_claims_are_judged_by_the_models_of_a_study(studious: Shell) -> None:
     assert claims["M45"]["why"] == "not measured: no run of 'electra-half' has finished its pre-training"
     told = (studious.folder / "out" / "claims.md").read_text()
     assert "| M39 BERT costs 0.15 n d². |" in told
+    assert "What holds of the claims" in (studious.folder / "out" / "report.html").read_text()
     again = studious.must("claims", "--runs", "out", *brief)
     assert "kept from before" in again.err
     assert (studious.folder / "out" / "claims.md").read_text() == told

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from electralab.reporting import findings, scores
+from electralab.reporting.claims import show_claims
 from electralab.reporting.curves import AXES, Chart, Part, draw_charts, draw_study
 from electralab.reporting.differences import find_differences, flatten
 from electralab.reporting.drawing import COLORS, draw_still
@@ -109,6 +110,11 @@ def compose_sections(
         ("summary", "Summary", section("summary", "Summary", _summaries(subjects))),
         ("warnings", "Warnings", section("warnings", "Warnings", *(_warnings(one, advise) for one in subjects))),
         ("differences", "What differs", _differences(subjects)),
+        (
+            "claims",
+            "Claims",
+            section("claims", "What holds of the claims", *(_attempt(show_claims, one) for one in subjects)),
+        ),
         ("scores", "Scores", section("scores", "Scores", *_scores(subjects))),
     ]
     controls = _CONTROLS

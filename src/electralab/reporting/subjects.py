@@ -70,6 +70,8 @@ class Subject:
     evaluations: dict[str, Tree] = field(default_factory=dict)
     analysis: Tree = field(default_factory=dict)
     """What `electra analyze` found: models, findings, missing, drawings."""
+    claims: list[Tree] = field(default_factory=list)
+    """What `electra claims` says of each."""
     clouds: list[Tree] = field(default_factory=list)
     """Points in space, with categories and words."""
     pictures: dict[str, str] = field(default_factory=dict)
@@ -133,6 +135,7 @@ def read_subject(path: Path, name: str = "") -> Subject:
         logs=logs,
         evaluations=_read_evaluations(path),
         analysis=_read_analysis(path, troubles),
+        claims=_read_claims(path, troubles),
         clouds=_read_clouds(path, troubles),
         pictures=read_pictures(path, troubles),
         examples=_read_examples(path, troubles),
@@ -210,6 +213,15 @@ def _read_analysis(path: Path, troubles: Troubles) -> Tree:
     if wrong:
         troubles.said.append(f"{file}: {', '.join(wrong)} cannot be read; what it would say is left out")
     return {key: value for key, value in found.items() if key not in wrong}
+
+
+def _read_claims(path: Path, troubles: Troubles) -> list[Tree]:
+    found = troubles.read(path / "claims.json", is_needed=False).get("claims", [])
+    keys = {"number", "sentence", "measure", "unit", "verdict", "why", "values"}
+    kept = [one for one in found if isinstance(one, dict) and keys <= one.keys()] if isinstance(found, list) else []
+    if not isinstance(found, list) or len(kept) < len(found):
+        troubles.said.append(f"{path / 'claims.json'}: not all of it are claims; 'electra claims' writes it again")
+    return kept
 
 
 def _read_clouds(path: Path, troubles: Troubles) -> list[Tree]:

@@ -9,7 +9,7 @@ from electralab.config import Tree, resolve, stack_layers
 from electralab.display import Display
 from electralab.errors import UsageError
 from electralab.stopping import listen_for_stop
-from electralab.verbs.page import advise, page_at_end
+from electralab.verbs.page import advise, leave_page, page_at_end
 
 if TYPE_CHECKING:
     from electralab.evaluation.outcome import Suite
@@ -190,7 +190,9 @@ def judge_claims(
     if dry_run:
         return {"study": found["name"], "claims": [claim.number for claim in claims], "analyses": analyses}
     joined = stage.join_analyses(analyses)
-    return stage.judge_claims(claims, runs, found, named, joined, Path(tradeoff) if tradeoff else None)
+    judged = stage.judge_claims(claims, runs, found, named, joined, Path(tradeoff) if tradeoff else None)
+    leave_page(runs, display)
+    return judged
 
 
 def report(

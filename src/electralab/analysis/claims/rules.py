@@ -71,7 +71,8 @@ def judge_bits(evidence: Evidence) -> Judged:
     ours, theirs = evidence.last(ELECTRA, "verdict bits"), evidence.last(MLM, "guess bits")
     difference = compare(ours, theirs)
     guesses, verdicts = (_columns(evidence, name, Evidence.last) for name in ("guess bits", "verdict bits"))
-    values = {column: one for column, one in guesses.items() if column in (MLM, CAUSAL)} | verdicts
+    found = {**guesses, **verdicts}
+    values = {column: found[column] for column in COLUMNS if column in found}
     return Judged(is_above(difference), values, f"ELECTRA - mlm: {_show(difference)}")
 
 
