@@ -29,9 +29,9 @@ def known() -> Evidence:
     }
     cells = [
         {"arm": "a", "seed": 0, "scores": {"cola": 0.1, "stsb": 0.3, "stsb@0.5": 0.9}},
-        {"arm": "a", "seed": 1, "scores": {}},
+        {"arm": "a", "seed": 1, "scores": {"cola": 0.9}},
     ]
-    study = {"cells": cells, "table": [{"arm": "a", "parameters": 10}]}
+    study = {"cells": cells, "table": [{"arm": "a", "parameters": 10}], "scores": {"cola": "mcc", "stsb": "spearman"}}
     return read_evidence(analysis, {"a/seed-0": "a", "a/seed-1": "a"}, study)
 
 
@@ -54,6 +54,11 @@ def test_untrained_twins_and_controls_are_found_by_the_arm_of_their_model() -> N
 
 def test_the_average_is_of_the_last_scores_only() -> None:
     assert values(known().score("a", "average")) == [pytest.approx(20.0)]
+
+
+def test_a_run_that_is_still_scored_has_no_average() -> None:
+    assert known().by_seed("a", "cola") == {0: 0.1, 1: 0.9}
+    assert set(known().by_seed("a", "average")) == {0}
 
 
 def test_what_is_lacking_is_said_as_the_analysis_says_it() -> None:

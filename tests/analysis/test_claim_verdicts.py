@@ -24,7 +24,7 @@ def test_one_score_without_an_interval_decides_nothing() -> None:
 
 def test_seeds_that_differ_widen_the_interval_by_students_t() -> None:
     # Two values 1 apart: sd 0.7071, standard error 0.5, t of one degree of freedom 12.706.
-    found = pool([exactly(2.0, 0.1), exactly(3.0, 0.1)])
+    found = pool([exactly(2.0), exactly(3.0)])
     assert found.value == 2.5
     assert found.high == pytest.approx(2.5 + 12.706 * 0.5, abs=1e-3)
 
@@ -55,7 +55,20 @@ def test_two_groups_have_the_interval_of_scipys_t_test() -> None:
 
 def test_errors_of_two_models_add_as_squares() -> None:
     assert subtract([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Estimate(4.0, -1.0, 9.0)
-    assert compare([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Estimate(4.0, -1.0, 9.0)
+    assert compare([exactly(5.0, 3.0)] * 2, [exactly(1.0, 4.0)] * 2) == Estimate(4.0, -1.0, 9.0)
+
+
+def test_one_run_of_each_says_nothing_of_their_objectives() -> None:
+    """However many examples there were: another seed may turn it round."""
+    found = compare([exactly(5.0, 0.001)], [exactly(1.0, 0.001)])
+    assert found.value == 4.0
+    assert is_above(found) == "undecided"
+
+
+def test_errors_of_seeds_and_of_examples_add_as_squares() -> None:
+    # Over seeds 12.706 * 0.5, of examples 3.
+    found = pool([exactly(2.0, 3.0), exactly(3.0, 3.0)])
+    assert found.high - found.value == pytest.approx((6.353**2 + 3**2) ** 0.5, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from little_specimens import save_one
 
 from electralab.analysis.measures.contextuality import number_sentences
 from electralab.analysis.measures.equivariance import group_pairs
-from electralab.analysis.sets.transformations import Pair
+from electralab.analysis.sets.transformations import (
+    PAIRS_PER_KIND,
+    TRANSFORMATIONS,
+    Pair,
+    Transformation,
+    list_pairs,
+)
 from electralab.analysis.specimen import open_specimen
 from electralab.analysis.vectors import Tokens
 from electralab.tokens.learning import learn_tokenizer
@@ -25,6 +32,20 @@ def test_pairs_of_one_changed_word_stay_together() -> None:
     groups = group_pairs(pairs).tolist()
     assert groups[0] == groups[2]
     assert len(set(groups)) == 3
+
+
+def test_a_word_of_many_pairs_does_not_tie_them_together() -> None:
+    nouns = [f"noun{chr(97 + i)}" for i in range(26)]
+    pairs = [Pair(f"The {noun} is old.", f"The {noun} was old.") for noun in nouns for _ in range(2)]
+    groups = group_pairs(pairs)
+    assert len(set(groups.tolist())) == 26
+    assert (groups[::2] == groups[1::2]).all()
+
+
+@pytest.mark.parametrize("kind", TRANSFORMATIONS)
+def test_no_group_of_our_pairs_is_more_than_a_tenth(kind: Transformation) -> None:
+    groups = group_pairs(list_pairs(kind))
+    assert np.bincount(groups).max() <= PAIRS_PER_KIND // 10
 
 
 def test_a_sentence_ends_with_its_mark_or_its_row(tmp_path: Path) -> None:

@@ -21,9 +21,14 @@ def test_names_are_what_differs() -> None:
 
 
 def test_a_model_is_given_once() -> None:
-    with pytest.raises(UsageError, match="/a/b is given twice; give every model once"):
+    with pytest.raises(UsageError, match="/a/b is given twice; give it once"):
         name_models([Path("/a/b"), Path("/a/c/../b")][:1] * 2)
 
 
 def test_files_have_harmless_names() -> None:
-    assert slug("electra/seed-0, untrained") == "electra-seed-0-untrained"
+    assert slug("electra/seed-0, untrained") == "electra-seed-0.untrained"
+    assert slug("a, untrained") != slug("a-untrained")
+
+
+def test_models_whose_files_would_have_one_name_are_numbered() -> None:
+    assert name_models([Path("/a/run 1"), Path("/a/run-1")]) == ["run 1", "run-1 (2)"]

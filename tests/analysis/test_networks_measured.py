@@ -89,7 +89,8 @@ def test_reach_is_told_with_a_picture_of_verdicts_and_of_guesses(place: Path) ->
     figures, missing, drawings = measure(place, "M38")
     assert missing == []
     assert len(drawings) == 2
-    assert {"verdict AUC, ±0", "verdict AUC, whole row", "guess loss, gain by context"} <= set(figures)
+    told = {"verdict AUC, ±0", "verdict AUC, whole row", "guess loss, gain by context", "verdict AUC, gain beyond ±16"}
+    assert told <= set(figures)
 
 
 def test_heads_are_told_by_layer_and_drawn(place: Path) -> None:
@@ -148,10 +149,13 @@ def test_snapshots_say_more_of_the_course_than_the_log(place: Path, tmp_path: Pa
         (run / "snapshots" / f"step-{step}" / "progress.json").write_text(json.dumps({"step": step}))
     figures, _, _ = measure(place, "M46", open_specimen(run))
     courses = [name for name in figures if name.startswith("course of the ")]
-    assert courses == [
-        f"course of the {name}" for name in ("log p of replacements", "rank of replacements", "difficulty")
-    ]
+    by_snapshots = [f"course of the {name}" for name in ("log p of replacements", "rank of replacements", "difficulty")]
+    assert courses == by_snapshots
     assert "over 4 snapshots" in figures[courses[0]].note
+    lines = [{"step": s, "heldout_auc": 0.5 + s / 100, "heldout_generator_loss": 9 - s / 10} for s in range(1, 9)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    figures, _, _ = measure(place, "M46", open_specimen(run))
+    assert {*by_snapshots, "course of the generator loss"} <= set(figures)
 
 
 def test_a_word_of_one_token_has_its_usual_tag() -> None:

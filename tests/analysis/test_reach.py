@@ -10,7 +10,9 @@ from electralab.analysis.reach import (
     cut_context,
     find_reach,
     guess_within,
+    judge_astray,
     judge_within,
+    measure_far_gain,
     measure_guess_reach,
     measure_verdict_reach,
     widen,
@@ -114,11 +116,31 @@ def test_a_planted_loss_has_its_gain_and_reach() -> None:
     noise = RNG(1).normal(0, 0.5, size=400)
     losses = falls[:, None] + noise - noise.mean()
     found = measure_guess_reach(losses, np.arange(400) // 10, [0, 1, 2, 8], RNG(0))
-    assert found.gains[0].value == pytest.approx(2)
+    assert found.gain.value == pytest.approx(2)
     # The rows are the same at every width, so that their spread is not in the gain.
-    assert found.gains[0].high - found.gains[0].low < 1e-9
+    assert found.gain.high - found.gain.low < 1e-9
     assert found.reach.value == 2
     assert found.scores[3].low < 1 < found.scores[3].high
+
+
+def test_far_tokens_of_another_row_are_not_heard_by_one_that_hears_its_neighbours() -> None:
+    pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
+    judge, corrupted = judge_of(pair), replace_all(masked)
+    args = (judge, corrupted.input_ids, masked.batch, masked.positions)
+    assert judge_astray(*args, 1) != pytest.approx(judge_within(*args, None), abs=1e-3)
+    deafen(judge.encoder, 0)  # the only global layer
+    assert judge_astray(*args, 1) == pytest.approx(judge_within(*args, None), abs=1e-5)
+    assert judge_astray(*args, 1, batch_tokens=1) == pytest.approx(judge_astray(*args, 1), abs=1e-5)
+
+
+def test_far_context_that_is_all_there_is_to_know_has_the_whole_gain() -> None:
+    truth = np.tile([True, False], 200)
+    whole, astray = truth.astype(np.float64), RNG(0).normal(size=400)
+    found = measure_far_gain(whole, astray, truth, np.arange(400) // 10, RNG(1))
+    assert found.value == pytest.approx(0.5, abs=0.06)
+    assert found.low > 0.3
+    same = measure_far_gain(whole, whole, truth, np.arange(400) // 10, RNG(1))
+    assert (same.value, same.low, same.high) == (0, 0, 0)
 
 
 def test_too_few_are_said() -> None:

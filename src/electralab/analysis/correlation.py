@@ -22,6 +22,8 @@ from electralab.analysis.finding import (
 )
 
 _ALL_ORDERS = 5040
+_LEAST = 6
+"""Of fewer pairs a perfect order is no rare chance, and drawing them again, ordered as they are, does not show it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ def measure_correlation(
     require("correlation", len(first), 4, "pairs")
     require_finite("correlation", np.concatenate([first, second]))
     rho = bootstrap_estimate(lambda places: correlate_ranks(first[places], second[places]), len(first), times, rng)
+    if len(first) < _LEAST:
+        rho = Estimate(rho.value, np.nan, np.nan)
     if not np.isfinite(rho.value):
         return Correlation(Contrast(rho, Estimate(0.0, 0.0, 0.0)), 1.0)
     # The given order is among all; drawn ones are joined by it, so that no p is 0.

@@ -16,9 +16,12 @@ def name_models(models: Sequence[Path]) -> list[str]:
     parts = [path.resolve().parts for path in models]
     if len(set(parts)) < len(parts):
         twice = next(str(path) for place, path in enumerate(models) if parts[place] in parts[:place])
-        raise UsageError(f"analyze: {twice} is given twice; give every model once")
+        raise UsageError(f"analyze: {twice} is given twice; give it once")
     names = [_name(one, [other for other in parts if other[-1:] == one[-1:]]) for one in parts]
-    return names if len(set(names)) == len(names) else ["/".join(one[1:]) for one in parts]
+    names = names if len(set(names)) == len(names) else ["/".join(one[1:]) for one in parts]
+    files = [slug(name) for name in names]
+    # Where files would have one name ("run 1" and "run-1"), the later is numbered.
+    return [f"{name} ({place + 1})" if files[place] in files[:place] else name for place, name in enumerate(names)]
 
 
 def _name(one: Parts, alike: Sequence[Parts]) -> str:
@@ -36,5 +39,6 @@ def _are_apart(alike: Sequence[Parts], depth: int) -> bool:
 
 def slug(name: str) -> str:
     """For files: letters, digits and what is harmless."""
-    kept = "".join(letter if letter.isalnum() or letter in "_." else "-" for letter in name)
+    parted = name.replace(", ", ".")
+    kept = "".join(letter if letter.isalnum() or letter in "_." else "-" for letter in parted)
     return "-".join(part for part in kept.split("-") if part)

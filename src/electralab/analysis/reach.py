@@ -5,7 +5,6 @@ network, batch, places, width -> verdicts or losses -> scores by width, and the 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -21,6 +20,7 @@ from electralab.analysis.finding import (
     Floats,
     Labels,
     Places,
+    bootstrap_estimate,
     count_units,
     draw_rows,
     lay_about,
@@ -96,6 +96,36 @@ def judge_within(
 
 
 @torch.inference_mode()
+def judge_astray(
+    discriminator: Discriminator,
+    input_ids: Tensor,
+    batch: Batch,
+    positions: Tensor,
+    width: int,
+    *,
+    batch_tokens: int = 8192,
+) -> NDArray[np.float32]:
+    """(P,) verdicts as before, with all that is further than `width` tokens away taken from the next row.
+
+    The rows are as long as ever: what their far ends say is all that is lost.
+    """
+    positions = positions.to(input_ids.device)
+    length = input_ids.shape[1]
+    is_word, strange = batch.is_ordinary, input_ids.roll(1, dims=0)
+    is_exchanged = is_word & is_word.roll(1, dims=0)  # (B, T)
+    columns = torch.arange(length, device=input_ids.device)
+    said = []
+    for some in torch.split(positions, max(1, batch_tokens // length)):
+        rows, places = some // length, some % length
+        is_far = (columns - places[:, None]).abs() > width  # (P, T)
+        ids = torch.where(is_far & is_exchanged[rows], strange[rows], input_ids[rows])
+        is_pad = batch.is_pad[rows] if batch.has_padding else None
+        verdicts = discriminator(ids, batch.segment_ids[rows], is_pad)
+        said.append(verdicts[torch.arange(len(some)), places])
+    return _read(torch.cat(said))
+
+
+@torch.inference_mode()
 def guess_within(
     generator: Guesser,
     masked: MaskedBatch,
@@ -150,8 +180,8 @@ class ReachCurve:
     scores: tuple[Estimate, ...]
     reach: Estimate
     """The narrowest width with nine tenths of what the whole row adds to the token alone; NaN if that may be none."""
-    gains: tuple[Estimate, ...]
-    """What the whole row adds to each width."""
+    gain: Estimate
+    """What the whole row adds to the token alone."""
 
 
 Score = Callable[[Places], Floats]
@@ -175,6 +205,25 @@ def measure_verdict_reach(
         return np.array([find_auc(said[places], is_replaced[places]) for said in logits])
 
     return _trace_curve(score, logits, rows, widths, rng, times, sign=1)
+
+
+def measure_far_gain(
+    whole: NDArray[np.floating],
+    astray: NDArray[np.floating],
+    is_replaced: Flags,
+    rows: Labels,
+    rng: np.random.Generator,
+    *,
+    times: int = TIMES,
+) -> Estimate:
+    """By how much the AUC of the same tokens' verdicts (P,) is higher with their own far context than another's."""
+    require("far context", int(is_replaced.sum()), 2, "replaced tokens")
+    require("far context", int((~is_replaced).sum()), 2, "original tokens")
+
+    def gain(places: Places) -> float:
+        return find_auc(whole[places], is_replaced[places]) - find_auc(astray[places], is_replaced[places])
+
+    return bootstrap_estimate(gain, len(rows), times, rng, groups=rows)
 
 
 def measure_guess_reach(
@@ -210,15 +259,11 @@ def _trace_curve(
     def tell(find: Callable[[Floats], float]) -> Estimate:
         return lay_about(float(find(whole)), map(find, drawn), units)
 
-    gains = tuple(tell(partial(_find_gain, place=place, sign=sign)) for place in range(len(widths)))
+    gain = tell(lambda scores: float(sign * (scores[-1] - scores[0])))
     reach = tell(lambda scores: find_reach(widths, sign * scores))
     curve = tuple(tell(itemgetter(place)) for place in range(len(widths)))
     # Of a gain that may be none, nine tenths are nowhere.
-    return ReachCurve(tuple(widths), curve, reach if gains[0].low > 0 else Estimate(*[float("nan")] * 3), gains)
-
-
-def _find_gain(scores: Floats, place: int, sign: int) -> float:
-    return float(sign * (scores[-1] - scores[place]))
+    return ReachCurve(tuple(widths), curve, reach if gain.low > 0 else Estimate(*[float("nan")] * 3), gain)
 
 
 def find_reach(widths: Sequence[int], scores: Floats) -> float:

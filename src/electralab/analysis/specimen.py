@@ -131,9 +131,13 @@ def _load_whole(folder: Path) -> nn.Module | None:
         return None
 
 
+def find_kind(objective: str) -> Kind:
+    return _KINDS.get(objective, "other")
+
+
 def _find_kind(judge: Discriminator | None, guesser: Guesser | None, objective: str) -> Kind:
     if objective:
-        return _KINDS.get(objective, "other")
+        return find_kind(objective)
     if judge is not None:
         return "electra"
     if guesser is None:

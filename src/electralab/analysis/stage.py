@@ -225,19 +225,24 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
 
 def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     """Of all that a part depends on; where the model lies and how it is batched are not among it."""
-    idle = {"device", "batch_tokens", "reading", "untrained", "tagged", "pairs", "analogies", "classes", *_BESIDE}
+    idle = {"device", "batch_tokens", "reading", "tagged", "pairs", "analogies", "classes", *_BESIDE}
     settings = material.settings.model_dump(mode="json", exclude=idle)
     model = identify_model(*specimen.networks)
     beside = [_hash_files(getattr(material.settings, name)) for name in MEASURES[claim].reads]
-    log = _hash_files(str(specimen.folder / "metrics.jsonl"))
+    log = [*_hash_files(str(specimen.folder / "metrics.jsonl")), *_list_snapshots(specimen.folder)]
     asked = material.identify(specimen)
     return sha256_json([VERSION, claim, specimen.name, model, specimen.kind, asked, settings, beside, log])
 
 
+def _list_snapshots(run: Path) -> list[str]:
+    return sorted(path.name for path in run.glob("snapshots/*"))
+
+
 def _hash_files(given: str | tuple[str, ...]) -> list[str]:
-    """Of files, and of what lies in folders or is the result of a run there."""
+    """Of files, and of what lies in folders or, deeper down, is data or the result of a run."""
     paths = [Path(one) for one in ((given,) if isinstance(given, str) else given) if one]
-    found = {file for path in paths for file in (path, *path.glob("*"), *path.glob("**/results.json"))}
+    deep = ("*", "*/*.tsv", "*/*.txt", "*/*.csv", "*/*.jsonl", "**/results.json")
+    found = {file for path in paths for file in (path, *(file for glob in deep for file in path.glob(glob)))}
     return [sha256_file(file) for file in sorted(found) if file.is_file()]
 
 

@@ -58,12 +58,20 @@ class Evidence:
 
     def score(self, arm: str, name: str) -> list[Estimate]:
         """In points, for each seed. One seed tells nothing of its spread."""
-        cells = [cell for cell in self.study.get("cells", ()) if cell["arm"] == arm and cell["scores"]]
-        values = [_average(cell["scores"]) if name == "average" else cell["scores"].get(name) for cell in cells]
-        known = [Estimate(100 * value, nan, nan) for value in values if value is not None]
-        if not known:
+        return [Estimate(100 * value, nan, nan) for value in self.by_seed(arm, name).values()]
+
+    def by_seed(self, arm: str, name: str) -> dict[int, float]:
+        """A score of each run that has it; the average of those that have all."""
+        cells = [cell for cell in self.study.get("cells", ()) if cell["arm"] == arm]
+        wanted = list(self.study.get("scores", ())) if name == "average" else [name]
+        found = {
+            cell["seed"]: sum(cell["scores"][one] for one in wanted) / len(wanted)
+            for cell in cells
+            if wanted and all(cell["scores"].get(one) is not None for one in wanted)
+        }
+        if not found:
             raise Lacking(f"no run of {arm!r} has the score {name!r}")
-        return known
+        return found
 
     def of_arm(self, arm: str, what: str) -> float:
         """A count of the study: parameters, flops, tokens."""
@@ -83,11 +91,6 @@ class Evidence:
         if not found:
             raise Lacking(self.reasons.get((arm, name)) or f"{arm!r} was not measured by {name!r}", arm)
         return found
-
-
-def _average(scores: Mapping[str, float]) -> float:
-    final = [value for name, value in scores.items() if "@" not in name]
-    return sum(final) / len(final)
 
 
 def read_evidence(

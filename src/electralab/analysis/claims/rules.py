@@ -14,6 +14,7 @@ import numpy as np
 from electralab.analysis.claims.evidence import UNTRAINED, Evidence, Lacking
 from electralab.analysis.claims.verdicts import Verdict, all_of, compare, is_above, is_below, pool, subtract
 from electralab.analysis.finding import Estimate
+from electralab.analysis.measures.tradeoff import list_variants
 from electralab.analysis.scaling import fit_log_law, fit_slope
 
 ELECTRA, MLM, CAUSAL = "electra", "mlm", "causal"
@@ -24,7 +25,6 @@ COLUMNS = {ELECTRA: ELECTRA, MLM: MLM, CAUSAL: CAUSAL, UNTRAINED: f"{ELECTRA}, {
 _QUARTER = 0.25
 _MASKED = 0.15
 _FASTER = 1.5
-_NORMAL = 1.96
 _SAME = 0.9
 """The similarity from which on a state counts as the same."""
 
@@ -43,8 +43,10 @@ Rule = Callable[[Evidence], Judged]
 
 
 def _show(estimate: Estimate) -> str:
-    said = f"{estimate.value:+.3g}"
-    return f"{said} [{estimate.low:+.3g}, {estimate.high:+.3g}]" if isfinite(estimate.low) else f"{said}, of one run"
+    if not isfinite(estimate.value):
+        return "not determined"
+    interval = f"[{estimate.low:+.3g}, {estimate.high:+.3g}]" if isfinite(estimate.low) else "(no interval)"
+    return f"{estimate.value:+.3g} {interval}"
 
 
 def _columns(evidence: Evidence, name: str, pick: Pick) -> dict[str, Estimate]:
@@ -92,10 +94,22 @@ def judge_analogies(evidence: Evidence) -> Judged:
     return Judged(is_above(gain), values, f"with the step from a to b - the nearest to c alone: {_show(gain)}")
 
 
+def judge_gradients(evidence: Evidence) -> Judged:
+    """Before training: a network that tells most tokens well has little to learn from them, which is no defect."""
+    name = "effective tokens"
+    early = [evidence.last(f"{arm}, {UNTRAINED}", name) for arm in (ELECTRA, MLM)]
+    late = [evidence.last(arm, name) for arm in (ELECTRA, MLM)]
+    start, end = compare(*early), compare(*late)
+    why = f"ELECTRA - mlm before training: {_show(start)}; at its end, where easy tokens pull less: {_show(end)}"
+    return Judged(is_above(start), _columns(evidence, name, Evidence.last), why)
+
+
 def judge_invariance(evidence: Evidence) -> Judged:
-    found = pool(evidence.last(ELECTRA, "rotation similarity"))
-    why = f"holds from a cosine of {_SAME:g} on; positions that are relative give this by construction for an offset"
-    return Judged(is_above(found, _SAME), _columns(evidence, "rotation similarity", Evidence.last), why)
+    name = "rotation sameness"
+    found, drawn = (pool(evidence.last(arm, name)) for arm in (ELECTRA, COLUMNS[UNTRAINED]))
+    made = "; the untrained network does so too: it is made this way" if is_above(drawn, _SAME) == "holds" else ""
+    why = f"holds from {_SAME:g} on, 1 being the same and 0 as unlike as other tokens{made}"
+    return Judged(is_above(found, _SAME), _columns(evidence, name, Evidence.last), why)
 
 
 def judge_equivariance(evidence: Evidence) -> Judged:
@@ -128,36 +142,43 @@ def judge_reach(evidence: Evidence) -> Judged:
 
 def judge_compression(evidence: Evidence) -> Judged:
     """Some variant is half as fast again and loses at most a point, as far as the floor of the table tells."""
-    table = evidence.tradeoff
-    if not table:
+    if not evidence.tradeoff:
         raise Lacking("no trade-off; run 'electra compress' and give its folder with --tradeoff")
-    # Two scores on the same examples, each with the standard deviation of the floor.
-    spread = _NORMAL * 2**0.5 * float(table["floor"]["points"])
-    fast = [one for one in table["variants"] if one["speedup"] >= _FASTER]
-    losses = {one["name"]: Estimate(one["loss"], one["loss"] - spread, one["loss"] + spread) for one in fast}
-    verdicts = [is_below(loss, 1.0) for loss in losses.values()]
+    try:
+        fast = [one for one in list_variants(evidence.tradeoff) if one.speedup >= _FASTER]
+    except (KeyError, TypeError, ValueError):
+        raise Lacking("the table is not a trade-off; run 'electra compress' again") from None
+    verdicts = [is_below(one.loss, 1.0) for one in fast]
     verdict: Verdict = "holds" if "holds" in verdicts else "undecided" if "undecided" in verdicts else "does not hold"
-    told = ", ".join(f"{one['name']} {one['speedup']:.2f}× {_show(losses[one['name']])} points" for one in fast)
+    told = ", ".join(f"{one.name} {one.speedup:.2f}× {_show(one.loss)} points" for one in fast)
     return Judged(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {told or 'none'}")
 
 
 def judge_transfer(evidence: Evidence) -> Judged:
-    name = "W₂ with loss risen"
-    found = pool(evidence.last(ELECTRA, name))
-    return Judged(is_above(found), _columns(evidence, name, Evidence.last), "rank correlation over the other domains")
+    """Of ELECTRA by its verdicts, whose network the distance is of; of the others by their guesses."""
+    found = pool(evidence.last(ELECTRA, "W₂ with AUC fallen"))
+    values = {ELECTRA: found}
+    for column in (MLM, CAUSAL):
+        with suppress(Lacking):
+            values[column] = pool(evidence.last(column, "W₂ with loss risen"))
+    return Judged(is_above(found), values, f"ELECTRA, rank correlation over the other domains: {_show(found)}")
 
 
 def judge_replacements(evidence: Evidence) -> Judged:
-    """Plausible, of the same structure, and ever harder: each against chance or its own beginning."""
-    differences = {
-        what: subtract(evidence.last(ELECTRA, name), evidence.control(ELECTRA, name))
-        for what, name in (("log p", "log p of replacements"), ("part of speech kept", "part of speech kept"))
-    }
+    """Better than frequencies, of the same structure, and ever harder.
+
+    That a generator finds its own draws likely would be true of any; it is asked about what really stood there.
+    """
+    bits = pool(evidence.last(ELECTRA, "guess bits"))
+    kept = "part of speech kept"
+    structure = subtract(evidence.last(ELECTRA, kept), evidence.control(ELECTRA, kept))
     course = pool(evidence.last(ELECTRA, "course of the generator loss"))
-    verdict = all_of([*(is_above(one) for one in differences.values()), is_below(course)])
-    parts = [f"{what} - dealt at random: {_show(one)}" for what, one in differences.items()]
-    why = ", ".join([*parts, f"generator's loss with the step, rho: {_show(course)}"])
-    return Judged(verdict, _columns(evidence, "part of speech kept", Evidence.last), why)
+    why = (
+        f"bits of the generator over frequencies: {_show(bits)}, part of speech kept - dealt at random: "
+        f"{_show(structure)}, generator's loss with the step, rho: {_show(course)}"
+    )
+    verdict = all_of([is_above(bits), is_above(structure), is_below(course)])
+    return Judged(verdict, _columns(evidence, kept, Evidence.last), why)
 
 
 def judge_robustness(evidence: Evidence) -> Judged:
@@ -181,24 +202,26 @@ def judge_flops(evidence: Evidence) -> Judged:
     return Judged(verdict, values, f"a token costs mlm {ratio:.2f} of what it costs ELECTRA, not {_MASKED:g}")
 
 
-def _scores_of(evidence: Evidence, arms: Sequence[str]) -> tuple[list[list[float]], list[list[float]]]:
-    """For each seed: ln parameters and ln tokens of the points of all arms, interleaved, and their scores."""
-    columns: list[tuple[float, float, list[float]]] = []
-    for arm in arms:
-        parameters = evidence.of_arm(arm, "parameters")
-        columns += [(parameters, point["tokens"], point["values"]) for point in evidence.curve(arm, "blimp")]
-    return [[parameters, tokens] for parameters, tokens, _ in columns], [values for *_, values in columns]
-
-
 def _fit_seeds(evidence: Evidence, arms: Sequence[str]) -> tuple[list[Estimate], list[Estimate]]:
     """alpha and beta of the law, in points per e-fold, for each seed that all points have."""
-    sizes, scores = _scores_of(evidence, arms)
-    table = np.asarray(sizes)
-    seeds = min(map(len, scores))
-    laws = [
-        fit_log_law(table[:, 0], table[:, 1], 100 * np.asarray([of[seed] for of in scores])) for seed in range(seeds)
-    ]
+    points = [(arm, point) for arm in arms for point in evidence.curve(arm, "blimp")]
+    parameters = np.asarray([evidence.of_arm(arm, "parameters") for arm, _ in points])
+    tokens = np.asarray([point["tokens"] for _, point in points])
+    scores = [evidence.by_seed(arm, _name_share("blimp", point["share"])) for arm, point in points]
+    laws = [fit_log_law(parameters, tokens, 100 * np.asarray(values)) for values in _share_seeds(scores)]
     return [Estimate(law.alpha, nan, nan) for law in laws], [Estimate(law.beta, nan, nan) for law in laws]
+
+
+def _name_share(score: str, share: float) -> str:
+    return score if share == 1 else f"{score}@{share:g}"
+
+
+def _share_seeds(scores: Sequence[Mapping[int, float]]) -> list[list[float]]:
+    """For each seed that all have, its values."""
+    seeds = sorted(set.intersection(*(set(of) for of in scores)))
+    if not seeds:
+        raise Lacking("no seed has been run at all sizes")
+    return [[of[seed] for of in scores] for seed in seeds]
 
 
 def judge_scaling(evidence: Evidence) -> Judged:
@@ -211,10 +234,7 @@ def judge_scaling(evidence: Evidence) -> Judged:
 
 def judge_quarter(evidence: Evidence) -> Judged:
     """ELECTRA after a quarter of the compute against the masked model at its end."""
-    points = {point["share"]: point for point in evidence.curve(ELECTRA, "blimp")}
-    if _QUARTER not in points:
-        raise Lacking("no score of ELECTRA after a quarter of its compute")
-    early = [Estimate(100 * value, nan, nan) for value in points[_QUARTER]["values"]]
+    early = evidence.score(ELECTRA, _name_share("blimp", _QUARTER))
     final = evidence.score(MLM, "blimp")
     difference = compare(early, final)
     return Judged(
@@ -225,8 +245,8 @@ def judge_quarter(evidence: Evidence) -> Judged:
 def _rise_with_size(evidence: Evidence, arms: Sequence[str]) -> list[Estimate]:
     """Points of the average score per e-fold of parameters, for each seed that all sizes have."""
     sizes = np.log([evidence.of_arm(arm, "parameters") for arm in arms])
-    scores = zip(*(evidence.score(arm, "average") for arm in arms), strict=False)
-    return [Estimate(fit_slope(sizes, np.asarray([one.value for one in of])), nan, nan) for of in scores]
+    scores = _share_seeds([evidence.by_seed(arm, "average") for arm in arms])
+    return [Estimate(fit_slope(sizes, 100 * np.asarray(values)), nan, nan) for values in scores]
 
 
 def judge_sizes(evidence: Evidence) -> Judged:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
+from statistics import mean
 
 from electralab.analysis.claims.evidence import Results, read_evidence
 from electralab.analysis.claims.rules import CAUSAL, COLUMNS, ELECTRA, MLM, Judged
@@ -59,16 +60,28 @@ class Tuned:
 
 
 def list_tuned(runs: Path, study: Results) -> Tuned | None:
-    """Of the task that the models are best at: where nothing was learned, noise takes nothing away."""
-    means: dict[str, float] = {}
-    for name in (name for name, metric in study["scores"].items() if metric == "accuracy"):
-        means[name] = sum(row["scores"][name]["mean"] for row in study["table"] if name in row["scores"])
-    best = max(means, key=lambda name: means[name], default="")
-    folders = {runs / "cells" / arm / f"seed-{seed}" / best: arm for arm in (ELECTRA, MLM) for seed in study["seeds"]}
-    models = {path: arm for path, arm in folders.items() if best and (path / "export").is_dir()}
+    """Of the task that the models are furthest above chance at: where nothing was learned, noise takes nothing away."""
+    tasks = [name for name, metric in study["scores"].items() if metric == "accuracy"]
+    folders = {
+        name: {runs / "cells" / arm / f"seed-{seed}" / name: arm for arm in (ELECTRA, MLM) for seed in study["seeds"]}
+        for name in tasks
+    }
+    finished = {name: [path for path in of if (path / "export").is_dir()] for name, of in folders.items()}
+    gains = {name: mean(_find_gain(path) for path in of) for name, of in finished.items() if of}
+    if not gains:
+        return None
+    best = max(gains, key=lambda name: gains[name])
     scores = read_toml(runs / "study.toml").values.get("scores", [])
     place = next((score["data"] for score in scores if best in (score.get("name"), score.get("task"))), ".")
-    return Tuned(models, Path(study["provenance"].get("data", "")) / place) if models else None
+    models = {path: folders[best][path] for path in finished[best]}
+    return Tuned(models, Path(study["provenance"].get("data", "")) / place)
+
+
+def _find_gain(tuned: Path) -> float:
+    """Accuracy above always answering the most frequent class."""
+    results = read_json(tuned / "results.json", "run 'electra study' again")
+    counts = [one["support"] for one in (results.get("report") or {}).get("classes", ())]
+    return float(results["dev"]["accuracy"]) - (max(counts) / sum(counts) if counts else 0.0)
 
 
 def find_corpus(runs: Path) -> Path:
@@ -82,7 +95,7 @@ def find_corpus(runs: Path) -> Path:
 
 def list_measures(claims: Iterable[Claim]) -> list[str]:
     """What an analysis of the models has to measure for these claims."""
-    return list(dict.fromkeys(claim.number for claim in claims if claim.number in INSIDE))
+    return list(dict.fromkeys(measure for claim in claims for measure in INSIDE.get(claim.number, ())))
 
 
 def join_analyses(analyses: Sequence[Results]) -> Results:

@@ -19,6 +19,7 @@ from electralab.analysis.claims.rules import (
     judge_equivariance,
     judge_flops,
     judge_generators,
+    judge_gradients,
     judge_invariance,
     judge_quarter,
     judge_reach,
@@ -62,7 +63,7 @@ CLAIMS = (
         "The gradient comes from all tokens, not from the masked ones.",
         "over how much of a row the gradient is spread",
         "share of tokens",
-        differ("effective tokens", Evidence.last, MLM),
+        judge_gradients,
     ),
     Claim(
         "M32",
@@ -96,8 +97,8 @@ CLAIMS = (
     Claim(
         "M36",
         "A token's state is the same where the row is moved.",
-        "cosine of a token's last state with itself after rotation of the row",
-        "cosine",
+        "cosine of a token's last state with itself after rotation of the row, beyond that of other tokens",
+        "share",
         judge_invariance,
     ),
     Claim(
@@ -146,7 +147,7 @@ CLAIMS = (
     Claim(
         "M44",
         "What is lost in another domain grows with its distance.",
-        "rank correlation of W₂ with the rise of the loss, over domains",
+        "rank correlation of W₂ with what AUC (or loss) is lost, over domains",
         "rho",
         judge_transfer,
     ),
@@ -160,7 +161,7 @@ CLAIMS = (
     Claim(
         "M46",
         "Replacements are plausible, keep the structure and get harder.",
-        "log p, part of speech kept, course of the generator's loss",
+        "bits over frequencies, part of speech kept, course of the generator's loss",
         "share kept",
         judge_replacements,
     ),
@@ -173,8 +174,11 @@ CLAIMS = (
     ),
 )
 
-INSIDE = ("M30", "M31", "M33", "M34", "M35", "M36", "M37", "M38", "M43", "M44", "M46")
-"""Claims about the insides of models, which have to be analyzed; the others are about scores, counts and tables."""
+INSIDE = {
+    **{number: (number,) for number in ("M30", "M31", "M33", "M34", "M35", "M36", "M37", "M38", "M43", "M44")},
+    "M46": ("M30", "M46"),
+}
+"""Claims about the insides of models -> what has to be measured; the others are about scores, counts and tables."""
 
 
 def choose_claims(only: Sequence[str]) -> list[Claim]:

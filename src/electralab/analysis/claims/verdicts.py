@@ -4,7 +4,7 @@ Estimate of each seed -> Estimate -> Verdict
 """
 
 from collections.abc import Sequence
-from math import isfinite, nan, sqrt
+from math import hypot, isfinite, nan, sqrt
 from typing import Literal
 
 import numpy as np
@@ -16,10 +16,9 @@ Verdict = Literal["holds", "does not hold", "undecided"]
 
 
 def pool(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean over seeds. Its interval is the wider of two: Student's over the seeds, and what sampling alone gives.
+    """The mean over seeds. Its interval has two parts that add as squares: Student's over the seeds, and sampling's.
 
-    The first knows another seed but little else where there are two or three of them; the second knows other examples
-    but no other seed. Of a single run there is only the second.
+    The first knows another seed, the second other examples. Of a single run there is only the second.
     """
     values = [estimate.value for estimate in estimates]
     over_seeds = estimate_mean(values)
@@ -41,15 +40,16 @@ def compare(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
     """A figure of some models less that of others, by Student's t for two groups whose spread is taken as the same.
 
     What a seed is to one objective it is not to another. Pairing them would leave n - 1 degrees of freedom, a single
-    one of two seeds, where the groups have twice as many.
+    one of two seeds, where the groups have twice as many. Of one run each nothing is known of seeds: no interval.
     """
     groups = [np.asarray([one.value for one in side]) for side in (ours, theirs)]
     freedom = sum(map(len, groups)) - 2
-    spread = nan
-    if freedom > 0:
-        variance = sum(float(((of - of.mean()) ** 2).sum()) for of in groups) / freedom
-        spread = find_margin(sqrt(variance * sum(1 / len(of) for of in groups)), freedom)
-    return _about(float(groups[0].mean() - groups[1].mean()), [_add_errors(ours, theirs), spread])
+    value = float(groups[0].mean() - groups[1].mean())
+    if freedom == 0:
+        return Estimate(value, nan, nan)
+    variance = sum(float(((of - of.mean()) ** 2).sum()) for of in groups) / freedom
+    spread = find_margin(sqrt(variance * sum(1 / len(of) for of in groups)), freedom)
+    return _about(value, [_add_errors(ours, theirs), spread])
 
 
 def _add_errors(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> float:
@@ -83,4 +83,5 @@ def _half_width(estimate: Estimate) -> float:
 
 def _about(value: float, widths: Sequence[float]) -> Estimate:
     known = [width for width in widths if isfinite(width)]
-    return Estimate(value, value - max(known), value + max(known)) if known else Estimate(value, nan, nan)
+    width = hypot(*known) if known else nan
+    return Estimate(value, value - width, value + width)

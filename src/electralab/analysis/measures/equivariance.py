@@ -3,6 +3,7 @@
 Specimen, pairs -> error and retrieval of T', beside leaving the vector as it is
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -19,6 +20,8 @@ from electralab.errors import InputError
 
 CLAIM = "M37"
 _SHUFFLED = "T' taught with the pairs shuffled"
+_MOST = 8
+"""Pairs that a rare word may stand in; of many pairs, a twentieth."""
 
 
 def measure_equivariance(
@@ -44,7 +47,7 @@ def _tell(
         # The same halves at every layer, so that layers can be compared.
         rng = settings.make_rng("equivariance", kind)
         found = measure_pairs(before, after, rng, groups=groups, times=settings.times)
-        meaning = "|h(Tx) - T'h(x)| / |h(Tx) - mean| on words that T' has not seen: 0 exact, 1 no better than the mean"
+        meaning = "|h(Tx) - T'h(x)| / |h(Tx) - mean| on pairs of other words: 0 exact, 1 no better than the mean"
         note = f"{len(pairs)} pairs in {len(np.unique(groups))} groups"
         yield found.error.tell(f"{kind} error", CLAIM, "error", meaning, _SHUFFLED, note, layer)
         kept = Contrast(found.retrieval.estimate, found.unchanged_retrieval)
@@ -54,9 +57,21 @@ def _tell(
 
 
 def group_pairs(pairs: Sequence[Pair]) -> Labels:
-    """By the longest word that the change brings: a verb or noun that T' learned must not be asked again."""
-    words = [max(sorted(_split(pair.target) - _split(pair.source)) or [pair.target], key=len) for pair in pairs]
-    return np.unique(words, return_inverse=True)[1]
+    """By the longest rare word that the change brings, or else that stays: what T' learned must not be asked again.
+
+    Words of many pairs ("was", "not") tell none apart: one group would be half of all.
+    """
+    words = [(_split(pair.source), _split(pair.target)) for pair in pairs]
+    counts = Counter(word for before, after in words for word in before | after)
+    most = max(_MOST, len(pairs) // 20)
+
+    def choose(before: set[str], after: set[str]) -> str:
+        for candidates in (after - before, after & before, before):
+            if rare := sorted(word for word in candidates if counts[word] <= most):
+                return max(rare, key=len)
+        return " ".join(sorted(after))
+
+    return np.unique([choose(*pair) for pair in words], return_inverse=True)[1]
 
 
 def _split(text: str) -> set[str]:

@@ -47,7 +47,17 @@ class _Categories:
     names: tuple[str, ...]
     numbers: Labels  # (N,) of the names
     texts: list[str]
-    sentences: Labels
+
+    @property
+    def spellings(self) -> Labels:
+        """(N,) of each the number of its spelling: a word that a probe learned by heart must not be asked again."""
+        return np.unique([text.lower() for text in self.texts], return_inverse=True)[1]
+
+    @property
+    def distinct(self) -> Labels:
+        """Of words of one spelling and category the first: those are near each other whatever the category."""
+        _, places = np.unique(np.stack([self.spellings, self.numbers]), axis=1, return_index=True)
+        return np.asarray(places, dtype=np.int64)
 
     @property
     def things(self) -> str:
@@ -109,17 +119,18 @@ def _tell_shape(specimen: Specimen, material: Material, settings: AnalysisSettin
 
 
 def _tell_categories(specimen: Specimen, told: _Categories, settings: AnalysisSettings) -> Iterator[Found]:
-    what = told.what
+    what, distinct, spellings = told.what, told.distinct, told.spellings
     accuracies = []
     for layer, states in enumerate(told.layers):
         rng = settings.make_rng("silhouette", what, str(layer))
-        apart = measure_silhouette(states, told.numbers, rng, groups=told.sentences, times=settings.times)
+        apart = measure_silhouette(states[distinct], told.numbers[distinct], rng, times=settings.times)
         meaning = f"how much nearer {told.things} are to those of their own {what} than to the next: 1 apart, 0 mixed"
-        yield apart.tell(f"{what} silhouette", CLAIM, "silhouette", meaning, _SHUFFLED, layer=layer)
+        note = f"{len(distinct)} different {told.things}"
+        yield apart.tell(f"{what} silhouette", CLAIM, "silhouette", meaning, _SHUFFLED, note, layer)
         # The same halves at every layer, so that layers can be compared.
         rng = settings.make_rng("probe", what)
-        probe = measure_probe(states, told.numbers, rng, groups=told.sentences, times=settings.times)
-        meaning = f"accuracy of a linear probe of the {what}, taught on half of the texts, on the other half"
+        probe = measure_probe(states, told.numbers, rng, groups=spellings, times=settings.times)
+        meaning = f"accuracy of a linear probe of the {what}, taught on half of the {told.things}, on others"
         yield probe.tell(f"{what} probe", CLAIM, "accuracy", meaning, "taught " + _SHUFFLED, layer=layer)
         accuracies.append(probe.estimate.value)
     # Where layers do equally well, the deepest.
@@ -139,7 +150,6 @@ def _select(words: Words, labels: Sequence[str], absent: str, what: str, setting
         tuple(map(str, names)),
         numbers,
         [words.texts[place] for place in kept],
-        words.sentences[kept],
     )
 
 

@@ -11,17 +11,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Floats, Labels, Missing, Vectors, attempt
+from electralab.analysis.balance import join_games, watch
+from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Floats, Labels, Missing, attempt
 from electralab.analysis.information import measure_guess_bits, measure_loss_share, measure_rtd_bits
 from electralab.analysis.material import Material
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
+from electralab.analysis.trials import hold_trials, mask_material
 from electralab.errors import InputError
-from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows
-from electralab.model.electra import Electra
-from electralab.objective.corruption import SamplingConfig, sampling_prohibition
-from electralab.objective.electra import hold_trial, make_guesses
-from electralab.objective.masking import MaskedBatch
+from electralab.objective.electra import make_guesses
 from electralab.tokens.batches import make_batch
 
 CLAIM = "M30"
@@ -97,34 +95,18 @@ def _tell_share(share: Estimate) -> Finding:
     return Finding("positions with a loss", CLAIM, "share", meaning, share, None, "", "a count: there is no control")
 
 
-def _mask(specimen: Specimen, rows: HeldoutRows, material: Material, settings: AnalysisSettings) -> list[MaskedBatch]:
-    config = HeldoutConfig(mask_share=settings.mask_share)
-    return mask_rows(rows, specimen.tokenizer, config, material.conditions)
-
-
 def _hold_trials(
     specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> tuple[Vectors, Flags, Flags, Labels]:
+) -> tuple[Floats, Flags, Flags, Labels]:
     """Of every token that is not padding: verdict, whether it was replaced, whether masked, its row. (N,)"""
-    purpose = "measuring verdicts"
-    judge, guesser = specimen.need_discriminator(purpose), specimen.need_generator(purpose)
-    rows = material.read_rows(specimen)
-    pair = Electra(guesser, judge, "none").eval()
-    prohibition = sampling_prohibition(specimen.tokenizer, specimen.device, guesser.config.vocab_size)
-    columns: list[tuple[Vectors, Flags, Flags, Labels]] = []
-    for masked in _mask(specimen, rows, material, settings):
-        material.conditions.check()
-        with torch.inference_mode():
-            trial = hold_trial(pair, masked, prohibition, SamplingConfig())
-        is_masked = torch.zeros_like(trial.corrupted.is_replaced)
-        is_masked.view(-1)[masked.positions] = True
-        is_token = ~masked.batch.is_pad.cpu().numpy()
-        owners = np.broadcast_to(masked.batch.row_numbers[:, None], is_token.shape)
-        tables = (trial.verdicts.float(), trial.corrupted.is_replaced, is_masked)
-        verdicts, is_replaced, was_masked = (table.cpu().numpy()[is_token] for table in tables)
-        columns.append((verdicts, is_replaced, was_masked, owners[is_token]))
-    logits, is_replaced, is_masked_all, row_numbers = (np.concatenate(part) for part in zip(*columns, strict=True))
-    return logits, is_replaced, is_masked_all, row_numbers
+    games, is_masked = [], []
+    for trial in hold_trials(specimen, material, settings, "measuring verdicts"):
+        games.append(watch(trial))
+        is_hidden = torch.zeros_like(trial.corrupted.is_replaced).flatten()
+        is_hidden[trial.masked.positions] = True
+        is_masked.append(is_hidden.cpu().numpy()[~trial.masked.batch.is_pad.cpu().numpy().ravel()])
+    game = join_games(games)
+    return game.logits, game.is_replaced, np.concatenate(is_masked), game.rows
 
 
 def _ask(specimen: Specimen, material: Material, settings: AnalysisSettings) -> _Asked:
@@ -149,7 +131,7 @@ def _ask(specimen: Specimen, material: Material, settings: AnalysisSettings) -> 
             targets.append(named.cpu().numpy())
             owners.append(part.row_numbers[positions.cpu().numpy() // length])
     else:
-        for masked in _mask(specimen, rows, material, settings):
+        for masked in mask_material(specimen, material, settings, rows):
             material.conditions.check()
             with torch.inference_mode():
                 guesses = make_guesses(guesser, masked)

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from electralab.analysis.finding import Finding, Flags, Labels, Missing, Vectors, attempt
+from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Labels, Missing, Vectors, attempt
 from electralab.analysis.invariance import measure_invariance as measure_moved
 from electralab.analysis.invariance import rotate_row
 from electralab.analysis.material import Material
@@ -84,6 +84,11 @@ def _tell(
             f"mean cosine of a token's state with its state after {'an' if how == 'offset' else 'a'} {how} of the row"
         )
         yield found.similarity.tell(f"{how} similarity", CLAIM, "cosine", meaning, _CONTROL, note, layer)
+        chance = Contrast(found.corrected, Estimate(0.0, 0.0, 0.0))
+        meaning = "(cosine - control) / (1 - control): 1 the same, 0 no more alike than other tokens"
+        yield chance.tell(
+            f"{how} sameness", CLAIM, "share", meaning, "tokens no more alike than others: 0", note, layer
+        )
         meaning = "share of tokens that are nearest to themselves among all moved ones"
         control = "tokens dealt at random"
         yield found.recognised.tell(f"{how} recognised", CLAIM, "share", meaning, control, layer=layer)

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.analysis.drawing import COLOURS, PALE, RULE, Drawing, frame, make_figure
-from electralab.analysis.finding import Finding, Missing, Places, attempt
+from electralab.analysis.finding import Estimate, Finding, Missing, Places, attempt
 from electralab.analysis.material import Material
 from electralab.analysis.reach import (
     ReachCurve,
     choose_places,
     guess_within,
+    judge_astray,
     judge_within,
+    measure_far_gain,
     measure_guess_reach,
     measure_verdict_reach,
     widen,
@@ -42,6 +44,7 @@ _TOLD = (0, 1, 4, 16, 64)
 """Widths told as figures; the picture has all."""
 _FAR = 16
 """What lies further away is far."""
+_STRANGE = "what their own text beyond 16 tokens adds to verdicts, over that of another row in its place"
 P = TypeVar("P")
 
 
@@ -53,6 +56,8 @@ class _Answers:
     unit: str
     meaning: str
     trace: Callable[[Specimen], ReachCurve]
+    find_far_gain: Callable[[Specimen], Estimate] | None = None
+    """What far context adds, where it can be asked."""
 
 
 def measure_reach(
@@ -80,8 +85,18 @@ def _prepare_verdicts(specimen: Specimen, material: Material, settings: Analysis
         rng = settings.make_rng("reach")
         return measure_verdict_reach(said, np.concatenate(truth), rows, widths, rng, times=settings.times)
 
+    def find_far_gain(one: Specimen) -> Estimate:
+        judge, said = need_judge(one, _PURPOSE), []
+        for trial, at in trials:
+            material.conditions.check()
+            ids, batch, places = trial.corrupted.input_ids, trial.masked.batch, torch.from_numpy(at)
+            said.append((judge_within(judge, ids, batch, places, None), judge_astray(judge, ids, batch, places, _FAR)))
+        whole, astray = (np.concatenate(part) for part in zip(*said, strict=True))
+        rng = settings.make_rng("far context")
+        return measure_far_gain(whole, astray, np.concatenate(truth), rows, rng, times=settings.times)
+
     meaning = "AUC of verdicts on tokens of which only so many neighbours to each side are shown"
-    return _Answers("verdict AUC", "AUC", meaning, trace)
+    return _Answers("verdict AUC", "AUC", meaning, trace, find_far_gain)
 
 
 def _choose(trial: Trial, only_masked: bool, luck: np.random.Generator) -> Places:
@@ -163,14 +178,10 @@ def _tell(
     def measure(one: Specimen) -> Figures:
         curve = answers.trace(one)
         curves.append(curve)
-        found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gains[0]}
-        for width, gain in zip(curve.widths, curve.gains, strict=True):
-            if width == _FAR:
-                label = f"{name}, gain beyond {sides}{_FAR}"
-                found[label], meanings[label] = (
-                    gain,
-                    (answers.unit, "by how much answers are better with the whole row"),
-                )
+        found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gain}
+        if answers.find_far_gain is not None:
+            label = f"{name}, gain beyond ±{_FAR}"
+            found[label], meanings[label] = answers.find_far_gain(one), (answers.unit, _STRANGE)
         for width, score in zip(curve.widths, curve.scores, strict=True):
             if width in _TOLD or width == curve.widths[-1]:
                 label = f"{name}, whole row" if width == curve.widths[-1] else f"{name}, {sides}{width}"

@@ -122,7 +122,7 @@ def tag_tokens(tokenizer: Tokenizer, sentences: tuple[TaggedSentence, ...]) -> L
 
 
 def _tell_course(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
-    """By snapshots where a run kept them, else by what it logged."""
+    """By what the run logged, and by its snapshots where it kept some."""
     rng = settings.make_rng("course")
     steps = [progress["step"] for progress in read_snapshots(specimen.folder)]
     if len(steps) >= 4:
@@ -135,9 +135,10 @@ def _tell_course(specimen: Specimen, material: Material, settings: AnalysisSetti
         }
         for name, course in courses.items():
             yield _tell_trend(name, np.array(steps), np.array(course), f"over {len(steps)} snapshots of the run", rng)
-        return
     records = [one for one in read_metrics(specimen.folder / "metrics.jsonl") if one.get("heldout_auc") is not None]
     if len(records) < 4:
+        if len(steps) >= 4:
+            return
         raise InputError(
             f"{specimen.name}: has {len(steps)} snapshots and {len(records)} held-out scores in its log; "
             "give a run folder with four of either (pretrain --evaluation.times)"

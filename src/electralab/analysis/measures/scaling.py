@@ -12,7 +12,7 @@ from electralab.analysis.material import Material
 from electralab.analysis.run_points import RunPoint, list_column, read_points
 from electralab.analysis.scaling import measure_log_law, measure_power_law
 from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
+from electralab.analysis.specimen import Specimen, find_kind
 from electralab.errors import DamagedArtifact, InputError
 
 CLAIM = "M40"
@@ -36,7 +36,7 @@ def measure_scaling(specimen: Specimen, material: Material, settings: AnalysisSe
 def _choose(specimen: Specimen, folder: str) -> list[RunPoint]:
     if not folder:
         raise InputError("scaling law: needs runs of several sizes and amounts of data; give --runs DIR")
-    points = [point for point in read_points(Path(folder)) if point.objective == specimen.kind]
+    points = [point for point in read_points(Path(folder)) if find_kind(point.objective) == specimen.kind]
     if not points:
         raise InputError(f"{folder}: holds no run of {specimen.kind}, as {specimen.name} is; train some")
     return points

@@ -4,6 +4,7 @@ tradeoff.json -> speed-up, loss and efficiency of each variant
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,25 +50,50 @@ def _read(specimen: Specimen, folder: str) -> Table:
     return table
 
 
-def _tell_variants(table: Table) -> Iterator[Finding]:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    name: str
+    size: float
+    """Bytes over those of the baseline."""
+    speedup: float
+    loss: Estimate
+    """In points; its interval by the floor of the table, which is the spread of a score."""
+
+
+def list_variants(table: Table) -> list[Variant]:
+    """All but the baseline."""
     (baseline,) = (one for one in table["variants"] if one["name"] == table["baseline"])
-    # Without any spread, as of a single example, a loss of 0 could not be divided by.
-    floor = max(float(table["floor"]["points"]), 1e-9)
     # Of two scores on the same examples; that they hang together would make it narrower.
-    spread = _NORMAL * 2**0.5 * floor
+    spread = _NORMAL * 2**0.5 * _find_floor(table)
+    return [
+        Variant(
+            str(one["name"]),
+            one["bytes"] / baseline["bytes"],
+            float(one["speedup"]),
+            Estimate(float(one["loss"]), one["loss"] - spread, one["loss"] + spread),
+        )
+        for one in table["variants"]
+        if one is not baseline
+    ]
+
+
+def _find_floor(table: Table) -> float:
+    """Without any spread, as of a single example, a loss of 0 could not be divided by."""
+    return max(float(table["floor"]["points"]), 1e-9)
+
+
+def _tell_variants(table: Table) -> Iterator[Finding]:
+    floor = _find_floor(table)
     note = f"interval of the loss by the floor of the table: {table['floor']['origin']}"
-    for one in table["variants"]:
-        if one is baseline:
-            continue
-        name, loss, speedup = one["name"], float(one["loss"]), float(one["speedup"])
-        size = one["bytes"] / baseline["bytes"]
-        yield _tell_one(f"{name}, size", "share", "bytes over those of the baseline", _exact(size), 1.0)
+    for one in list_variants(table):
+        name, loss = one.name, one.loss
+        yield _tell_one(f"{name}, size", "share", "bytes over those of the baseline", _exact(one.size), 1.0)
         meaning = f"latency of {table['baseline']} over its own, a batch of {table['speedup_batch']}"
-        yield _tell_one(f"{name}, speed-up", "×", meaning, _exact(speedup), 1.0, "timed once: no interval")
+        yield _tell_one(f"{name}, speed-up", "×", meaning, _exact(one.speedup), 1.0, "timed once: no interval")
         meaning = f"points of {table['metric']} below {table['baseline']}"
-        yield _tell_one(f"{name}, loss", "points", meaning, Estimate(loss, loss - spread, loss + spread), 0.0, note)
+        yield _tell_one(f"{name}, loss", "points", meaning, loss, 0.0, note)
         meaning = "speed-up / loss, where a loss below the floor counts as the floor"
-        low, value, high = (speedup / max(points, floor) for points in (loss + spread, loss, loss - spread))
+        low, value, high = (one.speedup / max(points, floor) for points in (loss.high, loss.value, loss.low))
         yield _tell_one(f"{name}, efficiency", "×/point", meaning, Estimate(value, low, high), 1 / floor, note)
 
 

@@ -3,7 +3,7 @@
 Specimen, rows, texts -> W2, rise of the loss, fall of the AUC, and whether they go together
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from electralab.analysis.correlation import measure_correlation
 from electralab.analysis.finding import Contrast, Finding, Missing, attempt
 from electralab.analysis.material import Material
+from electralab.analysis.naming import name_models
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.analysis.transfer import Answers, lost_auc, mean_loss, measure_rise
@@ -45,33 +46,45 @@ def measure_transfer(specimen: Specimen, material: Material, settings: AnalysisS
         yield Missing("domain transfer", CLAIM, reason)
         return
     journeys: list[_Journey] = []
-    for path in map(Path, settings.domains):
-        yield from attempt(
-            f"transfer to {path.stem}", CLAIM, partial(_tell_journey, specimen, material, settings, path, journeys)
-        )
+    paths = list(map(Path, settings.domains))
+    for name, path in zip(_name_domains(paths), paths, strict=True):
+        away = replace(material, data=path, _rows={})
+        tell = partial(_tell_journey, specimen, (material, away), settings, name, journeys)
+        yield from attempt(f"transfer to {name}", CLAIM, tell)
     yield from attempt("distance and loss", CLAIM, partial(_tell_relation, journeys, settings))
 
 
+def _name_domains(paths: Sequence[Path]) -> list[str]:
+    names = name_models(paths)
+    short = [str(Path(name).with_suffix("")) for name in names]
+    return short if len(set(short)) == len(short) else names
+
+
 def _tell_journey(
-    specimen: Specimen, home: Material, settings: AnalysisSettings, path: Path, journeys: list[_Journey]
+    specimen: Specimen,
+    ways: tuple[Material, Material],
+    settings: AnalysisSettings,
+    name: str,
+    journeys: list[_Journey],
 ) -> Iterator[Finding]:
-    away = replace(home, data=path, _rows={})
-    rng, times, name = settings.make_rng("transfer", path.stem), settings.times, path.stem
-    clouds = [embed_rows(specimen, one, settings.vectors, is_spread=True).layers[-1] for one in (home, away)]
+    """`ways`: home and away."""
+    rng, times = settings.make_rng("transfer", name), settings.times
+    clouds = [embed_rows(specimen, one, settings.vectors, is_spread=True).layers[-1] for one in ways]
     distance = measure_w2(clouds[0], clouds[1], rng, relative=True)
     rise = fall = None
     if specimen.generator is not None:
-        losses = [_ask(specimen, one, settings) for one in (home, away)]
+        losses = [_ask(specimen, one, settings) for one in ways]
         rise = measure_rise(losses[0], losses[1], mean_loss, rng, times=times)
     if specimen.kind in ("electra", "electra-15"):
-        verdicts = [_judge(specimen, one, settings) for one in (home, away)]
+        verdicts = [_judge(specimen, one, settings) for one in ways]
         fall = measure_rise(verdicts[0], verdicts[1], lost_auc, rng, times=times)
     journeys.append(_Journey(name, distance, rise, fall))
     note = "Gaussian, of the last layer's states, in units of their spread"
     meaning = "Wasserstein distance W₂ of its states from those of the model's own domain"
     yield distance.tell(f"W₂ to {name}", CLAIM, "spread", meaning, _DEALT, note)
     if rise is not None:
-        meaning = "how much more naming a hidden token costs there"
+        who = "its generator" if specimen.discriminator is not None else "it"
+        meaning = f"how much more naming a hidden token costs {who} there"
         yield rise.tell(f"loss risen on {name}", CLAIM, "nats", meaning, _HALVES)
     if fall is not None:
         note = "against the model's own generator, which is on strange ground too"
