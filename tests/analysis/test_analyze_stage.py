@@ -139,6 +139,8 @@ def test_finished_parts_are_kept_until_something_differs(folder: Path, tmp_path:
     assert (request.out / RESULTS).read_bytes() == before
     other = make_request(tmp_path, folder / "mlm", only=("M43",), seed=1)
     assert [one.is_reused for one in run(other) if isinstance(one, PartFinished)] == [False, False]
+    alone = make_request(tmp_path, folder / "mlm", only=("M43",), seed=1, untrained=False)
+    assert [one.is_reused for one in run(alone) if isinstance(one, PartFinished)] == [False], "its control may go"
 
 
 def test_a_stopped_analysis_goes_on(folder: Path, tmp_path: Path) -> None:

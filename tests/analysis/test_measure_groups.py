@@ -9,6 +9,7 @@ from little_specimens import save_one
 
 from electralab.analysis.measures.contextuality import number_sentences
 from electralab.analysis.measures.equivariance import group_pairs
+from electralab.analysis.measures.geometry import Categories
 from electralab.analysis.sets.transformations import (
     PAIRS_PER_KIND,
     TRANSFORMATIONS,
@@ -46,6 +47,12 @@ def test_a_word_of_many_pairs_does_not_tie_them_together() -> None:
 def test_no_group_of_our_pairs_is_more_than_a_tenth(kind: Transformation) -> None:
     groups = group_pairs(list_pairs(kind))
     assert np.bincount(groups).max() <= PAIRS_PER_KIND // 10
+
+
+def test_words_of_one_spelling_are_one_word() -> None:
+    told = Categories("part of speech", [], ("NOUN", "VERB"), np.array([0, 0, 1, 0]), ["Saw", "saw", "saw", "cat"])
+    assert told.spellings.tolist() == [1, 1, 1, 0]
+    assert sorted(told.distinct.tolist()) == [0, 2, 3], "the noun once, the verb, the cat"
 
 
 def test_a_sentence_ends_with_its_mark_or_its_row(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def _add_claims(verbs: Any) -> None:
     )
     parser.add_argument("--threads", type=positive_int, default=1, metavar="N", help="of each cell (1)")
     parser.add_argument(
-        "--domains", type=names, default=[], metavar="FILE,FILE", help="texts of four other domains or more"
+        "--domains", type=names, default=[], metavar="FILE,FILE", help="texts of six other domains or more"
     )
     parser.add_argument("--tradeoff", metavar="DIR", help="what 'electra compress' wrote about one of the models")
     _add_looking(parser)

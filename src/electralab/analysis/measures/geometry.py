@@ -39,7 +39,7 @@ Found = Finding | Missing | Drawing | Cloud
 
 
 @dataclass(frozen=True, slots=True)
-class _Categories:
+class Categories:
     """Words that have a category, and which."""
 
     what: str
@@ -118,7 +118,7 @@ def _tell_shape(specimen: Specimen, material: Material, settings: AnalysisSettin
     yield Drawing(CLAIM, title, "spectrum", meaning, draw_spectra(title, spectra))
 
 
-def _tell_categories(specimen: Specimen, told: _Categories, settings: AnalysisSettings) -> Iterator[Found]:
+def _tell_categories(specimen: Specimen, told: Categories, settings: AnalysisSettings) -> Iterator[Found]:
     what, distinct, spellings = told.what, told.distinct, told.spellings
     accuracies = []
     for layer, states in enumerate(told.layers):
@@ -138,13 +138,13 @@ def _tell_categories(specimen: Specimen, told: _Categories, settings: AnalysisSe
     yield from _draw_categories(specimen, told, best, settings)
 
 
-def _select(words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings) -> _Categories:
+def _select(words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings) -> Categories:
     kept = np.array([place for place, label in enumerate(labels) if label != absent], dtype=np.int64)
     if not len(kept):
         raise InputError(f"{what}: the tagged sentences tell none; give --tagged with a column for it")
     kept = kept[choose_some(len(kept), settings.vectors, settings.seed)]
     names, numbers = np.unique([labels[place] for place in kept], return_inverse=True)
-    return _Categories(
+    return Categories(
         what,
         [states[kept] for states in words.layers],
         tuple(map(str, names)),
@@ -154,7 +154,7 @@ def _select(words: Words, labels: Sequence[str], absent: str, what: str, setting
 
 
 def _draw_categories(
-    specimen: Specimen, told: _Categories, layer: int, settings: AnalysisSettings
+    specimen: Specimen, told: Categories, layer: int, settings: AnalysisSettings
 ) -> Iterator[Drawing | Cloud]:
     shown = choose_some(len(told.numbers), settings.points, settings.seed)
     states = told.layers[layer][shown]

@@ -48,7 +48,9 @@ def measure_transfer(specimen: Specimen, material: Material, settings: AnalysisS
     journeys: list[_Journey] = []
     paths = list(map(Path, settings.domains))
     for name, path in zip(_name_domains(paths), paths, strict=True):
-        away = replace(material, data=path, _rows={})
+        # Rows of text as long as those at home: a shorter row costs a model something by itself.
+        length = material.read_rows(specimen).ids.shape[1]
+        away = replace(material, data=path, settings=settings.model_copy(update={"row_length": length}), _rows={})
         tell = partial(_tell_journey, specimen, (material, away), settings, name, journeys)
         yield from attempt(f"transfer to {name}", CLAIM, tell)
     yield from attempt("distance and loss", CLAIM, partial(_tell_relation, journeys, settings))
