@@ -253,7 +253,9 @@ def show_environment(subjects: Sequence[Subject]) -> str:
             name_key(key): one for key, one in environment.items() if not isinstance(one, dict) and key != "command"
         }
         data = subject.identity.get("data")
-        columns.append(kept | environment.get("packages", {}) | ({"fingerprint of the data": data} if data else {}))
+        columns.append(
+            kept | environment.get("packages", {}) | ({"fingerprint of the data": str(data)[:12]} if data else {})
+        )
     said = "".join(f"<pre><code>{escape(command)}</code></pre>" for command in commands if command)
     return said + _show_columns("Environment", subjects, columns) if any(columns) else ""
 

@@ -32,7 +32,7 @@ def say_share(share: float) -> str:
 
 
 def say_flops(flops: float) -> str:
-    return f"{flops:.3g}".replace("e+", "e")
+    return f"{flops:.3g}".replace("e+0", "e").replace("e+", "e")
 
 
 def say_signed(number: float, digits: int = 1) -> str:
@@ -63,7 +63,7 @@ def say_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        said = f"{value:.4g}"
+        said = f"{value:z.4g}"
         return f"\N{MINUS SIGN}{said[1:]}" if value < 0 else said
     if isinstance(value, int):
         return f"{value:,}"
