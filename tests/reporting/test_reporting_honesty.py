@@ -89,7 +89,7 @@ def test_controls_are_explained_and_notes_and_reasons_are_said_once() -> None:
     shown = show_findings(analysis(findings, lacking))
     assert "<li>anisotropy: of a. Control: noise.</li><li>Note of a: mine.</li>" in shown
     assert shown.count("is no pair") == 1
-    assert "<strong>balance, ratio (a).</strong>" in shown
+    assert "<strong>balance; ratio (a).</strong>" in shown
     assert "<p>What shape has the cloud of states" in shown
 
 

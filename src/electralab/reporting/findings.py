@@ -55,7 +55,7 @@ def _show_claim(subject: Subject, claim: str, title: str) -> Iterator[str]:
             yield fold(caption.partition(";")[0], table(caption, _HEAD, _list_cells(rows, twins)))
         yield bullets(list(_explain([one for one in short if one.get("model") not in twins])), "note")
     for (model, reason), names in _group_missing(found, claim).items():
-        yield absent(f"{', '.join(names)} ({model})", reason)
+        yield absent(f"{'; '.join(names)} ({model})", reason)
 
 
 def _group_missing(found: Tree, claim: str) -> dict[tuple[str, str], list[str]]:

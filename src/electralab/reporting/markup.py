@@ -3,6 +3,7 @@
 rows -> table; words -> paragraphs
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import zip_longest
@@ -53,8 +54,10 @@ def long_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell]]
 
 def _row(cells: Sequence[Cell], kinds: Sequence[str], is_marked: bool) -> str:
     first, *rest = cells
+    # Names such as optimizer.learning_rate may be broken where a person would.
+    name = re.sub(r"([._])(?=[a-z])", r"\1<wbr>", escape(say_value(first)))
     return (
-        f'<tr{_class("marked" if is_marked else "")}><th scope="row">{escape(say_value(first))}</th>'
+        f'<tr{_class("marked" if is_marked else "")}><th scope="row">{name}</th>'
         + "".join(
             f"<td{_class(kind)}>{escape(say_value(one))}</td>" for one, kind in zip(rest, kinds[1:], strict=False)
         )
@@ -94,7 +97,7 @@ def picture(title: str, address: str, meaning: str = "") -> str:
     """As large as it is drawn; where the page is narrower it scrolls."""
     told = f"<strong>{escape(title)}</strong> {escape(meaning)}" if meaning else escape(title)
     return (
-        f'<figure class="picture"><div class="view" role="region" tabindex="0" aria-label="{escape(title)}">'
+        f'<figure class="picture"><div class="view" role="group" tabindex="0" aria-label="{escape(title)}">'
         f'<img src="{address}" alt="{escape(title)}"></div><figcaption>{told}</figcaption></figure>'
     )
 

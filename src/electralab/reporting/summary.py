@@ -62,8 +62,8 @@ def is_finished(subject: Subject) -> bool:
     if subject.kind == "run":
         return bool(subject.results) and taken >= total
     if subject.kind == "study":
-        cells, planned = (len(subject.results.get(key, [])) for key in ("cells", "arms"))
-        return bool(cells) and cells >= planned * len(subject.results.get("seeds", []))
+        cells = subject.results.get("cells", [])
+        return bool(cells) and all(cell.get("status") == "finished" or cell.get("error") for cell in cells)
     return bool(subject.results or subject.analysis)
 
 
