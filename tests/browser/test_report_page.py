@@ -206,7 +206,8 @@ def test_a_watched_run_goes_on_in_the_page(open_report: "Open", browser: "Browse
     assert page.locator("#examples details").get_attribute("open") is not None
     assert page.locator("#live").text_content() == "live"
     make_run(run, steps=80, total=80)
-    wait_until(page, "document.querySelector('#live').textContent === 'finished'")
+    # Results bring baselines, for which the page is loaded anew.
+    page.locator("#live", has_text="finished").wait_for()
     running.send(signal.SIGTERM)
     ended = running.wait()
     assert ended.status == 143
