@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from electra_process import Shell
 from page_fixtures import CHROMIUM, wait_until
-from report_folders import make_record, make_run
+from report_folders import make_record, make_run, write_examples
 from test_page_access import CONTRAST, read_tree
 
 from electralab.reporting.stage import write_report
@@ -49,6 +49,51 @@ def test_arrow_keys_read_the_same_values_aloud(open_report: "Open") -> None:
     assert (plot.get_attribute("aria-valuetext") or "").endswith("9.9")
     page.keyboard.press("Escape")
     assert page.locator(".card").count() == 0
+
+
+def test_held_out_values_are_read_only_near_where_they_were_measured(open_report: "Open") -> None:
+    page = open_report("run")
+    plot = page.locator("[data-chart=guessing-loss] .plot")
+    plot.focus()
+    page.keyboard.press("Home")
+    assert plot.get_attribute("aria-valuetext") == "1 steps: training 8.95 (smoothed)"
+    page.keyboard.press("End")
+    assert (plot.get_attribute("aria-valuetext") or "").endswith("held out 4.5")
+    page.keyboard.press("ArrowLeft")
+    assert (plot.get_attribute("aria-valuetext") or "").endswith("held out 4.5 (at 40)")
+
+
+def test_a_logarithm_leaves_out_what_is_zero(open_report: "Open", tmp_path: Path) -> None:
+    run = make_run(tmp_path / "zero")
+    records = [make_record(step, loss=max(0.0, step - 10.0)) for step in range(1, 41)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    write_report([run], tmp_path / "zero.html")
+    page = open_report(address=(tmp_path / "zero.html").as_uri())
+    line = f"document.querySelector('{LOSS} path.line').getAttribute('d')"
+    page.get_by_label("Smoothing").fill("0")
+    assert page.evaluate(line).count("L") == 39
+    page.get_by_label("Logarithmic").check()
+    assert page.evaluate(line).count("L") == 29
+    assert "NaN" not in page.locator(f"{LOSS} svg").inner_html()
+
+
+def test_a_tap_shows_values_and_they_stay(open_report: "Open") -> None:
+    page = open_report("run", has_touch=True, viewport={"width": 360, "height": 700})
+    page.locator(f"{LOSS} .plot").tap()
+    assert page.locator(f"{LOSS} .card").count() == 1
+    page.locator("[data-chart=auc] .plot").tap()
+    assert page.locator(".card").count() == 1
+
+
+def test_print_is_light_and_open_and_leaves_the_page_as_it_was(open_report: "Open") -> None:
+    page = open_report("run", color_scheme="dark")
+    folded = page.locator("#settings details")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("html").get_attribute("data-theme") == "light"
+    assert folded.get_attribute("open") is not None
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("html").get_attribute("data-theme") is None
+    assert folded.get_attribute("open") is None
 
 
 def test_smoothing_axis_logarithm_and_legend_redraw_and_are_kept(open_report: "Open") -> None:
@@ -138,6 +183,7 @@ def test_without_its_script_the_charts_are_there_all_the_same(open_report: "Open
 def test_a_watched_run_goes_on_in_the_page(open_report: "Open", browser: "Browser", tmp_path: Path) -> None:
     assert browser.browser_type.name == "chromium", CHROMIUM
     run = make_run(tmp_path / "run", steps=20, total=80)
+    write_examples(run)
     running = Shell(tmp_path).start("report", run, "--watch", "--port", 0)
     end = time.monotonic() + 60
     while not (found := re.findall(r"http://\S+", "".join(one.read_text() for one in tmp_path.glob(".log-*.out")))):
@@ -148,13 +194,24 @@ def test_a_watched_run_goes_on_in_the_page(open_report: "Open", browser: "Browse
     assert "step 20 of 80" in (page.locator("#summary").text_content() or "")
     page.get_by_label("Smoothing").fill("0.5")
     page.evaluate("window.isTheSame = true")
+    page.locator("#examples summary").click()
     with (run / "metrics.jsonl").open("a") as log:
         log.write(json.dumps(make_record(40)) + "\n")
     wait_until(page, "document.querySelector('#summary').textContent.includes('step 40 of 80')")
     assert page.evaluate("isTheSame")
     assert page.get_by_label("Smoothing").input_value() == "0.5"
+    examples = run / "examples.json"
+    examples.write_text(examples.read_text().replace("slept", "whale"))
+    wait_until(page, "document.querySelector('#examples').textContent.includes('whale')")
+    assert page.locator("#examples details").get_attribute("open") is not None
+    assert page.locator("#live").text_content() == "live"
+    make_run(run, steps=80, total=80)
+    # Results bring baselines, for which the page is loaded anew.
+    page.locator("#live", has_text="finished").wait_for()
     running.send(signal.SIGTERM)
-    assert running.wait().status == 143
+    ended = running.wait()
+    assert ended.status == 143
+    assert "the page is no longer served" in ended.err
 
 
 def test_a_cloud_turns_reads_words_and_hides_kinds(browser: "Browser", tmp_path: Path) -> None:

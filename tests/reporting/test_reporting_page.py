@@ -20,7 +20,7 @@ from electralab.reporting.markup import table
 from electralab.reporting.stage import write_report
 from electralab.reporting.subjects import Subject, read_subject
 from electralab.reporting.summary import find_majority, summarise
-from electralab.reporting.wording import say_count, say_seconds
+from electralab.reporting.wording import say_count, say_estimate, say_seconds
 
 
 class _Elements(HTMLParser):
@@ -134,10 +134,37 @@ def test_a_level_line_has_room_though_its_last_places_differ() -> None:
     assert pad((0.0, 0.0)) == (-1.0, 1.0)
 
 
+def test_neighbouring_ticks_have_different_labels_and_steps_are_whole() -> None:
+    assert [shorten(value, 50) for value in (1000, 1050, 1100)] == ["1k", "1.05k", "1.1k"]
+    assert [shorten(value, 5e8, is_exponential=True) for value in (0, 5e8, 1e9, 1.5e9)] == ["0", "5e8", "1e9", "1.5e9"]
+    assert find_ticks((1, 4), 5, is_whole=True) == [1, 2, 3, 4]
+    assert find_ticks((1, 12), 5, is_whole=True) == [2, 4, 6, 8, 10, 12]
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9))
+def test_no_two_ticks_read_alike(low: float, width: float) -> None:
+    found = find_ticks((low, low + max(width, abs(low) * 1e-4)), 5)
+    distance = found[1] - found[0] if len(found) > 1 else 0.0
+    assert len({shorten(tick, distance) for tick in found}) == len(found)
+
+
+def test_columns_of_numbers_stand_to_the_right_and_others_do_not() -> None:
+    made = table("t", ["a", "b", "c"], [("x", "−0.1", 1), ("y", None, "wide")])
+    assert '<th scope="col" class="number">b</th><th scope="col">c</th>' in made
+    assert '<td class="number">−0.1</td><td>1</td>' in made
+
+
+def test_digits_follow_the_width_of_the_interval() -> None:
+    assert say_estimate({"value": -0.12345, "low": -0.2, "high": -0.05}) == "−0.12 (−0.20 to −0.05)"
+    assert say_estimate({"value": 1234.5, "low": 1000, "high": 1500}) == "1234 (1000 to 1500)"
+    assert say_estimate({"value": -1e-17, "low": -2e-17, "high": 0.0}) == "0"
+    assert say_estimate({"value": 0.5, "low": None, "high": None}) == "0.5"
+
+
 def test_numbers_are_said_shortly() -> None:
     assert [shorten(value) for value in (0.0, 0.25, 1500, 2.5e6, 3e13)] == ["0", "0.25", "1.5k", "2.5M", "3e13"]
     assert [say_count(value) for value in (950, 11_366_345, 2.1e9)] == ["950", "11.4 million", "2.1 billion"]
-    assert [say_seconds(value) for value in (42, 600, 7200)] == ["42 s", "10 min", "2.0 h"]
+    assert [say_seconds(value) for value in (42, 90, 600, 7200)] == ["42 s", "1.5 min", "10 min", "2.0 h"]
 
 
 def test_training_and_held_out_rows_share_a_chart_with_the_baseline(tmp_path: Path) -> None:
@@ -200,8 +227,8 @@ def test_findings_stand_beside_their_controls_and_missing_ones_say_why(tmp_path:
     subject = read_subject(tmp_path)
     assert subject.troubles == (f"{tmp_path / 'points.json'}: not all of it are points; the others are shown",)
     page = compose_page([subject])
-    assert "0 (-0.1 to 0.1)" in page
+    assert "0.00 (−0.10 to 0.10)" in page
     assert '<li class="c0 steady">V</li><li class="c1 steady">N</li>' in page
     assert '"kinds":[1,0,0],"names":["V","N"],"words":["cat","ran","\\u003cb>"]' in page
-    assert "0.4 (0.3 to 0.5)" in page
+    assert "0.40 (0.30 to 0.50)" in page
     assert "<strong>analogies (a).</strong> needs 20 quadruples, 3 given" in page

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 _COLUMNS = 3
 _MEANING = (
-    "Solid with its 95 % interval: the model. Dashed: the same network before training. Dotted grey: the measure's own "
-    "control."
+    "Over layers, solid with its 95 % interval: the model; dashed: the same network before training; dotted grey: the "
+    "measure's own control. Model by model, a dot with its interval: the model; a hollow one: before training; a grey "
+    "tick: the control."
 )
 
 

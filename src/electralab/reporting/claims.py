@@ -86,7 +86,7 @@ def _choose_span(figures: list[tuple[float, Any, Any]]) -> tuple[float, float]:
 
 def say_figure(one: Mapping[str, Any]) -> str:
     interval = f" [{one['low']:.3g}, {one['high']:.3g}]" if has_interval(one) else ""
-    return f"{one['value']:.3g}{interval}"
+    return f"{one['value']:.3g}{interval}".replace("-", "\N{MINUS SIGN}")
 
 
 def has_interval(one: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ It fetches nothing, and its own policy allows nothing but the one style and the 
 
 import json
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -19,10 +19,13 @@ from electralab.reporting.curves import AXES, Chart, Part, draw_charts, draw_stu
 from electralab.reporting.differences import find_differences, flatten
 from electralab.reporting.drawing import COLORS, draw_still
 from electralab.reporting.examples import show_all_examples
+from electralab.reporting.glossary import show_words
 from electralab.reporting.headlines import find_headlines
-from electralab.reporting.markup import absent, bullets, heading, paragraph, section, table
+from electralab.reporting.likeness import tell_comparison
+from electralab.reporting.markup import absent, bullets, heading, long_table, paragraph, section, table
+from electralab.reporting.questions import tell_answers
 from electralab.reporting.subjects import Subject
-from electralab.reporting.summary import measure_progress, summarise
+from electralab.reporting.summary import is_finished, measure_progress, summarise
 
 Advice = Callable[[Subject], Sequence[str]]
 """What is out of balance in a run, and what to do about it."""
@@ -45,14 +48,16 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
     charts = gather_charts(subjects)
     sections = compose_sections(subjects, charts, advise)
     title = " · ".join(subject.name for subject in subjects)
+    is_over = all(map(is_finished, subjects))
     style, script = read_asset("report.css"), read_asset("report.js") + read_asset("cloud.js")
     data = {
         "axes": AXES,
         "charts": [chart.as_data() for chart in charts],
         "clouds": {name: cloud for one in subjects for name, cloud in findings.describe_clouds(one).items()},
-        "live": live_seconds,
+        "live": 0 if is_over else live_seconds,
         "axis": choose_axis(subjects),
     }
+    state = f' <span id="live">{"finished" if is_over else "live"}</span>' if live_seconds else ""
     links = "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text, inner in sections if inner)
     kind = subjects[0].kind if len(subjects) == 1 else f"comparison of {len(subjects)}"
     return f"""<!doctype html>
@@ -69,7 +74,7 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
 </head>
 <body>
 <a class="skip" href="#summary">To the report</a>
-<header><div class="wrap"><p class="kind">{escape(kind)}{' <span id="live">live</span>' if live_seconds else ""}</p>
+<header><div class="wrap"><p class="kind">{escape(kind)}{state}</p>
 <h1>{escape(title)}</h1>
 <button id="theme" type="button" hidden>Dark</button></div></header>
 <nav aria-label="Sections"><ul class="wrap">{links}</ul></nav>
@@ -89,7 +94,8 @@ def news(subjects: Sequence[Subject], advise: Advice) -> dict[str, Any]:
     charts = gather_charts(subjects)
     moving = ("summary", "warnings", "scores", "examples", "compute")
     inner = {name: html for name, _, html in compose_sections(subjects, charts, advise) if name in moving and html}
-    return {"charts": [chart.as_data() for chart in charts], "sections": inner}
+    is_over = all(map(is_finished, subjects))
+    return {"charts": [chart.as_data() for chart in charts], "sections": inner, "is_finished": is_over}
 
 
 def gather_charts(subjects: Sequence[Subject]) -> list[Chart]:
@@ -109,7 +115,7 @@ def compose_sections(
     found = [
         ("summary", "Summary", section("summary", "Summary", _summaries(subjects))),
         ("warnings", "Warnings", section("warnings", "Warnings", *(_warnings(one, advise) for one in subjects))),
-        ("differences", "What differs", _differences(subjects)),
+        ("differences", "What differs", section("differences", "What differs", *_differences(subjects))),
         (
             "claims",
             "Claims",
@@ -142,21 +148,37 @@ def compose_sections(
             section("pictures", "Pictures", *(_attempt(scores.show_pictures, one) for one in subjects)),
         ),
         ("compute", "Compute", section("compute", "Compute", scores.show_compute(subjects))),
-        ("environment", "Environment", _folded("environment", "Environment", scores.show_environment, subjects)),
-        ("settings", "Settings", _folded("settings", "All settings" if several else "Settings", _settings, subjects)),
+        (
+            "environment",
+            "Environment",
+            section("environment", "Environment", scores.show_environment(subjects), is_folded=True),
+        ),
+        (
+            "settings",
+            "Settings",
+            section("settings", "All settings" if several else "Settings", *map(_settings, subjects), is_folded=True),
+        ),
+        ("words", "Words", section("words", "Words used here", show_words(), is_folded=True)),
     ]
     return found
-
-
-def _folded(name: str, title: str, show: Callable[[Subject], str], subjects: Sequence[Subject]) -> str:
-    return section(name, title, *map(show, subjects), is_folded=True)
 
 
 def _summaries(subjects: Sequence[Subject]) -> str:
     if len(subjects) == 1:
         return _summary(subjects[0], is_one_of_many=False)
     cards = "".join(f"<div>{_summary(subject, is_one_of_many=True)}</div>" for subject in subjects)
-    return f'<div class="cards">{cards}</div>'
+    told = [text for group in _group(subjects) if len(group) > 1 for text in _compare(group)]
+    return "".join(paragraph(text, "lead") for text in told) + f'<div class="cards">{cards}</div>'
+
+
+def _group(subjects: Sequence[Subject]) -> list[list[Subject]]:
+    """Those of one kind together: others have nothing to compare."""
+    kinds = dict.fromkeys(subject.kind for subject in subjects)
+    return [[subject for subject in subjects if subject.kind == kind] for kind in kinds]
+
+
+def _compare(group: Sequence[Subject]) -> list[str]:
+    return list(tell_comparison(group, [scores.find_scores(one) for one in group])) if group[0].kind in _SCORED else []
 
 
 def _summary(subject: Subject, is_one_of_many: bool) -> str:
@@ -165,6 +187,7 @@ def _summary(subject: Subject, is_one_of_many: bool) -> str:
     if subject.kind == "run" and total and taken < total:
         bar = f'<progress max="{total}" value="{taken}" aria-label="Steps taken">{taken} of {total}</progress>'
     words = _attempt(lambda one: "".join(paragraph(text, "lead") for text in summarise(one)), subject)
+    words += _attempt(lambda one: bullets(list(tell_answers(one))), subject) if subject.kind == "analysis" else ""
     return (heading(subject.name) if is_one_of_many else _attempt(_tiles, subject)) + words + bar
 
 
@@ -185,17 +208,31 @@ def _warnings(subject: Subject, advise: Advice) -> str:
     return bullets([f"{subject.name}: {text}" for text in said], "warnings")
 
 
-def _differences(subjects: Sequence[Subject]) -> str:
-    if len(subjects) < 2:
-        return ""
-    names = [subject.name for subject in subjects]
-    found = find_differences([subject.settings | _identity(subject) for subject in subjects])
-    inner = (
-        table("Settings that are not the same in all", ["setting", *names], [(key, *row) for key, row in found.items()])
-        if found
-        else paragraph("All their settings are the same.")
+def _differences(subjects: Sequence[Subject]) -> list[str]:
+    """Settings of subjects of one kind, and of a study's arms."""
+    parts = [_attempt(_differing_arms, subject) for subject in subjects if subject.kind == "study"]
+    groups = _group(subjects)
+    for group in groups:
+        if len(group) > 1:
+            kind = f" ({group[0].kind}s)" if len(groups) > 1 else ""
+            trees = {one.name: one.settings | _identity(one) for one in group}
+            parts.append(_show_differences(f"Settings that are not the same in all{kind}", trees))
+    return parts
+
+
+def _differing_arms(subject: Subject) -> str:
+    arms = {name: one for name, one in subject.results.get("arms", {}).items() if isinstance(one, dict)}
+    return (
+        _show_differences(f"Settings that are not the same in all arms of {subject.name}", arms)
+        if len(arms) > 1
+        else ""
     )
-    return section("differences", "What differs", inner)
+
+
+def _show_differences(caption: str, trees: Mapping[str, Mapping[str, Any]]) -> str:
+    found = find_differences(list(trees.values()))
+    rows = [(key, *row) for key, row in found.items()]
+    return long_table(caption, ["setting", *trees], rows) if rows else paragraph("All their settings are the same.")
 
 
 def _identity(subject: Subject) -> dict[str, Any]:
@@ -204,18 +241,27 @@ def _identity(subject: Subject) -> dict[str, Any]:
     return {key: str(value)[:12] if key == "data" else value for key, value in kept.items()}
 
 
-def _scores(subjects: Sequence[Subject]) -> list[str]:
-    if len(subjects) > 1:
-        return [scores.show_final(list(subjects))]
-    shown = {
-        "run": scores.show_heldout,
-        "fine-tuning run": scores.show_tuning,
-        "GLUE run": scores.show_suite,
-        "study": scores.show_study,
-        "trade-off": scores.show_tradeoff,
-    }
-    show = shown.get(subjects[0].kind)
-    return [_attempt(show, subjects[0]) if show else "", _attempt(scores.show_evaluations, subjects[0])]
+_SCORED = ("run", "fine-tuning run", "GLUE run")
+"""Kinds whose scores fit beside each other."""
+_OWN: Mapping[str, Callable[[Subject], str]] = {
+    "run": scores.show_heldout,
+    "fine-tuning run": scores.show_tuning,
+    "GLUE run": scores.show_suite,
+    "study": scores.show_study,
+    "trade-off": scores.show_tradeoff,
+}
+
+
+def _scores(subjects: Sequence[Subject]) -> Iterator[str]:
+    """Of several of one kind side by side; of others each its own, under its name."""
+    for group in _group(subjects):
+        if len(group) > 1 and group[0].kind in _SCORED:
+            yield scores.show_final(group)
+            continue
+        for subject in group:
+            show = _OWN.get(subject.kind)
+            shown = (_attempt(show, subject) if show else "") + _attempt(scores.show_evaluations, subject)
+            yield heading(subject.name) + shown if shown and len(subjects) > 1 else shown
 
 
 def _attempt(show: Callable[[Subject], str], subject: Subject) -> str:

@@ -6,11 +6,12 @@ A line carries every x that its records have; the page chooses among them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from electralab.reporting.likeness import About, explain_unlike, name_objective
 from electralab.reporting.subjects import Record, Subject
-from electralab.reporting.wording import is_number, name_key
+from electralab.reporting.wording import is_number, name_key, name_score
 
 Part = Literal["learning", "balance", "pace", "study"]
 AXES = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "time"}
@@ -72,6 +73,7 @@ class Family:
     note: str = ""
     is_exact: bool = False
     """Set, not measured: there is nothing to smooth."""
+    scale: float = 1.0
 
 
 FAMILIES = (
@@ -155,9 +157,11 @@ FAMILIES = (
     Family("rate", "Learning rate", "", "pace", ("learning_rate",), is_exact=True),
     Family("skipped", "Skipped steps", "so far", "pace", ("skipped_steps",), is_exact=True),
 )
-_COMPARED = {
-    "guessing-loss": "Of the hidden, or next, token. Objectives hide different tokens: compare shapes, not levels.",
-    "loss": "Each run's own sum of losses with its own weights: compare shapes, not levels.",
+_TOPICS: dict[str, About] = {
+    **dict.fromkeys(("guessing-loss", "guessing-accuracy", "entropy"), "guesses"),
+    **dict.fromkeys(
+        ("judging-loss", "auc", "recall", "precision", "auc-by-confidence", "recall-by-confidence"), "verdicts"
+    ),
 }
 _KNOWN = {key for family in FAMILIES for key in family.keys} | {*AXES}
 
@@ -171,13 +175,16 @@ def draw_charts(subjects: Sequence[Subject]) -> list[Chart]:
         key for _, _, records in logs for record in records for key, value in record.items() if is_number(value)
     )
     plain = [key.removeprefix("heldout_") for key in keys if key not in _KNOWN]
-    others = [
-        Family(f"key-{key}", name_key(key).capitalize(), "", "learning", (key,))
-        for key in dict.fromkeys(plain)
-        if key not in _KNOWN
-    ]
+    others = [_name_family(key) for key in dict.fromkeys(plain) if key not in _KNOWN]
     charts = (_draw_family(family, logs) for family in (*FAMILIES, *others))
     return [chart for chart in charts if chart.lines and not _is_idle(chart)]
+
+
+def _name_family(key: str) -> Family:
+    """Of a figure that nobody foresaw; scores of a dev set are in points, as its table has them."""
+    family = Family(f"key-{key}", f"{name_key(key)[:1].upper()}{name_key(key)[1:]}", "", "learning", (key,))
+    is_score = key.startswith("dev_") and not key.endswith("loss")
+    return replace(family, unit="points", scale=100.0) if is_score else family
 
 
 def _is_idle(chart: Chart) -> bool:
@@ -205,8 +212,21 @@ def _draw_family(family: Family, logs: Sequence[Log]) -> Chart:
         Level(f"baseline of {', '.join(who for _, who in owners)}" if is_compared else "baseline", owners[0][0], y)
         for y, owners in trivial.items()
     ]
-    note = _COMPARED.get(family.name, family.note) if is_compared else family.note
+    note = " ".join(one for one in (family.note, _warn(family, [subject for _, subject, *_ in asked])) if one)
     return Chart(family.name, family.title, family.unit, family.part, tuple(lines), tuple(levels), note)
+
+
+def _warn(family: Family, subjects: Sequence[Subject]) -> str:
+    """Why its levels are not to be compared."""
+    if family.part not in ("learning", "balance"):
+        return ""
+    if family.name == "loss" and any(
+        one.settings.get("loss") != subjects[0].settings.get("loss")
+        or name_objective(one) != name_objective(subjects[0])
+        for one in subjects
+    ):
+        return "Each run's own sum of losses with its own weights: compare shapes, not levels."
+    return explain_unlike(subjects, _TOPICS.get(family.name, "other"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +259,12 @@ def _trace_key(family: Family, place: int, records: Sequence[Record], who: str, 
         name = ", ".join(one for one in (who, what, part) if one) or family.title
         color, dash = colors.of_key(place) if what else colors.of_part(is_heldout and len(found) > 1)
         is_noisy = not is_heldout and not family.is_exact
-        yield trace(name, color, records, logged, dash=dash, is_noisy=is_noisy)
+        line = trace(name, color, records, logged, dash=dash, is_noisy=is_noisy)
+        yield line if family.scale == 1 else replace(line, y=_scale(line.y, family.scale))
+
+
+def _scale(values: Sequence[float | None], by: float) -> list[float | None]:
+    return [None if value is None else by * value for value in values]
 
 
 def _has(records: Iterable[Record], key: str) -> bool:
@@ -289,7 +314,8 @@ def draw_study(results: dict[str, Any]) -> list[Chart]:
         lines = tuple(_trace_arm(arm, color, points) for color, (arm, points) in enumerate(arms.items()) if points)
         if any(len(line.y) > 1 for line in lines):
             note = "Means over the seeds; their intervals stand in the table."
-            charts.append(Chart(f"study-{score}", score, "score", "study", lines, (), note))
+            title = name_score(score, results.get("scores", {}).get(score))
+            charts.append(Chart(f"study-{score}", title, "points", "study", lines, (), note))
     return charts
 
 
@@ -299,5 +325,5 @@ def _trace_arm(arm: str, color: int, points: Sequence[Record]) -> Line:
         arm,
         color,
         {axis: values for axis, values in axes.items() if any(value is not None for value in values)},
-        [point.get("mean") for point in points],
+        _scale([point.get("mean") for point in points], 100.0),
     )

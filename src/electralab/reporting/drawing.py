@@ -16,6 +16,8 @@ LEFT, RIGHT, TOP, BOTTOM = 56, 14, 12, 34
 _WEIGHT = 0.8
 COLORS = 8
 
+_UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+
 Range = tuple[float, float]
 
 
@@ -87,34 +89,52 @@ def pad(span: Range) -> Range:
 
 
 def _grid(scale: _Scale, axis: str) -> Iterator[str]:
-    for value in find_ticks(scale.upward, 5):
+    heights, places = find_ticks(scale.upward, 5), find_ticks(scale.across, 5, is_whole=axis == "step")
+    for value in heights:
         y = scale.y(value)
         yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{shorten(value)}</text>'
-    for value in find_ticks(scale.across, 5):
-        text = f"{value / 60:.3g} min" if axis == "seconds" else shorten(value)
-        yield f'<text class="tick middle" x="{scale.x(value):.1f}" y="{HEIGHT - BOTTOM + 18}">{text}</text>'
+        yield f'<text class="tick end" x="{LEFT - 8}" y="{y + 4:.1f}">{shorten(value, _distance(heights))}</text>'
+    for value in places:
+        text = f"{value / 60:.3g} min" if axis == "seconds" else shorten(value, _distance(places), axis == "flops")
+        # The last label must not leave the picture.
+        is_last = scale.x(value) > WIDTH - 34
+        where = f'class="tick end" x="{WIDTH - 2}"' if is_last else f'class="tick middle" x="{scale.x(value):.1f}"'
+        yield f'<text {where} y="{HEIGHT - BOTTOM + 18}">{text}</text>'
     yield f'<text class="tick end" x="{WIDTH - RIGHT}" y="{HEIGHT - 2}">{AXES[axis]}</text>'
 
 
-def find_ticks(span: Range, count: int) -> Sequence[float]:
-    """Round values inside the span, about so many."""
+def find_ticks(span: Range, count: int, *, is_whole: bool = False) -> Sequence[float]:
+    """Round values inside the span, about so many; there is no half of a step."""
     low, high = span
     if not high > low:
         return [low]
-    rough = (high - low) / count
+    rough = max((high - low) / count, 1.0 if is_whole else 0.0)
     power = 10 ** math.floor(math.log10(rough))
-    step = next(power * unit for unit in (1, 2, 2.5, 5, 10) if power * unit >= 0.75 * rough)
+    units = (1, 2, 5, 10) if is_whole else (1, 2, 2.5, 5, 10)
+    step = next(power * unit for unit in units if power * unit >= 0.75 * rough)
     first = math.ceil(low / step)
     return [index * step for index in range(first, math.floor(high / step) + 1)]
 
 
-def shorten(value: float) -> str:
-    """12000 -> 12k, 3e13 -> 3e13: what fits beside an axis."""
+def _distance(ticks: Sequence[float]) -> float:
+    return ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
+
+
+def shorten(value: float, distance: float = 0.0, is_exponential: bool = False) -> str:
+    """12000 -> 12k, 3e13 -> 3e13: what fits beside an axis, with as many digits as tell it from its neighbours."""
     size = abs(value)
-    if size >= 1e12:
-        return f"{value:.3g}".replace("e+", "e")
-    for limit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if size >= limit:
-            return f"{value / limit:.3g}{letter}"
-    return f"{value:.3g}" if size > 1e-12 else "0"
+    if size <= 1e-12:
+        return "0"
+    if size >= 1e12 or is_exponential:
+        power = math.floor(math.log10(size) + 1e-12)
+        return f"{_round(value / 10**power, distance / 10**power)}e{power}"
+    unit, letter = next(((limit, letter) for limit, letter in _UNITS if size >= limit), (1.0, ""))
+    return _round(value / unit, distance / unit) + letter
+
+
+def _round(value: float, distance: float) -> str:
+    if not distance:
+        return f"{value:.3g}"
+    digits = next((one for one in range(9) if abs(distance * 10**one - round(distance * 10**one)) < 1e-6), 9)
+    said = f"{value:.{digits}f}"
+    return said.rstrip("0").rstrip(".") if "." in said else said

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from electralab.reporting.markup import absent, heading, paragraph, table
+from electralab.reporting.markup import absent, fold, heading, paragraph, table
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import last_scores
 from electralab.reporting.wording import say_share
@@ -28,11 +28,11 @@ _OF_REPLACEMENTS = (
 
 
 def show_all_examples(subjects: Sequence[Subject]) -> str:
-    """Of several runs only where there is something to compare: the first rows of each, under its name."""
+    """Of several runs the first rows of each, under its name; where none has any, why, each reason once."""
     if len(subjects) == 1:
         return show_examples(subjects[0])
     if not any(subject.examples for subject in subjects):
-        return ""
+        return "".join(dict.fromkeys(map(show_examples, subjects)))
     shown = ((subject.name, show_examples(subject, _ROWS_COMPARED)) for subject in subjects)
     return "".join(heading(name) + inner for name, inner in shown if inner)
 
@@ -115,7 +115,7 @@ def _list_hidden(row: Row) -> str:
         if is_hidden
     ]
     inner = table("Hidden tokens and what was guessed", list(columns), lines)
-    return f"<details><summary>Guesses</summary>{inner}</details>" if lines else ""
+    return fold("Guesses", inner) if lines else ""
 
 
 def _say_guess(guess: Row) -> str:

@@ -3,116 +3,132 @@
 Subject -> HTML
 """
 
+import re
 from collections.abc import Iterator
 from html import escape
-from typing import Any
 
-from electralab.reporting.markup import absent, bullets, heading, table
+from electralab.reporting.markup import absent, bullets, fold, heading, links, long_table, paragraph, picture, table
+from electralab.reporting.questions import QUESTIONS, find_twins, list_of, list_own
 from electralab.reporting.subjects import Subject, Tree
-from electralab.reporting.wording import is_number
+from electralab.reporting.wording import is_number, say_estimate
 
 _CLOUD_COLORS = 8
 _HEAD = ("measure", "model", "layer", "value", "control", "untrained", "unit")
+# One figure for each width of the context: the picture shows them better than a table.
+_WIDTH = re.compile(r", (±\d+|whole row)$")
 
 
 def show_findings(subject: Subject) -> str:
-    told = (*_list(subject.analysis, "findings"), *_list(subject.analysis, "missing"))
-    claims = sorted({str(one.get("claim", "")) for one in told})
-    return "".join(part for claim in claims for part in _show_claim(subject, claim))
+    told = (*list_of(subject.analysis, "findings"), *list_of(subject.analysis, "missing"))
+    titles = {claim: _title(subject.analysis, claim) for claim in sorted({str(one.get("claim", "")) for one in told})}
+    top = links({_name(subject, claim): title for claim, title in titles.items()}) if len(titles) > 1 else ""
+    return top + "".join(part for claim, title in titles.items() for part in _show_claim(subject, claim, title))
 
 
-def _show_claim(subject: Subject, claim: str) -> Iterator[str]:
+def _name(subject: Subject, claim: str) -> str:
+    return "-".join(f"{subject.name} {claim}".split())
+
+
+def _title(found: Tree, claim: str) -> str:
+    of_all = (one for one in list_of(found, "drawings") if one.get("claim") == claim and one.get("model") is None)
+    return next((str(one.get("title", claim)) for one in of_all), claim)
+
+
+def _show_claim(subject: Subject, claim: str, title: str) -> Iterator[str]:
     found = subject.analysis
-    drawings = [one for one in _list(found, "drawings") if one.get("claim") == claim]
-    yield heading(next((str(one.get("title", claim)) for one in drawings if one.get("model") is None), claim))
-    yield from _show_pictures(subject, claim, drawings)
-    rows = [one for one in _list(found, "findings") if one.get("claim") == claim]
+    yield heading(title, _name(subject, claim))
+    yield paragraph(QUESTIONS[claim]) if claim in QUESTIONS else ""
+    yield from _show_pictures(subject, claim)
+    rows = [one for one in list_of(found, "findings") if one.get("claim") == claim]
     if rows:
         last = {one.get("model"): one["layer"] for one in rows if is_number(one.get("layer"))}
-        short = [one for one in rows if one.get("layer") in (None, last.get(one.get("model")))]
-        yield _show_table("Values with 95 % intervals, those of layers at the last one", short, _find_twins(found))
+        short = [
+            one
+            for one in rows
+            if one.get("layer") in (None, last.get(one.get("model"))) and not _WIDTH.search(str(one.get("name")))
+        ]
+        twins = find_twins(found)
+        where = ", those of layers at the last one" if last else ""
+        yield long_table(f"Values with 95 % intervals{where}", _HEAD, _list_cells(short, twins)) if short else ""
         if len(short) < len(rows):
-            inner = _show_table("All layers; layer 0 enters the first", rows, _find_twins(found))
-            yield f"<details><summary>All layers</summary>{inner}</details>"
-        yield bullets(list(_explain(rows)), "note")
-    for one in _list(found, "missing"):
+            caption = "All layers; layer 0 enters the first" if last else "All widths"
+            yield fold(caption.partition(";")[0], table(caption, _HEAD, _list_cells(rows, twins)))
+        yield bullets(list(_explain([one for one in short if one.get("model") not in twins])), "note")
+    for (model, reason), names in _group_missing(found, claim).items():
+        yield absent(f"{'; '.join(names)} ({model})", reason)
+
+
+def _group_missing(found: Tree, claim: str) -> dict[tuple[str, str], list[str]]:
+    """(model, reason) -> what it has no figure of; of a model, its twin says nothing new."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for one in list_own(found, "missing"):
         if one.get("claim") == claim:
-            yield absent(f"{one.get('name', '')} ({one.get('model', '')})", str(one.get("reason", "")))
+            groups.setdefault((str(one.get("model", "")), str(one.get("reason", ""))), []).append(
+                str(one.get("name", ""))
+            )
+    return groups
 
 
-def _show_pictures(subject: Subject, claim: str, drawings: list[Tree]) -> Iterator[str]:
+def _show_pictures(subject: Subject, claim: str) -> Iterator[str]:
     """Those of models, and, folded, those of the same networks before training."""
-    twins = _find_twins(subject.analysis)
-    shown: list[str] = []
-    folded: list[str] = []
-    for one in drawings:
+    twins = find_twins(subject.analysis)
+    shown: dict[bool, list[str]] = {False: [], True: []}
+    clouds: dict[bool, list[str]] = {False: [], True: []}
+    for one in list_of(subject.analysis, "drawings"):
         name = str(one.get("file", "")).rpartition(".")[0]
-        if name in subject.pictures:
-            picture = _show_picture(str(one.get("title", name)), str(one.get("meaning", "")), subject.pictures[name])
-            (folded if one.get("model") in twins else shown).append(picture)
+        if one.get("claim") == claim and name in subject.pictures:
+            drawn = picture(str(one.get("title", name)), subject.pictures[name], str(one.get("meaning", "")))
+            shown[one.get("model") in twins].append(drawn)
     for number, cloud in enumerate(subject.clouds):
         if cloud.get("claim") == claim:
-            (folded if cloud.get("model") in twins else shown).append(_show_cloud(number, subject, cloud))
-    yield from shown
-    if folded:
-        yield f"<details><summary>Before training: {len(folded)} pictures</summary>{''.join(folded)}</details>"
+            clouds[cloud.get("model") in twins].append(_show_cloud(number, subject, cloud))
+    for is_twin in (False, True):
+        inner = "".join(shown[is_twin])
+        inner += f'<div class="clouds">{"".join(clouds[is_twin])}</div>' if clouds[is_twin] else ""
+        count = len(shown[is_twin]) + len(clouds[is_twin])
+        yield fold(f"Before training: {count} pictures", inner) if is_twin and inner else inner
 
 
-def _find_twins(found: Tree) -> dict[str, str]:
-    """Untrained twin -> its model."""
-    return {str(one.get("name")): str(one["control_of"]) for one in _list(found, "models") if one.get("control_of")}
-
-
-def _list(tree: Tree, key: str) -> list[Tree]:
-    found = tree.get(key, [])
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _show_table(caption: str, rows: list[Tree], twins: dict[str, str]) -> str:
+def _list_cells(rows: list[Tree], twins: dict[str, str]) -> list[tuple[str, ...]]:
     drawn = {
         (twins[str(one.get("model"))], one.get("name"), one.get("layer")): one
         for one in rows
         if one.get("model") in twins
     }
-    cells = [
+    return [
         (
-            one.get("name", ""),
-            one.get("model", ""),
-            "" if one.get("layer") is None else one["layer"],
+            str(one.get("name", "")),
+            str(one.get("model", "")),
+            "" if one.get("layer") is None else str(one["layer"]),
             say_estimate(one),
             say_estimate(one.get("control")),
             say_estimate(drawn.get((str(one.get("model")), one.get("name"), one.get("layer")))),
-            one.get("unit", ""),
+            str(one.get("unit", "")),
         )
         for one in rows
         if one.get("model") not in twins
     ]
-    return table(caption, _HEAD, cells)
-
-
-def say_estimate(found: Any) -> str:
-    if not isinstance(found, dict) or not is_number(found.get("value")):
-        return "–"
-    if not is_number(found.get("low")) or not is_number(found.get("high")):
-        return f"{found['value']:.4g}"
-    # Sums of floating-point numbers that should be 0 are not.
-    value = found["value"] if abs(found["value"]) > 1e-3 * (found["high"] - found["low"]) else 0
-    return f"{value:.4g} ({found['low']:.4g} to {found['high']:.4g})"
 
 
 def _explain(rows: list[Tree]) -> Iterator[str]:
-    for name, one in {str(one.get("name", "")): one for one in rows}.items():
-        control = one.get("control")
-        beside = f" Control: {control.get('meaning', '')}." if isinstance(control, dict) else ""
-        note = f" Note: {one['note']}." if one.get("note") else ""
-        yield f"{name}: {one.get('meaning', '')}.{beside}{note}"
-
-
-def _show_picture(title: str, meaning: str, address: str) -> str:
-    return (
-        f'<figure class="picture"><img src="{address}" alt="{escape(title)}">'
-        f"<figcaption><strong>{escape(title)}</strong> {escape(meaning)}</figcaption></figure>"
-    )
+    """What each measure and its control mean; a note that several share is said once, with whose it is."""
+    names = list(dict.fromkeys(str(one.get("name", "")) for one in rows))
+    for name in names:
+        of_name = [one for one in rows if str(one.get("name", "")) == name]
+        control: Tree = next((one["control"] for one in of_name if isinstance(one.get("control"), dict)), {})
+        beside = f" Control: {control['meaning']}." if control.get("meaning") else ""
+        yield f"{name}: {of_name[0].get('meaning', '')}.{beside}"
+    notes: dict[str, list[Tree]] = {}
+    for one in rows:
+        if one.get("note"):
+            notes.setdefault(str(one["note"]), []).append(one)
+    models = {str(one.get("model")) for one in rows}
+    for note, owners in notes.items():
+        measured = list(dict.fromkeys(str(one.get("name", "")) for one in owners))
+        whose = list(dict.fromkeys(str(one.get("model")) for one in owners))
+        what = "" if len(measured) == len(names) else f" on {', '.join(measured)}"
+        of = f" of {', '.join(whose)}" if len(whose) < len(models) else ""
+        yield f"Note{what}{of}: {note}."
 
 
 def _show_cloud(number: int, subject: Subject, cloud: Tree) -> str:

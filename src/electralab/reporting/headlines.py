@@ -29,7 +29,7 @@ def find_headlines(subject: Subject) -> list[Headline]:
 def _of_scores(subject: Subject) -> Iterator[Headline]:
     scores, baselines = last_scores(subject), subject.results.get("baselines", {})
     if "auc" in scores:
-        yield "AUC of verdicts", f"{scores['auc']:.3f}", "chance 0.5"
+        yield "replacements told apart", say_share(scores["auc"]), "AUC; chance 50 %"
     for key, name in _GUESSES.items():
         if key in scores:
             trivial = baselines.get(key)

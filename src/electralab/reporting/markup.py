@@ -3,14 +3,17 @@
 rows -> table; words -> paragraphs
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import zip_longest
 from typing import Any
 
 from electralab.reporting.wording import is_number, say_value
 
 Cell = Any
-"""A number stands to the right; anything else is text."""
+"""A number or text."""
+MOST_ROWS = 12
 
 
 def paragraph(text: str, kind: str = "") -> str:
@@ -28,26 +31,43 @@ def absent(what: str, needed: str) -> str:
 
 
 def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], marked: int = -1) -> str:
-    """The first cell of a row names it; the row numbered `marked` stands out."""
-    top = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
-    body = "".join(_row(row, number == marked) for number, row in enumerate(rows))
+    """The first cell of a row names it; columns of numbers stand to the right; the row `marked` stands out."""
+    numbers = [False, *(_is_numeric(column) for column in list(zip_longest(*rows))[1:])]
+    kinds = ["number" if one else "" for one in numbers] + [""] * len(head)
+    top = "".join(f'<th scope="col"{_class(kind)}>{escape(name)}</th>' for name, kind in zip(head, kinds, strict=False))
+    body = "".join(_row(row, kinds, number == marked) for number, row in enumerate(rows))
     return (
         f'<div class="scroll" role="region" aria-label="{escape(caption)}" tabindex="0"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
-def _row(cells: Sequence[Cell], is_marked: bool) -> str:
+def fold(summary: str, inner: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
+
+
+def long_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Folded where it is more than a reader takes in."""
+    shown = table(caption, head, rows)
+    return fold(f"{caption}: {len(rows)} rows", shown) if len(rows) > MOST_ROWS else shown
+
+
+def _row(cells: Sequence[Cell], kinds: Sequence[str], is_marked: bool) -> str:
     first, *rest = cells
+    # Names such as optimizer.learning_rate may be broken where a person would.
+    name = re.sub(r"([._])(?=[a-z])", r"\1<wbr>", escape(say_value(first)))
     return (
-        f'<tr{_class("marked" if is_marked else "")}><th scope="row">{escape(say_value(first))}</th>'
-        + "".join(f"<td{_class('number' if _is_numeric(one) else '')}>{escape(say_value(one))}</td>" for one in rest)
+        f'<tr{_class("marked" if is_marked else "")}><th scope="row">{name}</th>'
+        + "".join(
+            f"<td{_class(kind)}>{escape(say_value(one))}</td>" for one, kind in zip(rest, kinds[1:], strict=False)
+        )
         + "</tr>"
     )
 
 
-def _is_numeric(cell: Cell) -> bool:
-    return is_number(cell) or cell is None or (isinstance(cell, str) and cell[:1].strip("−+-").isdigit())
+def _is_numeric(column: Sequence[Cell]) -> bool:
+    said = [one for one in column if one not in (None, "", "–")]
+    return all(is_number(one) or (isinstance(one, str) and one.lstrip("−+-")[:1].isdigit()) for one in said)
 
 
 def section(name: str, title: str, *parts: str, is_folded: bool = False) -> str:
@@ -56,13 +76,30 @@ def section(name: str, title: str, *parts: str, is_folded: bool = False) -> str:
     if not inner:
         return ""
     if is_folded:
-        inner = f"<details><summary>Show</summary>{inner}</details>"
+        inner = fold("Show", inner)
     head = f'<h2 id="{name}-title">{escape(title)}</h2>'
     return f'<section id="{name}" aria-labelledby="{name}-title">{head}{inner}</section>'
 
 
-def heading(text: str) -> str:
-    return f"<h3>{escape(text)}</h3>"
+def heading(text: str, name: str = "") -> str:
+    """`name`: what a link to it says."""
+    place = f' id="{escape(name)}"' if name else ""
+    return f"<h3{place}>{escape(text)}</h3>"
+
+
+def links(names: Mapping[str, str]) -> str:
+    """name of a heading -> what to say of it"""
+    items = "".join(f'<li><a href="#{escape(name)}">{escape(text)}</a></li>' for name, text in names.items())
+    return f'<ul class="links">{items}</ul>'
+
+
+def picture(title: str, address: str, meaning: str = "") -> str:
+    """As large as it is drawn; where the page is narrower it scrolls."""
+    told = f"<strong>{escape(title)}</strong> {escape(meaning)}" if meaning else escape(title)
+    return (
+        f'<figure class="picture"><div class="view" role="group" tabindex="0" aria-label="{escape(title)}">'
+        f'<img src="{address}" alt="{escape(title)}"></div><figcaption>{told}</figcaption></figure>'
+    )
 
 
 def _class(name: str) -> str:

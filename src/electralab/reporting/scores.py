@@ -3,20 +3,31 @@
 Subject -> HTML
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from electralab.reporting.markup import absent, bullets, paragraph, table
+from electralab.reporting.likeness import explain_unlike, find_topic
+from electralab.reporting.markup import absent, bullets, fold, long_table, paragraph, picture, table
 from electralab.reporting.subjects import Subject
-from electralab.reporting.summary import find_majority, last_scores, name_metric
-from electralab.reporting.wording import is_number, name_key, say_count, say_flops, say_seconds, say_value
+from electralab.reporting.summary import find_best, find_lead, find_majority, is_sure, last_scores, name_metric
+from electralab.reporting.wording import (
+    is_number,
+    name_key,
+    name_score,
+    say_count,
+    say_estimate,
+    say_flops,
+    say_seconds,
+    say_signed,
+    say_value,
+)
 
 _CHANCE = {"auc": 0.5}
 
 
 def points(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"
+    return "–" if share is None else f"{100 * share:z.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def show_heldout(subject: Subject) -> str:
@@ -106,15 +117,18 @@ def show_study(subject: Subject) -> str:
         )
         for row in results.get("table", [])
     ]
-    head = ["arm", *scores, "tokens", "FLOPs", "parameters"]
-    best = max(range(len(rows)), key=lambda i: _mean(results["table"][i]), default=-1)
-    parts = [table("Points: mean over seeds ± half the 95 % interval", head, rows, marked=best)]
+    metrics = results.get("scores", {})
+    head = ["arm", *(name_score(score, metrics.get(score)) for score in scores), "tokens", "FLOPs", "parameters"]
+    best = find_best(results)
+    lead = find_lead(results, best) if best else None
+    marked = results["table"].index(best) if lead and is_sure(lead) else -1
+    parts = [table("Points: mean over seeds ± half the 95 % interval", head, rows, marked=marked)]
     comparisons = [
         (
             f"{one['arm']} – {one['versus']}",
             one["score"],
-            f"{100 * one['mean']:+.1f}",
-            f"{100 * one['low']:+.1f} to {100 * one['high']:+.1f}",
+            say_signed(100 * one["mean"]),
+            f"{say_signed(100 * one['low'])} to {say_signed(100 * one['high'])}",
             one.get("p"),
             one.get("p_holm"),
             one.get("over", ""),
@@ -125,16 +139,12 @@ def show_study(subject: Subject) -> str:
     if comparisons:
         head = ["difference", "score", "points", "95 % interval", "p", "p (Holm)", "over"]
         inner = table("Differences between arms", head, comparisons)
-        parts.append(f"<details><summary>All {len(comparisons)} comparisons</summary>{inner}</details>")
+        parts.append(fold(f"All {len(comparisons)} comparisons", inner))
     return "".join(parts) + bullets(results.get("notes", []), "note")
 
 
 def _name_arm(row: dict[str, Any], results: dict[str, Any]) -> str:
     return f"{row['line']} (baseline)" if row.get("arm") == results.get("baseline") else str(row["line"])
-
-
-def _mean(row: dict[str, Any]) -> float:
-    return float((row.get("scores", {}).get("average") or {}).get("mean", 0.0))
 
 
 def _interval(score: dict[str, Any] | None) -> str:
@@ -154,7 +164,7 @@ def show_tradeoff(subject: Subject) -> str:
         (
             one["name"],
             points(one["score"]),
-            f"{one['loss']:+.2f}",
+            say_signed(one["loss"], 2),
             f"{one['bytes'] / 1000000.0:.2f}",
             f"{one['speedup']:.2f}×",
             *tuple(f"{milliseconds:.1f}" for milliseconds in one["milliseconds"].values()),
@@ -175,26 +185,29 @@ def show_evaluations(subject: Subject) -> str:
         for key, value in scores.items():
             if key.endswith("_interval") or not is_number(value):
                 continue
-            interval = scores.get(f"{key}_interval")
-            between = (
-                f"{interval[0]:.4g} to {interval[1]:.4g}" if isinstance(interval, list) and len(interval) == 2 else "–"
-            )
-            rows.append((name_key(key), value, between))
-        parts.append(table(f"{one['suite']} ({name}.json)", ["score", "value", "95 % interval"], rows))
+            low, high = interval if isinstance(interval := scores.get(f"{key}_interval"), list) else (None, None)
+            rows.append((name_key(key), say_estimate({"value": value, "low": low, "high": high})))
+        parts.append(table(f"{one['suite']} ({name}.json)", ["score", "value (95 % interval)"], rows))
         for kind, groups in list(one.get("groups", {}).items())[:1]:
             keys = [key for key in next(iter(groups.values()), {}) if not key.endswith("_interval")]
             rows = [(group, *(found.get(key) for key in keys)) for group, found in groups.items()]
-            parts.append(table(f"{one['suite']} by {name_key(kind)}", [name_key(kind), *map(name_key, keys)], rows))
+            parts.append(
+                long_table(f"{one['suite']} by {name_key(kind)}", [name_key(kind), *map(name_key, keys)], rows)
+            )
         parts.append(bullets(one.get("notes", []), "note"))
     return "".join(parts)
 
 
+# Pictures of curves that the page draws itself.
+_REDRAWN = {"study": "curves", "fine-tuning run": "learning-curve"}
+
+
 def show_pictures(subject: Subject) -> str:
-    """All that do not stand with the findings they belong to."""
+    """All that say more than the page, and do not stand with the findings they belong to."""
     placed = {str(one.get("file", "")).rpartition(".")[0] for one in subject.analysis.get("drawings", [])}
+    placed.add(_REDRAWN.get(subject.kind, ""))
     return "".join(
-        f'<figure class="picture"><img src="{address}" alt="{escape(name_key(name))}">'
-        f"<figcaption>{escape(name_key(name).replace('-', ' '))}</figcaption></figure>"
+        picture(name_key(name).replace("-", " "), address)
         for name, address in subject.pictures.items()
         if name not in placed
     )
@@ -202,13 +215,19 @@ def show_pictures(subject: Subject) -> str:
 
 def show_compute(subjects: Sequence[Subject]) -> str:
     columns = [_compute(subject) for subject in subjects]
+    return _show_columns("What it took", subjects, columns) if any(columns) else ""
+
+
+def _show_columns(caption: str, subjects: Sequence[Subject], columns: Sequence[Mapping[str, Any]]) -> str:
+    """A column for each subject, a row for whatever one of them has."""
     keys = dict.fromkeys(key for one in columns for key in one)
     rows = [(key, *(one.get(key) for one in columns)) for key in keys]
-    return table("What it took", ["", *(subject.name for subject in subjects)], rows) if rows else ""
+    return table(caption, ["", *(subject.name for subject in subjects)], rows)
 
 
 def _compute(subject: Subject) -> dict[str, Any]:
-    last = next((records[-1] for records in subject.logs.values() if records), {}) | subject.results
+    """Of all seeds together."""
+    ends = [records[-1] for records in subject.logs.values() if records]
     sayings: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
         ("step", "steps", say_value),
         ("tokens", "tokens", say_count),
@@ -216,33 +235,41 @@ def _compute(subject: Subject) -> dict[str, Any]:
         ("seconds", "time", say_seconds),
         ("skipped_steps", "skipped steps", say_value),
     )
-    found: dict[str, Any] = {name: say(last[key]) for key, name, say in sayings if is_number(last.get(key))}
+    known = [key for key, *_ in sayings if ends and all(is_number(end.get(key)) for end in ends)]
+    total = {key: sum(end[key] for end in ends) for key in known} | subject.results
+    found: dict[str, Any] = {name: say(total[key]) for key, name, say in sayings if is_number(total.get(key))}
+    if len(ends) > 1:
+        found = {"seeds, all counted": len(ends)} | found
     return found | {f"parameters of the {name}": count for name, count in subject.parameters.items()}
 
 
-def show_environment(subject: Subject) -> str:
-    environment = subject.environment or subject.results.get("provenance", {})
-    if not environment:
-        return ""
-    packages = environment.get("packages", {})
-    command = environment.get("command", "")
-    command = " ".join(map(str, command)) if isinstance(command, list) else str(command)
-    rows = [
-        (name_key(key), value) for key, value in environment.items() if not isinstance(value, dict) and key != "command"
-    ]
-    rows += [(name, version) for name, version in packages.items()]
-    said = f"<pre><code>{escape(command)}</code></pre>" if command else ""
-    return said + table(f"Environment of {subject.name}", ["", ""], rows)
+def show_environment(subjects: Sequence[Subject]) -> str:
+    columns, commands = [], []
+    for subject in subjects:
+        environment = subject.environment or subject.results.get("provenance", {})
+        command = environment.get("command", "")
+        commands.append(" ".join(map(str, command)) if isinstance(command, list) else str(command))
+        kept = {
+            name_key(key): one for key, one in environment.items() if not isinstance(one, dict) and key != "command"
+        }
+        data = subject.identity.get("data")
+        columns.append(
+            kept | environment.get("packages", {}) | ({"fingerprint of the data": str(data)[:12]} if data else {})
+        )
+    said = "".join(f"<pre><code>{escape(command)}</code></pre>" for command in commands if command)
+    return said + _show_columns("Environment", subjects, columns) if any(columns) else ""
 
 
-def show_final(subjects: list[Subject]) -> str:
+def show_final(subjects: Sequence[Subject]) -> str:
     """One table of the last scores of all."""
-    scores = [_final_scores(subject) for subject in subjects]
-    keys = dict.fromkeys(key for one in scores for key in one)
-    if not keys:
+    scores = [find_scores(subject) for subject in subjects]
+    if not any(scores):
         return absent("No scores to compare", "None of the runs has been evaluated yet.")
-    rows = [(name_key(key), *(one.get(key) for one in scores)) for key in keys]
-    return table("Last scores", ["", *(subject.name for subject in subjects)], rows)
+    named = [{name_key(key): value for key, value in one.items()} for one in scores]
+    shared = {find_topic(key) for one in scores for key in one if sum(key in other for other in scores) > 1}
+    notes = {topic: explain_unlike(subjects, topic) for topic in sorted(shared)}
+    said = [f"{topic.capitalize()}. {note}" for topic, note in notes.items() if note]
+    return _show_columns("Last scores", subjects, named) + bullets(said, "note")
 
 
 def _name_alike(key: str) -> str:
@@ -251,7 +278,7 @@ def _name_alike(key: str) -> str:
     return f"{what} of guesses" if who in ("generator", "masked", "permuted", "next") else key
 
 
-def _final_scores(subject: Subject) -> dict[str, Any]:
+def find_scores(subject: Subject) -> dict[str, Any]:
     results = subject.results
     found: dict[str, Any] = {}
     if subject.kind == "run":

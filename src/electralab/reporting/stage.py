@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 from electralab.artifacts import write_file
-from electralab.errors import InputError, UsageError
+from electralab.errors import InputError, Stopped, UsageError
 from electralab.reporting.composing import Advice, advise_nothing, compose_page, news
 from electralab.reporting.subjects import Subject, Tree, find_kind, name_subjects, read_subject
 from electralab.stopping import StopSignal
@@ -56,7 +56,7 @@ def watch_report(
     advise: Advice = advise_nothing,
     seconds: float = SECONDS_BETWEEN_NEWS,
 ) -> None:
-    """Serve the page on this machine alone until a signal to stop, which `stop.check` raises."""
+    """Serve the page on this machine alone until a signal to stop, which it raises."""
     for path in paths:
         find_kind(path)
     handler = partial(_Handler, lambda: read_subjects(paths), advise, seconds)
@@ -71,7 +71,8 @@ def watch_report(
     on_ready(f"http://127.0.0.1:{server.server_address[1]}")
     try:
         while True:
-            stop.check()
+            if stop.number:
+                raise Stopped(stop.number, "the page is no longer served")
             time.sleep(0.1)
     finally:
         server.shutdown()

@@ -125,13 +125,14 @@ def read_subject(path: Path, name: str = "") -> Subject:
     elif kind == "fine-tuning run":
         folders = sorted(path.glob("seed-*"), key=lambda one: (len(one.name), one.name))
         logs = {folder.name: read_log(folder / "metrics.jsonl", troubles) for folder in folders}
+    identity = troubles.read(path / "run.json") if is_trained else {}
     return Subject(
         kind,
         name or path.resolve().name,
         path,
-        identity=troubles.read(path / "run.json") if is_trained else {},
+        identity=identity,
         environment=troubles.read(path / "environment.json", is_needed=is_trained),
-        results=_read_results(path / results, troubles) if kind != "analysis" else {},
+        results=_read_results(path / results, troubles, is_needed=kind == "run" and not _is_going(identity, logs[""])),
         logs=logs,
         evaluations=_read_evaluations(path),
         analysis=_read_analysis(path, troubles),
@@ -144,9 +145,15 @@ def read_subject(path: Path, name: str = "") -> Subject:
     )
 
 
-def _read_results(path: Path, troubles: Troubles) -> Tree:
+def _is_going(identity: Tree, records: Sequence[Record]) -> bool:
+    """There is more to train: results come with the last step."""
+    total = identity.get("total_steps")
+    return is_number(total) and (records[-1]["step"] if records else 0) < total
+
+
+def _read_results(path: Path, troubles: Troubles, *, is_needed: bool) -> Tree:
     """Parts that are not of the shape they should have are left out."""
-    results = troubles.read(path)
+    results = troubles.read(path, is_needed=is_needed)
     wrong = [key for key, kind in _SHAPES.items() if key in results and not isinstance(results[key], (kind, NoneType))]
     if wrong:
         troubles.said.append(f"{path}: {', '.join(wrong)} cannot be read; what it would say is left out")

@@ -6,8 +6,9 @@ Subject -> sentence...
 from collections.abc import Iterator
 from typing import Any
 
-from electralab.reporting.subjects import Subject
-from electralab.reporting.wording import is_number, say_count, say_flops, say_seconds, say_share
+from electralab.reporting.questions import find_twins, list_own
+from electralab.reporting.subjects import Subject, Tree
+from electralab.reporting.wording import is_number, say_count, say_flops, say_seconds, say_share, say_signed
 
 _KINDS = {
     "electra": ("an ELECTRA pair", "a generator guesses hidden tokens, a discriminator says which were replaced"),
@@ -33,6 +34,8 @@ _GUESSES = {
     "next": ("The model foresees", "next tokens"),
 }
 
+_MOST_SURE = 4
+
 
 def summarise(subject: Subject) -> list[str]:
     tellers = {
@@ -51,6 +54,17 @@ def measure_progress(subject: Subject) -> tuple[int, int]:
     records = next((records for records in subject.logs.values() if records), [])
     taken = subject.results.get("step") or (records[-1]["step"] if records else 0)
     return int(taken), int(subject.identity.get("total_steps") or 0)
+
+
+def is_finished(subject: Subject) -> bool:
+    """Nothing will be added to it."""
+    taken, total = measure_progress(subject)
+    if subject.kind == "run":
+        return bool(subject.results) and taken >= total
+    if subject.kind == "study":
+        cells = subject.results.get("cells", [])
+        return bool(cells) and all(cell.get("status") == "finished" or cell.get("error") for cell in cells)
+    return bool(subject.results or subject.analysis)
 
 
 def last_scores(subject: Subject) -> dict[str, float]:
@@ -91,8 +105,7 @@ def _tell_amount(subject: Subject, taken: int, total: int) -> str:
         done += f" in {say_seconds(last['seconds'])}"
     if is_number(last.get("flops")):
         done += f", {say_flops(last['flops'])} FLOPs"
-    data = subject.identity.get("data")
-    return f"{done}." + (f" Its data has the fingerprint {str(data)[:12]}…" if data else "")
+    return f"{done}."
 
 
 def _tell_guesses(subject: Subject) -> Iterator[str]:
@@ -104,9 +117,12 @@ def _tell_guesses(subject: Subject) -> Iterator[str]:
         said = f"{does} {say_share(accuracy)} of the {what} of text it has not seen"
         if trivial is not None:
             said += f"; always saying the most frequent one gets {say_share(trivial)}"
+            said += "" if accuracy > trivial else ", which is no worse"
         loss, frequency = scores.get(f"{who}_loss"), baselines.get(f"{who}_loss")
         if loss is not None and frequency is not None:
-            said += f". Its loss there is {loss:.2f} nats, that of knowing only how frequent tokens are {frequency:.2f}"
+            better = "better" if loss < frequency else "no better"
+            said += f". Its loss there is {loss:.2f} nats, {better} than {frequency:.2f} of knowing only how frequent "
+            said += "tokens are"
         yield f"{said}."
 
 
@@ -132,7 +148,8 @@ def _tell_verdicts(subject: Subject) -> Iterator[str]:
 def _tell_tuning(subject: Subject) -> Iterator[str]:
     results, seeds = subject.results, len(subject.logs)
     task = results.get("task") or subject.identity.get("task") or "a task"
-    yield f"{subject.name} was tuned for {task}, {seeds} seed{'s' if seeds != 1 else ''}."
+    often = "once" if seeds == 1 else f"{seeds} times, each with another seed"
+    yield f"A pre-trained model was fine-tuned for the task {task}, {often}."
     metric = results.get("metric", "")
     spread = results.get("spread", {}).get(metric)
     if spread:
@@ -164,7 +181,8 @@ def find_majority(results: dict[str, Any]) -> float | None:
 
 def _tell_suite(subject: Subject) -> Iterator[str]:
     tasks, average = subject.results.get("tasks", {}), subject.results.get("average", {})
-    yield f"{subject.name} was tuned for {len(tasks)} tasks of {str(subject.results.get('suite', '')).upper()}."
+    suite = str(subject.results.get("suite", "")).upper()
+    yield f"A pre-trained model was fine-tuned for {len(tasks)} tasks of {suite}, each by itself."
     if is_number(average.get("median")):
         said = f"The average of the median scores is {100 * average['median']:.1f}"
         paper = average.get("paper")
@@ -182,12 +200,59 @@ def _tell_study(subject: Subject) -> Iterator[str]:
     yield f"{len(results.get('arms', {}))} arms, {seeds} seeds, a budget of {budget} each."
     if failed := [cell for cell in cells if cell.get("error")]:
         yield f"{len(failed)} of {len(cells)} cells failed: {failed[0]['arm']}: {failed[0]['error']}."
-    rows = [row for row in results.get("table", []) if row.get("scores", {}).get("average")]
-    if rows:
-        best = max(rows, key=lambda row: float(row["scores"]["average"]["mean"]))
-        said = f"The best average is that of {best['line']}, {100 * best['scores']['average']['mean']:.1f} points"
-        sure = [one for one in results.get("comparisons", []) if (one.get("p_holm") or 1.0) < 0.05]
-        yield f"{said}; {len(sure)} of {len(results.get('comparisons', []))} comparisons are significant (Holm, 5 %)."
+    yield from _tell_best(results)
+    yield from _tell_sure(results)
+
+
+def _tell_best(results: Tree) -> Iterator[str]:
+    """Who has the best average, and whether that can be told from the baseline's."""
+    best, baseline = find_best(results), results.get("baseline")
+    if best is None:
+        return
+    said = f"The best average is that of {best['line']}, {100 * best['scores']['average']['mean']:.1f} points"
+    lead = find_lead(results, best)
+    if best.get("arm") == baseline:
+        yield f"{said}, the baseline."
+    elif lead is None:
+        yield f"{said}; no test holds it against the baseline {baseline}."
+    else:
+        by = f"{say_signed(100 * lead['mean'])} points, p = {lead['p_holm']:.2g} after Holm"
+        told = "better than" if is_sure(lead) else "which cannot be told apart from"
+        yield f"{said}, {told} the baseline {baseline} ({by})."
+
+
+def _tell_sure(results: Tree) -> Iterator[str]:
+    """The comparisons that are more than luck, the largest first."""
+    comparisons = results.get("comparisons", [])
+    sure = sorted(filter(is_sure, comparisons), key=lambda one: -abs(one["mean"]))
+    if not comparisons:
+        return
+    if not sure:
+        yield f"None of {len(comparisons)} comparisons is significant (Holm, 5 %)."
+        return
+    told = [
+        f"{one['arm']} {say_signed(100 * one['mean'])} against {one['versus']} on {one['score']} (over {one['over']})"
+        for one in sure[:_MOST_SURE]
+    ]
+    more = f"; and {len(sure) - _MOST_SURE} more" if len(sure) > _MOST_SURE else ""
+    yield f"Significant (Holm, 5 %), in points, {len(sure)} of {len(comparisons)}: {'; '.join(told)}{more}."
+
+
+def find_best(results: Tree) -> Tree | None:
+    """The row of the best average."""
+    rows = [row for row in results.get("table", []) if is_number((row["scores"].get("average") or {}).get("mean"))]
+    return max(rows, key=lambda row: float(row["scores"]["average"]["mean"]), default=None)
+
+
+def find_lead(results: Tree, best: Tree) -> Tree | None:
+    """The test of its average against the baseline's."""
+    wanted = (best.get("arm"), results.get("baseline"), "average")
+    tests = (one for one in results.get("comparisons", []) if is_number(one.get("p_holm")))
+    return next((one for one in tests if (one.get("arm"), one.get("versus"), one.get("score")) == wanted), None)
+
+
+def is_sure(comparison: Tree) -> bool:
+    return is_number(comparison.get("p_holm")) and comparison["p_holm"] < 0.05 and is_number(comparison.get("mean"))
 
 
 def _tell_tradeoff(subject: Subject) -> Iterator[str]:
@@ -205,7 +270,11 @@ def _tell_tradeoff(subject: Subject) -> Iterator[str]:
 
 
 def _tell_analysis(subject: Subject) -> Iterator[str]:
-    models = [one for one in subject.analysis.get("models", []) if one.get("control_of") is None]
-    count, missing = (len(subject.analysis.get(key, [])) for key in ("findings", "missing"))
-    named = ", ".join(str(one.get("name", "")) for one in models)
-    yield f"{named or 'Models'}: {count} figures, each beside its control; {missing} could not be measured."
+    models = [str(one.get("name", "")) for one in subject.analysis.get("models", []) if one.get("control_of") is None]
+    rows, missing = (list_own(subject.analysis, key) for key in ("findings", "missing"))
+    controlled = sum(isinstance(one.get("control"), dict) for one in rows)
+    twins = " and each model beside its untrained twin" if find_twins(subject.analysis) else ""
+    yield (
+        f"{', '.join(models) or 'Models'}: {len(rows)} figures, {controlled} of them beside a control{twins}; "
+        f"{len(missing)} could not be measured."
+    )

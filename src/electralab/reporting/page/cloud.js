@@ -49,16 +49,20 @@ function startCloud(figure) {
     }
   }
   function rotate(across, down) { yaw += across; pitch = Math.min(Math.max(pitch + down, -1.5), 1.5); paint(); }
-  canvas.addEventListener("pointerdown", (event) => { held = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
-  canvas.addEventListener("pointerup", () => { held = null; });
-  canvas.addEventListener("pointermove", (event) => {
-    if (held) { pointed = -1; rotate((event.clientX - held[0]) / 140, (event.clientY - held[1]) / 140); held = [event.clientX, event.clientY]; return; }
+  function aim(event) {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
     const best = shown.reduce((a, b) => (Math.hypot(b.x - x, b.y - y) < Math.hypot(a.x - x, a.y - y) ? b : a), { x: -1e9, y: -1e9, i: -1 });
-    const now = Math.hypot(best.x - x, best.y - y) < 12 ? best.i : -1;
+    const now = Math.hypot(best.x - x, best.y - y) < (event.pointerType === "touch" ? 24 : 12) ? best.i : -1;
     if (now !== pointed) { pointed = now; paint(); }
+  }
+  canvas.addEventListener("pointerdown", (event) => { held = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); aim(event); });
+  canvas.addEventListener("pointerup", () => { held = null; });
+  canvas.addEventListener("pointercancel", () => { held = null; });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!held) { aim(event); return; }
+    pointed = -1; rotate((event.clientX - held[0]) / 140, (event.clientY - held[1]) / 140); held = [event.clientX, event.clientY];
   });
-  canvas.addEventListener("pointerleave", () => { pointed = -1; paint(); });
+  canvas.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") { pointed = -1; paint(); } });
   canvas.addEventListener("keydown", (event) => {
     const by = { ArrowLeft: [-0.12, 0], ArrowRight: [0.12, 0], ArrowUp: [0, -0.12], ArrowDown: [0, 0.12] }[event.key];
     if (by) { event.preventDefault(); rotate(...by); }

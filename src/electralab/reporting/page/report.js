@@ -19,15 +19,26 @@ function smooth(values, weight) {
     return total / count;
   });
 }
-function shorten(value) {
+// As many digits as tell a tick from its neighbours.
+function round(value, distance) {
+  if (!distance) return String(+value.toPrecision(3));
+  let digits = 0;
+  while (digits < 9 && Math.abs(distance * 10 ** digits - Math.round(distance * 10 ** digits)) >= 1e-6) digits += 1;
+  return String(+value.toFixed(digits));
+}
+function shorten(value, distance = 0, isExponential = false) {
   const size = Math.abs(value);
-  if (size >= 1e12) return value.toExponential(2).replace("e+", "e").replace(/\.?0+e/, "e");
-  for (const [limit, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (size >= limit) return +(value / limit).toPrecision(3) + letter;
-  return size > 1e-12 ? String(+value.toPrecision(3)) : "0";
+  if (size <= 1e-12) return "0";
+  if (size >= 1e12 || isExponential) {
+    const power = Math.floor(Math.log10(size) + 1e-12);
+    return `${round(value / 10 ** power, distance / 10 ** power)}e${power}`;
+  }
+  const [unit, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([limit]) => size >= limit) || [1, ""];
+  return round(value / unit, distance / unit) + letter;
 }
 function precise(value) { return Math.abs(value) >= 1e6 ? shorten(value) : String(+value.toPrecision(4)); }
-function sayX(axis, value) {
-  if (axis !== "seconds") return shorten(value);
+function sayX(axis, value, distance = 0) {
+  if (axis !== "seconds") return shorten(value, distance, axis === "flops");
   return value < 90 ? `${+value.toPrecision(2)} s` : value < 5400 ? `${+(value / 60).toPrecision(3)} min` : `${+(value / 3600).toPrecision(3)} h`;
 }
 function nextStep(rough, units) {
@@ -36,7 +47,8 @@ function nextStep(rough, units) {
 }
 function ticks(low, high, count, axis) {
   if (!(high > low)) return [low];
-  let step = nextStep((high - low) / count, [1, 2, 2.5, 5, 10]);
+  const isWhole = axis === "step";
+  let step = nextStep(Math.max((high - low) / count, isWhole ? 1 : 0), isWhole ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10]);
   if (axis === "seconds") {
     const round = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
     step = round.find((one) => one >= (high - low) / count) || step;
@@ -67,13 +79,15 @@ function axisOf(chart) {
 function isOn(chart, name) { return !(state.off[chart.name] || []).includes(name); }
 
 function layOut(chart, width, height) {
-  const axis = axisOf(chart), isLog = state.log && chart.lines.every((line) => line.y.every((y) => y === null || y > 0));
+  const axis = axisOf(chart), isLog = state.log && chart.lines.some((line) => isOn(chart, line.name) && line.y.some((y) => y > 0));
+  // A logarithm has no place for 0 and less: such values are gaps.
+  const isShown = (y) => y !== null && (!isLog || y > 0);
   const curves = chart.lines.filter((line) => isOn(chart, line.name) && line.x[axis]).map((line) => {
     const shown = line.is_noisy ? smooth(line.y, state.smoothing) : line.y;
-    const keep = line.x[axis].map((x, i) => i).filter((i) => line.x[axis][i] !== null && shown[i] !== null);
+    const keep = line.x[axis].map((x, i) => i).filter((i) => line.x[axis][i] !== null && isShown(shown[i]) && isShown(line.y[i]));
     return { line, x: keep.map((i) => line.x[axis][i]), y: keep.map((i) => shown[i]), raw: keep.map((i) => line.y[i]) };
   }).filter((curve) => curve.x.length);
-  const levels = chart.levels.filter((level) => isOn(chart, level.name));
+  const levels = chart.levels.filter((level) => isOn(chart, level.name) && isShown(level.y));
   const xs = curves.flatMap((curve) => curve.x), ys = [...curves.flatMap((curve) => curve.y), ...levels.map((one) => one.y)];
   if (!xs.length) return null;
   const reduce = (values, best) => values.reduce((a, b) => best(a, b));
@@ -100,12 +114,17 @@ function draw(figure) {
   figure.view = view;
   if (!view) svg.append(make("text", { class: "tick middle", x: width / 2, y: height / 2 }, "Nothing is switched on"));
   else {
-    for (const value of view.isLog ? logTicks(view.y0, view.y1) : ticks(view.y0, view.y1, 5)) {
+    const apart = (values) => (values.length > 1 && !view.isLog ? values[1] - values[0] : 0);
+    const upward = view.isLog ? logTicks(view.y0, view.y1) : ticks(view.y0, view.y1, 5);
+    for (const value of upward) {
       const y = view.y(value);
-      svg.append(make("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }), make("text", { class: "tick end", x: LEFT - 8, y: y + 4 }, shorten(value)));
+      svg.append(make("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }), make("text", { class: "tick end", x: LEFT - 8, y: y + 4 }, shorten(value, apart(upward))));
     }
-    for (const value of ticks(view.x0, view.x1, width < 420 ? 3 : 5, view.axis))
-      svg.append(make("text", { class: "tick middle", x: Math.min(view.x(value), width - 18), y: height - BOTTOM + 18 }, sayX(view.axis, value)));
+    const across = ticks(view.x0, view.x1, width < 420 ? 3 : 5, view.axis);
+    for (const value of across) {
+      const isLast = view.x(value) > width - 34;
+      svg.append(make("text", { class: `tick ${isLast ? "end" : "middle"}`, x: isLast ? width - 2 : view.x(value), y: height - BOTTOM + 18 }, sayX(view.axis, value, across.length > 1 ? across[1] - across[0] : 0)));
+    }
     svg.append(make("text", { class: "tick end", x: width - RIGHT, y: height - 2 }, data.axes[view.axis]));
     for (const one of view.levels) svg.append(make("line", { class: `level c${one.color % COLORS}`, x1: LEFT, x2: width - RIGHT, y1: view.y(one.y), y2: view.y(one.y) }));
     const noisy = view.curves.filter((curve) => curve.line.is_noisy);
@@ -141,15 +160,19 @@ function point(figure, wanted) {
   const card = $(".card", plot) || plot.appendChild(Object.assign(document.createElement("div"), { className: "card" }));
   card.setAttribute("aria-hidden", "true");
   const title = document.createElement("b"), said = [];
-  title.textContent = `${sayX(view.axis, at)}${view.axis === "seconds" ? "" : " " + data.axes[view.axis]}`;
+  const where = view.axis === "step" ? at.toLocaleString("en") : sayX(view.axis, at);
+  title.textContent = `${where}${view.axis === "seconds" ? "" : " " + data.axes[view.axis]}`;
   card.replaceChildren(title);
   for (const curve of view.curves) {
-    const i = nearest(curve.x, at), color = `c${curve.line.color % COLORS}`;
+    const i = nearest(curve.x, at), color = `c${curve.line.color % COLORS}`, off = Math.abs(curve.x[i] - at), last = curve.x.length - 1;
+    // Where nothing was measured nearby there is nothing to read.
+    if (off > (last ? (curve.x[last] - curve.x[0]) / last / 2 : 0) + 1e-9 * Math.abs(at)) continue;
     svg.append(make("circle", { class: `at ${color}`, cx: view.x(curve.x[i]), cy: view.y(curve.y[i]), r: 4 }));
     const row = document.createElement("span"), name = document.createElement("i"), value = document.createElement("span");
-    name.className = color; name.textContent = curve.line.name; value.textContent = precise(curve.y[i]);
+    const how = curve.line.is_noisy ? (state.smoothing > 0 ? " (smoothed)" : "") : off > 0 ? ` (at ${sayX(view.axis, curve.x[i])})` : "";
+    name.className = color; name.textContent = curve.line.name; value.textContent = precise(curve.y[i]) + how;
     row.append(name, value); card.append(row);
-    said.push(`${curve.line.name} ${precise(curve.y[i])}`);
+    said.push(`${curve.line.name} ${value.textContent}`);
   }
   card.style.left = view.x(at) > view.width / 2 ? "" : `${view.x(at) + 12}px`;
   card.style.right = view.x(at) > view.width / 2 ? `${view.width - view.x(at) + 12}px` : "";
@@ -187,7 +210,8 @@ function enliven(figure) {
   for (const [key, value] of Object.entries({ role: "slider", tabindex: "0", "aria-label": `${title}: read values with the arrow keys`, "aria-valuemin": 0, "aria-valuemax": 1, "aria-valuenow": 0, "aria-valuetext": $("svg", plot)?.getAttribute("aria-label") || "" })) plot.setAttribute(key, value);
   plot.addEventListener("pointermove", (event) => follow(figure, event));
   plot.addEventListener("pointerdown", (event) => follow(figure, event));
-  plot.addEventListener("pointerleave", () => unpoint(figure));
+  // A finger leaves when it is lifted; what it asked for stays until it asks elsewhere.
+  plot.addEventListener("pointerleave", (event) => { if (event.pointerType !== "touch") unpoint(figure); });
   plot.addEventListener("keydown", (event) => walk(figure, event));
   plot.addEventListener("blur", () => unpoint(figure));
   const names = [...chart.lines, ...chart.levels].map((one) => one.name);
@@ -252,12 +276,14 @@ async function askNews() {
     for (const [name, html] of Object.entries(news.sections)) {
       const now = document.getElementById(name);
       if (now.shown === html) continue;
-      const fresh = new DOMParser().parseFromString(html, "text/html").body.firstElementChild;
+      const fresh = new DOMParser().parseFromString(html, "text/html").body.firstElementChild, open = $$("details", now).map((one) => one.open);
       now.replaceChildren(...fresh.childNodes);
+      $$("details", now).forEach((one, i) => { one.open = open[i] || false; });
       now.shown = html;
     }
     drawAll();
-    badge.textContent = "live";
+    badge.textContent = news.is_finished ? "finished" : "live";
+    if (news.is_finished) return;
   } catch { badge.textContent = "no answer"; }
   setTimeout(askNews, 1000 * data.live);
 }
@@ -268,5 +294,15 @@ $$(".chart").forEach(enliven);
 drawAll();
 let waiting = 0;
 addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(drawAll); });
-addEventListener("beforeprint", () => $$("details").filter((one) => !one.closest(".example")).forEach((one) => { one.open = true; }));
+// On paper all is open, and light: a canvas keeps the colours that it was painted with.
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = $$("details:not([open])").filter((one) => !one.closest(".example"));
+  folded.forEach((one) => { one.open = true; });
+  document.documentElement.dataset.theme = "light";
+});
+addEventListener("afterprint", () => {
+  folded.forEach((one) => { one.open = false; });
+  if (state.theme) document.documentElement.dataset.theme = state.theme; else delete document.documentElement.dataset.theme;
+});
 if (data.live) setTimeout(askNews, 1000 * data.live);

@@ -1,0 +1,80 @@
+"""Runs beside each other: whether their figures answer the same question, and who answers it better.
+
+Subject... -> sentence...
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from electralab.reporting.subjects import Subject
+from electralab.reporting.wording import is_number, name_key, say_flops, say_value
+
+About = Literal["guesses", "verdicts", "other"]
+# Of scores that have a better and a worse end.
+_UPWARD = ("accuracy", "auc", "recall", "precision", "f1", "mcc", "em", "spearman", "pearson", "median", "test")
+_DOWNWARD = ("loss", "perplexity")
+_EQUAL = 1.05
+_MOST_LEADS = 4
+
+
+def name_objective(subject: Subject) -> str:
+    return str(subject.settings.get("objective") or subject.results.get("objective") or "")
+
+
+def explain_unlike(subjects: Sequence[Subject], about: About = "guesses") -> str:
+    """Why levels of their figures are not to be compared; nothing where they are."""
+    reasons = []
+    if about == "guesses" and len({name_objective(one) for one in subjects}) > 1:
+        reasons.append("their objectives ask about different tokens")
+    if about == "verdicts" and any(
+        one.settings.get("generator") != subjects[0].settings.get("generator") for one in subjects
+    ):
+        reasons.append("each is judged against a generator of its own kind")
+    if len({one.identity.get("data") for one in subjects}) > 1:
+        reasons.append("their data differ")
+    return f"Compare shapes, not levels: {' and '.join(reasons)}." if reasons else ""
+
+
+def find_topic(key: str) -> About:
+    """Of a score."""
+    if "of guesses" in key:
+        return "guesses"
+    return "verdicts" if key.startswith(("auc", "recall", "precision", "discriminator_", "called_")) else "other"
+
+
+def tell_comparison(subjects: Sequence[Subject], scores: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Whether their compute is equal, and who is ahead on which score that asks the same of each."""
+    spent = {one.name: _find_flops(one) for one in subjects}
+    known = {name: flops for name, flops in spent.items() if flops}
+    if len(known) == len(subjects) > 1:
+        if max(known.values()) <= _EQUAL * min(known.values()):
+            yield f"All had about equal compute, {say_flops(max(known.values()))} FLOPs."
+        else:
+            told = ", ".join(f"{name} {say_flops(flops)}" for name, flops in known.items())
+            yield f"Their compute is not equal ({told} FLOPs): who is ahead may owe it to that."
+    leads = list(_find_leads(subjects, scores))
+    if leads:
+        yield f"Of scores that ask the same of each: {'; '.join(leads[:_MOST_LEADS])}. Small differences may be luck."
+    else:
+        yield "They share no score that asks the same of each."
+
+
+def _find_flops(subject: Subject) -> float:
+    ends = [records[-1].get("flops") for records in subject.logs.values() if records]
+    return float(sum(one for one in ends if is_number(one)))
+
+
+def _find_leads(subjects: Sequence[Subject], scores: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for key in dict.fromkeys(key for one in scores for key in one):
+        who = [place for place, one in enumerate(scores) if is_number(one.get(key))]
+        is_up, is_down = (any(word in key for word in words) for words in (_UPWARD, _DOWNWARD))
+        asked = [subjects[place] for place in who]
+        if len(who) < 2 or is_up == is_down or explain_unlike(asked, find_topic(key)):
+            continue
+        ranked = sorted(who, key=lambda place: scores[place][key], reverse=is_up)
+        first, second = ranked[0], ranked[1]
+        values = f"{say_value(scores[first][key])} against {say_value(scores[second][key])} of {subjects[second].name}"
+        if scores[first][key] != scores[second][key]:
+            yield f"{name_key(key)}, {subjects[first].name} is ahead ({values})"
+        else:
+            yield f"{name_key(key)}, none is ahead"
