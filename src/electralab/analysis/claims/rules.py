@@ -79,8 +79,8 @@ def judge_bits(evidence: Evidence) -> Judged:
 
 
 def judge_generators(evidence: Evidence) -> Judged:
-    ours = evidence.score(ELECTRA, "average")
-    weaker, stronger = (evidence.score(arm, "average") for arm in ("electra-weak", "electra-strong"))
+    arms = ("electra-quarter", "electra-weak", "electra-strong")
+    ours, weaker, stronger = (evidence.score(arm, "average") for arm in arms)
     over_weak, over_strong = compare(ours, weaker), compare(ours, stronger)
     why = f"a quarter of the width - unigram: {_show(over_weak)}, - as wide as D: {_show(over_strong)}"
     return Judged(all_of([is_above(over_weak), is_above(over_strong)]), {ELECTRA: pool(ours)}, why)
