@@ -31,7 +31,7 @@ QUESTIONS = {
 _ANSWERS = {
     "M32": ("verdict AUC",),
     "M33": ("part of speech probe",),
-    "M36": ("offset recognised",),
+    "M36": ("rotation sameness",),
     "M38": ("verdict AUC, gain by context", "guess loss, gain by context"),
 }
 
