@@ -32,7 +32,7 @@ def show_claims(subject: Subject) -> str:
     said = [f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in VERDICTS.items() if counts[verdict]]
     lead = f"Of {len(claims)} claims {', '.join(said)}."
     explained = (
-        "Dots are means over seeds, lines 95 % intervals: the wider of what the seeds and what the examples allow. "
+        "Dots are means over seeds, lines 95 % intervals, of seeds and of examples together. "
         "A claim holds, or does not, where its interval leaves no other answer. Lines that leave the picture are cut."
     )
     cards = "".join(map(_show, claims))

@@ -190,7 +190,7 @@ def judge_claims(
     if dry_run:
         return {"study": found["name"], "claims": [claim.number for claim in claims], "analyses": analyses}
     joined = stage.join_analyses(analyses)
-    judged = stage.judge_claims(claims, runs, found, named, joined, Path(tradeoff) if tradeoff else None)
+    judged = stage.judge_claims(claims, runs, found, models, named, joined, Path(tradeoff) if tradeoff else None)
     leave_page(runs, display)
     return judged
 

@@ -5,7 +5,7 @@ study folder -> models to analyze -> analysis -> claims.json, claims.md
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from statistics import mean
 
@@ -22,6 +22,8 @@ from electralab.study.report import read_results
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"
 _VERSION = 1
+_BOUNDS = {"accuracy": (0.0, 1.0), "share of tokens": (0.0, 1.0), "tokens": (0.0, inf), "rho": (-1.0, 1.0)}
+"""Of units."""
 
 
 def read_runs(runs: Path) -> Results:
@@ -111,11 +113,12 @@ def judge_claims(
     claims: Sequence[Claim],
     runs: Path,
     study: Results,
+    models: Mapping[Path, str],
     named: Mapping[str, str],
     analysis: Results,
     tradeoff: Path | None = None,
 ) -> Results:
-    """`named`: the models of the analysis -> their arms."""
+    """`models`: pre-trained runs -> their arms; `named`: likewise by their names in the analysis, tuned ones among them."""
     table = read_json(tradeoff / "tradeoff.json", "run 'electra compress' again") if tradeoff else {}
     evidence = read_evidence(analysis, named, study, table)
     judged = [(claim, judge_claim(claim, evidence)) for claim in claims]
@@ -124,8 +127,8 @@ def judge_claims(
         "runs": str(runs),
         "study": study["name"],
         "budget": study["budget"],
-        "minutes": _tell_minutes(study, named.values()),
-        "seeds": {arm: list(named.values()).count(arm) for arm in dict.fromkeys(named.values())},
+        "minutes": _tell_minutes(study, models.values()),
+        "seeds": {arm: list(models.values()).count(arm) for arm in dict.fromkeys(models.values())},
         "claims": [_describe(claim, found) for claim, found in judged],
     }
     write_json(runs / "claims.json", results)
@@ -146,13 +149,14 @@ def _describe(claim: Claim, found: Judged) -> Results:
         "measure": claim.measure,
         "unit": claim.unit,
         "verdict": found.verdict,
-        "values": {column: _plain(one) for column, one in found.values.items()},
+        "values": {column: _plain(one, *_BOUNDS.get(claim.unit, (-inf, inf))) for column, one in found.values.items()},
         "why": found.why,
     }
 
 
-def _plain(estimate: Estimate) -> dict[str, float | None]:
-    return {name: value if isfinite(value) else None for name, value in asdict(estimate).items()}
+def _plain(estimate: Estimate, least: float, most: float) -> dict[str, float | None]:
+    """What an interval has beyond the values that there can be is cut off."""
+    return {name: min(max(value, least), most) if isfinite(value) else None for name, value in asdict(estimate).items()}
 
 
 def tell_value(value: Mapping[str, float | None] | None) -> str:
@@ -187,7 +191,7 @@ def _lines(results: Results) -> Iterator[str]:
     yield "# What holds of the claims about ELECTRA\n"
     yield f"Models of the study `{results['study']}`; minutes of pre-training: {minutes}; seeds: {seeds}.\n"
     yield (
-        "Intervals are 95 %: the wider of what the seeds and what the examples allow. A claim holds or does not where "
+        "Intervals are 95 %, of seeds and of examples together. A claim holds or does not where "
         "its interval leaves no other answer; otherwise it is undecided at this scale.\n"
     )
     head, rows = claim_rows(results)
