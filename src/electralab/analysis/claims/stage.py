@@ -118,7 +118,7 @@ def judge_claims(
     analysis: Results,
     tradeoff: Path | None = None,
 ) -> Results:
-    """`models`: pre-trained runs -> their arms; `named`: likewise by their names in the analysis, tuned ones among them."""
+    """`models`: pre-trained runs -> their arms; `named`: the same by names in the analysis, tuned ones among them."""
     table = read_json(tradeoff / "tradeoff.json", "run 'electra compress' again") if tradeoff else {}
     evidence = read_evidence(analysis, named, study, table)
     judged = [(claim, judge_claim(claim, evidence)) for claim in claims]
