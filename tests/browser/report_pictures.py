@@ -42,6 +42,7 @@ def main() -> None:
         dark = open_file(browser, run, color_scheme="dark")
         dark.locator(".example summary").first.click()
         keep(dark, "dark", "examples")
+        keep(open_file(browser, study), "claims", "claims")
         keep(open_file(browser, study, width=390, height=844, color_scheme="light"), "phone")
 
 

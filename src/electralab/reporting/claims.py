@@ -21,7 +21,7 @@ VERDICTS = {
 """Of one claim, of several."""
 _COLOURS = {"electra": 0, "mlm": 1, "causal": 2, "untrained": 7}
 # Of a row of the drawing: the name, the interval, the figure.
-_NAME, _RIGHT, _WIDTH, _LINE = 86, 300, 460, 22
+_NAME, _RIGHT, _WIDTH, _LINE = 86, 300, 500, 22
 
 
 def show_claims(subject: Subject) -> str:

@@ -137,7 +137,8 @@ def judge_reach(evidence: Evidence) -> Judged:
     for arm in (MLM, CAUSAL):
         with suppress(Lacking):
             values[arm] = pool(evidence.last(arm, "guess loss, reach"))
-    return Judged(is_above(gain), values, f"AUC with the whole row - with 16 tokens to each side: {_show(gain)}")
+    why = f"AUC in their row - in one with another's text beyond 16 tokens: {_show(gain)}"
+    return Judged(is_above(gain), values, why)
 
 
 def judge_compression(evidence: Evidence) -> Judged:
