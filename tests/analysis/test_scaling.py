@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 from electralab.analysis.scaling import (
-    Family,
-    compare_slopes,
     fit_log_law,
     fit_power_law,
     fit_slope,
     measure_log_law,
     measure_power_law,
-    measure_slope,
 )
 from electralab.errors import InputError
 
@@ -68,23 +65,3 @@ def test_a_slope_is_that_of_the_line() -> None:
     x = np.arange(5.0) + 100
     assert fit_slope(x, 3 * x - 7) == pytest.approx(3)
     assert np.isnan(fit_slope(np.ones(5), x))
-
-
-def test_gains_that_shrink_with_size_have_a_slope_below_zero() -> None:
-    rng = RNG(0)
-    sizes = np.log(np.repeat([1e6, 4e6, 2e7], 5))
-    found = measure_slope(sizes, 0.5 - 0.03 * sizes + rng.normal(0, 0.005, 15), rng)
-    assert found.estimate.low < -0.03 < found.estimate.high < 0
-    assert found.control.value == pytest.approx(0, abs=0.004)
-
-
-def test_the_difference_of_planted_slopes_is_found_and_equal_ones_are_not_told_apart() -> None:
-    rng = RNG(0)
-    x = np.log(np.repeat(COMPUTE, 3))
-    ours = Family(x, 0.05 * x + rng.normal(0, 0.02, 30))
-    theirs = Family(x, 0.03 * x + 1 + rng.normal(0, 0.02, 30))
-    steeper = compare_slopes(ours, theirs, rng)
-    assert steeper.estimate.low < 0.02 < steeper.estimate.high
-    assert steeper.control.high < steeper.estimate.low
-    equal = compare_slopes(ours, Family(x, ours.y + rng.normal(0, 0.01, 30)), rng)
-    assert equal.estimate.low < 0 < equal.estimate.high

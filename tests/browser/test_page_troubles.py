@@ -130,6 +130,9 @@ def test_a_browser_that_stores_nothing_still_takes_a_key_and_a_theme(browser: "B
         field = page.get_by_label("Key", exact=True)
         field.fill(KEY)
         field.press("Enter")
+        ground = "getComputedStyle(document.body).backgroundColor"
+        before = page.evaluate(ground)
         page.get_by_role("button", name="Switch between light and dark").click()
+        assert page.evaluate(ground) != before
         write(page, "the cat sat")
         page.locator(".token").first.wait_for()

@@ -14,12 +14,10 @@ from electralab.analysis.finding import (
     Contrast,
     Estimate,
     Floats,
-    Places,
     bootstrap_estimate,
     lay_about,
     require,
     require_finite,
-    shuffle_estimate,
     summarise,
 )
 from electralab.errors import InputError
@@ -180,47 +178,3 @@ def leave_out(fit: Fit, columns: Floats, scores: Floats, rng: np.random.Generato
         return bootstrap_estimate(lambda p: float(np.sqrt(np.nanmean(squares[p]))), len(scores), times, rng)
 
     return Contrast(miss(said), miss(means))
-
-
-def measure_slope(x: Floats, y: Floats, rng: np.random.Generator, *, times: int = _LINES) -> Contrast:
-    """Of a line through runs, such as the gain over a rival against ln size. Control: y shuffled over the runs."""
-    require("slope", len(np.unique(x)), 3, "runs of different size")
-    require_finite("slope", np.concatenate([x, y]))
-    estimate = bootstrap_estimate(lambda places: fit_slope(x[places], y[places]), len(x), times, rng, fitted=2)
-    return Contrast(estimate, shuffle_estimate(lambda order: fit_slope(x, y[order]), len(x), times, rng))
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Runs of one objective: x such as ln compute, y such as performance."""
-
-    x: Floats
-    y: Floats
-
-    def draw(self, rng: np.random.Generator) -> "Family":
-        taken: Places = rng.integers(len(self.x), size=len(self.x))
-        return Family(self.x[taken], self.y[taken])
-
-    @property
-    def slope(self) -> float:
-        return fit_slope(self.x, self.y)
-
-
-def compare_slopes(ours: Family, theirs: Family, rng: np.random.Generator, *, times: int = _LINES) -> Contrast:
-    """Our slope less theirs, the runs of each drawn again. Control: what is left of each line dealt to any run.
-
-    The control keeps both families on one common slope and deals out the residuals, so it says how large a
-    difference the scatter alone makes.
-    """
-    for family in (ours, theirs):
-        require("difference of slopes", len(np.unique(family.x)), 3, "runs of different compute in each family")
-    require_finite("difference of slopes", np.concatenate([ours.x, ours.y, theirs.x, theirs.y]))
-    drawn = [ours.draw(rng).slope - theirs.draw(rng).slope for _ in range(times)]
-    residuals = np.concatenate([f.y - f.y.mean() - f.slope * (f.x - f.x.mean()) for f in (ours, theirs)])
-
-    def deal() -> float:
-        dealt = rng.permutation(residuals)
-        return fit_slope(ours.x, dealt[: len(ours.x)]) - fit_slope(theirs.x, dealt[len(ours.x) :])
-
-    estimate = lay_about(ours.slope - theirs.slope, drawn, len(ours.x) + len(theirs.x), fitted=4)
-    return Contrast(estimate, summarise(deal() for _ in range(times)))

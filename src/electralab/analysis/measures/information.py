@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from electralab.analysis.balance import join_games, watch
 from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Floats, Labels, Missing, attempt
-from electralab.analysis.information import measure_guess_bits, measure_loss_share, measure_rtd_bits
+from electralab.analysis.information import measure_guess_bits, measure_loss_share, measure_rtd_bits, per_flop
 from electralab.analysis.material import Material
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
@@ -85,7 +85,7 @@ def _tell_guesses(
 def _tell_price(name: str, found: Contrast, specimen: Specimen, control: str) -> Iterator[Finding]:
     flops = specimen.flops_per_token
     if flops is not None:
-        priced = Contrast(found.estimate.scale(_GIGA / flops), found.control.scale(_GIGA / flops))
+        priced = Contrast(per_flop(found.estimate, flops / _GIGA), per_flop(found.control, flops / _GIGA))
         meaning = f"bits per token / FLOPs of training per token ({flops:.3g}, forward and backward of all networks)"
         yield priced.tell(name, CLAIM, "bits/GFLOP", meaning, control)
 
