@@ -1,5 +1,6 @@
 """`electra` in a process of its own that starts in no time: forked from a server that has torch loaded already."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -70,9 +71,14 @@ class Running:
         return self._process.is_alive()
 
     def send(self, number: int) -> None:
-        """A signal, if there is still someone to receive it."""
-        if self._process.pid is not None and self._process.is_alive():
-            os.kill(self._process.pid, number)
+        """A signal, if there is still someone to receive it.
+
+        The fork server buries the process before it says so: `is_alive` may hold of one that is gone already.
+        """
+        assert self._process.pid is not None
+        if self._process.is_alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
     def wait_for(self, path: str, seconds: float = 60.0) -> None:
         """Until a file or folder has appeared."""
