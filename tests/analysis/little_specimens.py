@@ -36,8 +36,10 @@ def write_sets(folder: Path) -> dict[str, str]:
     (folder / "analogies.csv").write_text("a,b,c,d,family\n" + rows)
     texts = "".join(f"the {n} {v} {p},{v}\n" for n, v, p in sentences)
     (folder / "classes.csv").write_text("text,label\n" + texts)
-    names = {"classes": "classes.csv", "tagged": "tagged.txt", "pairs": "pairs.csv", "analogies": "analogies.csv"}
-    return {name: str(folder / file) for name, file in names.items()}
+    senses = "".join(f"{n},{p},the {n} {v} {p} a mat\n" for n, v, p in sentences if n != "mat" and p != "under")
+    (folder / "senses.csv").write_text("word,sense,sentence\n" + senses)
+    names = ("classes.csv", "tagged.txt", "pairs.csv", "analogies.csv", "senses.csv")
+    return {Path(name).stem: str(folder / name) for name in names}
 
 
 def write_text(folder: Path) -> Path:

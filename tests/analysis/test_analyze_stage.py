@@ -80,7 +80,7 @@ def test_each_objective_is_told_by_what_it_learns_from(folder: Path) -> None:
     assert shares["pair"] == 1
     assert 0.1 < shares["mlm"] < 0.2
     assert 0.7 < shares["causal"] < 1
-    assert "verdict bits" in names_of(results, "pair")
+    assert {"verdict bits", "verdict information"} <= names_of(results, "pair")
     assert "verdict bits" not in names_of(results, "mlm")
     assert {"guess bits", "guess bits per GFLOP"} <= names_of(results, "causal")
 
@@ -176,13 +176,20 @@ def test_too_little_text_is_said_where_the_figure_would_be(tmp_path: Path) -> No
 
 def test_a_vocabulary_of_another_language_is_told_to_bring_its_own_sets(tmp_path: Path) -> None:
     request = make_request(
-        tmp_path, save_one(tmp_path / "mlm"), only=("M33", "M37"), untrained=False, tagged="", pairs=""
+        tmp_path,
+        save_one(tmp_path / "mlm"),
+        only=("M33", "M35", "M37"),
+        untrained=False,
+        tagged="",
+        pairs="",
+        senses="",
     )
     last = run(request)[-1]
     assert isinstance(last, AnalysisFinished)
     reasons = {one["name"]: one["reason"] for one in last.results["missing"]}
     assert "give some of its language as --tagged FILE" in reasons["part of speech probe"]
     assert "--pairs FILE" in reasons["equivariance"]
+    assert "--senses FILE" in reasons["senses told"]
     assert "anisotropy" in names_of(last.results, "mlm")
 
 

@@ -61,7 +61,7 @@ def test_bits_of_verdicts_are_held_against_bits_of_guesses() -> None:
     [
         ("M33", "part of speech silhouette", ("mlm", "causal"), 1),
         ("M35", "smoothness", ("mlm",), 1),
-        ("M43", "Rademacher, l2 ball", ("mlm",), -1),
+        ("M43", "Rademacher, local", ("mlm",), -1),
     ],
 )
 def test_electra_is_held_against_the_others(number: str, name: str, arms: tuple[str, ...], sign: int) -> None:

@@ -7,6 +7,7 @@ from electralab.analysis.contextuality import (
     intra_sentence_similarity,
     maximum_explainable_variance,
     measure_contextuality,
+    measure_senses,
     measure_smoothness,
     self_similarity,
     smoothness,
@@ -73,3 +74,38 @@ def test_curves_of_words_fall_with_the_layers_and_shuffled_layers_are_rougher() 
     assert (np.diff(curves.mean(axis=0)) < 0).all()
     found = measure_smoothness(curves, rng)
     assert found.estimate.low > 0.9 > 0.7 > found.control.value
+
+
+# 10 words of two senses, each in four sentences.
+OWNERS, SENSES = np.repeat(np.arange(10), 8), np.repeat(np.arange(20), 4)
+
+
+def test_states_that_are_their_sense_tell_it() -> None:
+    found = measure_senses(
+        RNG(0).normal(size=(20, 32))[SENSES] + RNG(1).normal(size=(80, 32)) / 9, OWNERS, SENSES, RNG(2)
+    )
+    assert found.estimate.value == found.estimate.low == 1
+    # Three of the seven others have the same sense.
+    assert found.control.low < 3 / 7 < found.control.high < 0.6
+
+
+def test_states_of_a_word_that_know_no_sense_do_no_better_than_senses_dealt_anew() -> None:
+    shares = [
+        measure_senses(
+            RNG(seed).normal(size=(10, 32))[OWNERS] + RNG(seed + 50).normal(size=(80, 32)), OWNERS, SENSES, RNG(2)
+        )
+        for seed in range(20)
+    ]
+    assert np.mean([one.estimate.value for one in shares]) == pytest.approx(3 / 7, abs=0.04)
+    assert sum(one.estimate.low < 3 / 7 < one.estimate.high for one in shares) >= 17
+
+
+def test_a_sense_that_occurs_once_is_not_asked_about() -> None:
+    cloud = np.eye(6)[[0, 0, 1, 1, 2, 3, 3, 4, 4, 5]]
+    words = np.repeat([0, 1], 5)
+    found = measure_senses(cloud, words, np.array([0, 0, 1, 1, 2, 3, 3, 4, 4, 5]), RNG(0))
+    assert found.estimate.value == 1
+    with pytest.raises(
+        InputError, match="senses: needs at least 2 words with two senses that occur twice, got 1; give"
+    ):
+        measure_senses(cloud, words, np.array([0, 0, 1, 1, 2, 3, 3, 3, 3, 5]), RNG(0))

@@ -16,6 +16,7 @@ from electralab.analysis.geometry import (
     measure_probe,
     measure_silhouette,
     participation_ratio,
+    split_groups,
 )
 from electralab.errors import InputError
 
@@ -90,6 +91,19 @@ def test_a_probe_finds_a_straight_cut_and_its_shuffle_does_not() -> None:
     assert found.estimate.value > 0.93
     assert found.control.low < 0.5 + 0.15
     assert found.control.high < found.estimate.low
+
+
+def test_a_word_counts_once_however_often_it_stands_there() -> None:
+    # 60 words that a plane tells apart, and one, seen 500 times, on the wrong side of it.
+    rng = RNG(0)
+    kinds = np.append(np.arange(60) % 2, np.zeros(500, dtype=int))
+    cloud = rng.normal(size=(560, 1)) * 0.1
+    cloud[:60, 0] += kinds[:60] * 4 - 2
+    cloud[60:, 0] += 2
+    words = np.append(np.arange(60), np.full(500, 60))
+    assert not split_groups(words, RNG(1))[60:].any(), "the word is one of those asked about"
+    found = measure_probe(cloud, kinds, RNG(1), groups=words)
+    assert found.estimate.value == pytest.approx(29 / 30)
 
 
 def test_a_diverged_model_is_named() -> None:

@@ -15,7 +15,6 @@ from electralab.analysis.information import (
     measure_mutual_information,
     measure_rtd_bits,
     mutual_information,
-    per_flop,
 )
 
 RNG = np.random.default_rng
@@ -108,7 +107,3 @@ def test_unigrams_cost_their_rarity() -> None:
 def test_the_share_of_positions_with_a_loss() -> None:
     has_loss = np.tile([True, False, False, False], 25)
     assert measure_loss_share(has_loss, np.arange(100) // 4, RNG(0)) == Estimate(0.25, 0.25, 0.25)
-
-
-def test_bits_per_flop() -> None:
-    assert per_flop(Estimate(0.5, 0.4, 0.6), 2.0) == Estimate(0.25, 0.2, 0.3)

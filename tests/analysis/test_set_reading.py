@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from electralab.analysis.sets.analogies import Analogy
-from electralab.analysis.sets.reading import read_analogies, read_pairs, read_tagged
+from electralab.analysis.sets.reading import read_analogies, read_pairs, read_senses, read_tagged
+from electralab.analysis.sets.senses import SenseSentence
 from electralab.analysis.sets.transformations import Pair
 from electralab.errors import InputError
 
@@ -41,9 +42,19 @@ def test_analogies_of_a_tsv(tmp_path: Path) -> None:
     assert read_analogies(path) == (Analogy("capitals", "paris", "france", "rome", "italy"),)
 
 
+def test_senses_of_a_csv(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text('word,sense,sentence\nbanco,asiento,"El banco, verde."\n')
+    assert read_senses(path) == (SenseSentence("banco", 3, "asiento", "El banco, verde."),)
+
+
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
+        (
+            *(read_senses, "word,sense,sentence\nbanco,asiento,La silla.\n"),
+            "'banco' stands 0 times in 'La silla.'; give sentences in which it stands once, spelt alike",
+        ),
         (
             *(read_pairs, "source,targets\nI go.,I went.\n"),
             "no column named 'target' among 'source', 'targets'; is it 'targets'?; name the columns source, target",

@@ -2,7 +2,9 @@
 
 from collections import Counter
 
-from electralab.analysis.sets.senses import list_senses
+import pytest
+
+from electralab.analysis.sets.senses import list_senses, place_word
 
 
 def test_there_are_enough_words_with_enough_sentences() -> None:
@@ -37,3 +39,27 @@ def test_sentences_are_sentences() -> None:
 def test_a_bank_by_the_river_is_no_bank_for_money() -> None:
     [river] = [found for found in list_senses() if found.sentence == "We sat on the bank and watched the boats."]
     assert (river.word, river.position, river.sense) == ("bank", 14, "river")
+
+
+def test_a_sentence_is_split_around_its_word() -> None:
+    assert place_word("bank", "river", "The bank's mud, wet.").split() == (
+        ("The", "bank", "'", "s", "mud", ",", "wet", "."),
+        1,
+    )
+    assert all(words[place] == one.word for one in list_senses() for words, place in [one.split()])
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence", "position"),
+    [("bank", "An embankment is no bank.", 20), ("打", "他打电话", 1), ("C++", "Write it in C++ or C.", 12)],
+)
+def test_a_word_is_found_where_it_stands_alone_or_words_are_written_together(
+    word: str, sentence: str, position: int
+) -> None:
+    assert place_word(word, "a", sentence).position == position
+
+
+@pytest.mark.parametrize("sentence", ["The bank by the bank.", "The shore."])
+def test_a_word_stands_in_one_place(sentence: str) -> None:
+    with pytest.raises(ValueError, match=r"'bank' stands \d times"):
+        place_word("bank", "a", sentence)

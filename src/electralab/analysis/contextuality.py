@@ -1,6 +1,7 @@
 """How much a word's state depends on where it stands, layer by layer (Ethayarajh 2019).
 
 vectors of occurrences, their words and sentences -> Contextuality
+vectors of occurrences, their words and senses -> share told by context
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from electralab.analysis.finding import (
     require,
     require_finite,
     shuffle_estimate,
+    summarise,
 )
 from electralab.analysis.geometry import anisotropy, mean_cosine, normalise
 
@@ -99,6 +101,42 @@ def measure_contextuality(
         average(explained - any_words),
         everywhere,
     )
+
+
+def measure_senses(
+    vectors: Vectors, words: Labels, senses: Labels, rng: np.random.Generator, *, times: int = TIMES
+) -> Contrast:
+    """How often the nearest other occurrence of a word has the same sense. Control: senses dealt anew within words.
+
+    Of senses that occur twice at least. Words are drawn again, and every word counts once.
+    """
+    require_finite("senses", vectors)
+    told = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *split_by(senses, 2)]))
+    units = normalise(vectors[told])
+    senses = senses[told]
+    by_word = [part for part in split_by(words[told], 4) if len(np.unique(senses[part])) > 1]
+    require("senses", len(by_word), 2, "words with two senses that occur twice")
+    nearest = [part[_find_nearest(units[part])] for part in by_word]
+
+    def score(given: Labels) -> Floats:
+        return np.array([(given[part] == given[near]).mean() for part, near in zip(by_word, nearest, strict=True)])
+
+    def deal() -> float:
+        dealt = senses.copy()
+        for part in by_word:
+            dealt[part] = rng.permutation(dealt[part])
+        return float(score(dealt).mean())
+
+    shares = score(senses)
+    estimate = bootstrap_estimate(lambda places: float(shares[places].mean()), len(shares), times, rng)
+    return Contrast(estimate, summarise(deal() for _ in range(times)))
+
+
+def _find_nearest(units: Floats) -> Places:
+    """(n,) of each row the nearest other."""
+    cosines = units @ units.T
+    np.fill_diagonal(cosines, -np.inf)
+    return np.asarray(cosines.argmax(axis=1), dtype=np.int64)
 
 
 def trace_self_similarity(layers: list[Vectors], words: Labels) -> Floats:

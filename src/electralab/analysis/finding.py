@@ -62,6 +62,9 @@ class Contrast:
     estimate: Estimate
     control: Estimate
 
+    def scale(self, factor: float) -> "Contrast":
+        return Contrast(self.estimate.scale(factor), self.control.scale(factor))
+
     def tell(
         self,
         name: str,

@@ -45,13 +45,18 @@ def mutual_information(joint: NDArray[np.integer | np.floating], *, corrected: b
 
 def count_joint(inputs: Labels, outputs: Labels) -> Floats:
     """(X, Y) counts of pairs of labels from 0 on."""
-    table = np.zeros((int(inputs.max()) + 1, int(outputs.max()) + 1))
-    np.add.at(table, (inputs, outputs), 1)
-    return table
+    shape = int(inputs.max()) + 1, int(outputs.max()) + 1
+    return tally(inputs * shape[1] + outputs, shape[0] * shape[1]).reshape(shape)
 
 
 def measure_mutual_information(
-    inputs: Labels, outputs: Labels, rng: np.random.Generator, *, corrected: bool = True, times: int = TIMES
+    inputs: Labels,
+    outputs: Labels,
+    rng: np.random.Generator,
+    *,
+    groups: Labels | None = None,
+    corrected: bool = True,
+    times: int = TIMES,
 ) -> Contrast:
     """Control: outputs shuffled, so that what is left is the estimator's own bias."""
     require("mutual information", len(inputs), 2, "pairs")
@@ -60,7 +65,9 @@ def measure_mutual_information(
         return mutual_information(count_joint(inputs[taken], outputs[said]), corrected=corrected)
 
     # Drawing again repeats pairs, which looks like dependence.
-    estimate = bootstrap_estimate(lambda places: inform(places, places), len(inputs), times, rng, centred=True)
+    estimate = bootstrap_estimate(
+        lambda places: inform(places, places), len(inputs), times, rng, groups=groups, centred=True
+    )
     still = np.arange(len(inputs))
     return Contrast(estimate, shuffle_estimate(lambda places: inform(still, places), len(inputs), times, rng))
 
@@ -150,8 +157,3 @@ def measure_loss_share(has_loss: Flags, rows: Labels, rng: np.random.Generator, 
     """The share of positions (N,) that the loss is about: 1 for ELECTRA, the masked share for MLM."""
     require("share of positions with a loss", len(has_loss), 1, "positions")
     return bootstrap_estimate(lambda places: float(has_loss[places].mean()), len(has_loss), times, rng, groups=rows)
-
-
-def per_flop(bits: Estimate, flops_per_token: float) -> Estimate:
-    """Bits that a FLOP of training buys."""
-    return bits.scale(1 / flops_per_token)

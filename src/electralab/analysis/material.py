@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from electralab.analysis.sets.analogies import Analogy, list_analogies
-from electralab.analysis.sets.reading import ClassedText, read_analogies, read_classes, read_pairs, read_tagged
+from electralab.analysis.sets.reading import (
+    ClassedText,
+    read_analogies,
+    read_classes,
+    read_pairs,
+    read_senses,
+    read_tagged,
+)
+from electralab.analysis.sets.senses import SenseSentence, list_senses
 from electralab.analysis.sets.tagged import TaggedSentence, list_tagged
 from electralab.analysis.sets.transformations import TRANSFORMATIONS, Pair, list_pairs
 from electralab.analysis.settings import AnalysisSettings
@@ -64,6 +72,7 @@ class Material:
     tagged: LabelledSet[tuple[TaggedSentence, ...]]
     pairs: LabelledSet[dict[str, tuple[Pair, ...]]]
     analogies: LabelledSet[tuple[Analogy, ...]]
+    senses: LabelledSet[tuple[SenseSentence, ...]]
     classes: tuple[ClassedText, ...]
     """Of the user's alone; none come along."""
     settings: AnalysisSettings
@@ -87,7 +96,7 @@ class Material:
             rows = sha256_json(self.read_rows(specimen).ids.tolist())
         except InputError as error:
             rows = str(error)
-        sets = (self.tagged.items, self.pairs.items, self.analogies.items, self.classes)
+        sets = (self.tagged.items, self.pairs.items, self.analogies.items, self.senses.items, self.classes)
         return sha256_json([rows, *map(repr, sets)])
 
 
@@ -101,24 +110,21 @@ def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], 
         reading=settings.reading,
         check=check,
     )
-    classes = read_classes(Path(settings.classes)) if settings.classes else ()
-    return Material(data, *_gather_sets(settings), classes, settings, conditions)
-
-
-def _gather_sets(
-    settings: AnalysisSettings,
-) -> tuple[
-    LabelledSet[tuple[TaggedSentence, ...]], LabelledSet[dict[str, tuple[Pair, ...]]], LabelledSet[tuple[Analogy, ...]]
-]:
     tagged = read_tagged(Path(settings.tagged)) if settings.tagged else list_tagged()
     pairs: dict[str, tuple[Pair, ...]] = {kind: list_pairs(kind) for kind in TRANSFORMATIONS}
     if settings.pairs:
         pairs = read_pairs(Path(settings.pairs))
     analogies = read_analogies(Path(settings.analogies)) if settings.analogies else list_analogies()
-    return (
+    senses = read_senses(Path(settings.senses)) if settings.senses else list_senses()
+    return Material(
+        data,
         LabelledSet("tagged", settings.tagged, tagged, tuple(" ".join(one.words) for one in tagged)),
         LabelledSet("pairs", settings.pairs, pairs, tuple(_list_sources(pairs.values()))),
         LabelledSet("analogies", settings.analogies, analogies, tuple(f"{one.a} {one.b}" for one in analogies)),
+        LabelledSet("senses", settings.senses, senses, tuple(one.sentence for one in senses)),
+        read_classes(Path(settings.classes)) if settings.classes else (),
+        settings,
+        conditions,
     )
 
 

@@ -34,6 +34,8 @@ class AnalysisSettings(Settings):
     """A table of sentences and changed ones, likewise."""
     analogies: str = ""
     """A table of a, b, c, d, likewise."""
+    senses: str = ""
+    """A table of words, their senses and sentences, likewise."""
     domains: tuple[str, ...] = ()
     """Texts of other domains, to see how far they are and what a model loses there."""
     runs: str = ""

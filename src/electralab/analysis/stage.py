@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from electralab import __version__
 from electralab.analysis.curves import draw_claims
 from electralab.analysis.drawing import Cloud, Drawing, save_figure
 from electralab.analysis.finding import Finding, Missing
@@ -225,13 +226,14 @@ def _measure(specimen: Specimen, claim: str, material: Material, out: Path, iden
 
 def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     """Of all that a part depends on; where the model lies and how it is batched are not among it."""
-    idle = {"device", "batch_tokens", "reading", "tagged", "pairs", "analogies", "classes", *_BESIDE}
+    idle = {"device", "batch_tokens", "reading", "tagged", "pairs", "analogies", "senses", "classes", *_BESIDE}
     settings = material.settings.model_dump(mode="json", exclude=idle)
     model = identify_model(*specimen.networks)
     beside = [_hash_files(getattr(material.settings, name)) for name in MEASURES[claim].reads]
     log = [*_hash_files(str(specimen.folder / "metrics.jsonl")), *_list_snapshots(specimen.folder)]
     asked = material.identify(specimen)
-    return sha256_json([VERSION, claim, specimen.name, model, specimen.kind, asked, settings, beside, log])
+    measure = [__version__, VERSION, claim]
+    return sha256_json([measure, specimen.name, model, specimen.kind, asked, settings, beside, log])
 
 
 def _list_snapshots(run: Path) -> list[str]:

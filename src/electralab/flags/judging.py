@@ -61,6 +61,7 @@ def _add_looking(parser: Any) -> None:
         "--pairs", metavar="FILE", help="a table of sentences (source) and changed ones (target), likewise"
     )
     parser.add_argument("--analogies", metavar="FILE", help="a table of a, b, c, d, likewise")
+    parser.add_argument("--senses", metavar="FILE", help="a table of word, sense and sentence, likewise")
     parser.add_argument("--rows", type=positive_int, metavar="N", help="the most rows of text to look at (256)")
     parser.add_argument("--vectors", type=positive_int, metavar="N", help="the most states in one figure (1000)")
     parser.add_argument("--points", type=positive_int, metavar="N", help="the most points of a picture (600)")

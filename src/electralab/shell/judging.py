@@ -76,7 +76,7 @@ def _require_finished(results: Result) -> None:
         raise StudyFailed(f"{results['name']}: {of}: {'; '.join(failed)}; the same command runs them again")
 
 
-_LOOKING = ("tagged", "pairs", "analogies", "rows", "vectors", "points", "times")
+_LOOKING = ("tagged", "pairs", "analogies", "senses", "rows", "vectors", "points", "times")
 
 
 def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:

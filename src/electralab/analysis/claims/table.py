@@ -140,9 +140,9 @@ CLAIMS = (
     Claim(
         "M43",
         "The representation is of lower complexity.",
-        "Rademacher complexity of linear classes on the last states",
+        "local Rademacher complexity of linear classes on the last states",
         "complexity",
-        differ("Rademacher, l2 ball", Evidence.last, MLM, is_less=True),
+        differ("Rademacher, local", Evidence.last, MLM, is_less=True),
     ),
     Claim(
         "M44",

@@ -6,7 +6,7 @@ Specimen, rows -> empirical Rademacher complexity by layer
 from collections.abc import Iterator
 from functools import partial
 
-from electralab.analysis.complexity import Ball, measure_rademacher
+from electralab.analysis.complexity import LinearClass, measure_rademacher
 from electralab.analysis.finding import Finding, Missing, attempt
 from electralab.analysis.material import Material
 from electralab.analysis.settings import AnalysisSettings
@@ -14,7 +14,11 @@ from electralab.analysis.specimen import Specimen
 from electralab.analysis.vectors import embed_rows
 
 CLAIM = "M43"
-_BALLS: tuple[Ball, ...] = ("l2", "l1")
+_CLASSES: dict[LinearClass, tuple[str, str]] = {
+    "l2": ("Rademacher, l2 ball", "over the l2 ball"),
+    "l1": ("Rademacher, l1 ball", "over the l1 ball"),
+    "local": ("Rademacher, local", "over w whose answers vary by no more than the states do along an average axis"),
+}
 
 
 def measure_complexity(
@@ -26,12 +30,10 @@ def measure_complexity(
 def _tell(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
     tokens = embed_rows(specimen, material, settings.vectors, is_spread=True)
     for layer, states in enumerate(tokens.layers):
-        for ball in _BALLS:
+        for linear, (name, over) in _CLASSES.items():
             material.conditions.check()
-            found = measure_rademacher(states, settings.make_rng("rademacher", ball, str(layer)), ball=ball)
-            meaning = (
-                f"E sup of 1/n sum of sigma_i w.x_i over the {ball} ball, {len(states):,} tokens scaled to length 1"
-            )
+            found = measure_rademacher(states, settings.make_rng("rademacher", linear, str(layer)), linear=linear)
+            meaning = f"E sup of 1/n sum of sigma_i w.x_i {over}, {len(states):,} tokens scaled to length 1"
             control = "rows of the same lengths in random directions"
             note = "the interval is that of the draws of signs, not of the data"
-            yield found.tell(f"Rademacher, {ball} ball", CLAIM, "complexity", meaning, control, note, layer)
+            yield found.tell(name, CLAIM, "complexity", meaning, control, note, layer)

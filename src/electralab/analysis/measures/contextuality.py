@@ -1,6 +1,7 @@
 """M35: how much a token's state depends on where it stands, layer by layer, and how smoothly that comes.
 
 Specimen, rows -> self-similarity, intra-sentence similarity, explainable variance, smoothness
+Specimen, sentences with senses -> share of senses told
 """
 
 from collections.abc import Iterator
@@ -9,12 +10,14 @@ from functools import partial
 import numpy as np
 
 from electralab.analysis.contextuality import measure_contextuality as measure_layer
-from electralab.analysis.contextuality import measure_smoothness, trace_self_similarity
+from electralab.analysis.contextuality import measure_senses, measure_smoothness, trace_self_similarity
 from electralab.analysis.finding import Finding, Labels, Missing, attempt
 from electralab.analysis.material import Material
+from electralab.analysis.sets.reading import NO_TAG
+from electralab.analysis.sets.tagged import OUTSIDE, TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
-from electralab.analysis.vectors import Tokens, embed_rows
+from electralab.analysis.vectors import Tokens, embed_rows, embed_words
 
 CLAIM = "M35"
 _ENDS = frozenset(".!?。！？…")
@@ -26,6 +29,7 @@ def measure_contextuality(
     specimen: Specimen, material: Material, settings: AnalysisSettings
 ) -> Iterator[Finding | Missing]:
     yield from attempt("self-similarity", CLAIM, partial(_tell, specimen, material, settings))
+    yield from attempt("senses told", CLAIM, partial(_tell_senses, specimen, material, settings))
 
 
 def _tell(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
@@ -54,6 +58,23 @@ def _tell_smoothness(tokens: Tokens, settings: AnalysisSettings) -> Iterator[Fin
     found = measure_smoothness(curves, settings.make_rng("smoothness"), times=settings.times)
     meaning = "of the curve of self-similarity less anisotropy over the layers: 1 straight, 0 a jump or a zigzag"
     yield found.tell("smoothness", CLAIM, "smoothness", meaning, "layers in an order without meaning")
+
+
+def _tell_senses(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+    told = material.senses.read_by(specimen)
+    split = [one.split() for one in told]
+    blank = [TaggedSentence(words, (NO_TAG,) * len(words), (OUTSIDE,) * len(words)) for words, _ in split]
+    found = embed_words(specimen, blank, material)
+    begins = np.searchsorted(found.sentences, np.arange(len(told)))
+    places = begins + np.array([place for _, place in split])
+    words = np.unique([one.word for one in told], return_inverse=True)[1]
+    senses = np.unique([f"{one.word}\t{one.sense}" for one in told], return_inverse=True)[1]
+    for layer, states in enumerate(found.layers):
+        rng = settings.make_rng("senses", str(layer))
+        shares = measure_senses(states[places], words, senses, rng, times=settings.times)
+        meaning = "how often a word's nearest other occurrence has the same sense"
+        control = "senses dealt anew among a word's occurrences"
+        yield shares.tell("senses told", CLAIM, "share", meaning, control, f"{len(told)} sentences", layer)
 
 
 def number_sentences(specimen: Specimen, tokens: Tokens) -> Labels:

@@ -13,7 +13,12 @@ import torch.nn.functional as F
 
 from electralab.analysis.balance import join_games, watch
 from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Floats, Labels, Missing, attempt
-from electralab.analysis.information import measure_guess_bits, measure_loss_share, measure_rtd_bits, per_flop
+from electralab.analysis.information import (
+    measure_guess_bits,
+    measure_loss_share,
+    measure_mutual_information,
+    measure_rtd_bits,
+)
 from electralab.analysis.material import Material
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
@@ -24,6 +29,7 @@ from electralab.tokens.batches import make_batch
 
 CLAIM = "M30"
 _GIGA = 1e9
+_BINS = 10
 _SHUFFLED = "the same verdicts, dealt to other tokens"
 _UNIGRAM = "guesses that all cost what a unigram costs on average"
 
@@ -58,11 +64,19 @@ def _tell_verdicts(
     is_asked = is_masked if specimen.kind == "electra-15" else np.ones_like(is_masked)
     found = measure_rtd_bits(logits[is_asked], is_replaced[is_asked], rows[is_asked], rng, times=settings.times)
     share = float(is_asked.mean())
-    found = Contrast(found.estimate.scale(share), found.control.scale(share))
+    found = found.scale(share)
     meaning = "H(Y) - loss of telling replaced tokens from original ones, over all tokens of the row"
     note = "against its own generator: a better one makes verdicts harder"
     yield found.tell("verdict bits", CLAIM, "bits/token", meaning, _SHUFFLED, note)
     yield from _tell_price("verdict bits per GFLOP", found, specimen, _SHUFFLED)
+    # By rank: neither how sure the verdicts are nor where their threshold lies matters.
+    cuts = np.quantile(logits[is_asked], np.arange(1, _BINS) / _BINS)
+    bins = np.searchsorted(cuts, logits[is_asked])
+    known = measure_mutual_information(
+        is_replaced[is_asked].astype(np.int64), bins, rng, groups=rows[is_asked], times=settings.times
+    )
+    meaning = "I(Y; tenth of the verdicts), over all tokens of the row: what the order of the verdicts tells"
+    yield known.scale(share).tell("verdict information", CLAIM, "bits/token", meaning, _SHUFFLED)
     yield _tell_share(measure_loss_share(is_asked, rows, rng, times=settings.times))
 
 
@@ -85,7 +99,7 @@ def _tell_guesses(
 def _tell_price(name: str, found: Contrast, specimen: Specimen, control: str) -> Iterator[Finding]:
     flops = specimen.flops_per_token
     if flops is not None:
-        priced = Contrast(per_flop(found.estimate, flops / _GIGA), per_flop(found.control, flops / _GIGA))
+        priced = found.scale(_GIGA / flops)
         meaning = f"bits per token / FLOPs of training per token ({flops:.3g}, forward and backward of all networks)"
         yield priced.tell(name, CLAIM, "bits/GFLOP", meaning, control)
 

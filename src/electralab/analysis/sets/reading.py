@@ -1,6 +1,6 @@
 """What users give instead of the sets that come along.
 
-.csv | .tsv | .jsonl | .json | .parquet -> pairs, analogies
+.csv | .tsv | .jsonl | .json | .parquet -> pairs, analogies, senses
 CoNLL columns -> TaggedSentence
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.analysis.sets.analogies import Analogy
+from electralab.analysis.sets.senses import SenseSentence, place_word
 from electralab.analysis.sets.tagged import OUTSIDE, TaggedSentence
 from electralab.analysis.sets.transformations import Pair
 from electralab.errors import InputError
@@ -32,6 +33,17 @@ def read_pairs(path: Path, encoding: str = "utf-8") -> dict[str, tuple[Pair, ...
 def read_analogies(path: Path, encoding: str = "utf-8") -> tuple[Analogy, ...]:
     """Columns a, b, c, d and perhaps family; without a family, the file's name is it."""
     return tuple(Analogy(**fields) for fields in _read_fields(path, encoding, ("a", "b", "c", "d"), "family"))
+
+
+def read_senses(path: Path, encoding: str = "utf-8") -> tuple[SenseSentence, ...]:
+    """Columns word, sense and sentence, in which the word stands once as it is spelt."""
+    found = []
+    for fields in _read_fields(path, encoding, ("word", "sense", "sentence"), ""):
+        try:
+            found.append(place_word(fields["word"], fields["sense"], fields["sentence"]))
+        except ValueError as error:
+            raise InputError(f"{path}: {error}; give sentences in which it stands once, spelt alike") from None
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
