@@ -101,6 +101,22 @@ def test_widths_of_the_context_and_long_tables_are_folded() -> None:
     assert "layers at the last one: 13 rows</summary>" in show_findings(analysis(many))
 
 
+@pytest.mark.parametrize("names", ["abc", "abcd"])
+def test_pictures_of_many_models_are_folded_by_model_and_those_of_all_are_not(names: str) -> None:
+    models = [{"name": name, "control_of": None} for name in names]
+    models.append({"name": "a, untrained", "control_of": "a"})
+    owners = (None, *names, "a, untrained")
+    drawings = [{"claim": "M33", "model": one, "file": f"{one}.png", "title": f"picture of {one}"} for one in owners]
+    found = {"models": models, "findings": [figure("a", 0.4)], "missing": [], "drawings": drawings}
+    subject = Subject("analysis", "seen", HERE, analysis=found, pictures={str(one): "data:," for one in owners})
+    shown = show_findings(subject)
+    open_part = shown.partition("<details>")[0]
+    assert [f'alt="picture of {one}"' in open_part for one in (None, *names)] == [True] + [len(names) < 4] * len(names)
+    assert ("<summary>b: 1 picture</summary>" in shown) == (len(names) > 3)
+    assert "<summary>Before training: 1 picture</summary>" in shown
+    assert all(shown.count(f'alt="picture of {one}"') == 1 for one in owners)
+
+
 def test_each_claim_of_several_has_a_link_to_it() -> None:
     shown = show_findings(analysis([figure("a", 0.4), figure("a", 0.4, claim="M35")]))
     assert '<a href="#seen-M35">M35</a>' in shown

@@ -13,6 +13,9 @@ from electralab.reporting.subjects import Subject, Tree
 from electralab.reporting.wording import is_number, say_estimate
 
 _CLOUD_COLORS = 8
+_BEFORE = "Before training"
+# Pictures of more are opened one by one.
+_MOST_MODELS = 3
 _HEAD = ("measure", "model", "layer", "value", "control", "untrained", "unit")
 # One figure for each width of the context: the picture shows them better than a table.
 _WIDTH = re.compile(r", (±\d+|whole row)$")
@@ -70,23 +73,30 @@ def _group_missing(found: Tree, claim: str) -> dict[tuple[str, str], list[str]]:
 
 
 def _show_pictures(subject: Subject, claim: str) -> Iterator[str]:
-    """Those of models, and, folded, those of the same networks before training."""
+    """Those of all models together and of each; folded, those of many models and of networks before training."""
     twins = find_twins(subject.analysis)
-    shown: dict[bool, list[str]] = {False: [], True: []}
-    clouds: dict[bool, list[str]] = {False: [], True: []}
+    owners = [str(one.get("name")) for one in list_of(subject.analysis, "models") if str(one.get("name")) not in twins]
+    shown: dict[str, list[str]] = {"": [], **{owner: [] for owner in owners}, _BEFORE: []}
+    clouds: dict[str, list[str]] = {name: [] for name in shown}
+
+    def place(one: Tree) -> str:
+        model = str(one.get("model") or "")
+        return _BEFORE if model in twins else model if model in shown else ""
+
     for one in list_of(subject.analysis, "drawings"):
         name = str(one.get("file", "")).rpartition(".")[0]
         if one.get("claim") == claim and name in subject.pictures:
             drawn = picture(str(one.get("title", name)), subject.pictures[name], str(one.get("meaning", "")))
-            shown[one.get("model") in twins].append(drawn)
+            shown[place(one)].append(drawn)
     for number, cloud in enumerate(subject.clouds):
         if cloud.get("claim") == claim:
-            clouds[cloud.get("model") in twins].append(_show_cloud(number, subject, cloud))
-    for is_twin in (False, True):
-        inner = "".join(shown[is_twin])
-        inner += f'<div class="clouds">{"".join(clouds[is_twin])}</div>' if clouds[is_twin] else ""
-        count = len(shown[is_twin]) + len(clouds[is_twin])
-        yield fold(f"Before training: {count} pictures", inner) if is_twin and inner else inner
+            clouds[place(cloud)].append(_show_cloud(number, subject, cloud))
+    for name in shown:
+        inner = "".join(shown[name])
+        inner += f'<div class="clouds">{"".join(clouds[name])}</div>' if clouds[name] else ""
+        is_folded = name == _BEFORE or (name and len(owners) > _MOST_MODELS)
+        count = len(shown[name]) + len(clouds[name])
+        yield fold(f"{name}: {count} picture{'s' * (count > 1)}", inner) if is_folded and inner else inner
 
 
 def _list_cells(rows: list[Tree], twins: dict[str, str]) -> list[tuple[str, ...]]:

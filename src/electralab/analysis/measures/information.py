@@ -29,7 +29,7 @@ from electralab.tokens.batches import make_batch
 
 CLAIM = "M30"
 _GIGA = 1e9
-_BINS = 10
+_BINS = 50
 _SHUFFLED = "the same verdicts, dealt to other tokens"
 _UNIGRAM = "guesses that all cost what a unigram costs on average"
 
@@ -75,7 +75,7 @@ def _tell_verdicts(
     known = measure_mutual_information(
         is_replaced[is_asked].astype(np.int64), bins, rng, groups=rows[is_asked], times=settings.times
     )
-    meaning = "I(Y; tenth of the verdicts), over all tokens of the row: what the order of the verdicts tells"
+    meaning = "I(Y; fiftieth that the verdict is in), over all tokens of the row: what the order of the verdicts tells"
     yield known.scale(share).tell("verdict information", CLAIM, "bits/token", meaning, _SHUFFLED)
     yield _tell_share(measure_loss_share(is_asked, rows, rng, times=settings.times))
 
