@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from electralab.analysis.correlation import measure_correlation
-from electralab.analysis.finding import Contrast, Finding, Missing, attempt
+from electralab.analysis.finding import Contrast, Finding, Missing, Vectors, attempt
 from electralab.analysis.material import Material
 from electralab.analysis.naming import name_models
 from electralab.analysis.settings import AnalysisSettings
@@ -31,6 +31,15 @@ _DEALT = "the states of both domains dealt at random into two clouds"
 
 
 @dataclass(frozen=True, slots=True)
+class _Stay:
+    """What a model's states are in one domain, and how it does there."""
+
+    cloud: Vectors
+    guesses: Answers | None
+    verdicts: Answers | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Journey:
     """To one other domain."""
 
@@ -45,15 +54,29 @@ def measure_transfer(specimen: Specimen, material: Material, settings: AnalysisS
         reason = "domain transfer: needs texts of other domains; give --domains FILE,FILE"
         yield Missing("domain transfer", CLAIM, reason)
         return
+    yield from attempt("domain transfer", CLAIM, partial(_tell_journeys, specimen, material, settings))
+
+
+def _tell_journeys(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
+    home = _stay(specimen, material, settings)
+    # Rows of text as long as those at home: a shorter row costs a model something by itself.
+    length = material.read_rows(specimen).ids.shape[1]
     journeys: list[_Journey] = []
     paths = list(map(Path, settings.domains))
     for name, path in zip(_name_domains(paths), paths, strict=True):
-        # Rows of text as long as those at home: a shorter row costs a model something by itself.
-        length = material.read_rows(specimen).ids.shape[1]
         away = replace(material, data=path, settings=settings.model_copy(update={"row_length": length}), _rows={})
-        tell = partial(_tell_journey, specimen, (material, away), settings, name, journeys)
+        tell = partial(_tell_journey, specimen, home, away, settings, name, journeys)
         yield from attempt(f"transfer to {name}", CLAIM, tell)
     yield from attempt("distance and loss", CLAIM, partial(_tell_relation, journeys, settings))
+
+
+def _stay(specimen: Specimen, material: Material, settings: AnalysisSettings) -> _Stay:
+    is_judge = specimen.kind in ("electra", "electra-15")
+    return _Stay(
+        embed_rows(specimen, material, settings.vectors, is_spread=True).layers[-1],
+        _ask(specimen, material, settings) if specimen.generator is not None else None,
+        _judge(specimen, material, settings) if is_judge else None,
+    )
 
 
 def _name_domains(paths: Sequence[Path]) -> list[str]:
@@ -64,22 +87,20 @@ def _name_domains(paths: Sequence[Path]) -> list[str]:
 
 def _tell_journey(
     specimen: Specimen,
-    ways: tuple[Material, Material],
+    home: _Stay,
+    material: Material,
     settings: AnalysisSettings,
     name: str,
     journeys: list[_Journey],
 ) -> Iterator[Finding]:
-    """`ways`: home and away."""
     rng, times = settings.make_rng("transfer", name), settings.times
-    clouds = [embed_rows(specimen, one, settings.vectors, is_spread=True).layers[-1] for one in ways]
-    distance = measure_w2(clouds[0], clouds[1], rng, relative=True)
+    away = _stay(specimen, material, settings)
+    distance = measure_w2(home.cloud, away.cloud, rng, relative=True)
     rise = fall = None
-    if specimen.generator is not None:
-        losses = [_ask(specimen, one, settings) for one in ways]
-        rise = measure_rise(losses[0], losses[1], mean_loss, rng, times=times)
-    if specimen.kind in ("electra", "electra-15"):
-        verdicts = [_judge(specimen, one, settings) for one in ways]
-        fall = measure_rise(verdicts[0], verdicts[1], lost_auc, rng, times=times)
+    if home.guesses is not None and away.guesses is not None:
+        rise = measure_rise(home.guesses, away.guesses, mean_loss, rng, times=times)
+    if home.verdicts is not None and away.verdicts is not None:
+        fall = measure_rise(home.verdicts, away.verdicts, lost_auc, rng, times=times)
     journeys.append(_Journey(name, distance, rise, fall))
     note = "Gaussian, of the last layer's states, in units of their spread"
     meaning = "Wasserstein distance W₂ of its states from those of the model's own domain"
