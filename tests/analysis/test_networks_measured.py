@@ -85,10 +85,13 @@ def test_verdicts_pull_at_more_kinds_of_tokens_than_guesses(place: Path) -> None
     assert 0 < figures["effective tokens"].estimate.value <= 1
 
 
-def test_reach_is_told_with_a_picture_of_verdicts_and_of_guesses(place: Path) -> None:
-    figures, missing, drawings = measure(place, "M38")
+def test_reach_is_told_of_verdicts_and_of_guesses_from_the_token_alone_to_the_whole_row(place: Path) -> None:
+    figures, missing, _ = measure(place, "M38")
     assert missing == []
-    assert len(drawings) == 2
+    for what in ("verdict AUC", "guess loss"):
+        parts = [one.part for one in figures.values() if one.series == f"{what} by neighbours shown"]
+        assert parts[:3] == ["0", "1", "2"]
+        assert parts[-1] == "all"
     told = {"verdict AUC, ±0", "verdict AUC, whole row", "guess loss, gain by context", "verdict AUC, gain beyond ±16"}
     assert told <= set(figures)
 
@@ -177,7 +180,9 @@ def test_domains_need_texts_and_are_as_far_as_they_are(place: Path) -> None:
     figures, missing, _ = measure(place, "M44", domains=[same, away])
     assert figures["W₂ to home"].estimate.value == pytest.approx(0, abs=1e-3)
     assert figures["loss risen on home"].estimate.value == 0
-    assert figures["W₂ to away"].estimate.value > figures["W₂ to home"].estimate.value
+    for distance in ("W₂", "sliced W₂", "exact W₂"):
+        assert figures[f"{distance} to away"].estimate.value > figures[f"{distance} to home"].estimate.value
+        assert [one.part for one in figures.values() if one.series == distance] == ["home", "away"]
     assert [one.reason for one in missing] == ["distance and loss: needs at least 4 other domains, got 2; give more"]
 
 

@@ -94,9 +94,9 @@ def test_controls_are_explained_and_notes_and_reasons_are_said_once() -> None:
 
 
 def test_widths_of_the_context_and_long_tables_are_folded() -> None:
-    widths = [figure("a", 0.4, claim="M38", layer=None, name=f"AUC, ±{width}") for width in (1, 4)]
+    widths = [figure("a", 0.4, claim="M38", layer=None, name=f"AUC, ±{width}", part=str(width)) for width in (1, 4)]
     shown = show_findings(analysis([figure("a", 0.4, claim="M38", layer=None, name="AUC, gain beyond ±4"), *widths]))
-    assert "±1" not in shown.partition("<details><summary>All widths</summary>")[0]
+    assert "±1" not in shown.partition("<details><summary>All figures</summary>")[0]
     many = [figure("a", 0.4, name=f"measure {number}") for number in range(13)]
     assert "layers at the last one: 13 rows</summary>" in show_findings(analysis(many))
 

@@ -4,7 +4,7 @@ statistic, rows -> Estimate, Contrast -> Finding | Missing
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -53,6 +53,12 @@ class Finding:
     note: str = ""
     layer: int | None = None
     """0 is what enters the first layer, 1 what leaves it; none where the whole model is meant."""
+    series: str = ""
+    part: str = ""
+    """Of a figure that is asked of several domains, widths or shares alike: what all are called, and which it is."""
+
+    def as_part(self, series: str, part: str) -> "Finding":
+        return replace(self, series=series, part=part)
 
 
 @dataclass(frozen=True, slots=True)

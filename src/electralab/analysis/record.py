@@ -58,6 +58,8 @@ def describe_finding(model: str, finding: Finding) -> Record:
         **_describe(finding.estimate),
         "control": control,
         "note": finding.note,
+        "series": finding.series,
+        "part": finding.part,
     }
 
 

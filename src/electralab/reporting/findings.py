@@ -3,7 +3,6 @@
 Subject -> HTML
 """
 
-import re
 from collections.abc import Iterator
 from html import escape
 
@@ -17,8 +16,6 @@ _BEFORE = "Before training"
 # Pictures of more are opened one by one.
 _MOST_MODELS = 3
 _HEAD = ("measure", "model", "layer", "value", "control", "untrained", "unit")
-# One figure for each width of the context: the picture shows them better than a table.
-_WIDTH = re.compile(r", (±\d+|whole row)$")
 
 
 def show_findings(subject: Subject) -> str:
@@ -45,16 +42,13 @@ def _show_claim(subject: Subject, claim: str, title: str) -> Iterator[str]:
     rows = [one for one in list_of(found, "findings") if one.get("claim") == claim]
     if rows:
         last = {one.get("model"): one["layer"] for one in rows if is_number(one.get("layer"))}
-        short = [
-            one
-            for one in rows
-            if one.get("layer") in (None, last.get(one.get("model"))) and not _WIDTH.search(str(one.get("name")))
-        ]
+        # Of one figure for each domain or width the picture tells more than a table.
+        short = [one for one in rows if one.get("layer") in (None, last.get(one.get("model"))) and not one.get("part")]
         twins = find_twins(found)
         where = ", those of layers at the last one" if last else ""
         yield long_table(f"Values with 95 % intervals{where}", _HEAD, _list_cells(short, twins)) if short else ""
         if len(short) < len(rows):
-            caption = "All layers; layer 0 enters the first" if last else "All widths"
+            caption = "All layers; layer 0 enters the first" if last else "All figures"
             yield fold(caption.partition(";")[0], table(caption, _HEAD, _list_cells(rows, twins)))
         yield bullets(list(_explain([one for one in short if one.get("model") not in twins])), "note")
     for (model, reason), names in _group_missing(found, claim).items():

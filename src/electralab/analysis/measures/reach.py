@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from electralab.analysis.drawing import COLOURS, PALE, RULE, Drawing, frame, make_figure
+from electralab.analysis.drawing import Drawing
 from electralab.analysis.finding import Estimate, Finding, Missing, Places, attempt
 from electralab.analysis.material import Material
 from electralab.analysis.reach import (
@@ -34,7 +34,7 @@ from electralab.objective.electra import Trial
 from electralab.objective.masking import MaskedBatch
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 CLAIM = "M38"
 _PURPOSE = "long-range sensitivity"
@@ -160,10 +160,10 @@ def _tell(
     material: Material,
     settings: AnalysisSettings,
     prepare: Callable[[Specimen, Material, AnalysisSettings], _Answers],
-) -> Iterator[Finding | Drawing]:
+) -> Iterator[Finding]:
     answers = prepare(specimen, material, settings)
     name, sides = answers.name, "−" if specimen.kind == "causal" else "±"
-    curves: list[ReachCurve] = []
+    parts: dict[str, str] = {}
     meanings = {
         f"{name}, reach": (
             "tokens",
@@ -177,35 +177,18 @@ def _tell(
 
     def measure(one: Specimen) -> Figures:
         curve = answers.trace(one)
-        curves.append(curve)
         found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gain}
         if answers.find_far_gain is not None:
             label = f"{name}, gain beyond ±{_FAR}"
             found[label], meanings[label] = answers.find_far_gain(one), (answers.unit, _STRANGE)
         for width, score in zip(curve.widths, curve.scores, strict=True):
-            if width in _TOLD or width == curve.widths[-1]:
-                label = f"{name}, whole row" if width == curve.widths[-1] else f"{name}, {sides}{width}"
-                found[label], meanings[label] = score, (answers.unit, answers.meaning)
+            is_all = width == curve.widths[-1]
+            label = f"{name}, whole row" if is_all else f"{name}, {sides}{width}"
+            found[label], meanings[label] = score, (answers.unit, answers.meaning)
+            parts[label] = "all" if is_all else str(width)
         return found
 
     note = "the row's first token is always shown"
-    yield from tell_beside_untrained(specimen, settings, CLAIM, meanings, measure, note)
-    title = f"{name} by the width of the context, {specimen.name}"
-    yield Drawing(
-        CLAIM, title, f"{CLAIM}-{name.replace(' ', '-')}", f"{answers.meaning}. Grey: untrained", _draw(answers, curves)
-    )
-
-
-def _draw(answers: _Answers, curves: Sequence[ReachCurve]) -> "Figure":
-    figure = make_figure(5.2, 3.2)
-    axes = figure.subplots()
-    frame(axes, answers.name if answers.unit in answers.name else f"{answers.name}, {answers.unit}")
-    for curve, colour in zip(curves, (COLOURS[0], PALE), strict=False):
-        steps = range(len(curve.widths))
-        lows, highs, values = ([getattr(one, end) for one in curve.scores] for end in ("low", "high", "value"))
-        axes.fill_between(steps, lows, highs, color=colour, alpha=0.15, linewidth=0)
-        axes.plot(steps, values, "-", color=colour, linewidth=2, marker="o", markersize=4, mec="white")
-        axes.set_xticks(list(steps), [*map(str, curve.widths[:-1]), "all"])
-    axes.set_xlabel("neighbours shown", fontsize=8.5, color=PALE)
-    axes.grid(axis="y", color=RULE, linewidth=0.8)
-    return figure
+    for one in tell_beside_untrained(specimen, settings, CLAIM, meanings, measure, note):
+        is_part = one.name in parts
+        yield one.as_part(f"{name} by neighbours shown", parts[one.name]) if is_part else one

@@ -80,7 +80,8 @@ def _tell(
     yield Finding(f"retained, {kind}", CLAIM, "share", meaning, found.retained, nothing, frequent)
     for share, score in zip(found.shares, found.scores, strict=True):
         meaning = f"accuracy with {share:.0%} of the words damaged: {_KINDS[kind]}"
-        yield Finding(f"accuracy, {kind} {share:.0%}", CLAIM, "accuracy", meaning, score, chance, frequent)
+        one = Finding(f"accuracy, {kind} {share:.0%}", CLAIM, "accuracy", meaning, score, chance, frequent)
+        yield one.as_part(f"accuracy, {kind}", f"{share:.0%}")
 
 
 def answer_damaged(

@@ -19,15 +19,23 @@ from electralab.analysis.naming import name_models
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.analysis.transfer import Answers, lost_auc, mean_loss, measure_rise
-from electralab.analysis.transport import measure_w2
+from electralab.analysis.transport import Distance, measure_w2
 from electralab.analysis.trials import hold_trials, mask_material
 from electralab.analysis.vectors import embed_rows
 from electralab.errors import InputError
+from electralab.evaluation.resampling import choose_some
 from electralab.objective.electra import make_guesses
 
 CLAIM = "M44"
 _HALVES = "one half of the rows of its own domain against the other"
 _DEALT = "the states of both domains dealt at random into two clouds"
+_DISTANCES: dict[Distance, tuple[str, str]] = {
+    "gaussian": ("W₂", "of Gaussians with the means and covariances of the states"),
+    "sliced": ("sliced W₂", "the mean over directions of the distance along each"),
+    "exact": ("exact W₂", "of the best assignment of states to states"),
+}
+# An assignment takes time with the cube of the points.
+_ASSIGNED = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ class _Journey:
     """To one other domain."""
 
     name: str
-    distance: Contrast
+    distances: dict[Distance, Contrast]
     rise: Contrast | None
     fall: Contrast | None
 
@@ -95,23 +103,30 @@ def _tell_journey(
 ) -> Iterator[Finding]:
     rng, times = settings.make_rng("transfer", name), settings.times
     away = _stay(specimen, material, settings)
-    distance = measure_w2(home.cloud, away.cloud, rng, relative=True)
+    distances: dict[Distance, Contrast] = {}
+    for distance, (series, how) in _DISTANCES.items():
+        material.conditions.check()
+        most = _ASSIGNED if distance == "exact" else settings.vectors
+        here, there = (cloud[choose_some(len(cloud), most, settings.seed)] for cloud in (home.cloud, away.cloud))
+        found = measure_w2(here, there, rng, distance=distance, relative=True)
+        distances[distance] = found
+        meaning = f"Wasserstein distance of its states at the last layer from those of the model's own domain: {how}"
+        note = "in units of their spread"
+        yield found.tell(f"{series} to {name}", CLAIM, "spread", meaning, _DEALT, note).as_part(series, name)
     rise = fall = None
     if home.guesses is not None and away.guesses is not None:
         rise = measure_rise(home.guesses, away.guesses, mean_loss, rng, times=times)
     if home.verdicts is not None and away.verdicts is not None:
         fall = measure_rise(home.verdicts, away.verdicts, lost_auc, rng, times=times)
-    journeys.append(_Journey(name, distance, rise, fall))
-    note = "Gaussian, of the last layer's states, in units of their spread"
-    meaning = "Wasserstein distance W₂ of its states from those of the model's own domain"
-    yield distance.tell(f"W₂ to {name}", CLAIM, "spread", meaning, _DEALT, note)
+    journeys.append(_Journey(name, distances, rise, fall))
     if rise is not None:
         who = "its generator" if specimen.discriminator is not None else "it"
         meaning = f"how much more naming a hidden token costs {who} there"
-        yield rise.tell(f"loss risen on {name}", CLAIM, "nats", meaning, _HALVES)
+        yield rise.tell(f"loss risen on {name}", CLAIM, "nats", meaning, _HALVES).as_part("loss risen", name)
     if fall is not None:
         note = "against the model's own generator, which is on strange ground too"
-        yield fall.tell(f"AUC fallen on {name}", CLAIM, "AUC", "how much lower the verdict AUC is there", _HALVES, note)
+        meaning = "how much lower the verdict AUC is there"
+        yield fall.tell(f"AUC fallen on {name}", CLAIM, "AUC", meaning, _HALVES, note).as_part("AUC fallen", name)
 
 
 def _ask(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Answers:
@@ -141,12 +156,12 @@ def _tell_relation(journeys: list[_Journey], settings: AnalysisSettings) -> Iter
     if len(journeys) < 4:
         raise InputError(f"distance and loss: needs at least 4 other domains, got {len(journeys)}; give more")
     rng = settings.make_rng("distance and loss")
-    distances = np.array([one.distance.estimate.value for one in journeys])
-    for name in ("rise", "fall"):
-        told = [found.estimate.value for one in journeys if (found := getattr(one, name)) is not None]
-        if len(told) == len(journeys):
-            found = measure_correlation(distances, np.array(told), rng)
-            what = {"rise": "loss risen", "fall": "AUC fallen"}[name]
-            meaning = f"Spearman's rho of W₂ with the {what}, over domains"
-            note = f"{len(journeys)} domains; p = {found.p:.2g}"
-            yield found.rho.tell(f"W₂ with {what}", CLAIM, "rho", meaning, "domains shuffled", note)
+    for distance, (series, _) in _DISTANCES.items():
+        far = np.array([one.distances[distance].estimate.value for one in journeys])
+        for name, what in (("rise", "loss risen"), ("fall", "AUC fallen")):
+            told = [found.estimate.value for one in journeys if (found := getattr(one, name)) is not None]
+            if len(told) == len(journeys):
+                found = measure_correlation(far, np.array(told), rng)
+                meaning = f"Spearman's rho of {series} with the {what}, over domains"
+                note = f"{len(journeys)} domains; p = {found.p:.2g}"
+                yield found.rho.tell(f"{series} with {what}", CLAIM, "rho", meaning, "domains shuffled", note)
