@@ -6,14 +6,13 @@ Specimen, rows -> AUC or loss by the width of the context, and the width that su
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from electralab.analysis.drawing import Drawing
 from electralab.analysis.finding import Estimate, Finding, Missing, Places, attempt
 from electralab.analysis.material import Material
 from electralab.analysis.reach import (
@@ -33,15 +32,10 @@ from electralab.analysis.trials import Figures, hold_trials, mask_material, need
 from electralab.objective.electra import Trial
 from electralab.objective.masking import MaskedBatch
 
-if TYPE_CHECKING:
-    pass
-
 CLAIM = "M38"
 _PURPOSE = "long-range sensitivity"
 _EACH = 2
 """Replaced and original tokens of every row that are judged; twice as many are guessed."""
-_TOLD = (0, 1, 4, 16, 64)
-"""Widths told as figures; the picture has all."""
 _FAR = 16
 """What lies further away is far."""
 _STRANGE = "what their own text beyond 16 tokens adds to verdicts, over that of another row in its place"
@@ -60,9 +54,7 @@ class _Answers:
     """What far context adds, where it can be asked."""
 
 
-def measure_reach(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing | Drawing]:
+def measure_reach(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
     for name, prepare in (("verdict AUC", _prepare_verdicts), ("guess loss", _prepare_guesses)):
         if prepare is _prepare_guesses or specimen.kind in ("electra", "electra-15", "electric"):
             yield from attempt(name, CLAIM, partial(_tell, specimen, material, settings, prepare))
