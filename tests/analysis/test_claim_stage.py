@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from electralab.analysis.claims.stage import list_measures, list_models, list_tuned, read_runs
-from electralab.analysis.claims.table import choose_claims
+from electralab.analysis.claims.rules import Judged
+from electralab.analysis.claims.stage import judge_claims, list_measures, list_models, list_tuned, read_runs
+from electralab.analysis.claims.table import Claim, choose_claims
+from electralab.analysis.finding import Estimate
 from electralab.errors import InputError
 
 STUDY: dict[str, Any] = {
@@ -75,3 +77,11 @@ def test_a_folder_without_a_study_says_what_to_give(tmp_path: Path) -> None:
 def test_only_what_claims_need_is_measured() -> None:
     assert list_measures(choose_claims(["M46", "M30", "M41"])) == ["M30", "M46"]
     assert list_measures(choose_claims(["M41", "M47"])) == []
+
+
+@pytest.mark.parametrize(("unit", "high"), [("smoothness", 1.0), ("rho", 1.0), ("nats", 1.4)])
+def test_intervals_end_where_values_do(runs: Path, unit: str, high: float) -> None:
+    claim = Claim("M35", "Smooth.", "a curve", unit, lambda _: Judged("holds", {"electra": Estimate(0.9, 0.4, 1.4)}))
+    nothing: dict[str, Any] = {"models": [], "findings": [], "missing": []}
+    [told] = judge_claims([claim], runs, {**STUDY, "budget": {}}, {}, {}, nothing)["claims"]
+    assert told["values"]["electra"] == {"value": 0.9, "low": 0.4, "high": high}

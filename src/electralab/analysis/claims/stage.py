@@ -22,7 +22,11 @@ from electralab.study.report import read_results
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"
 _VERSION = 1
-_BOUNDS = {"accuracy": (0.0, 1.0), "share of tokens": (0.0, 1.0), "tokens": (0.0, inf), "rho": (-1.0, 1.0)}
+_BOUNDS = {
+    **dict.fromkeys(("accuracy", "share of tokens", "smoothness"), (0.0, 1.0)),
+    "tokens": (0.0, inf),
+    "rho": (-1.0, 1.0),
+}
 """Of units."""
 
 
