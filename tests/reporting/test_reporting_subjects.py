@@ -158,3 +158,13 @@ def test_records_without_numbers_draw_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "metrics.jsonl").write_text(json.dumps(make_record(1, loss=None, generator_loss="high")) + "\n")
     assert 'data-chart="loss"' not in compose_page([read_subject(run)])
+
+
+@pytest.mark.parametrize("inner", ["", "analysis"])
+def test_pictures_left_from_an_earlier_analysis_are_not_shown(tmp_path: Path, inner: str) -> None:
+    folder = make_run(tmp_path / "run") / inner if inner else tmp_path
+    folder.mkdir(exist_ok=True)
+    for name in ("now", "before"):
+        (folder / f"{name}.png").write_bytes(b"picture")
+    (folder / "analysis.json").write_text(json.dumps({"findings": [], "drawings": [{"file": "now.png"}]}))
+    assert list(read_subject(folder.parent if inner else folder).pictures) == ["now"]

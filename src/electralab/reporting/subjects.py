@@ -126,6 +126,7 @@ def read_subject(path: Path, name: str = "") -> Subject:
         folders = sorted(path.glob("seed-*"), key=lambda one: (len(one.name), one.name))
         logs = {folder.name: read_log(folder / "metrics.jsonl", troubles) for folder in folders}
     identity = troubles.read(path / "run.json") if is_trained else {}
+    analysis = _read_analysis(path, troubles)
     return Subject(
         kind,
         name or path.resolve().name,
@@ -135,10 +136,10 @@ def read_subject(path: Path, name: str = "") -> Subject:
         results=_read_results(path / results, troubles, is_needed=kind == "run" and not _is_going(identity, logs[""])),
         logs=logs,
         evaluations=_read_evaluations(path),
-        analysis=_read_analysis(path, troubles),
+        analysis=analysis,
         claims=_read_claims(path, troubles),
         clouds=_read_clouds(path, troubles),
-        pictures=read_pictures(path, troubles),
+        pictures=read_pictures(path, analysis, troubles),
         examples=_read_examples(path, troubles),
         parameters=_count_parameters(path) if is_trained else {},
         troubles=tuple(troubles.said),
@@ -250,10 +251,16 @@ def _is_cloud(one: Any) -> bool:
     return is_solid and len({len(one[key]) for key in keys}) == 1
 
 
-def read_pictures(path: Path, troubles: Troubles) -> dict[str, str]:
-    """As data: addresses; of a picture in two formats the smaller file."""
+def read_pictures(path: Path, analysis: Tree, troubles: Troubles) -> dict[str, str]:
+    """As data: addresses; of a picture in two formats the smaller file.
+
+    Of an analysis those that it names: others are left from an earlier one, of other models.
+    """
+    drawn = {Path(str(one.get("file", ""))).stem for one in analysis.get("drawings", []) if isinstance(one, dict)}
     files: dict[str, Path] = {}
     for file in sorted([*path.glob("*.*"), *path.glob("analysis/*.*")]):
+        if drawn and file.stem not in drawn and (file.parent / ANALYSIS).is_file():
+            continue
         known = files.get(file.stem)
         if file.suffix in _PICTURES and (known is None or file.stat().st_size < known.stat().st_size):
             files[file.stem] = file
