@@ -1,6 +1,6 @@
 """Pre-training speed: ours against the straightforward loop on transformers, step by step in one run.
 
-    python benchmarks/pretrain_throughput.py [--shapes tiny small] [--steps 8] [--json]
+    OMP_WAIT_POLICY=passive python benchmarks/pretrain_throughput.py [--shapes tiny small] [--steps 8] [--json]
 
 The peer is what people write: generator `ElectraForMaskedLM`, discriminator `ElectraForPreTraining`, shared embeddings,
 default dropout, [MASK]ed copies of the rows, Gumbel sampling over the vocabulary, AdamW. Both see random rows of one
@@ -31,10 +31,10 @@ from electralab.objective.masking import MaskingConfig, MaskVocabulary, mask_tok
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
 from electralab.pretraining.state import hidden_matrices
 from electralab.randomness import Rng
-from electralab.runtime import default_threads, use_exact_arithmetic
+from electralab.runtime import default_threads, describe_waiting, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.tokens.batches import Batch
-from electralab.training.loop import LossScale, train
+from electralab.training.loop import LossScale, StepReport, train
 from electralab.training.optimizer import Optimizer, group_parameters
 
 LENGTH = 128
@@ -55,6 +55,8 @@ SHAPES = {
     "small": Shape("small", "small", 30522, 32),
     "tiny-preset": Shape("tiny-preset", "tiny", 8192, 32),
 }
+# As many rows a step as the preset has.
+PRESET_BATCH = Shape("preset-batch", "tiny", 8192, 8)
 
 # The tiny sizes on the released architecture, with a generator of half the width: like for like with the peer.
 TINY = {
@@ -77,7 +79,7 @@ def random_rows(shape: Shape, step: int) -> np.ndarray[tuple[int, int], np.dtype
     return ids
 
 
-def our_steps(shape: Shape, config: PretrainConfig) -> Iterator[object]:
+def our_steps(shape: Shape, config: PretrainConfig) -> Iterator[StepReport]:
     model = build_electra(config.model, config.generator, vocab_size=shape.vocab_size, sequence_length=LENGTH, seed=0)
     groups = group_parameters(
         model.named_parameters(), parameter_depths(model), hidden_matrices(model), config.optimizer
@@ -225,6 +227,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(results))
         return
+    print(f"threads wait by {describe_waiting()}, ours and the peer's")
     print(f"{'shape':<14}{'ours tok/s':>12}{'peer tok/s':>12}{'ratio':>8}{'of peak':>9}{'of best':>9}")
     for row in results:
         print(

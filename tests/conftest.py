@@ -1,9 +1,13 @@
 """What all tests share: properties are checked on the same examples every time, however busy the machine is."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+# Before torch is loaded, as the shell does it: in-process calls of verbs would warn otherwise.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Not conftests of their folders: modules of one name would hide each other from the type checker.
 pytest_plugins = ["flow_fixtures", "page_fixtures", "report_fixtures"]

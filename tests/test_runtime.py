@@ -51,3 +51,64 @@ assert torch.get_num_threads() == 1
 assert torch.are_deterministic_algorithms_enabled()
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def run_without_a_policy(program: str, **environment: str) -> str:
+    """A process of its own: the policy is read when torch is loaded. Two cores are claimed wherever it runs."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_", "KMP_"))}
+    head = "import os, sys, warnings, electralab.runtime\nelectralab.runtime.default_threads = lambda: 2\n"
+    return subprocess.run(
+        [sys.executable, "-c", head + program],
+        env=inherited | environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+SHELL = """
+from electralab.cli import main
+assert "torch" not in sys.modules
+main(["flops", "--config", "tiny", "--vocab-size", "100", "--sequence-length", "16", "--json"])
+assert "torch" in sys.modules
+"""
+PYTHON = """
+import electralab
+electralab.flops
+"""
+
+
+@pytest.mark.parametrize("used", [SHELL, PYTHON], ids=["shell", "python"])
+def test_threads_wait_passively_before_torch_is_loaded(used: str) -> None:
+    assert run_without_a_policy(used + 'print(os.environ["OMP_WAIT_POLICY"])').endswith("passive\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("OMP_WAIT_POLICY", "active"), ("GOMP_SPINCOUNT", "20000"), ("KMP_BLOCKTIME", "200")]
+)
+def test_a_users_own_way_of_waiting_wins(name: str, value: str) -> None:
+    told = run_without_a_policy(PYTHON + "print(electralab.runtime.describe_waiting())", **{name: value})
+    assert told == f"{name}={value}\n"
+
+
+def test_torch_loaded_first_is_one_warning_that_names_the_variable() -> None:
+    program = """
+import torch, electralab
+with warnings.catch_warnings(record=True) as caught:
+    for _ in range(2):
+        electralab.flops, electralab.show
+print(len(caught), caught[0].category.__name__, "OMP_WAIT_POLICY=passive" in str(caught[0].message))
+print(electralab.runtime.describe_waiting())
+"""
+    assert run_without_a_policy(program) == "1 RuntimeWarning True\nthe runtime's default (spinning)\n"
+
+
+def test_one_thread_has_nobody_to_wait_for() -> None:
+    program = "warnings.simplefilter('error')\nimport torch, electralab\nelectralab.flops\nprint('quiet')"
+    assert run_without_a_policy(program, OMP_NUM_THREADS="1") == "quiet\n"
+
+
+def test_environment_says_how_threads_wait() -> None:
+    program = "import electralab\nelectralab.flops\nfrom electralab.runtime import describe_environment\n"
+    told = run_without_a_policy(program + "print(describe_environment(2)['thread_waiting'])")
+    assert told == "OMP_WAIT_POLICY=passive\n"

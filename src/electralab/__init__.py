@@ -31,6 +31,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Verbs are imported when first used: `import electralab` alone loads neither torch nor anything else large."""
     if name in __all__:
+        import_module("electralab.runtime").wait_passively()
         module = "electralab.story" if name == "quickstart" else "electralab.verbs"
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'electralab' has no attribute {name!r}")

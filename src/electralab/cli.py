@@ -55,6 +55,10 @@ def _run(words: Sequence[str]) -> int:
     if arguments.verb == "completion":
         return _print_completion(parser, arguments)
 
+    from electralab.runtime import wait_passively
+
+    wait_passively()  # before the verb loads torch
+
     from electralab import shell
 
     result = shell.run_verb(arguments, dotted)
