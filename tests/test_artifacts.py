@@ -305,6 +305,15 @@ def test_json_survives_the_disk(tmp_path: Path) -> None:
     assert read_json(tmp_path / "new" / "facts.json") == {"ñ": [1, 2.5, None]}
 
 
+def test_a_name_that_is_not_utf8_survives_the_disk_and_seals_a_manifest(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff\xfe.txt")
+    write_json(tmp_path / "f.json", {"path": name})
+    assert (tmp_path / "f.json").read_text(encoding="utf-8").count(r"\udcff\udcfe.txt") == 1
+    assert read_json(tmp_path / "f.json") == {"path": name}
+    write_manifest(tmp_path, sources=[name])
+    assert verify_folder(tmp_path, "restore it")["sources"] == [name]
+
+
 def test_unreadable_json_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="absent: no such file"):
         read_json(tmp_path / "absent")

@@ -102,8 +102,12 @@ def _sync(path: Path) -> None:
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Replace a file as a whole: a reader, or a crash, sees the old content or the new, never a part."""
-    data = content.encode() if isinstance(content, str) else content
+    """Replace a file as a whole: a reader, or a crash, sees the old content or the new, never a part.
+
+    A file name that is not UTF-8 is lone surrogates to Python; each is written as JSON escapes it (\\udcff), so that
+    what is read back from JSON is the same name.
+    """
+    data = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     temporary = _temporary(path)
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """Text in, the same folder out: whatever was interrupted, and nothing of it damaged unnoticed."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -224,6 +225,17 @@ def test_text_without_a_token_is_one_sentence_and_no_data(tmp_path: Path, text: 
     with pytest.raises(InputError, match=r"no token left to train on \(\d documents for training gave none\); give"):
         list(prepare([str(tmp_path / "c.txt")], tmp_path / "data", given(tmp_path / "vocab.txt"), StopSignal()))
     assert not (tmp_path / "data/manifest.json").exists()
+
+
+def test_names_that_are_not_utf8_are_read_passed_over_and_recorded(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    write_corpus(folder / os.fsdecode(b"\xff\xfe.txt"))
+    passed_over = folder / os.fsdecode(b"\xff.doc")
+    passed_over.write_bytes(b"no text we know")
+    run(folder, tmp_path / "data")
+    assert read_report(tmp_path / "data")["passed_over"] == [str(passed_over)]
+    assert open_data(tmp_path / "data").manifest["sources"][0]["path"] == str(folder / os.fsdecode(b"\xff\xfe.txt"))
 
 
 def test_the_report_tells_fertility_and_the_longest_words(tmp_path: Path, corpus: Path) -> None:
