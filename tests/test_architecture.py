@@ -14,7 +14,7 @@ import electralab
 SOURCE = Path(__file__).parents[1] / "src" / "electralab"
 TESTS = Path(__file__).parent
 
-FOUNDATION = {"errors", "config", "artifacts", "randomness", "stopping", "runtime"}
+FOUNDATION = {"errors", "config", "artifacts", "randomness", "stopping", "runtime", "terminal"}
 ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
     *("pretraining", "finetuning", "evaluation", "study"),
@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "artifacts": {"errors"},
     "randomness": set(),
     "stopping": {"errors"},
+    "terminal": set(),
     "runtime": {"errors", "config"},
     "corpus": FOUNDATION,
     "tokens": FOUNDATION | {"corpus"},
@@ -46,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
-    "tables": {"study", "analysis", "exporting", "compression"},
+    "tables": {"terminal", "study", "analysis", "exporting", "compression"},
     "inspection": FOUNDATION | OFFERED,
     "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
     "story": FOUNDATION | OFFERED | {"display", "tables", "verbs"},

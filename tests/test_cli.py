@@ -261,6 +261,43 @@ def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest
     assert [json.loads(line)["text"] for line in lines] == ["über", "Äpfel", "naïve"]
 
 
+HOSTILE = "x\x1b[31mred\x9b2J\nelectra: all is well"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [HOSTILE],
+        ["prepare", HOSTILE, "--out", "o"],
+        ["prepare", "x", "--out", "o", f"--{HOSTILE}"],
+        ["prepare", "x", "--out", "o", f"--filters.{HOSTILE}", "1"],
+        ["prepare", "x", "--out", "o", "--config", HOSTILE],
+        ["pretrain", "--data", HOSTILE, "--out", "o"],
+        ["detect", HOSTILE, "text"],
+        ["show", HOSTILE],
+    ],
+)
+def test_no_name_in_an_error_gives_orders_to_the_terminal_or_forges_a_line(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, err = said(capsys, *words)
+    assert status > 0
+    assert err.startswith("electra: ")
+    assert err.count("\n") == 1
+    assert not set(err) & {"\x1b", "\x9b"}
+
+
+def test_json_on_standard_output_holds_no_control_character(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {"predictions": [{"row": 1, "prediction": HOSTILE}], "bad_rows": 0, "cut": 0}
+    monkeypatch.setattr("electralab.verbs.predict", lambda *_, **__: rows)
+    assert main(["predict", "model", "rows.csv"]) == 0
+    line = capsys.readouterr().out
+    assert not set(line.removesuffix("\n")) & {"\x1b", "\x9b", "\n"}
+    assert json.loads(line)["prediction"] == HOSTILE
+
+
 @contextmanager
 def forbidden(folder: Path) -> Iterator[None]:
     """A folder that this process may not search; root, who may search any, becomes nobody for a while."""

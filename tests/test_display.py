@@ -1,11 +1,12 @@
 """What long work says on its way: plain lines in a pipe, names as they are, bad rows counted and the first told."""
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from electralab.display import Display
+from electralab.display import Display, TameConsole
 from electralab.evaluation.outcome import Evaluation, Progress
 from electralab.finetuning.examples import BadRow, Split, TextExample
 from electralab.finetuning.predicting import Chunk
@@ -43,6 +44,19 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
     assert captured.out == ""
     assert "\x1b" not in captured.err
     return captured.err.splitlines()
+
+
+def test_a_note_and_a_live_line_give_no_orders_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "run\x1b[2J\nelectra: finished"
+    display = Display()
+    display.say(f"saved {hostile}", style="green")
+    assert lines_of(capsys) == ["saved run�[2J electra: finished"]
+    display.console = TameConsole(file=io.StringIO(), force_terminal=True, color_system=None, width=120)
+    with display._bar() as bar:
+        bar.add_task(hostile, total=1)
+    drawn = display.console.file.getvalue()  # type: ignore[attr-defined]
+    assert "run�[2J electra: finished" in drawn
+    assert hostile not in drawn
 
 
 def test_fine_tuning_in_a_pipe_is_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:

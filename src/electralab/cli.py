@@ -17,6 +17,7 @@ from electralab.errors import ElectraError, Stopped, UsageError
 from electralab.flags import build_parser
 from electralab.parser import Parser, Words, hint
 from electralab.stopping import stop_signals
+from electralab.terminal import tame_line
 
 
 def split_overrides(words: Sequence[str]) -> tuple[Words, Words]:
@@ -99,11 +100,11 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except ElectraError as error:
-        sys.stderr.write(f"electra: {error}\n")
+        _complain(str(error))
         return error.status
     except Stopped as stopped:
         _ignore_signals()
-        sys.stderr.write(f"electra: stopped; {stopped.left}\n")
+        _complain(f"stopped; {stopped.left}")
         return stopped.status
     except KeyboardInterrupt:
         _ignore_signals()
@@ -113,8 +114,13 @@ def main(words: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return 0
     except OSError as error:
-        sys.stderr.write(f"electra: {_explain(error)}\n")
+        _complain(_explain(error))
         return 1
+
+
+def _complain(sentence: str) -> None:
+    """The one place where an error reaches the terminal: names in it may have been chosen to deceive who reads it."""
+    sys.stderr.write(f"electra: {tame_line(sentence)}\n")
 
 
 def _silence_stdout() -> None:

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from electralab.terminal import tame, tame_line
 
 if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs no torch
     from electralab.analysis.stage import AnalysisEvent
@@ -31,21 +43,37 @@ Record = dict[str, Any]
 _SHOWN_BAD_ROWS = 5
 
 
+class TameConsole(Console):
+    """A console on which no string, whoever wrote it, gives orders to the terminal; only styles of our own do."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(tame(text), **options)
+
+
+class _DescriptionColumn(TextColumn):
+    """What is being done, which may name a file or a model."""
+
+    def render(self, task: Task) -> Text:
+        text = super().render(task)
+        text.plain = tame_line(text.plain)
+        return text
+
+
 class Display:
     def __init__(self, *, quiet: bool = False) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, emoji=False)
+        self.console = TameConsole(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
     @property
     def is_live(self) -> bool:
         return self.console.is_terminal
 
     def say(self, text: str, style: str = "") -> None:
-        self.console.print(text, style=style, markup=False, soft_wrap=True)
+        self.console.print(tame_line(text), style=style, markup=False, soft_wrap=True)
 
     def _bar(self) -> Progress:
         return Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            _DescriptionColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeElapsedColumn(),

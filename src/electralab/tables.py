@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from electralab.exporting.scores import describe_scores
+from electralab.terminal import tame as tame
 
 Record = dict[str, Any]
 
@@ -71,18 +72,6 @@ def _grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Tab
     for row in rows:
         table.add_row(*(Text(tame(cell)) for cell in row))
     return table
-
-
-def tame(text: str) -> str:
-    """What a document says must not give orders to the terminal; every character keeps its place."""
-    return text.translate(_ORDERS)
-
-
-# Escape and the other control characters, but for tabs and the ends of lines.
-_ORDERS: dict[int, str] = {
-    **dict.fromkeys([*range(9), *range(11, 32), *range(127, 160)], "\N{REPLACEMENT CHARACTER}"),
-    ord("\r"): " ",
-}
 
 
 def _fold(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[Table]:

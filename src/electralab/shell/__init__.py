@@ -7,9 +7,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
-
 from electralab.config import parse_overrides
+from electralab.display import TameConsole
 from electralab.shell import asking, giving, judging, learning
 from electralab.shell.json_line import print_json
 
@@ -22,5 +21,5 @@ def run_verb(arguments: argparse.Namespace, dotted: Sequence[str]) -> Any:
     run = _VERBS[arguments.verb]
     # Names of files and labels are shown as they are; only the story brings markup of its own.
     is_story = arguments.verb == "quickstart"
-    console = Console(quiet=arguments.json, highlight=False, soft_wrap=True, markup=is_story, emoji=False)
+    console = TameConsole(quiet=arguments.json, highlight=False, soft_wrap=True, markup=is_story, emoji=False)
     return run(arguments, parse_overrides(dotted).values, console)
