@@ -314,6 +314,15 @@ def test_a_name_that_is_not_utf8_survives_the_disk_and_seals_a_manifest(tmp_path
     assert verify_folder(tmp_path, "restore it")["sources"] == [name]
 
 
+def test_a_link_to_itself_in_the_place_of_a_file_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"x")
+    write_manifest(tmp_path)
+    (tmp_path / "a.bin").unlink()
+    (tmp_path / "a.bin").symlink_to("a.bin")
+    with pytest.raises(DamagedArtifact, match=r"manifest names a\.bin but it is missing"):
+        verify_folder(tmp_path, "restore it")
+
+
 def test_unreadable_json_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="absent: no such file"):
         read_json(tmp_path / "absent")

@@ -287,6 +287,29 @@ def test_no_name_in_an_error_gives_orders_to_the_terminal_or_forges_a_line(
     assert not set(err) & {"\x1b", "\x9b"}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["serve", "loop"],
+        ["report", "loop"],
+        ["show", "loop"],
+        ["detect", "loop", "text"],
+        ["prepare", "loop", "--out", "o"],
+        ["pretrain", "--data", "loop", "--out", "o"],
+        ["analyze", "loop", "--data", ".", "--out", "o"],
+    ],
+)
+def test_a_link_to_itself_is_one_sentence_that_names_it(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    status, err = said(capsys, *words)
+    assert status > 0
+    assert err.startswith("electra: ")
+    assert "loop" in err
+
+
 def test_json_on_standard_output_holds_no_control_character(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

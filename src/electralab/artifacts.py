@@ -75,6 +75,11 @@ def _is_about(name: object, path: Path) -> bool:
     )
 
 
+def real_path(path: Path) -> Path:
+    """Where links lead; unlike Path.resolve it takes a link to itself as it is, for whoever opens it to refuse."""
+    return Path(os.path.realpath(path))
+
+
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
@@ -262,7 +267,7 @@ def _verify_file(folder: Path, name: str, expected: Any, remedy: str) -> None:
     file = folder / name
     if not isinstance(expected, dict):
         raise DamagedArtifact(f"{folder / MANIFEST}: says nothing about the size and hash of {name!r}; {remedy}")
-    if "\0" in name or not file.resolve().is_relative_to(folder.resolve()):
+    if "\0" in name or not real_path(file).is_relative_to(real_path(folder)):
         raise DamagedArtifact(f"{folder / MANIFEST}: names a file outside its folder ({name!r}); {remedy}")
     if not file.is_file():
         raise DamagedArtifact(f"{folder}: manifest names {name} but it is missing; {remedy}")

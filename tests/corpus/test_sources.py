@@ -47,6 +47,14 @@ def test_a_link_that_leads_back_up_does_not_trap_the_search(tmp_path: Path) -> N
     assert len(find_sources([str(tmp_path)]).files) == 1
 
 
+def test_a_link_to_itself_in_a_folder_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / "b.txt")
+    (tmp_path / "a.txt").symlink_to("a.txt")
+    sources = find_sources([str(tmp_path)])
+    assert [source.path.name for source in sources.files] == ["b.txt"]
+    assert sources.passed_over == [str(tmp_path / "a.txt")]
+
+
 @pytest.mark.parametrize("name", ["missing.txt", "*.nothing"])
 def test_what_is_not_there_is_an_input_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="no such file or folder"):

@@ -6,6 +6,7 @@ paths -> names, and names that files can have
 from collections.abc import Sequence
 from pathlib import Path
 
+from electralab.artifacts import real_path
 from electralab.errors import UsageError
 
 Parts = tuple[str, ...]
@@ -13,7 +14,7 @@ Parts = tuple[str, ...]
 
 def name_models(models: Sequence[Path]) -> list[str]:
     """By the last part of a path; of those that have it in common (a/run, b/run), by what comes before."""
-    parts = [path.resolve().parts for path in models]
+    parts = [real_path(path).parts for path in models]
     if len(set(parts)) < len(parts):
         twice = next(str(path) for place, path in enumerate(models) if parts[place] in parts[:place])
         raise UsageError(f"analyze: {twice} is given twice; give it once")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from electralab.artifacts import storage_errors
+from electralab.artifacts import real_path, storage_errors
 from electralab.errors import InputError, UsageError
 from electralab.stopping import StopSignal
 
@@ -80,11 +80,11 @@ def find_sources(inputs: Sequence[str], *, symbols: bool = False, spool: Path | 
                     passed_over += rest
                 else:
                     files.append(_describe(path, default, named=True))
-    unique = {source.path.resolve(): source for source in reversed(files)}
-    kept = [source for source in files if unique.get(source.path.resolve()) is source]
+    unique = {real_path(source.path): source for source in reversed(files)}
+    kept = [source for source in files if unique.get(real_path(source.path)) is source]
     if not kept and STANDARD_INPUT not in inputs:
         raise InputError(f"{inputs[0]}: holds no .txt, .jsonl, .csv, .tsv or .parquet file; name files with text")
-    return Sources(kept, [name for name in passed_over if Path(name).resolve() not in unique])
+    return Sources(kept, [name for name in passed_over if real_path(Path(name)) not in unique])
 
 
 def spool_standard_input(path: Path, stop: StopSignal) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal
 
-from electralab.artifacts import read_json
+from electralab.artifacts import read_json, real_path
 from electralab.errors import DamagedArtifact, InputError
 from electralab.reporting.wording import is_number
 
@@ -129,7 +129,7 @@ def read_subject(path: Path, name: str = "") -> Subject:
     analysis = _read_analysis(path, troubles)
     return Subject(
         kind,
-        name or path.resolve().name,
+        name or real_path(path).name,
         path,
         identity=identity,
         environment=troubles.read(path / "environment.json", is_needed=is_trained),
@@ -163,7 +163,7 @@ def _read_results(path: Path, troubles: Troubles, *, is_needed: bool) -> Tree:
 
 def name_subjects(paths: Sequence[Path]) -> list[str]:
     """By what differs in their paths: cells/mlm/run and cells/causal/run are 'mlm' and 'causal'."""
-    parts = [path.resolve().parts for path in paths]
+    parts = [real_path(path).parts for path in paths]
     if len(paths) == 1:
         # A cell of a study keeps its run in a folder of that name.
         is_cell = parts[0][-1] == "run" and len(parts[0]) > 2 and parts[0][-2].startswith("seed-")

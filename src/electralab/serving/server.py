@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from electralab.artifacts import real_path
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
 from electralab.model.graph import GRAPH
@@ -83,7 +84,7 @@ def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Loaded]:
     for word in words:
         name, equals, path = word.partition("=")
         if not equals or Path(word).exists():
-            name, path = Path(word).resolve().name, word
+            name, path = real_path(Path(word)).name, word
         if not name:
             raise UsageError(f"serve: {word!r} names no model; give MODEL or NAME=MODEL")
         if name in found:
