@@ -148,9 +148,9 @@ def test_no_text_is_lost_wherever_the_blocks_end(documents: list[str]) -> None:
     ("name", "content", "message"),
     [
         ("a.jsonl", '{"text": "ok"}\n{"text": \n', "line 2 is not JSON"),
-        ("a.jsonl", '{"body": "x"}\n', r"line 1 has no field 'text' \(it has 'body'\)"),
+        ("a.jsonl", '{"body": "x"}\n', r"line 1 has no field 'text' \(it has 'body'\); choose it with --field"),
         ("a.jsonl", '{"text": 3}\n', "line 1 holds a int where text is expected"),
-        ("a.csv", "id,body\n1,x\n", r"has no column 'text' \(it has 'id', 'body'\)"),
+        ("a.csv", "id,body\n1,x\n", r"has no column 'text' \(it has 'id', 'body'\); choose it with --field"),
         ("a.csv", 'text\n"never closed\n', "not valid CSV"),
         ("a.parquet", "not parquet at all", "not a Parquet file"),
     ],

@@ -23,6 +23,9 @@ from electralab.errors import InputError
 MAX_CHARS = 1 << 20
 MAX_LINE_BYTES = 1 << 28
 
+# The flag of `prepare`, and the setting by which every verb that reads text knows it.
+_CHOOSE_FIELD = "choose it with --field (the setting reading.field)"
+
 _BLANK_LINES = re.compile(rb"\n(?:[ \t\r]*\n)+")
 
 
@@ -167,14 +170,10 @@ def _read_json(source: Source, stream: BinaryIO, config: ReadingConfig) -> Itera
         text = value.get(field, _MISSING) if isinstance(value, dict) else value
         if text is _MISSING:
             known = ", ".join(map(repr, value)) or "none"
-            raise InputError(
-                f"{source.path}: line {number} has no field {field!r} (it has {known}); choose --reading.field"
-            )
+            raise InputError(f"{source.path}: line {number} has no field {field!r} (it has {known}); {_CHOOSE_FIELD}")
         if text is not None and not isinstance(text, str):
             got = type(text).__name__
-            raise InputError(
-                f"{source.path}: line {number} holds a {got} where text is expected; choose --reading.field"
-            )
+            raise InputError(f"{source.path}: line {number} holds a {got} where text is expected; {_CHOOSE_FIELD}")
         yield text or ""
 
 
@@ -215,7 +214,7 @@ def _read_table(source: Source, stream: BinaryIO, config: ReadingConfig) -> Iter
         header = next(rows, [])
         if column not in header:
             known = ", ".join(map(repr, header[:10]))
-            raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); choose --reading.field")
+            raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); {_CHOOSE_FIELD}")
         place = header.index(column)
         for row in rows:
             if row and row != [""]:
@@ -250,7 +249,7 @@ def _read_parquet(source: Source, stream: BinaryIO, config: ReadingConfig) -> It
             file = pyarrow.parquet.ParquetFile(seekable, pre_buffer=False)
             if column not in file.schema_arrow.names:
                 known = ", ".join(map(repr, file.schema_arrow.names[:10]))
-                raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); choose --reading.field")
+                raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); {_CHOOSE_FIELD}")
             for batch in file.iter_batches(batch_size=256, columns=[column]):
                 for value in batch.column(0).to_pylist():
                     if value is not None and not isinstance(value, str):
