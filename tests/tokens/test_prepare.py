@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -211,10 +212,73 @@ def test_dropped_documents_are_reported_by_reason(tmp_path: Path) -> None:
     assert read_report(tmp_path / "data")["dropped"] == {"duplicate": 1, "too_short": 1, "undecodable": 1}
 
 
-def test_text_with_nothing_left_is_refused_with_the_reasons(tmp_path: Path) -> None:
-    (tmp_path / "c.txt").write_bytes(b"\xff\xff\n\n\xfe")
-    with pytest.raises(InputError, match=r"2 undecodable|no text to learn"):
-        run(tmp_path / "c.txt", tmp_path / "data", tokenizer={"path": ""})
+def test_text_with_nothing_left_is_refused_with_the_reasons_and_the_worst_files(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    for name, count in (("a.txt", 1), ("b.txt", 3), ("c.txt", 2), ("d.txt", 1), ("e.txt", 1)):
+        (tmp_path / "texts" / name).write_bytes(b"\n\n".join(b"\xff%d" % place for place in range(count)))
+    folder = tmp_path / "texts"
+    sentence = (
+        f"no document left to prepare (8 undecodable: 3 of 3 in {folder / 'b.txt'}, 2 of 2 in {folder / 'c.txt'}, "
+        f"1 of 1 in {folder / 'a.txt'} and 2 more files); give text, name its encoding with --reading.encoding, "
+        "or mend it with --repair"
+    )
+    with pytest.raises(InputError) as caught:
+        run(folder, tmp_path / "data")
+    assert str(caught.value) == sentence
+
+
+def test_documents_that_are_all_too_short_name_their_file_and_the_filters(tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_text("ab\n\ncd\n\n")
+    with pytest.raises(InputError, match=r"\(2 too_short: 2 in .*c\.txt\); give other text or loosen the filters"):
+        run(tmp_path / "c.txt", tmp_path / "data", filters={"min_characters": 5})
+
+
+def test_files_that_do_not_decode_are_named_though_others_do(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    write_corpus(tmp_path / "texts/a.txt")
+    (tmp_path / "texts/b.txt").write_bytes(b"\xff\n\n\xfe")
+    notes = [step.note for step in run(tmp_path / "texts", tmp_path / "data", heldout_share=0.3) if step.note]
+    (warning,) = read_report(tmp_path / "data")["warnings"]
+    assert notes == [f"warning: {warning}"]
+    assert f"2 documents are no text in the expected encoding and were dropped (2 of 2 in {tmp_path}" in warning
+    run(tmp_path / "texts", tmp_path / "mended", heldout_share=0.3, repair=True)
+    assert read_report(tmp_path / "mended")["warnings"] == []
+
+
+def heldout_warnings(folder: Path, documents: int, **changes: Any) -> list[str]:
+    out = folder / f"data-{documents}-{len(list(folder.iterdir()))}"
+    progress = run(write_corpus(folder / "c.txt", documents), out, **changes)
+    warnings: list[str] = read_report(out)["warnings"]
+    assert [step.note for step in progress if step.note] == [f"warning: {warning}" for warning in warnings]
+    return warnings
+
+
+def test_few_documents_held_out_get_a_warning_with_the_share_that_is_enough(tmp_path: Path) -> None:
+    (warning,) = heldout_warnings(tmp_path, 219, heldout_share=0.01)
+    found = re.fullmatch(
+        r"only (\d) of 219 documents held out, so scores on held-out text say little; "
+        r"--heldout-share 0\.05 holds out about 10",
+        warning,
+    )
+    assert found
+    assert 0 < int(found[1]) < 10
+    assert heldout_warnings(tmp_path, 219, heldout_share=0.1) == []
+    assert heldout_warnings(tmp_path, 219, heldout_share=0) == []
+
+
+def test_whole_documents_that_are_far_more_than_the_share_asked_for_get_a_warning(tmp_path: Path) -> None:
+    few, much = heldout_warnings(tmp_path, 4, heldout_share=0.01)
+    assert few.startswith("only 1 of 4 documents held out")
+    assert "(--documents lines makes one of each line)" in few
+    data = next(tmp_path.glob("data-4-*"))
+    counts = read_report(data)["counts"]
+    share = counts["heldout_rows"] / (counts["heldout_rows"] + counts["train_rows"])
+    assert much.startswith(f"{share:.0%} of the rows are held out where 0.01 was asked for")
+
+
+def test_a_lone_document_is_not_held_out_and_that_is_said(tmp_path: Path) -> None:
+    (warning,) = heldout_warnings(tmp_path, 1, heldout_share=0.01)
+    assert warning.startswith("none of 1 documents held out")
 
 
 @pytest.mark.parametrize("text", ["\u200b", "\u200b\n\n\u200b\u200b\n\n\u200b\u200b\u200b"])

@@ -4,12 +4,13 @@ Sources -> Iterator[list[Document]]
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from electralab.corpus.filters import Document, DocumentFilter, FilterConfig, batches
-from electralab.corpus.readers import Raw, ReadingConfig, WrongColumn, read_documents
+from electralab.corpus.readers import Raw, ReadingConfig, Undecodable, WrongColumn, read_documents
 from electralab.corpus.sources import Sources
 from electralab.corpus.streams import Meter
 from electralab.randomness import mix
@@ -20,7 +21,10 @@ _ENTRY_BYTES = 200
 
 
 class DocumentStream:
-    """One pass over the sources; `meter` says how far it is, `dropped` and `passed_over` what was left out."""
+    """One pass over the sources; `meter` says how far it is, `dropped` and `passed_over` what was left out.
+
+    `read` and `undecodable` count the documents of each source, by its path.
+    """
 
     def __init__(
         self,
@@ -34,6 +38,8 @@ class DocumentStream:
     ) -> None:
         self.meter = Meter()
         self.passed_over = list(sources.passed_over)
+        self.read: Counter[str] = Counter()
+        self.undecodable: Counter[str] = Counter()
         self._sources = sources
         self._reading = reading
         self._symbols = symbols
@@ -51,12 +57,16 @@ class DocumentStream:
 
     def _read(self) -> Iterator[Raw]:
         for source in self._sources.files:
+            name = str(source.path)
             try:
-                yield from read_documents(source, self._reading, self.meter, symbols=self._symbols)
+                for raw in read_documents(source, self._reading, self.meter, symbols=self._symbols):
+                    self.read[name] += 1
+                    self.undecodable[name] += isinstance(raw, Undecodable)
+                    yield raw
             except WrongColumn:
                 if source.is_named:
                     raise
-                self.passed_over.append(str(source.path))
+                self.passed_over.append(name)
 
 
 class DocumentSample:

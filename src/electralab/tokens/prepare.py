@@ -6,6 +6,7 @@ A restart reads the sources again, which is cheap, and encodes only what is miss
 its manifest is there.
 """
 
+import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -53,6 +54,9 @@ from electralab.tokens.tokenizer_report import describe_tokenizer
 
 _REPORT_SAMPLE = 2 << 20
 _MAX_SYMBOLS = 1 << 22
+_WORST = 3  # sources to name
+_FEW_HELDOUT = 10  # documents: fewer tell little about text that was not trained on
+_MOST_HELDOUT = 0.25  # a larger share than this is not proposed
 
 A = TypeVar("A")
 
@@ -132,6 +136,8 @@ class _Outcome:
     records: list[PartRecord]
     dropped: dict[str, int]
     passed_over: list[str]
+    undecodable: str
+    """The sources with the most documents that are no text, in words."""
     lowest_rank: int
     highest_rank: int
     sample: list[str]
@@ -179,7 +185,10 @@ class _Build:
                 f"no token left to train on ({count} documents for training gave none); "
                 "give more text or another tokenizer"
             )
-        self._finish(identity, tokenizer, outcome)
+        warnings = _find_warnings(outcome, self._config.heldout_share)
+        self._finish(identity, tokenizer, outcome, warnings)
+        for warning in warnings:
+            yield self._progress("encoding", self._sources.bytes, f"warning: {warning}")
         yield self._progress("finished", self._sources.bytes)
 
     def _progress(self, phase: str, done: int, note: str = "") -> PrepareProgress:
@@ -299,9 +308,17 @@ class _Build:
             yield self._progress("encoding", stream.meter.done)
         if not self._documents:
             raise _nothing_left(stream)
-        return _Outcome(writer.records, stream.dropped, stream.passed_over, lowest, highest, sample.texts())
+        return _Outcome(
+            writer.records,
+            stream.dropped,
+            stream.passed_over,
+            name_undecodable(stream.undecodable, stream.read) if "undecodable" in stream.dropped else "",
+            lowest,
+            highest,
+            sample.texts(),
+        )
 
-    def _finish(self, identity: Tree, tokenizer: Tokenizer, outcome: _Outcome) -> None:
+    def _finish(self, identity: Tree, tokenizer: Tokenizer, outcome: _Outcome, warnings: list[str]) -> None:
         changed = [source.path for source in self._sources.files if not is_unchanged(source)]
         if changed:
             raise InputError(f"{changed[0]}: changed while it was read; run the same command again")
@@ -314,6 +331,7 @@ class _Build:
             "counts": counts,
             "dropped": outcome.dropped,
             "passed_over": outcome.passed_over,
+            "warnings": warnings,
             "tokenizer": {
                 "vocab_size": tokenizer.vocab_size,
                 "ordinary_pieces": int(tokenizer.is_ordinary.sum()),
@@ -352,7 +370,48 @@ def _is_recorded(folder: Path, record: Path) -> bool:
 
 def _nothing_left(stream: DocumentStream) -> InputError:
     dropped = ", ".join(f"{count} {reason}" for reason, count in stream.dropped.items()) or "none found"
-    return InputError(f"no document left to prepare ({dropped}); give other text or loosen the filters")
+    if worst := name_undecodable(stream.undecodable, stream.read):
+        remedy = "give text, name its encoding with --reading.encoding, or mend it with --repair"
+    else:
+        worst = ", ".join(f"{count:,} in {name}" for name, count in stream.read.most_common(_WORST))
+        remedy = "give other text or loosen the filters"
+    return InputError(f"no document left to prepare ({dropped}{f': {worst}' if worst else ''}); {remedy}")
+
+
+def name_undecodable(undecodable: Counter[str], read: Counter[str]) -> str:
+    """The sources with the most documents whose bytes are no text, and how many of theirs that is."""
+    worst = [(name, count) for name, count in undecodable.most_common(_WORST) if count]
+    named = ", ".join(f"{count:,} of {read[name]:,} in {name}" for name, count in worst)
+    more = sum(1 for count in undecodable.values() if count) - len(worst)
+    return f"{named} and {more:,} more files" if more > 0 else named
+
+
+def _find_warnings(outcome: _Outcome, heldout_share: float) -> list[str]:
+    """What a person should know before trusting the data, as sentences."""
+    warnings = []
+    if outcome.undecodable:
+        warnings.append(
+            f"{outcome.dropped['undecodable']:,} documents are no text in the expected encoding and were dropped "
+            f"({outcome.undecodable}); name it with --reading.encoding, or mend them with --repair"
+        )
+    documents, heldout = outcome.total("documents"), outcome.total("heldout_documents")
+    rows, heldout_rows = (outcome.total(name) for name in ("train_rows", "heldout_rows"))
+    got = heldout_rows / max(1, rows + heldout_rows)
+    if not heldout_share:
+        return warnings
+    if heldout < _FEW_HELDOUT:
+        what = f"only {heldout:,}" if heldout else "none"
+        needed = math.ceil(100 * _FEW_HELDOUT / documents) / 100
+        advice = f"--heldout-share {needed:g} holds out about {_FEW_HELDOUT}"
+        if needed > _MOST_HELDOUT:
+            advice = "more, or shorter, documents are needed (--documents lines makes one of each line)"
+        warnings.append(f"{what} of {documents:,} documents held out, so scores on held-out text say little; {advice}")
+    if got > max(2 * heldout_share, heldout_share + 0.05):
+        warnings.append(
+            f"{got:.0%} of the rows are held out where {heldout_share:.2g} was asked for, because documents are held "
+            "out whole and these are few; cut them into shorter ones, or leave it if that much may be spared"
+        )
+    return warnings
 
 
 _COUNTS = (
