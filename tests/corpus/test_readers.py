@@ -4,6 +4,8 @@ import bz2
 import gzip
 import json
 import lzma
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electralab.corpus import readers
+from electralab.corpus.parquet_pages import read_pages
 from electralab.corpus.readers import Raw, ReadingConfig, Undecodable, read_documents
 from electralab.corpus.sources import find_sources
 from electralab.corpus.streams import Meter
@@ -176,3 +179,87 @@ def test_what_is_no_symbol_is_named_with_its_line(tmp_path: Path, line: str) -> 
 def test_an_unknown_encoding_is_refused_before_reading() -> None:
     with pytest.raises(ValueError, match="no such encoding"):
         ReadingConfig(encoding="utf-9")
+
+
+def peak_of_first_document(path: Path) -> int:
+    """Bytes of memory that reading takes until the first document is there, in a process of its own."""
+    code = """
+import resource, sys
+import pyarrow.parquet
+from electralab.corpus.readers import ReadingConfig, read_documents
+from electralab.corpus.sources import find_sources
+from electralab.corpus.streams import Meter
+(source,) = find_sources([sys.argv[1]]).files
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+next(read_documents(source, ReadingConfig(), Meter(), symbols=False))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    return int(done.stdout) * 1024
+
+
+@pytest.mark.parametrize("encoding", ["dictionary", "DELTA_BYTE_ARRAY"])
+def test_values_that_rows_of_parquet_share_are_read_a_bounded_number_at_a_time(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "bomb.parquet"
+    table = pyarrow.table({"text": ["ab " * 1_500_000] * 256})
+    sharing: dict[str, Any] = {"use_dictionary": False, "column_encoding": encoding}
+    if encoding == "dictionary":
+        sharing = {"use_dictionary": True, "dictionary_pagesize_limit": 1 << 30}
+    pyarrow.parquet.write_table(table, path, compression="zstd", write_statistics=False, **sharing)
+    assert path.stat().st_size < 2000
+    assert peak_of_first_document(path) < 400 << 20  # all 256 at once are 1.1 GB, as bytes alone
+
+
+def test_a_page_of_parquet_that_unpacks_to_far_more_than_text_does_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    table = pyarrow.table({"text": ["ab " * 25_000_000]})
+    pyarrow.parquet.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
+    with pytest.raises(InputError, match=r"bomb\.parquet: a page of [\d,]+ bytes unpacks to 71 MB, as text never does"):
+        read(path)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("settings", [{}, {"use_dictionary": False}, {"row_group_size": 7}, {"write_page_index": True}])
+def test_every_page_of_a_column_is_measured(tmp_path: Path, version: str, settings: dict[str, Any]) -> None:
+    path = tmp_path / "a.parquet"
+    texts = [f"document {number} " + "word " * (number % 50) for number in range(500)]
+    table = pyarrow.table({"id": list(range(500)), "text": texts})
+    pyarrow.parquet.write_table(table, path, data_page_size=1000, data_page_version=version, **settings)
+    metadata = pyarrow.parquet.read_metadata(path)
+    with path.open("rb") as file:
+        pages = list(read_pages(file, metadata, "text"))
+    groups = [metadata.row_group(number).column(1) for number in range(metadata.num_row_groups)]
+    assert sum(page.packed_bytes for page in pages) < sum(group.total_compressed_size for group in groups)
+    unpacked = sum(page.unpacked_bytes for page in pages)
+    whole = sum(group.total_uncompressed_size for group in groups)
+    # What is left are the headers between the pages: at most a few dozen bytes each.
+    assert whole - 100 * len(pages) < unpacked < whole
+    assert read(path) == texts
+
+
+def test_bytes_that_are_no_header_of_a_page_are_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["some text"] * 9}), path)
+    data = bytearray(path.read_bytes())
+    data[4:12] = b"\xff" * 8
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"a\.parquet: not a Parquet file \(the header of a page .*\); get it again"):
+        read(path)
+
+
+def test_a_line_is_bounded_by_bytes_however_small_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b'{"text": "')
+        for _ in range(40):
+            file.write(b"a" * (1 << 20))
+    with pytest.raises(InputError, match=r"a\.jsonl\.gz: a line is longer than 32 MB; break it up"):
+        read(path)
+
+
+def test_a_row_of_csv_over_many_lines_is_bounded_as_a_line_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "MAX_LINE_BYTES", 1 << 20)
+    rows = "text\n" + '"a\nb"\n' * 500_000  # many rows, each short
+    assert len(read(write(tmp_path / "good.csv", rows))) == 500_000
+    with pytest.raises(InputError, match=r"bad\.csv: a row is longer than 1 MB; break it up, close its quotes"):
+        read(write(tmp_path / "bad.csv", "text\n" + '"\n",' * 500_000))

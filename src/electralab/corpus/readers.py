@@ -16,12 +16,18 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal
 
 from electralab.config import Settings
+from electralab.corpus.parquet_pages import BadPage, Page, read_pages
 from electralab.corpus.sources import Source
 from electralab.corpus.streams import BLOCK, Encoding, Meter, open_source, read_utf8
 from electralab.errors import InputError
 
 MAX_CHARS = 1 << 20
-MAX_LINE_BYTES = 1 << 28
+# A line, or a row of a table, is in memory whole, several times over: as bytes, as text, as what JSON makes of it.
+MAX_LINE_BYTES = 1 << 25
+# Of a Parquet file: what is unpacked at once, and how much a page may grow beyond that.
+_BATCH_ROWS = 256
+_BATCH_BYTES = 1 << 26
+_MAX_RATIO = 100
 
 # The flag of `prepare`, and the setting by which every verb that reads text knows it.
 _CHOOSE_FIELD = "choose it with --field (the setting reading.field)"
@@ -204,12 +210,8 @@ def _read_table(source: Source, stream: BinaryIO, config: ReadingConfig) -> Iter
     """CSV quotes its fields; TSV does not, a quotation mark there is text."""
     column = config.field or "text"
     blocks = read_utf8(stream, config.encoding)
-    lines = (_with_marks(line) for line in _whole_lines(source, blocks))
-    if source.format == "csv":
-        csv.field_size_limit(MAX_LINE_BYTES)
-        rows: Iterator[list[str]] = csv.reader((line + "\n" for line in lines), strict=True)
-    else:
-        rows = (line.rstrip("\r").split("\t") for line in lines)
+    lines = _whole_lines(source, blocks)
+    rows = _split_csv(source, lines) if source.format == "csv" else _split_tabs(lines)
     try:
         header = next(rows, [])
         if column not in header:
@@ -223,6 +225,31 @@ def _read_table(source: Source, stream: BinaryIO, config: ReadingConfig) -> Iter
         raise InputError(
             f"{source.path}: not valid CSV ({error}); mend the file, or name it .tsv if unquoted"
         ) from None
+
+
+def _split_tabs(lines: Iterable[bytes]) -> Iterator[list[str]]:
+    return (_with_marks(line).rstrip("\r").split("\t") for line in lines)
+
+
+def _split_csv(source: Source, lines: Iterable[bytes]) -> Iterator[list[str]]:
+    """A quoted field may span lines, and so a row may, which is bounded as a line is."""
+    csv.field_size_limit(MAX_LINE_BYTES)
+    held = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal held
+        for line in lines:
+            held += len(line) + 1
+            if held > MAX_LINE_BYTES:
+                raise InputError(
+                    f"{source.path}: a row is longer than {MAX_LINE_BYTES >> 20} MB; break it up, close its quotes, "
+                    "or name the file .tsv if unquoted"
+                )
+            yield _with_marks(line) + "\n"
+
+    for row in csv.reader(counted(), strict=True):
+        held = 0
+        yield row
 
 
 def _with_marks(line: bytes) -> str:
@@ -250,15 +277,43 @@ def _read_parquet(source: Source, stream: BinaryIO, config: ReadingConfig) -> It
             if column not in file.schema_arrow.names:
                 known = ", ".join(map(repr, file.schema_arrow.names[:10]))
                 raise WrongColumn(f"{source.path}: has no column {column!r} (it has {known}); {_CHOOSE_FIELD}")
-            for batch in file.iter_batches(batch_size=256, columns=[column]):
-                for value in batch.column(0).to_pylist():
-                    if value is not None and not isinstance(value, str):
-                        got = type(value).__name__
-                        raise InputError(f"{source.path}: column {column!r} holds {got}, not text; name another")
-                    yield value or ""
-        except pyarrow.ArrowException as error:
+            kind = file.schema_arrow.field(column).type
+            if not _is_text(kind):
+                raise InputError(f"{source.path}: column {column!r} holds {kind}, not text; name another")
+            # Read without the buffer of the stream, whose blocks would fetch the whole file a first time.
+            with nullcontext(seekable) if source.compression else source.path.open("rb", 4096) as headers:
+                largest = _find_largest(source, read_pages(headers, file.metadata, column))
+            # Many rows may share a value, but none is larger than a page.
+            rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES // max(1, largest)))
+            for batch in file.iter_batches(batch_size=rows, columns=[column]):
+                for value in batch.column(0):
+                    yield value.as_py() or ""
+        except (pyarrow.ArrowException, BadPage) as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"{source.path}: not a Parquet file ({reason}); get it again") from None
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return any(test(kind) for test in (types.is_string, types.is_large_string, types.is_string_view, types.is_null))
+
+
+def _find_largest(source: Source, pages: Iterable[Page]) -> int:
+    """The size of the largest page, which is unpacked whole.
+
+    Large ones are common where texts are long, but none of text is packed as tightly as one made to fill the memory.
+    """
+    largest = 0
+    for page in pages:
+        if page.unpacked_bytes > max(_BATCH_BYTES, _MAX_RATIO * page.packed_bytes):
+            raise InputError(
+                f"{source.path}: a page of {page.packed_bytes:,} bytes unpacks to {page.unpacked_bytes >> 20} MB, "
+                "as text never does; get the file again, or write it with smaller pages"
+            )
+        largest = max(largest, page.unpacked_bytes)
+    return largest
 
 
 @contextmanager
