@@ -25,6 +25,7 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import Settings
 from electralab.errors import DamagedArtifact, InputError, UsageError
+from electralab.tokens.growth import GrowthGuard, refuse_growth
 
 TokenizerKind = Literal["wordpiece", "bpe", "unigram"]
 
@@ -102,6 +103,7 @@ class Tokenizer:
         self._backend = _with_template(backend, names, self.special)
         self._pieces = {index: piece for piece, index in vocab.items()}
         self.is_ordinary = self._find_ordinary()  # (V,)
+        self._guard = GrowthGuard(backend)
 
     def _find_ordinary(self) -> NDArray[np.bool_]:
         """Ids without a piece (a padded vocabulary), special ones and [unusedN] are never ordinary."""
@@ -125,17 +127,18 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoded:
         """As Hugging Face's tokenizer does without special tokens; a special token written in the text is one."""
-        return _encode_pieces(self._backend, text)
+        return _encode_pieces(self._backend, text, self._guard)
 
     def encode_literal(self, text: str) -> Encoded:
         """As `encode_many` does, with spans: text from strangers, so a special token written in it is only text."""
-        encoded = _encode_pieces(self._literal, text)
+        encoded = _encode_pieces(self._literal, text, self._guard)
         return Encoded(self._without_special(encoded.ids), encoded.offsets)
 
     def encode_many(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """The ids of each text, over all cores; text from strangers, so a special token written in it is only text."""
         bounds = [cut_text(text) for text in texts]
         pieces = [text[start:end] for text, spans in zip(texts, bounds, strict=True) for start, end in spans]
+        self._guard.check(pieces)
         encodings = iter(self._literal.encode_batch_fast(pieces, add_special_tokens=False))
         flat: list[int] = []
         ends = []
@@ -235,6 +238,7 @@ class Tokenizer:
             raise DamagedArtifact(f"{beside}: not a JSON object; restore the file, or remove it")
         if file.suffix == ".json":
             backend = _read_backend(file)
+            refuse_growth(backend, file)
         else:
             backend = _read_vocab(file, stored, config or TokenizerConfig())
         names = _find_special(backend, stored, file)
@@ -263,10 +267,11 @@ def _begins_word(piece: str, mark: str) -> bool:
     return piece.startswith(mark) or _SPACELESS.match(piece) is not None or is_punctuation
 
 
-def _encode_pieces(backend: tokenizers.Tokenizer, text: str) -> Encoded:
+def _encode_pieces(backend: tokenizers.Tokenizer, text: str, guard: GrowthGuard) -> Encoded:
     text = _SURROGATE.sub("\ufffd", text)
     bounds = cut_text(text)
     pieces = [text[start:end] for start, end in bounds]
+    guard.check(pieces)
     ids: list[int] = []
     offsets: list[tuple[int, int]] = []
     for (shift, _), encoding in zip(bounds, backend.encode_batch(pieces, add_special_tokens=False), strict=True):
