@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electralab.tokens.packing import Ids, pack_contiguous, pack_pairs
+from electralab.tokens.packing import Ids, pack_contiguous, pack_documents, pack_pairs
 from electralab.tokens.tokenizer import SpecialIds
 
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -29,6 +29,33 @@ def test_a_scrap_at_the_end_is_dropped_unless_it_is_all_there_is() -> None:
     assert len(pack_contiguous([ids(*range(10, 18))], 8, SPECIAL)) == 1
     assert pack_contiguous([ids(10)], 8, SPECIAL).tolist() == [[CLS, 10, SEP, PAD, PAD, PAD, PAD, PAD]]
     assert pack_contiguous([], 8, SPECIAL).shape == (0, 8)
+
+
+def test_a_document_is_a_row_and_the_last_row_of_a_long_one_is_full() -> None:
+    rows = pack_documents([ids(10), ids(), ids(*range(20, 33)), ids(*range(40, 46))], 8, SPECIAL)
+    assert rows.tolist() == [
+        [CLS, 10, SEP, PAD, PAD, PAD, PAD, PAD],
+        [CLS, 20, 21, 22, 23, 24, 25, SEP],
+        [CLS, 26, 27, 28, 29, 30, 31, SEP],
+        [CLS, 27, 28, 29, 30, 31, 32, SEP],
+        [CLS, 40, 41, 42, 43, 44, 45, SEP],
+    ]
+    assert pack_documents([], 8, SPECIAL).shape == (0, 8)
+
+
+@given(DOCUMENTS, st.integers(8, 20))
+def test_rows_of_single_documents_hold_all_of_them_and_never_two(documents: list[list[int]], length: int) -> None:
+    rows = pack_documents([ids(*document) for document in documents], length, SPECIAL)
+    bodies = [[int(token) for token in row[1 : list(row).index(SEP)]] for row in rows]
+    assert [row.tolist()[len(body) + 2 :] for row, body in zip(rows, bodies, strict=True)] == [
+        [PAD] * (length - len(body) - 2) for body in bodies
+    ]
+    for document in filter(None, documents):
+        count = -(-len(document) // (length - 2))
+        mine, bodies = bodies[:count], bodies[count:]
+        fresh = len(document) - (count - 1) * (length - 2)
+        assert [token for body in mine[:-1] for token in body] + mine[-1][-fresh:] == document
+    assert not bodies
 
 
 @given(DOCUMENTS, st.integers(8, 20))

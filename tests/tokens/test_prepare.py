@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +270,7 @@ def test_few_documents_held_out_get_a_warning_with_the_share_that_is_enough(tmp_
 def test_whole_documents_that_are_far_more_than_the_share_asked_for_get_a_warning(tmp_path: Path) -> None:
     few, much = heldout_warnings(tmp_path, 4, heldout_share=0.01)
     assert few.startswith("only 1 of 4 documents held out")
-    assert "(--documents lines makes one of each line)" in few
+    assert "(of plain text --documents lines makes one of each line)" in few
     data = next(tmp_path.glob("data-4-*"))
     counts = read_report(data)["counts"]
     share = counts["heldout_rows"] / (counts["heldout_rows"] + counts["train_rows"])
@@ -350,6 +351,66 @@ def test_symbols_go_through_as_they_are(tmp_path: Path) -> None:
     data = open_data(tmp_path / "data")
     assert data.tokenizer.is_symbols
     assert "log in log out 7" in read_back(data, data.train)
+
+
+def write_log(path: Path, sessions: int = 40) -> Path:
+    """Sessions of which each occurs several times, of 1 to 30 events."""
+    kinds = [[f"event {(number * step) % 7}" for step in range(1, 2 + 7 * (number % 5))] for number in range(10)]
+    path.write_text("".join(json.dumps(kinds[number % 10]) + "\n" for number in range(sessions)))
+    return path
+
+
+def read_rows(out: Path) -> list[list[str]]:
+    data = open_data(out)
+    rows = [*data.train.take(np.arange(len(data.train))), *data.heldout.take(np.arange(len(data.heldout)))]
+    special = data.tokenizer.special
+    assert all(row[0] == special.cls for row in rows)
+    return [[data.tokenizer.piece(int(token)) for token in row if data.tokenizer.is_ordinary[token]] for row in rows]
+
+
+def test_sessions_of_symbols_are_kept_as_often_as_they_occur_one_a_row(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl")
+    run(log, tmp_path / "data", symbols=True)
+    expected: list[list[str]] = []
+    for session in map(json.loads, log.read_text().splitlines()):
+        whole = [session[start : start + 14] for start in range(0, len(session) - 13, 14)]
+        expected += [*whole, *([session[-14:]] if len(session) % 14 else [])]
+    assert sorted(read_rows(tmp_path / "data")) == sorted(expected)
+    assert read_report(tmp_path / "data")["counts"]["documents"] == 40
+    assert open_data(tmp_path / "data").packing == "documents"
+
+
+def test_what_is_said_wins_over_the_defaults_of_symbols(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl")
+    changes = {"filters": {"duplicates": True}, "packing": {"kind": "contiguous"}}
+    run(log, tmp_path / "data", symbols=True, **changes)
+    assert open_data(tmp_path / "data").packing == "contiguous"
+    assert read_report(tmp_path / "data")["dropped"] == {"duplicate": 30}
+
+
+EARLIER = {"filters": {"duplicates": True}, "packing": {"kind": "contiguous"}}
+"""What --symbols took before it had defaults of its own."""
+
+
+@pytest.mark.parametrize("harm", ["none", "damage", "stop"])
+def test_symbols_prepared_before_they_had_defaults_of_their_own_stay_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise Stopped(9)
+
+    log = write_log(tmp_path / "log.jsonl")
+    run(log, tmp_path / "whole", symbols=True, **EARLIER)
+    with monkeypatch.context() as patch:
+        if harm == "stop":
+            patch.setattr("electralab.tokens.prepare._Build._finish", fail)
+        with pytest.raises(Stopped) if harm == "stop" else nullcontext():
+            run(log, tmp_path / "data", symbols=True, **EARLIER)
+    if harm == "damage":
+        (tmp_path / "data/shards/train-00000.npy").unlink()
+    notes = [step.note for step in run(log, tmp_path / "data", symbols=True) if step.note]
+    assert ("the data is there already, nothing to do" in notes) == (harm == "none")
+    assert open_data(tmp_path / "data").identity == open_data(tmp_path / "whole").identity
 
 
 def test_standard_input_is_kept_until_it_is_done(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

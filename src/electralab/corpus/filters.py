@@ -29,7 +29,7 @@ class FilterConfig(Settings):
     min_characters: int = Field(default=1, ge=1)
     """Shorter documents are dropped; with --symbols the fewest symbols."""
     duplicates: bool = True
-    """Drop a document that is exactly like an earlier one."""
+    """Drop a document that is exactly like an earlier one; where it is not set, --symbols keeps it."""
     near_duplicates: bool = False
     """Drop a document whose words are nearly those of an earlier one (MinHash)."""
     near_duplicate_threshold: float = Field(default=0.8, gt=0.0, le=1.0)

@@ -41,7 +41,16 @@ def _add_prepare(verbs: Any) -> None:
     parser.add_argument("--strip-accents", action=argparse.BooleanOptionalAction, help="remove accents")
     parser.add_argument("--documents", choices=["blank-lines", "lines", "files"], help="where a .txt document ends")
     parser.add_argument("--field", metavar="NAME", help="the field of .jsonl, the column of tables (default: text)")
-    parser.add_argument("--packing", choices=["contiguous", "pairs"], help="full rows, or the paper's two segments")
+    parser.add_argument(
+        "--packing",
+        choices=["contiguous", "pairs", "documents"],
+        help="full rows (default), the paper's two segments, or one document a row (default with --symbols)",
+    )
+    parser.add_argument(
+        "--drop-duplicates",
+        action=argparse.BooleanOptionalAction,
+        help="drop documents exactly like an earlier one (default: yes; with --symbols no)",
+    )
     parser.add_argument(
         "--repair", action=argparse.BooleanOptionalAction, help="mend broken encodings before anything else"
     )

@@ -29,6 +29,7 @@ _PREPARE_FLAGS = {
     "documents": "reading.documents",
     "field": "reading.field",
     "packing": "packing.kind",
+    "drop_duplicates": "filters.duplicates",
     "repair": "repair",
     "symbols": "symbols",
     "heldout_share": "heldout_share",

@@ -8,6 +8,7 @@ from electralab.artifacts import MANIFEST, read_json, sha256_json, verify_folder
 from electralab.config import Tree
 from electralab.corpus.sources import Source
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
+from electralab.tokens.parts import BUILD
 from electralab.tokens.shards import FORMAT
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -49,8 +50,18 @@ def is_finished(out: Path, identity: Tree) -> bool:
     return True
 
 
+def read_made_from(out: Path) -> Tree | None:
+    """What the data in a folder, finished or only begun, says it is made from, if anything."""
+    return _read_made_from(out / MANIFEST) or _read_made_from(begun_path(out))
+
+
+def begun_path(out: Path) -> Path:
+    """Where a build says what it was begun with."""
+    return out / BUILD / "build.json"
+
+
 def _read_made_from(manifest_path: Path) -> Tree | None:
-    """What a damaged manifest still says, if anything."""
+    """What a manifest, even a damaged one, says, if anything."""
     try:
         manifest = read_json(manifest_path)
     except (DamagedArtifact, InputError):

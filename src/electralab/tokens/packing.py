@@ -14,7 +14,7 @@ from electralab.config import Settings
 from electralab.randomness import mix
 from electralab.tokens.tokenizer import SpecialIds
 
-PackingKind = Literal["contiguous", "pairs"]
+PackingKind = Literal["contiguous", "pairs", "documents"]
 Ids = NDArray[np.integer]
 
 # A padded last row with less than this teaches nothing.
@@ -28,6 +28,8 @@ _SINGLE_SHARE = 0.1
 class PackingConfig(Settings):
     sequence_length: int = Field(default=128, ge=8, le=65_536)
     kind: PackingKind = "contiguous"
+    """Documents end to end, the paper's pairs of segments, or each document in rows of its own, which is what --symbols
+    takes where it is not set."""
 
 
 def pack_contiguous(documents: Sequence[Ids], length: int, special: SpecialIds) -> Ids:
@@ -50,6 +52,23 @@ def pack_contiguous(documents: Sequence[Ids], length: int, special: SpecialIds) 
     if len(tail):
         rows[-1, 1 : len(tail) + 1] = tail
         rows[-1, len(tail) + 1] = special.sep
+    return rows
+
+
+def pack_documents(documents: Sequence[Ids], length: int, special: SpecialIds) -> Ids:
+    """Each document in a row of its own, padded; a longer one in several, of which the last goes back to be full."""
+    width = length - 2
+    pieces: list[Ids] = []
+    for ids in documents:
+        whole = len(ids) // width * width
+        pieces += [ids[start : start + width] for start in range(0, whole, width)]
+        if whole < len(ids):
+            pieces.append(ids[-width:])
+    rows: Ids = np.full((len(pieces), length), special.pad, dtype=pieces[0].dtype if pieces else np.int64)
+    for row, piece in zip(rows, pieces, strict=True):
+        row[0] = special.cls
+        row[1 : len(piece) + 1] = piece
+        row[len(piece) + 1] = special.sep
     return rows
 
 

@@ -22,7 +22,7 @@ from electralab.artifacts import read_json, sha256_file, sha256_json, write_file
 from electralab.corpus.filters import Document
 from electralab.errors import DamagedArtifact
 from electralab.randomness import mix
-from electralab.tokens.packing import Ids, PackingConfig, pack_contiguous, pack_pairs
+from electralab.tokens.packing import Ids, PackingConfig, pack_contiguous, pack_documents, pack_pairs
 from electralab.tokens.shards import Part, shard_bytes, shard_dtype, shard_name
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -135,7 +135,7 @@ class PartWriter:
         if self._tokenizer.is_symbols:
             return [[self._tokenizer.encode_symbols(document.content)] for document in documents]
         texts = [str(document.content) for document in documents]
-        if self._packing.kind == "contiguous":
+        if self._packing.kind != "pairs":
             return [[ids] for ids in self._tokenizer.encode_many(texts)]
         lines = [text.split("\n") for text in texts]
         encoded = iter(self._tokenizer.encode_many(list(itertools.chain.from_iterable(lines))))
@@ -170,7 +170,8 @@ class PartWriter:
         length, special = self._packing.sequence_length, self._tokenizer.special
         if self._packing.kind == "pairs":
             return pack_pairs(documents, length, special, self._seed, number, side)
-        return pack_contiguous([ids for (ids,) in documents], length, special)
+        pack = pack_documents if self._packing.kind == "documents" else pack_contiguous
+        return pack([ids for (ids,) in documents], length, special)
 
 
 def _fill(filling: _Filling, encoded: _EncodedBatch) -> None:

@@ -44,7 +44,7 @@ from electralab.corpus.sources import (
 )
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
 from electralab.stopping import StopSignal
-from electralab.tokens.identity import is_finished, make_identity, read_begun, write_begun
+from electralab.tokens.identity import begun_path, is_finished, make_identity, read_begun, read_made_from, write_begun
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.packing import PackingConfig
 from electralab.tokens.parts import BUILD, PartRecord, PartWriter, split_ranks
@@ -73,6 +73,22 @@ class PrepareConfig(Settings):
     symbols: bool = False
     """The input is JSON lists of strings or integers, taken as tokens as they are."""
     seed: int = 0
+
+
+def settle_defaults(config: PrepareConfig) -> PrepareConfig:
+    """What nobody set, as it suits sequences of symbols.
+
+    How often a session occurs is what a log says, so equal ones are kept; and a model is asked about whole sessions,
+    so it is trained on them: one a row.
+    """
+    if not config.symbols:
+        return config
+    filters, packing = config.filters, config.packing
+    if "duplicates" not in filters.model_fields_set:
+        filters = filters.model_copy(update={"duplicates": False})
+    if "kind" not in packing.model_fields_set:
+        packing = packing.model_copy(update={"kind": "documents"})
+    return config.model_copy(update={"filters": filters, "packing": packing})
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +173,8 @@ class _Build:
     ) -> None:
         self._sources = sources
         self._out = out
-        self._config = config
+        self._config = settle_defaults(config)
+        self._asked = config
         self._given = given
         self._stop = stop
         self._hashes: list[str] = []
@@ -166,7 +183,11 @@ class _Build:
 
     def run(self) -> _Phase[None]:
         yield from self._hash()
-        identity = make_identity(self._config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
+        identity = self._identify(self._config)
+        before = self._identify(self._asked)
+        if before != identity and read_made_from(self._out) == before:
+            # Prepared before symbols had defaults of their own: the folder stays what it is.
+            self._config, identity = self._asked, before
         try:
             if is_finished(self._out, identity):
                 yield self._progress("finished", self._sources.bytes, "the data is there already, nothing to do")
@@ -190,6 +211,9 @@ class _Build:
         for warning in warnings:
             yield self._progress("encoding", self._sources.bytes, f"warning: {warning}")
         yield self._progress("finished", self._sources.bytes)
+
+    def _identify(self, config: PrepareConfig) -> Tree:
+        return make_identity(config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
 
     def _progress(self, phase: str, done: int, note: str = "") -> PrepareProgress:
         return PrepareProgress(
@@ -216,7 +240,7 @@ class _Build:
 
     def _begin(self, identity: Tree) -> _Phase[None]:
         """Go on with what lies there if it was begun from the same sources with the same settings; else start over."""
-        path = self._out / BUILD / "build.json"
+        path = begun_path(self._out)
         try:
             if read_begun(path, identity):
                 return
@@ -404,12 +428,12 @@ def _find_warnings(outcome: _Outcome, heldout_share: float) -> list[str]:
         needed = math.ceil(100 * _FEW_HELDOUT / documents) / 100
         advice = f"--heldout-share {needed:g} holds out about {_FEW_HELDOUT}"
         if needed > _MOST_HELDOUT:
-            advice = "more, or shorter, documents are needed (--documents lines makes one of each line)"
+            advice = "more, or shorter, documents are needed (of plain text --documents lines makes one of each line)"
         warnings.append(f"{what} of {documents:,} documents held out, so scores on held-out text say little; {advice}")
     if got > max(2 * heldout_share, heldout_share + 0.05):
         warnings.append(
             f"{got:.0%} of the rows are held out where {heldout_share:.2g} was asked for, because documents are held "
-            "out whole and these are few; cut them into shorter ones, or leave it if that much may be spared"
+            "out whole, equal ones together; cut them into shorter ones, or leave it if that much may be spared"
         )
     return warnings
 
