@@ -42,6 +42,14 @@ def test_a_nearly_equal_document_is_a_near_duplicate() -> None:
     assert documents.dropped["near_duplicate"] == 1
 
 
+def test_a_lower_threshold_drops_more() -> None:
+    text = [f"word{number}" for number in range(200)]
+    half = " ".join([*text[:130], *(f"other{number}" for number in range(70))])  # similarity about 0.48
+    for threshold, kept in ((0.3, 1), (0.6, 2), (1.0, 2)):
+        config = FilterConfig(near_duplicates=True, near_duplicate_threshold=threshold)
+        assert len(DocumentFilter(config, repair=False).keep([" ".join(text), half])) == kept
+
+
 @given(st.lists(st.lists(st.integers(0, 30), max_size=20), max_size=20))
 def test_seen_keys_behave_like_a_set(batches: list[list[int]]) -> None:
     seen, known = SeenKeys(), set[int]()

@@ -25,6 +25,7 @@ from electralab.errors import (
 )
 from electralab.stopping import StopSignal
 from electralab.tokens import parts
+from electralab.tokens.identity import _without_rule, make_identity
 from electralab.tokens.plan import plan_prepare
 from electralab.tokens.prepare import PrepareConfig, PrepareProgress, prepare, read_report
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
@@ -411,6 +412,21 @@ def test_symbols_prepared_before_they_had_defaults_of_their_own_stay_what_they_a
     notes = [step.note for step in run(log, tmp_path / "data", symbols=True) if step.note]
     assert ("the data is there already, nothing to do" in notes) == (harm == "none")
     assert open_data(tmp_path / "data").identity == open_data(tmp_path / "whole").identity
+
+
+def test_data_whose_near_duplicates_were_found_by_the_earlier_rule_stays_valid(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"filters": {"near_duplicates": True}}
+    with monkeypatch.context() as patch:  # an identity as it was written then
+        patch.setattr("electralab.tokens.prepare.make_identity", lambda *given: _without_rule(make_identity(*given)))
+        run(corpus, tmp_path / "data", **changes)
+    before = describe_files(tmp_path / "data")
+    assert run(corpus, tmp_path / "data", **changes)[-1].note == "the data is there already, nothing to do"
+    assert describe_files(tmp_path / "data") == before
+    (tmp_path / "data/shards/train-00000.npy").unlink()
+    with pytest.raises(IdentityMismatch, match=r"is damaged .* and was prepared with another rule for near-duplicates"):
+        run(corpus, tmp_path / "data", **changes)
 
 
 def test_standard_input_is_kept_until_it_is_done(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

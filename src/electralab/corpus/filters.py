@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from electralab.config import Settings
+from electralab.corpus.near_duplicates import NearDuplicates
 from electralab.corpus.readers import Content, Raw, Undecodable
 from electralab.errors import UsageError
 
@@ -31,8 +32,10 @@ class FilterConfig(Settings):
     duplicates: bool = True
     """Drop a document that is exactly like an earlier one; where it is not set, --symbols keeps it."""
     near_duplicates: bool = False
-    """Drop a document whose words are nearly those of an earlier one (MinHash)."""
+    """Drop a document that is nearly like an earlier one (MinHash)."""
     near_duplicate_threshold: float = Field(default=0.8, gt=0.0, le=1.0)
+    """How much of what two documents say in three words, or in scripts without spaces three characters, they must share
+    (Jaccard index)."""
     languages: tuple[str, ...] = ()
     """Keep documents in these languages only (ISO 639-1 codes); empty keeps all."""
 
@@ -76,7 +79,7 @@ class DocumentFilter:
         self._config = config
         self._mend = _load_repair() if repair else None
         self._seen = SeenKeys()
-        self._near = _NearDuplicates(config.near_duplicate_threshold) if config.near_duplicates else None
+        self._near = NearDuplicates(config.near_duplicate_threshold) if config.near_duplicates else None
         self._language = _load_language(config.languages) if config.languages else None
 
     def keep(self, raws: Sequence[Raw]) -> list[Document]:
@@ -107,7 +110,7 @@ class DocumentFilter:
         if self._language is not None and not self._language(document.content):
             self.dropped["language"] += 1
             return False
-        if self._near is not None and self._near.is_known(document):
+        if self._near is not None and self._near.is_known(document.content):
             self.dropped["near_duplicate"] += 1
             return False
         return True
@@ -157,28 +160,3 @@ def _load_language(languages: Sequence[str]) -> Callable[[str], bool]:
         raise UsageError("filters.languages needs the package py3langid; install electralab[text]") from None
     wanted = frozenset(languages)
     return lambda text: py3langid.classify(text[:2000])[0] in wanted
-
-
-class _NearDuplicates:
-    """MinHash over words, looked up in bands: similar documents share a band with high probability."""
-
-    def __init__(self, threshold: float) -> None:
-        try:
-            import rensa
-        except ImportError:
-            raise UsageError("filters.near_duplicates needs the package rensa; install electralab[text]") from None
-        self._minhash = rensa.RMinHash
-        self._lsh = rensa.RMinHashLSH(threshold=threshold, num_perm=128, num_bands=16)
-        self._threshold = threshold
-        self._count = 0
-
-    def is_known(self, document: Document) -> bool:
-        assert isinstance(document.content, str)
-        words = document.content.lower().split()
-        sketch = self._minhash(num_perm=128, seed=42)
-        sketch.update([" ".join(words[place : place + 3]) for place in range(max(1, len(words) - 2))])
-        if self._lsh.query(sketch):
-            return True
-        self._lsh.insert(self._count, sketch)
-        self._count += 1
-        return False

@@ -6,6 +6,7 @@ from typing import Any
 
 from electralab.artifacts import MANIFEST, read_json, sha256_json, verify_folder, write_json
 from electralab.config import Tree
+from electralab.corpus.near_duplicates import RULE
 from electralab.corpus.sources import Source
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
 from electralab.tokens.parts import BUILD
@@ -22,16 +23,20 @@ def make_identity(settings: Tree, files: Sequence[Source], hashes: Sequence[str]
         {"sha256": digest, "format": source.format, "compression": source.compression}
         for source, digest in zip(files, hashes, strict=True)
     ]
-    return {
+    identity = {
         "format": FORMAT,
         "settings": {**settings, "tokenizer": {**settings["tokenizer"], "path": ""}},
         "tokenizer": "learned" if given is None else sha256_json(given.to_json()),
         "sources": sources,
     }
+    return {**identity, "near_duplicates": RULE} if settings["filters"]["near_duplicates"] else identity
 
 
 def is_finished(out: Path, identity: Tree) -> bool:
-    """Whether the data is there, whole. Made from something else it is refused, even damaged: its owner must judge."""
+    """Whether the data is there, whole. Made from something else it is refused, even damaged: its owner must judge.
+
+    Data whose near-duplicates were found before the threshold was heeded names no rule for them, and stays valid.
+    """
     if not (out / MANIFEST).is_file():
         return False
     try:
@@ -45,9 +50,13 @@ def is_finished(out: Path, identity: Tree) -> bool:
             f"{out}: is damaged ({str(damage).removesuffix(f'; {_AGAIN}')}) and was prepared with {what}; "
             "choose another --out, or delete it"
         ) from None
-    if made_from != identity:
+    if made_from not in (identity, _without_rule(identity)):
         raise IdentityMismatch(f"{out}: was prepared with {_difference(made_from, identity)}; choose another --out")
     return True
+
+
+def _without_rule(identity: Tree) -> Tree:
+    return {key: value for key, value in identity.items() if key != "near_duplicates"}
 
 
 def read_made_from(out: Path) -> Tree | None:
@@ -98,6 +107,8 @@ def _difference(before: Any, now: Any, name: str = "") -> str:
                 return _difference(before.get(key), now.get(key), inner)
     if name == "sources":
         return "other sources"
+    if name == "near_duplicates":
+        return "another rule for near-duplicates"
     if name == "tokenizer":
         return "another tokenizer"
     return f"{name} = {before!r}, not {now!r}"
