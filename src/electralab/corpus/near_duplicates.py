@@ -2,8 +2,8 @@
 
     text -> shingles -> sketch -> is_known
 
-Similarity is the Jaccard index of two sets of shingles. The share of 256 numbers that the sketches of two documents have
-in common is that index, give or take 0.03; bands of the sketch are looked up to find whom to compare with.
+Similarity is the Jaccard index of two sets of shingles. The share of the 256 numbers of their sketches that two
+documents have in common is that index, give or take 0.03; bands of a sketch are looked up to find whom to compare with.
 """
 
 import re
