@@ -366,6 +366,34 @@ def test_what_is_wrong_with_standard_input_is_said_of_it_and_of_no_other_file(
 # Models
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3])
+@pytest.mark.parametrize("place", ["-", "texts.txt"])
+def test_input_that_ends_inside_a_character_loses_that_character_only(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    place: str,
+    cut: int,
+) -> None:
+    whole = f"{WORDS[0]}\n{WORDS[1]} ".encode()
+    data = whole + "\U0001f600".encode()[:cut]
+    (tmp_path / "texts.txt").write_bytes(data)
+    give(monkeypatch, data)
+    source = "-" if place == "-" else tmp_path / place
+    found = predict(folder, source)
+    name = "standard input" if place == "-" else str(source)
+    assert f"{name}: ends inside a character, which is left out" in capsys.readouterr().err
+    give(monkeypatch, whole)
+    assert found["predictions"] == predict(folder, "-")["predictions"]
+    assert (found["bad_rows"], len(found["predictions"])) == (0, 2)
+
+
+def test_bytes_that_no_character_begins_with_are_still_a_bad_row(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_bytes(b"one\n" * 40 + b"two\xff")
+    assert predict(folder, tmp_path / "texts.txt")["bad_rows"] == 1
+
+
 def test_a_model_that_transformers_tuned_answers_with_its_own_labels(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     tokenizer = little_tokenizer()

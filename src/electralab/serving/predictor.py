@@ -3,8 +3,10 @@
 texts or a file -> predictions in the order of the input
 """
 
+import codecs
 import csv
 import io
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,6 +40,8 @@ Input = str | Sequence[str] | Mapping[str, Any]
 
 _LINES = (".jsonl", ".ndjson", "")
 _TABLES = (".csv", ".tsv")
+# Of files that are text as they lie there.
+_TEXT_SUFFIXES = ("", ".txt", ".text", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 
 
 class PredictConfig(Settings):
@@ -79,16 +83,30 @@ class Predictor:
         data = sys.stdin.buffer.read() if sys.stdin else b""
         if not data.strip():
             raise InputError("standard input: is empty; pipe a text a line, or JSON lines, into it")
-        suffix = guess_suffix(data)
+        size = len(data) - self._count_cut(data)
+        return self._read_copy(data[:size], guess_suffix(data), "standard input", is_cut=size < len(data))
+
+    def _count_cut(self, tail: bytes) -> int:
+        """How many bytes at the end are the beginning of a character, as `head -c` leaves them."""
+        if codecs.lookup(self.config.data.encoding).name not in ("utf-8", "ascii"):
+            return 0
+        return next((size for size in (1, 2, 3) if _begins_character(tail[-size:])), 0)
+
+    def _read_copy(self, data: bytes, suffix: str, name: str, *, is_cut: bool) -> Split:
+        """Rows that lie in no file, or in none that is whole, as if they lay in one of this name."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"input{suffix}"
             path.write_bytes(data)
             try:
-                return replace(self._read_file(path), path="standard input")
+                split = replace(read_inputs(self.kind, self.num_texts, path, self.config.data), path=name)
             except ElectraError as error:
-                raise type(error)(str(error).replace(str(path), "standard input")) from None
+                raise type(error)(str(error).replace(str(path), name)) from None
+        note = f"{name}: ends inside a character, which is left out"
+        return replace(split, notes=(*split.notes, note)) if is_cut else split
 
     def _read_file(self, path: Path) -> Split:
+        if path.is_file() and path.suffix.lower() in _TEXT_SUFFIXES and (cut := self._count_cut(_read_tail(path))):
+            return self._read_copy(path.read_bytes()[:-cut], path.suffix, str(path), is_cut=True)
         return read_inputs(self.kind, self.num_texts, path, self.config.data)
 
     @property
@@ -185,6 +203,22 @@ def check_out(out: Path) -> None:
         raise UsageError(f"--out: predictions are written as .jsonl, .csv or .tsv, not as {out.suffix}")
     if out.is_dir():
         raise UsageError(f"--out: {out} is a folder; give a file")
+
+
+def _begins_character(data: bytes) -> bool:
+    """Whether these bytes are the beginning of a character in UTF-8, but not all of it."""
+    first = data[0] if data else 0
+    size = 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC2 else 0
+    return first < 0xF5 and len(data) < size and all(byte & 0xC0 == 0x80 for byte in data[1:])
+
+
+def _read_tail(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - 4, 0), os.SEEK_SET)
+            return file.read()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check it and its permissions") from None
 
 
 def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:

@@ -1,6 +1,7 @@
 """Parsed words -> a verb that uses a model, and its result on standard output."""
 
 import argparse
+import codecs
 import os
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from electralab import verbs
 from electralab.config import Tree
+from electralab.display import Display
 from electralab.errors import InputError, UsageError
 from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
 from electralab.shell.json_line import print_json
@@ -62,7 +64,7 @@ def _read_texts(arguments: argparse.Namespace) -> Iterator[str]:
         text = _decode(sys.stdin.buffer.read(), "standard input")
     else:
         # Bytes that are no text arrive from the shell as lone surrogates.
-        text = _decode(arguments.text.encode(errors="surrogateescape"), "TEXT")
+        text = _decode(arguments.text.encode(errors="surrogateescape"), "TEXT", may_be_cut=False)
     if arguments.lines:
         yield from (line for line in text.splitlines() if line.strip())
     else:
@@ -84,11 +86,15 @@ def _read_file(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({error.strerror}); give a text file") from None
 
 
-def _decode(data: bytes, source: str) -> str:
+def _decode(data: bytes, source: str, *, may_be_cut: bool = True) -> str:
+    """Text in UTF-8; `head -c` and a broken download cut inside a character, which costs that character only."""
     try:
-        return data.decode("utf-8-sig")
+        text, used = codecs.utf_8_decode(data, "strict", not may_be_cut)
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8 at byte {error.start}; convert it, for example with iconv") from None
+    if used < len(data):
+        Display().say(f"{source}: ends inside a character, which is left out", style="yellow")
+    return text.removeprefix("\ufeff")
 
 
 def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:

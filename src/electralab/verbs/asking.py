@@ -64,6 +64,8 @@ def predict(
         counts = {"rows": split.rows, "bad_rows": len(split.bad_rows), "columns": split.columns}
         return {"model": str(model), "task": predictor.kind, **counts, "settings": resolved.model_dump(mode="json")}
     display = display or Display()
+    for note in split.notes:
+        display.say(note, style="yellow")
     display.tell_bad_rows(split)
     with listen_for_stop() as stop:
         chunks = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
