@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, damage_text, exchange, misread, misspell
+from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, count_words, damage_text, exchange, misread, misspell
 
 TEXT = "The harbour was calm, and the old sailors were mending their nets beside the lighthouse."
 kinds = pytest.mark.parametrize("kind", DAMAGE_KINDS)
@@ -41,6 +41,32 @@ def test_damage_is_a_function_of_the_luck(kind: DamageKind) -> None:
 def test_share_is_about_that_of_the_words() -> None:
     damaged = len(damage_text("harbour " * 2000, "typo", 0.1, Random(0)).damages)
     assert 150 < damaged < 250
+
+
+SCRIPTS = {
+    "한국어": "항구는 조용했고 늙은 선원들은 등대 옆에서 그물을 손질하고 있었다 바람이 불자 배들이 흔들렸다 ",
+    "中文": "港口很平静，年老的水手们在灯塔旁边修补渔网，风一吹船就摇晃起来。",
+    "ไทย": "ท่าเรือเงียบสงบและกะลาสีเฒ่ากำลังซ่อมแหอยู่ข้างประภาคาร ",
+    "русский": "гавань была спокойна и старые моряки чинили свои сети возле маяка ",
+    "العربية": "كان الميناء هادئا وكان البحارة القدامى يصلحون شباكهم بجانب المنارة ",
+    "हिन्दी": "बंदरगाह शांत था और बूढ़े नाविक प्रकाशस्तंभ के पास अपने जाल ठीक कर रहे थे ",
+}
+
+
+@kinds
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_words_of_any_script_are_damaged(kind: DamageKind, name: str) -> None:
+    text = SCRIPTS[name] * 100
+    planted = damage_text(text, kind, 0.1, Random(0))
+    assert count_words(text) >= 700
+    # Of the words that were drawn some stay as they were, where there is nothing to exchange.
+    assert 0.05 * count_words(text) < len(planted.damages) < 0.13 * count_words(text)
+    alphabet = set(text)
+    assert all(set(damage.damaged) <= alphabet for damage in planted.damages)
+
+
+def test_words_of_india_are_not_cut_at_their_vowel_signs() -> None:
+    assert count_words("हिन्दी भाषा") == 2
 
 
 def test_slips_are_those_of_fingers() -> None:

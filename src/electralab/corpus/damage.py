@@ -4,15 +4,20 @@ text, rng -> Damaged
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Literal, get_args
+
+from electralab.corpus.scripts import HANGUL, MARKS, SPACELESS
 
 DamageKind = Literal["typo", "swap", "ocr"]
 DAMAGE_KINDS: tuple[DamageKind, ...] = get_args(DamageKind)
 
-_WORD = re.compile(r"[^\W\d_]{3,}")
+# Without spaces two characters stand for a word.
+_WORD = re.compile(f"[{SPACELESS}]{{2}}|[{HANGUL}]{{2,}}|(?:[^\\W\\d_{SPACELESS}{HANGUL}]|[{MARKS}]){{3,}}")
 
 # Neighbours on the keyboard that most texts in Latin script are typed on.
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -44,9 +49,14 @@ class Damaged:
     damages: tuple[Damage, ...]
 
 
+def count_words(text: str) -> int:
+    """Those that may be damaged: of three letters or two syllables and more; without spaces, two characters each."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
 def damage_text(text: str, kind: DamageKind, share: float, rng: Random) -> Damaged:
-    """Damage about this share of the words of three letters and more; words are swapped for others of the text."""
-    words = [found.group() for found in _WORD.finditer(text)]
+    """Damage about this share of the words that count; words are swapped for others of the text."""
+    words = tuple(found.group() for found in _WORD.finditer(text))
     spoil = _SPOIL[kind]
     pieces: list[str] = []
     damages: list[Damage] = []
@@ -79,13 +89,29 @@ def exchange(word: str, words: Sequence[str], rng: Random) -> str:
     return other.capitalize() if word[0].isupper() else other[0].lower() + other[1:]
 
 
-def misread(word: str, _: Sequence[str], rng: Random) -> str:
-    """One letter, or two, taken for what looks alike; a word without such letters stays."""
+def misread(word: str, words: Sequence[str], rng: Random) -> str:
+    """One letter, or two, taken for what looks alike; a word without such letters stays.
+
+    Beyond Latin, letters that look alike mostly stand beside each other in Unicode: ideographs by their radical, Hangul
+    by its last consonant, Arabic by its form. So there a letter is taken for its neighbour among those of the text.
+    """
     places = [(place, seen) for seen in _MISREAD for place in range(len(word)) if word.startswith(seen, place)]
     if not places:
-        return word
+        letters = _foreign_letters(tuple(words))
+        known = [place for place, letter in enumerate(word) if letter in letters]
+        if len(letters) < 2 or not known:
+            return word
+        place = rng.choice(known)
+        beside = bisect_left(letters, word[place]) + rng.choice((-1, 1))
+        return word[:place] + letters[beside if 0 <= beside < len(letters) else -2] + word[place + 1 :]
     place, seen = rng.choice(places)
     return word[:place] + _MISREAD[seen] + word[place + len(seen) :]
+
+
+@lru_cache(maxsize=1)
+def _foreign_letters(words: tuple[str, ...]) -> list[str]:
+    """The letters of the words, in the order of Unicode, that no table says what they are taken for."""
+    return sorted(letter for letter in set().union(*words) if not letter.isascii())
 
 
 _SPOIL: dict[DamageKind, Callable[[str, Sequence[str], Random], str]] = {

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from electralab.corpus.scripts import SPACELESS
 from electralab.errors import UsageError
 
 RULE = "threshold"
@@ -25,9 +26,7 @@ _SURE = 0.99
 # Longer than any word: such a run of characters is written without spaces, in whatever script.
 _LONGEST_WORD = 40
 
-# Thai, Lao, Burmese, Khmer, kana, ideographs: scripts that leave no space between words.
-_SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_UNIT = re.compile(f"[{_SPACELESS}]|[^\\s{_SPACELESS}]+")
+_UNIT = re.compile(f"[{SPACELESS}]|[^\\s{SPACELESS}]+")
 
 
 def split_units(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 text -> planted -> Found, for each kind of damage
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from random import Random
 
 import numpy as np
 
-from electralab.corpus.damage import DAMAGE_KINDS, Damage, DamageKind, damage_text
+from electralab.corpus.damage import DAMAGE_KINDS, Damage, DamageKind, count_words, damage_text
 from electralab.errors import InputError
 from electralab.objective.verdicts import Verdicts
 from electralab.serving.proofreader import Proofreader, Word
@@ -47,8 +48,9 @@ def _score_kind(proofreader: Proofreader, texts: Sequence[str], kind: DamageKind
     suspicions: list[float] = []
     is_damaged: list[bool] = []
     first = among = found = 0
-    for text in texts:
-        planted = damage_text(text, kind, share, rng)
+    documents = [damage_text(text, kind, share, rng) for text in texts]
+    _require_enough(sum(len(planted.damages) for planted in documents), texts, kind, share)
+    for planted in documents:
         words = proofreader.judge(planted.text)
         owners = [find_damage(word, planted.damages) for word in words]
         suspicions += [word.suspicion for word in words]
@@ -64,8 +66,7 @@ def _score_kind(proofreader: Proofreader, texts: Sequence[str], kind: DamageKind
             found += 1
             first += proposed[:1] == [damage.original.casefold()]
             among += damage.original.casefold() in proposed
-    if sum(is_damaged) < _LEAST:
-        raise InputError(f"--measure: the texts have room for {sum(is_damaged)} damaged words only; give more text")
+    _require_enough(sum(is_damaged), texts, kind, share)
     # Above 0 where a word is called wrong.
     said = Verdicts(np.array(suspicions, dtype=np.float32) - proofreader.config.threshold, np.array(is_damaged))
     worst = np.argsort(-said.logits, kind="stable")[: sum(is_damaged)]
@@ -78,6 +79,18 @@ def _score_kind(proofreader: Proofreader, texts: Sequence[str], kind: DamageKind
         precision_at_damaged=float(said.is_replaced[worst].mean()),
         corrected=first / max(found, 1),
         among_suggestions=among / max(found, 1),
+    )
+
+
+def _require_enough(damaged: int, texts: Sequence[str], kind: DamageKind, share: float) -> None:
+    if damaged >= _LEAST:
+        return
+    words = sum(map(count_words, texts))
+    # Luck decides how many are damaged: half as much again is nearly always enough.
+    needed = 1.5 * _LEAST * max(words / damaged if damaged else 0, 1 / share)
+    raise InputError(
+        f"--measure: {words:,} words have room for {damaged} damaged ones only ({kind}, {share:.0%} of the words), and "
+        f"{_LEAST} are needed; give about {math.ceil(needed / 100) * 100:,} words"
     )
 
 
