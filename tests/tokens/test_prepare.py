@@ -312,11 +312,34 @@ def test_the_report_tells_fertility_and_the_longest_words(tmp_path: Path, corpus
     assert report["longest_words"][0]["word"] == "document"
 
 
+def test_paragraphs_of_chinese_are_not_called_words(tmp_path: Path) -> None:
+    lines = [f"港口很平静，年老的水手们在灯塔旁边修补渔网{number}次，船名是Lighthouse。" for number in range(40)]
+    (tmp_path / "c.txt").write_text("\n\n".join(lines), encoding="utf-8")
+    run(tmp_path / "c.txt", tmp_path / "data")
+    report = read_report(tmp_path / "data")["tokenizer"]
+    assert report["longest_words"][0]["word"] == "Lighthouse"
+    assert max(len(found["word"]) for found in report["longest_words"]) <= 10
+    assert report["tokens_per_word"] < 2
+    assert report["characters_per_word"] < 2
+
+
 def test_a_given_tokenizer_is_used_as_it_is(tmp_path: Path, corpus: Path) -> None:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "stone"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
     list(prepare([str(corpus)], tmp_path / "data", given(tmp_path / "vocab.txt"), StopSignal()))
     assert open_data(tmp_path / "data").tokenizer.vocab_size == 7
+
+
+def test_prepared_data_gives_its_tokenizer_to_other_data(tmp_path: Path, corpus: Path) -> None:
+    run(corpus, tmp_path / "first")
+    for place in ("first", "first/tokenizer"):
+        out = tmp_path / place.replace("/", "-from-")
+        list(prepare([str(corpus)], tmp_path / f"{out.name}-data", given(tmp_path / place), StopSignal()))
+        tokenizer = open_data(tmp_path / f"{out.name}-data").tokenizer
+        assert tokenizer.to_json() == open_data(tmp_path / "first").tokenizer.to_json()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: holds neither tokenizer\.json nor vocab\.txt; give a folder"):
+        list(prepare([str(corpus)], tmp_path / "other", given(tmp_path / "empty"), StopSignal()))
 
 
 @pytest.mark.parametrize("name", ["lowercase", "strip_accents", "vocab_size", "kind"])

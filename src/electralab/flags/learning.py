@@ -34,7 +34,7 @@ def _add_prepare(verbs: Any) -> None:
     parser.add_argument("--vocab-size", type=int, metavar="N", help="entries of the learned vocabulary")
     parser.add_argument("--sequence-length", type=int, metavar="N", help="tokens per row")
     parser.add_argument(
-        "--tokenizer", metavar="PATH", help="a vocab.txt, tokenizer.json or model folder to use instead"
+        "--tokenizer", metavar="PATH", help="a vocab.txt, tokenizer.json, model folder or prepared data"
     )
     parser.add_argument("--tokenizer-kind", choices=["wordpiece", "bpe", "unigram"], help="what to learn")
     parser.add_argument("--lowercase", action=argparse.BooleanOptionalAction, help="fold case")

@@ -48,8 +48,8 @@ from electralab.tokens.identity import begun_path, is_finished, make_identity, r
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.packing import PackingConfig
 from electralab.tokens.parts import BUILD, PartRecord, PartWriter, split_ranks
-from electralab.tokens.shards import FORMAT, KIND, REPORT, SHARDS, TOKENIZER
-from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.shards import FORMAT, KIND, REPORT, SHARDS
+from electralab.tokens.tokenizer import TOKENIZER, Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_report import describe_tokenizer
 
 _REPORT_SAMPLE = 2 << 20

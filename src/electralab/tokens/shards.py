@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from electralab.artifacts import sha256_json, verify_folder
 from electralab.errors import DamagedArtifact, InputError
 from electralab.tokens.packing import PackingKind
-from electralab.tokens.tokenizer import Tokenizer
+from electralab.tokens.tokenizer import TOKENIZER, Tokenizer
 
 KIND = "electralab-data"
 FORMAT = 1
 SHARDS = "shards"
-TOKENIZER = "tokenizer"
 REPORT = "report.json"
 Part = Literal["train", "heldout"]
 

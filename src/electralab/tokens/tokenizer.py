@@ -32,6 +32,10 @@ TokenizerKind = Literal["wordpiece", "bpe", "unigram"]
 # One call on a few megabytes without a space takes a gigabyte inside `tokenizers`; pieces also spread over the cores.
 PIECE_CHARS = 16_384
 
+TOKENIZER = "tokenizer"
+"""The folder of the tokenizer in prepared data."""
+_FILES = ("tokenizer.json", "vocab.txt")
+
 _UNUSED = re.compile(r"\[unused\d+\]|<unused\d+>")
 # Ideographs and kana: scripts without spaces, whose words no mark begins.
 _SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
@@ -40,7 +44,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 class TokenizerConfig(Settings):
     path: str = ""
-    """A `vocab.txt`, a `tokenizer.json` or a Hugging Face folder; empty to learn one."""
+    """A `vocab.txt`, a `tokenizer.json`, a Hugging Face folder or prepared data; empty to learn one."""
     kind: TokenizerKind = "wordpiece"
     vocab_size: int = Field(default=8192, ge=64, le=1_000_000)
     lowercase: bool | None = None
@@ -230,7 +234,7 @@ class Tokenizer:
         """From a folder (ours or Hugging Face's), a tokenizer.json, or a vocab.txt under any name."""
         if not path.exists():
             raise InputError(f"{path}: no such tokenizer; give a vocab.txt, a tokenizer.json or a folder with one")
-        folder = path if path.is_dir() else path.parent
+        folder = _tokenizer_folder(path) if path.is_dir() else path.parent
         file = path if path.is_file() else _tokenizer_file(folder)
         beside = folder / "tokenizer_config.json"
         stored = read_json(beside) if beside.is_file() else {}
@@ -329,11 +333,19 @@ def _with_template(backend: tokenizers.Tokenizer, names: SpecialTokens, special:
     return backend
 
 
+def _tokenizer_folder(folder: Path) -> Path:
+    """The folder itself; or the one in it where prepared data keeps its tokenizer."""
+    has_own = any((folder / name).is_file() for name in _FILES)
+    return folder / TOKENIZER if not has_own and (folder / TOKENIZER).is_dir() else folder
+
+
 def _tokenizer_file(folder: Path) -> Path:
-    for name in ("tokenizer.json", "vocab.txt"):
+    for name in _FILES:
         if (folder / name).is_file():
             return folder / name
-    raise InputError(f"{folder}: holds neither tokenizer.json nor vocab.txt; give a folder with one of them")
+    raise InputError(
+        f"{folder}: holds neither tokenizer.json nor vocab.txt; give a folder with one of them, or prepared data"
+    )
 
 
 def _read_backend(path: Path) -> tokenizers.Tokenizer:
