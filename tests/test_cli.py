@@ -321,6 +321,46 @@ def test_json_on_standard_output_holds_no_control_character(
     assert json.loads(line)["prediction"] == HOSTILE
 
 
+@pytest.mark.parametrize("cut", [1, 2])
+@pytest.mark.parametrize("words", [["detect", "m", "-"], ["detect", "m", "--file", "a.txt"], ["proofread", "a.txt"]])
+def test_text_that_ends_inside_a_character_loses_that_character_only(
+    words: list[str],
+    cut: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    data = "\ufeff한국어".encode() + "말".encode()[:cut]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    Path("a.txt").write_bytes(data)
+    seen: list[str] = []
+
+    def detect(_: str, texts: list[str], **__: object) -> list[dict[str, object]]:
+        seen.extend(texts)
+        return [{"tokens": []}]
+
+    def proofread(texts: dict[str, str], **_: object) -> dict[str, object]:
+        seen.extend(texts.values())
+        return {"proofs": []}
+
+    monkeypatch.setattr("electralab.verbs.detect", detect)
+    monkeypatch.setattr("electralab.verbs.proofread", proofread)
+    assert main([*words, "--json"]) == 0
+    assert seen == ["한국어"]
+    name = "standard input" if "-" in words else "a.txt"
+    assert capsys.readouterr().err == f"{name}: ends inside a character, which is left out\n"
+
+
+def test_bytes_that_begin_no_character_are_still_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_bytes("한국어".encode() + b"\xff")
+    assert said(capsys, "detect", "m", "--file", str(tmp_path / "a.txt"))[1].endswith(
+        "a.txt: not UTF-8 at byte 9; convert it, for example with iconv\n"
+    )
+    broken = "한".encode()[:2].decode(errors="surrogateescape")
+    assert said(capsys, "detect", "m", broken)[1].startswith("electra: TEXT: not UTF-8 at byte 0")
+
+
 @contextmanager
 def forbidden(folder: Path) -> Iterator[None]:
     """A folder that this process may not search; root, who may search any, becomes nobody for a while."""

@@ -39,6 +39,7 @@ def test_a_batch_of_short_rows_knows_its_padding(sessions: Path) -> None:
     sizes = (~batch.is_pad).sum(1)
     assert batch.has_padding
     assert set((sizes - 2).tolist()) <= {1, 2, 3, 4, 5}
+    assert batch.original_ids.shape == (32, int(sizes.max()))  # and no wider, though rows have room for 16
     assert (batch.is_ordinary.sum(1) == sizes - 2).all()
     assert not (batch.is_ordinary & batch.is_pad).any()
 

@@ -102,7 +102,11 @@ def rows_of_step(step: int, *, batch_size: int, row_count: int, seed: int) -> ND
 
 def batch_at(data: PreparedData, step: int, *, batch_size: int, seed: int) -> Batch:
     rows = rows_of_step(step, batch_size=batch_size, row_count=len(data.train), seed=seed)
-    return make_batch(data.train.take(rows), data.tokenizer, is_pairs=data.packing == "pairs", dataset_rows=rows)
+    ids = data.train.take(rows)
+    if data.packing == "documents":
+        # Where a document is a row most rows are short: what is padding in all of them need not be computed.
+        ids = np.ascontiguousarray(ids[:, : int((ids != data.tokenizer.special.pad).sum(axis=1).max())])
+    return make_batch(ids, data.tokenizer, is_pairs=data.packing == "pairs", dataset_rows=rows)
 
 
 def heldout_batches(data: PreparedData, rows: Rows, *, limit: int, batch_size: int) -> list[Batch]:
