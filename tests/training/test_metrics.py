@@ -1,5 +1,9 @@
+import os
 from pathlib import Path
 
+import pytest
+
+from electralab.errors import StorageError
 from electralab.training.metrics import MetricsLog, cut_back, read_metrics
 
 
@@ -21,3 +25,11 @@ def test_values_that_are_not_finite_are_null(tmp_path: Path) -> None:
     log.write({"step": 1, "loss": float("nan")})
     log.close()
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": None}]
+
+
+def test_a_run_folder_whose_name_is_not_utf8_is_one_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    folder = tmp_path / os.fsdecode(b"run-\xff")
+    folder.mkdir()
+    with pytest.raises(StorageError, match="is not UTF-8, which TensorBoard needs; choose another --out"):
+        MetricsLog(folder, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import storage_errors, write_file
-from electralab.errors import DamagedArtifact
+from electralab.errors import DamagedArtifact, StorageError
 
 Record = dict[str, Any]
 
@@ -76,4 +76,8 @@ def _open_board(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise StorageError(f"{folder.parent}: is not UTF-8, which TensorBoard needs; choose another --out") from None
     return SummaryWriter(str(folder), purge_step=step + 1)
