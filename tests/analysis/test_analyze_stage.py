@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,16 @@ def test_finished_parts_are_kept_until_something_differs(folder: Path, tmp_path:
     assert [one.is_reused for one in run(other) if isinstance(one, PartFinished)] == [False, False]
     alone = make_request(tmp_path, folder / "mlm", only=("M43",), seed=1, untrained=False)
     assert [one.is_reused for one in run(alone) if isinstance(one, PartFinished)] == [False], "its control may go"
+
+
+def test_a_measure_that_tells_more_than_before_is_taken_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = make_request(tmp_path, folder / "mlm", only=("M43", "M36"), untrained=False)
+    run(request)
+    monkeypatch.setitem(MEASURES, "M43", replace(MEASURES["M43"], version=2))
+    again = {one.claim: one.is_reused for one in run(request) if isinstance(one, PartFinished)}
+    assert again == {"M36": True, "M43": False}
 
 
 def test_a_stopped_analysis_goes_on(folder: Path, tmp_path: Path) -> None:

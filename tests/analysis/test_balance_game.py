@@ -13,6 +13,7 @@ from electralab.analysis.balance import (
     measure_auc_by_confidence,
     measure_called,
     measure_guesses,
+    measure_hardening,
     watch,
 )
 from electralab.errors import InputError
@@ -84,3 +85,13 @@ def test_nothing_replaced_is_said() -> None:
         measure_auc(make_game([0, 1], [False, False], [0, 0]), RNG(0))
     with pytest.raises(InputError, match="balance by confidence: needs at least 6 replaced tokens, got 4"):
         measure_auc_by_confidence(make_game([0, 1], [False, True], [0, 0]), RNG(0))
+
+
+def test_replacements_that_fool_the_judge_later_are_harder_and_the_other_way_round() -> None:
+    truth = [True, True, False, False]
+    told, fooled = make_game([2, 1, -1, -2], truth, [0] * 4, 40), make_game([-2, 1, -1, 2], truth, [0] * 4, 40)
+    found = measure_hardening(told, fooled, RNG(0))
+    assert found.estimate.value == pytest.approx(1 - 0.25)
+    assert found.control.low < 0 < found.control.high
+    assert measure_hardening(fooled, told, RNG(0)).estimate.value == pytest.approx(0.25 - 1)
+    assert measure_hardening(told, told, RNG(0)).estimate.value == 0

@@ -1,6 +1,7 @@
 """What is told of a whole model: figures where they can be had, with controls, and reasons where not."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from test_run_points import write_run
 from electralab.analysis.drawing import Cloud, Drawing
 from electralab.analysis.finding import Finding, Missing
 from electralab.analysis.material import Material, gather_material
-from electralab.analysis.measures.replacements import tag_tokens
+from electralab.analysis.measures.replacements import HARDENING, tag_tokens
 from electralab.analysis.sets.tagged import TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen, draw_untrained, open_specimen
@@ -92,8 +93,10 @@ def test_reach_is_told_of_verdicts_and_of_guesses_from_the_token_alone_to_the_wh
         parts = [one.part for one in figures.values() if one.series == f"{what} by neighbours shown"]
         assert parts[:3] == ["0", "1", "2"]
         assert parts[-1] == "all"
-    told = {"verdict AUC, ±0", "verdict AUC, whole row", "guess loss, gain by context", "verdict AUC, gain beyond ±16"}
+    told = {"verdict AUC, ±0", "verdict AUC, whole row", "guess loss, gain by context"}
     assert told <= set(figures)
+    for what in ("verdict AUC", "guess loss"):
+        assert {f"{what}, gain beyond ±16", f"{what}, share beyond ±16"} <= set(figures)
 
 
 def test_heads_are_told_by_layer_and_drawn(place: Path) -> None:
@@ -159,6 +162,27 @@ def test_snapshots_say_more_of_the_course_than_the_log(place: Path, tmp_path: Pa
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     figures, _, _ = measure(place, "M46", open_specimen(run))
     assert {*by_snapshots, "course of the generator loss"} <= set(figures)
+
+
+def test_an_early_and_a_late_generator_come_before_the_same_judge(place: Path, tmp_path: Path) -> None:
+    """A generator that has not changed is no harder; without a snapshot it is said what is needed."""
+    run = save_pair(tmp_path / "run", build_pair(), objective="electra")
+    _, missing, _ = measure(place, "M46", open_specimen(run))
+    [said] = [one.reason for one in missing if one.name == HARDENING]
+    assert "kept no snapshot" in said
+    (run / "snapshots").mkdir()
+    for step, seed in ((2, 1), (4, 7)):
+        save_pair(tmp_path / f"at-{step}", build_pair(seed), objective="electra")
+        (tmp_path / f"at-{step}" / "export").rename(run / "snapshots" / f"step-{step}")
+        (run / "snapshots" / f"step-{step}" / "progress.json").write_text(json.dumps({"step": step}))
+    figures, _, _ = measure(place, "M46", open_specimen(run))
+    assert figures[HARDENING].estimate.value == 0, "the first snapshot has the run's own generator"
+    shutil.rmtree(run / "snapshots" / "step-2")
+    figures, _, _ = measure(place, "M46", open_specimen(run))
+    found = figures[HARDENING]
+    assert found.estimate.value != 0
+    assert found.control is not None
+    assert "after step 4" in found.note
 
 
 def test_a_word_of_one_token_has_its_usual_tag() -> None:

@@ -5,14 +5,17 @@ import pytest
 import torch
 from studied import LENGTH, build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
 
+from electralab.analysis.finding import Estimate
 from electralab.analysis.reach import (
     choose_places,
     cut_context,
     find_reach,
+    guess_astray,
     guess_within,
     judge_astray,
     judge_within,
-    measure_far_gain,
+    measure_far_guesses,
+    measure_far_verdicts,
     measure_guess_reach,
     measure_verdict_reach,
     widen,
@@ -133,14 +136,37 @@ def test_far_tokens_of_another_row_are_not_heard_by_one_that_hears_its_neighbour
     assert judge_astray(*args, 1, batch_tokens=1) == pytest.approx(judge_astray(*args, 1), abs=1e-5)
 
 
+def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_heard() -> None:
+    pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
+    guesser, places = guesser_of(pair), torch.arange(len(masked.positions))
+    whole = guess_within(guesser, masked, places, None)
+    assert guess_astray(guesser, masked, places, 1) != pytest.approx(whole, abs=1e-3)
+    deafen(guesser.encoder, 0)  # the only global layer
+    whole = guess_within(guesser, masked, places, None)
+    assert guess_astray(guesser, masked, places, 1) == pytest.approx(whole, abs=1e-5)
+    assert guess_astray(guesser, masked, places, 1, batch_tokens=1) == pytest.approx(whole, abs=1e-5)
+
+
 def test_far_context_that_is_all_there_is_to_know_has_the_whole_gain() -> None:
-    truth = np.tile([True, False], 200)
-    whole, astray = truth.astype(np.float64), RNG(0).normal(size=400)
-    found = measure_far_gain(whole, astray, truth, np.arange(400) // 10, RNG(1))
-    assert found.value == pytest.approx(0.5, abs=0.06)
-    assert found.low > 0.3
-    same = measure_far_gain(whole, whole, truth, np.arange(400) // 10, RNG(1))
-    assert (same.value, same.low, same.high) == (0, 0, 0)
+    truth, rows = np.tile([True, False], 200), np.arange(400) // 10
+    alone, whole, astray = RNG(0).normal(size=400), truth.astype(np.float64), RNG(1).normal(size=400)
+    found = measure_far_verdicts(np.stack([alone, whole, astray]), truth, rows, RNG(1))
+    assert found.gain.value == pytest.approx(0.5, abs=0.06)
+    assert found.gain.low > 0.3
+    assert found.share.value == pytest.approx(1.0, abs=0.15)
+    same = measure_far_verdicts(np.stack([alone, whole, whole]), truth, rows, RNG(1))
+    assert (same.gain, same.share) == (Estimate(0, 0, 0), Estimate(0, 0, 0))
+
+
+def test_the_share_of_far_context_is_of_what_the_row_adds_whatever_the_unit() -> None:
+    """Losses of 5 nats from the token alone, 3 with the row, 3.5 with another's far text: a quarter of what it adds."""
+    noise, rows = RNG(0).normal(0, 0.5, size=400), np.arange(400) // 10
+    losses = np.array([5.0, 3.0, 3.5])[:, None] + noise
+    found = measure_far_guesses(losses, rows, RNG(1))
+    assert found.gain.value == pytest.approx(0.5)
+    assert found.share.value == pytest.approx(0.25)
+    nothing = measure_far_guesses(losses[[1, 1, 2]], rows, RNG(1))
+    assert np.isnan(nothing.share.value), "nobody can say which part of nothing it is"
 
 
 def test_too_few_are_said() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from electralab.analysis.finding import (
     TIMES,
+    Contrast,
     Estimate,
     Flags,
     Floats,
@@ -18,12 +19,14 @@ from electralab.analysis.finding import (
     bootstrap_estimate,
     require,
     require_finite,
+    summarise,
 )
 from electralab.analysis.ranking import find_auc
 from electralab.objective.electra import Trial
 from electralab.objective.verdicts import Verdicts
 
 CONFIDENCES = ("unsure", "middling", "sure")
+_EXCHANGES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +118,33 @@ def _measure_auc(game: Game, is_asked: Flags, rng: np.random.Generator, times: i
     return bootstrap_estimate(
         lambda p: find_auc(logits[p], truth[p]), len(logits), times, rng, groups=game.rows[is_asked]
     )
+
+
+def measure_hardening(early: Game, late: Game, rng: np.random.Generator, *, times: int = TIMES) -> Contrast:
+    """By how much one judge's AUC is lower against late replacements than against early ones, in the same rows.
+
+    Control: rows of the two exchanged at random, which leaves nothing early or late about either.
+    """
+    assert np.array_equal(early.rows, late.rows), "both are about the same tokens"
+    for game in (early, late):
+        require("hardening of replacements", int(game.is_replaced.sum()), 2, "replaced tokens")
+        require_finite("hardening of replacements", game.logits)
+
+    def lose(first: Game, second: Game, places: Places) -> float:
+        return find_auc(first.logits[places], first.is_replaced[places]) - find_auc(
+            second.logits[places], second.is_replaced[places]
+        )
+
+    def exchange() -> float:
+        names = np.unique(early.rows)
+        is_exchanged = np.isin(early.rows, names[rng.random(len(names)) < 0.5])
+        sides = []
+        for first, second in ((early, late), (late, early)):
+            logits = np.where(is_exchanged, second.logits, first.logits)
+            truth = np.where(is_exchanged, second.is_replaced, first.is_replaced)
+            sides.append(find_auc(logits, truth))
+        return sides[0] - sides[1]
+
+    count = len(early.rows)
+    estimate = bootstrap_estimate(lambda places: lose(early, late, places), count, times, rng, groups=early.rows)
+    return Contrast(estimate, summarise(exchange() for _ in range(_EXCHANGES)))

@@ -20,7 +20,6 @@ from electralab.analysis.finding import (
     Floats,
     Labels,
     Places,
-    bootstrap_estimate,
     count_units,
     draw_rows,
     lay_about,
@@ -109,20 +108,24 @@ def judge_astray(
 
     The rows are as long as ever: what their far ends say is all that is lost.
     """
+    rows = _exchange_far(input_ids, batch, positions, width, batch_tokens)
+    said = [discriminator(row.input_ids, row.segment_ids, row.is_pad).flatten()[row.positions] for row in rows]
+    return _read(torch.cat(said))
+
+
+def _exchange_far(input_ids: Tensor, batch: Batch, positions: Tensor, width: int, batch_tokens: int) -> Iterator[Cut]:
+    """A row for each place, whole, in which the words further than `width` tokens away are those of another row."""
     positions = positions.to(input_ids.device)
     length = input_ids.shape[1]
     is_word, strange = batch.is_ordinary, input_ids.roll(1, dims=0)
     is_exchanged = is_word & is_word.roll(1, dims=0)  # (B, T)
     columns = torch.arange(length, device=input_ids.device)
-    said = []
     for some in torch.split(positions, max(1, batch_tokens // length)):
         rows, places = some // length, some % length
         is_far = (columns - places[:, None]).abs() > width  # (P, T)
         ids = torch.where(is_far & is_exchanged[rows], strange[rows], input_ids[rows])
-        is_pad = batch.is_pad[rows] if batch.has_padding else None
-        verdicts = discriminator(ids, batch.segment_ids[rows], is_pad)
-        said.append(verdicts[torch.arange(len(some)), places])
-    return _read(torch.cat(said))
+        flat = torch.arange(len(some), device=input_ids.device) * length + places
+        yield Cut(ids, batch.segment_ids[rows], batch.is_pad[rows], flat)
 
 
 @torch.inference_mode()
@@ -148,6 +151,22 @@ def guess_within(
     else:
         cuts = _cut_all(input_ids, batch, positions, width, batch_tokens, is_causal=is_causal)
         guesses = torch.cat([generator(cut.input_ids, cut.segment_ids, cut.is_pad, cut.positions) for cut in cuts])
+    return _read(F.cross_entropy(guesses.float(), targets, reduction="none"))
+
+
+@torch.inference_mode()
+def guess_astray(
+    generator: Guesser, masked: MaskedBatch, places: Tensor, width: int, *, batch_tokens: int = 8192
+) -> NDArray[np.float32]:
+    """(P,) what naming each target costs, in nats, where all that is further than `width` tokens away is another row's.
+
+    Hidden tokens stay hidden there, those of the other row.
+    """
+    places = places.to(masked.positions.device)
+    positions, targets = masked.positions[places], masked.target_ids[places]
+    input_ids = masked.input_ids if generator.reads_masked else masked.batch.original_ids
+    rows = _exchange_far(input_ids, masked.batch, positions, width, batch_tokens)
+    guesses = torch.cat([generator(row.input_ids, row.segment_ids, row.is_pad, row.positions) for row in rows])
     return _read(F.cross_entropy(guesses.float(), targets, reduction="none"))
 
 
@@ -207,23 +226,60 @@ def measure_verdict_reach(
     return _trace_curve(score, logits, rows, widths, rng, times, sign=1)
 
 
-def measure_far_gain(
-    whole: NDArray[np.floating],
-    astray: NDArray[np.floating],
+@dataclass(frozen=True, slots=True)
+class FarContext:
+    gain: Estimate
+    """How much better the answers are with their own far context than with another row's."""
+    share: Estimate
+    """Of what the whole row adds to the token alone: without a unit, so that verdicts and guesses can be held against
+    each other. NaN where the row may add nothing."""
+
+
+def measure_far_verdicts(
+    logits: NDArray[np.floating],
     is_replaced: Flags,
     rows: Labels,
     rng: np.random.Generator,
     *,
     times: int = TIMES,
-) -> Estimate:
-    """By how much the AUC of the same tokens' verdicts (P,) is higher with their own far context than another's."""
+) -> FarContext:
+    """By AUC, of verdicts (3, P) on the same tokens: from the token alone, its row, and another row's far context."""
     require("far context", int(is_replaced.sum()), 2, "replaced tokens")
     require("far context", int((~is_replaced).sum()), 2, "original tokens")
 
-    def gain(places: Places) -> float:
-        return find_auc(whole[places], is_replaced[places]) - find_auc(astray[places], is_replaced[places])
+    def score(places: Places) -> Floats:
+        return np.array([find_auc(said[places], is_replaced[places]) for said in logits])
 
-    return bootstrap_estimate(gain, len(rows), times, rng, groups=rows)
+    return _measure_far(score, rows, rng, times)
+
+
+def measure_far_guesses(
+    losses: NDArray[np.floating], rows: Labels, rng: np.random.Generator, *, times: int = TIMES
+) -> FarContext:
+    """By mean loss, of guesses (3, P), as of verdicts."""
+    require("far context", losses.shape[1], 2, "guesses")
+
+    def score(places: Places) -> Floats:
+        return np.asarray(-losses[:, places].mean(axis=1, dtype=np.float64))
+
+    return _measure_far(score, rows, rng, times)
+
+
+def _measure_far(score: "Score", rows: Labels, rng: np.random.Generator, times: int) -> FarContext:
+    """`score` says how good answers are by the token alone, by its row, and by the row with another's far context."""
+    units, count = count_units(len(rows), rows), len(rows)
+    found = score(np.arange(count))
+    drawn = [score(places) for places in draw_rows(count, rows, times, rng)]
+
+    def share(scores: Floats) -> float:
+        added = scores[1] - scores[0]
+        return float((scores[1] - scores[2]) / added) if added > 0 else float("nan")
+
+    gain = lay_about(float(found[1] - found[2]), (float(scores[1] - scores[2]) for scores in drawn), units)
+    added = lay_about(float(found[1] - found[0]), (float(scores[1] - scores[0]) for scores in drawn), units)
+    if not added.low > 0:
+        return FarContext(gain, Estimate(*[float("nan")] * 3))
+    return FarContext(gain, lay_about(share(found), map(share, drawn), units))
 
 
 def measure_guess_reach(

@@ -62,6 +62,8 @@ class Inquiry:
     measure: Measure
     reads: tuple[str, ...] = ()
     """Settings that name files beside the data."""
+    version: int = 1
+    """Raised where it measures more, or otherwise, than before: parts of earlier versions are then measured again."""
 
 
 MEASURES: dict[str, Inquiry] = {
@@ -73,13 +75,13 @@ MEASURES: dict[str, Inquiry] = {
     "M35": Inquiry("contextualisation", measure_contextuality),
     "M36": Inquiry("translation invariance", measure_invariance),
     "M37": Inquiry("equivariance", measure_equivariance),
-    "M38": Inquiry("long-range sensitivity", measure_reach),
+    "M38": Inquiry("long-range sensitivity", measure_reach, version=2),
     "M39": Inquiry("FLOPs", measure_compute),
     "M40": Inquiry("scaling law", measure_scaling, ("runs",)),
     "M42": Inquiry("compression trade-off", measure_tradeoff, ("tradeoff",)),
     "M43": Inquiry("Rademacher complexity", measure_complexity),
     "M44": Inquiry("domain transfer", measure_transfer, ("domains",)),
-    "M46": Inquiry("replacements", measure_replacements),
+    "M46": Inquiry("replacements", measure_replacements, version=2),
     "M47": Inquiry("robustness", measure_damage, ("examples",)),
     "heads": Inquiry("attention heads", measure_heads),
 }
@@ -232,7 +234,8 @@ def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     beside = [_hash_files(getattr(material.settings, name)) for name in MEASURES[claim].reads]
     log = [*_hash_files(str(specimen.folder / "metrics.jsonl")), *_list_snapshots(specimen.folder)]
     asked = material.identify(specimen)
-    measure = [__version__, VERSION, claim]
+    version = MEASURES[claim].version
+    measure = [__version__, VERSION, claim, *([version] if version > 1 else [])]
     return sha256_json([measure, specimen.name, model, specimen.kind, asked, settings, beside, log])
 
 

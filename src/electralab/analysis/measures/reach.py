@@ -13,15 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from electralab.analysis.finding import Estimate, Finding, Missing, Places, attempt
+from electralab.analysis.finding import Finding, Missing, Places, attempt
 from electralab.analysis.material import Material
 from electralab.analysis.reach import (
+    FarContext,
     ReachCurve,
     choose_places,
+    guess_astray,
     guess_within,
     judge_astray,
     judge_within,
-    measure_far_gain,
+    measure_far_guesses,
+    measure_far_verdicts,
     measure_guess_reach,
     measure_verdict_reach,
     widen,
@@ -38,7 +41,8 @@ _EACH = 2
 """Replaced and original tokens of every row that are judged; twice as many are guessed."""
 _FAR = 16
 """What lies further away is far."""
-_STRANGE = "what their own text beyond 16 tokens adds to verdicts, over that of another row in its place"
+_GAIN = f"what the row's own text beyond {_FAR} tokens adds to the answers, over that of another row in its place"
+_SHARE = f"how much of what the row adds to the token alone comes from beyond {_FAR} tokens"
 P = TypeVar("P")
 
 
@@ -50,8 +54,7 @@ class _Answers:
     unit: str
     meaning: str
     trace: Callable[[Specimen], ReachCurve]
-    find_far_gain: Callable[[Specimen], Estimate] | None = None
-    """What far context adds, where it can be asked."""
+    find_far: Callable[[Specimen], FarContext]
 
 
 def measure_reach(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
@@ -77,18 +80,18 @@ def _prepare_verdicts(specimen: Specimen, material: Material, settings: Analysis
         rng = settings.make_rng("reach")
         return measure_verdict_reach(said, np.concatenate(truth), rows, widths, rng, times=settings.times)
 
-    def find_far_gain(one: Specimen) -> Estimate:
+    def find_far(one: Specimen) -> FarContext:
         judge, said = need_judge(one, _PURPOSE), []
         for trial, at in trials:
             material.conditions.check()
-            ids, batch, places = trial.corrupted.input_ids, trial.masked.batch, torch.from_numpy(at)
-            said.append((judge_within(judge, ids, batch, places, None), judge_astray(judge, ids, batch, places, _FAR)))
-        whole, astray = (np.concatenate(part) for part in zip(*said, strict=True))
-        rng = settings.make_rng("far context")
-        return measure_far_gain(whole, astray, np.concatenate(truth), rows, rng, times=settings.times)
+            asked = trial.corrupted.input_ids, trial.masked.batch, torch.from_numpy(at)
+            near = [judge_within(judge, *asked, width) for width in (0, None)]
+            said.append(np.stack([*near, judge_astray(judge, *asked, _FAR)]))
+        logits, rng = np.concatenate(said, axis=1), settings.make_rng("far context")
+        return measure_far_verdicts(logits, np.concatenate(truth), rows, rng, times=settings.times)
 
     meaning = "AUC of verdicts on tokens of which only so many neighbours to each side are shown"
-    return _Answers("verdict AUC", "AUC", meaning, trace, find_far_gain)
+    return _Answers("verdict AUC", "AUC", meaning, trace, find_far)
 
 
 def _choose(trial: Trial, only_masked: bool, luck: np.random.Generator) -> Places:
@@ -116,9 +119,19 @@ def _prepare_guesses(specimen: Specimen, material: Material, settings: AnalysisS
         widths, said = _ask(batches, length, answer)
         return measure_guess_reach(said, rows, widths, settings.make_rng("reach"), times=settings.times)
 
+    def find_far(one: Specimen) -> FarContext:
+        guesser, said = one.need_generator(_PURPOSE), []
+        for masked, at in batches:
+            material.conditions.check()
+            places = torch.from_numpy(at)
+            near = [guess_within(guesser, masked, places, width) for width in (0, None)]
+            said.append(np.stack([*near, guess_astray(guesser, masked, places, _FAR)]))
+        losses, rng = np.concatenate(said, axis=1), settings.make_rng("far context")
+        return measure_far_guesses(losses, rows, rng, times=settings.times)
+
     sides = "before it" if specimen.kind == "causal" else "to each side"
     meaning = f"the loss of naming a token of which only so many neighbours {sides} are shown"
-    return _Answers("guess loss", "nats", meaning, trace)
+    return _Answers("guess loss", "nats", meaning, trace, find_far)
 
 
 def _choose_guesses(masked: MaskedBatch, luck: np.random.Generator) -> Places:
@@ -165,14 +178,18 @@ def _tell(
             answers.unit,
             "how much better answers are with the whole row than from the token alone",
         ),
+        f"{name}, gain beyond ±{_FAR}": (answers.unit, _GAIN),
+        f"{name}, share beyond ±{_FAR}": ("share", _SHARE),
     }
 
     def measure(one: Specimen) -> Figures:
-        curve = answers.trace(one)
-        found = {f"{name}, reach": curve.reach, f"{name}, gain by context": curve.gain}
-        if answers.find_far_gain is not None:
-            label = f"{name}, gain beyond ±{_FAR}"
-            found[label], meanings[label] = answers.find_far_gain(one), (answers.unit, _STRANGE)
+        curve, far = answers.trace(one), answers.find_far(one)
+        found = {
+            f"{name}, reach": curve.reach,
+            f"{name}, gain by context": curve.gain,
+            f"{name}, gain beyond ±{_FAR}": far.gain,
+            f"{name}, share beyond ±{_FAR}": far.share,
+        }
         for width, score in zip(curve.widths, curve.scores, strict=True):
             is_all = width == curve.widths[-1]
             label = f"{name}, whole row" if is_all else f"{name}, {sides}{width}"

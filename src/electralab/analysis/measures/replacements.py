@@ -4,12 +4,12 @@ Specimen, rows, snapshots, metrics.jsonl -> log p, rank, agreement, AUC, each ov
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from electralab.analysis.balance import join_games, measure_auc, watch
+from electralab.analysis.balance import Game, join_games, measure_auc, measure_hardening, watch
 from electralab.analysis.correlation import measure_correlation
 from electralab.analysis.finding import Contrast, Estimate, Finding, Labels, Missing, attempt, require
 from electralab.analysis.material import Material
@@ -23,7 +23,7 @@ from electralab.analysis.replacements import (
 from electralab.analysis.sets.tagged import TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen, open_specimen
-from electralab.analysis.trials import hold_trials
+from electralab.analysis.trials import hold_trials, need_judge
 from electralab.errors import InputError
 from electralab.objective.electra import Trial
 from electralab.pretraining.exports import read_snapshots, snapshot_folder
@@ -31,6 +31,7 @@ from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.metrics import read_metrics
 
 CLAIM = "M46"
+HARDENING = "AUC lost since the first snapshot"
 _DEALT = "the same replacements, dealt to other places"
 _UNKNOWN = -1
 _COURSES = {
@@ -54,6 +55,7 @@ def measure_replacements(
     yield from attempt("plausibility of replacements", CLAIM, partial(_tell_quality, specimen, material, settings))
     yield from attempt("part of speech kept", CLAIM, partial(_tell_agreement, specimen, material, settings))
     if specimen.control_of is None:
+        yield from attempt(HARDENING, CLAIM, partial(_tell_hardening, specimen, material, settings))
         yield from attempt("course of training", CLAIM, partial(_tell_course, specimen, material, settings))
 
 
@@ -119,6 +121,29 @@ def tag_tokens(tokenizer: Tokenizer, sentences: tuple[TaggedSentence, ...]) -> L
     for token, of_token in counts.items():
         tags[token] = numbers[max(of_token, key=lambda tag: (of_token[tag], tag))]
     return tags
+
+
+def _tell_hardening(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+    """One judge, the final discriminator, for both: its own progress must not pass for easier replacements."""
+    judge = need_judge(specimen, HARDENING)
+    steps = [progress["step"] for progress in read_snapshots(specimen.folder)]
+    if not steps:
+        raise InputError(
+            f"{specimen.name}: kept no snapshot, whose replacements could be judged beside the last; "
+            "give a run folder with one (pretrain --snapshots 0.25)"
+        )
+    early = open_specimen(snapshot_folder(specimen.folder, steps[0]), device=specimen.device)
+
+    def play(one: Specimen) -> Game:
+        guesser = one.need_generator(HARDENING)
+        pair = replace(specimen, generator=guesser, discriminator=judge)
+        return join_games(watch(trial) for trial in hold_trials(pair, material, settings, HARDENING))
+
+    rng = settings.make_rng("hardening")
+    found = measure_hardening(play(early), play(specimen), rng, times=settings.times)
+    meaning = "how much lower the final discriminator's AUC is against the final generator than against the earlier one"
+    note = f"the generator after step {steps[0]:,}, on the same rows, hidden at the same places"
+    yield found.tell(HARDENING, CLAIM, "AUC", meaning, "rows of both exchanged at random", note)
 
 
 def _tell_course(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
