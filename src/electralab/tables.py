@@ -254,7 +254,7 @@ def study_tables(results: Record) -> Iterator[Table]:
 
 def claims_tables(results: Record) -> Iterator[Table]:
     """A line for each claim with its verdict, and below it the figures that the verdict rests on."""
-    from electralab.analysis.claims.stage import tell_values
+    from electralab.analysis.claims.stage import tell_values, tell_verdicts
 
     table = Table(title="what holds of the claims, at this scale", title_justify="left")
     table.add_column("")
@@ -262,7 +262,8 @@ def claims_tables(results: Record) -> Iterator[Table]:
     table.add_column("verdict", no_wrap=True)
     colours = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
     for of in results["claims"]:
-        table.add_row(of["number"], Text(of["sentence"]), Text(of["verdict"], style=colours[of["verdict"]]))
+        said = tell_verdicts(of).replace("; ", "\n")
+        table.add_row(of["number"], Text(of["sentence"]), Text(said, style=colours[of["verdict"]]))
         for line in (tell_values(of), of["why"]):
             table.add_row("", Text(line, style="dim"), "")
     yield table

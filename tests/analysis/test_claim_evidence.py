@@ -1,8 +1,19 @@
+import json
 from typing import Any
 
 import pytest
 
-from electralab.analysis.claims.evidence import Evidence, Lacking, read_evidence
+from electralab.analysis.claims.evidence import (
+    ONE_ENCODER,
+    PAPER,
+    Evidence,
+    Lacking,
+    find_arrangements,
+    keep_evidence,
+    read_evidence,
+    restore_evidence,
+)
+from electralab.study.settings import read_study, resolve_arms, resolve_study
 
 
 def finding(model: str, name: str, value: float, layer: int | None = None) -> dict[str, Any]:
@@ -68,3 +79,29 @@ def test_what_is_lacking_is_said_as_the_analysis_says_it() -> None:
         known().last("b", "probe")
     with pytest.raises(Lacking, match="no run of 'b'"):
         known().of_arm("b", "parameters")
+
+
+@pytest.mark.parametrize(
+    ("study", "arms"),
+    [
+        ("claims", {PAPER: "electra-quarter", ONE_ENCODER: "electra"}),
+        ("head-to-head", {PAPER: "electra", ONE_ENCODER: "electra-one-encoder"}),
+        ("sample-efficiency", {PAPER: "electra"}),
+    ],
+)
+def test_arrangements_are_known_by_their_settings_whatever_arms_are_called(study: str, arms: dict[str, str]) -> None:
+    layer = read_study(study)
+    settings = {arm.name: arm.config.model_dump() for arm in resolve_arms(resolve_study(layer, {}), layer.source)}
+    assert find_arrangements(settings) == arms
+
+
+def test_what_was_looked_up_is_kept_and_can_be_judged_again() -> None:
+    evidence = known()
+    evidence.highest("a", "probe")
+    kept = json.loads(json.dumps(keep_evidence(evidence)))
+    assert [(one["arm"], one["name"]) for one in kept["figures"]] == [("a", "probe")]
+    again = restore_evidence(kept)
+    assert again.highest("a", "probe") == evidence.highest("a", "probe")
+    assert again.by_seed("a", "cola") == evidence.by_seed("a", "cola")
+    with pytest.raises(Lacking, match="needs English"):
+        again.last("a", "analogies")

@@ -1,16 +1,26 @@
 """Which models are looked into, and what is left where a study is not finished."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from electralab.analysis.claims.evidence import PAPER
 from electralab.analysis.claims.rules import Judged
-from electralab.analysis.claims.stage import judge_claims, list_measures, list_models, list_tuned, read_runs
+from electralab.analysis.claims.stage import (
+    Sources,
+    judge_again,
+    judge_claims,
+    list_measures,
+    list_models,
+    list_tuned,
+    read_runs,
+)
 from electralab.analysis.claims.table import Claim, choose_claims
 from electralab.analysis.finding import Estimate
-from electralab.errors import InputError
+from electralab.errors import DamagedArtifact, InputError
 
 STUDY: dict[str, Any] = {
     "name": "little",
@@ -81,7 +91,33 @@ def test_only_what_claims_need_is_measured() -> None:
 
 @pytest.mark.parametrize(("unit", "high"), [("smoothness", 1.0), ("rho", 1.0), ("nats", 1.4)])
 def test_intervals_end_where_values_do(runs: Path, unit: str, high: float) -> None:
-    claim = Claim("M35", "Smooth.", "a curve", unit, lambda _: Judged("holds", {"electra": Estimate(0.9, 0.4, 1.4)}))
+    judged = Judged("holds", {PAPER: Estimate(0.9, 0.4, 1.4)})
+    claim = Claim("M35", "Smooth.", "a curve", unit, lambda *_: judged)
     nothing: dict[str, Any] = {"models": [], "findings": [], "missing": []}
     [told] = judge_claims([claim], runs, {**STUDY, "budget": {}}, {}, {}, nothing)["claims"]
-    assert told["values"]["electra"] == {"value": 0.9, "low": 0.4, "high": high}
+    assert told["values"][PAPER] == {"value": 0.9, "low": 0.4, "high": high}
+
+
+def test_texts_of_other_domains_are_named_with_their_hashes(runs: Path) -> None:
+    (runs / "news.txt").write_text("news")
+    nothing: dict[str, Any] = {"models": [], "findings": [], "missing": []}
+    sources = Sources(domains=(str(runs / "news.txt"),))
+    told = judge_claims(choose_claims(["M44"]), runs, {**STUDY, "budget": {}}, {}, {}, nothing, sources)
+    [domain] = told["domains"]
+    assert domain["sha256"] == hashlib.sha256(b"news").hexdigest()
+    assert f"--domains {runs / 'news.txt'} --only M44" in told["command"]
+    assert domain["sha256"] in (runs / "claims.md").read_text()
+
+
+def test_a_file_without_what_verdicts_rest_on_cannot_be_judged_again(tmp_path: Path) -> None:
+    (tmp_path / "claims.json").write_text(json.dumps({"version": 1, "claims": []}))
+    with pytest.raises(DamagedArtifact, match=r"claims.json: does not keep what its verdicts rest on; give the folder"):
+        judge_again(tmp_path / "claims.json", choose_claims([]))
+
+
+def test_a_study_of_either_arrangement_can_be_judged(runs: Path) -> None:
+    arms = {"electra": {"model": {"sharing": "everything"}}, "electra-quarter": {"model": {"sharing": "tokens"}}}
+    study = {**STUDY, "arms": {**arms, "mlm": {}}}
+    for arm in ("electra", "electra-quarter", "mlm"):
+        (runs / "cells" / arm / "seed-0" / "run" / "export").mkdir(parents=True)
+    assert list(list_models(runs, study).values()) == ["electra-quarter", "electra", "mlm"]

@@ -134,7 +134,7 @@ def test_claims_are_judged_by_the_models_of_a_study(studious: Shell) -> None:
     claims = {claim["number"]: claim for claim in judged["claims"]}
     assert list(claims) == ["M30", "M39", "M44", "M45"]
     assert claims["M39"]["verdict"] == "does not hold", "a masked model computes all tokens of a row"
-    assert set(claims["M30"]["values"]) == {"electra", "mlm", "untrained"}
+    assert set(claims["M30"]["values"]) == {"electra (one encoder)", "mlm", "untrained"}
     assert "--domains" in claims["M44"]["why"]
     assert claims["M45"]["verdict"] == "undecided"
     assert claims["M45"]["why"] == "not measured: no run of 'electra-half' has finished its pre-training"
@@ -144,6 +144,10 @@ def test_claims_are_judged_by_the_models_of_a_study(studious: Shell) -> None:
     again = studious.must("claims", "--runs", "out", *brief)
     assert "kept from before" in again.err
     assert (studious.folder / "out" / "claims.md").read_text() == told
+    kept = studious.must("claims", "--runs", "out/claims.json", *brief[:2], "--json").json
+    assert kept["claims"] == judged["claims"], "what the verdicts rest on is in the file"
+    assert kept["command"] == "electra claims --runs out --only M30,M39,M44,M45"
+    assert "electra study little.toml --corpus data" in told
     assert (
         "nowhere: holds no trained models; give --corpus and --data" in studious.run("claims", "--runs", "nowhere").err
     )

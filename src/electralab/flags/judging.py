@@ -102,7 +102,9 @@ def _add_claims(verbs: Any) -> None:
         "judge the claims about the method by models trained here; the same command again goes on",
         "electra claims --runs studies/claims --corpus data/mine --data benchmarks/",
     )
-    parser.add_argument("--runs", required=True, metavar="DIR", help="the folder of the study with the trained models")
+    parser.add_argument(
+        "--runs", required=True, metavar="DIR", help="the folder of the study, or a claims.json to judge again"
+    )
     parser.add_argument("--corpus", metavar="DIR", help="what 'electra prepare' wrote: train what is not there yet")
     parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")
     parser.add_argument("--study", default="claims", metavar="STUDY", help="with arms electra, mlm, causal (claims)")

@@ -19,9 +19,12 @@ VERDICTS = {
     "undecided": ("is undecided at this scale", "are undecided at this scale"),
 }
 """Of one claim, of several."""
-_COLOURS = {"electra": 0, "mlm": 1, "causal": 2, "untrained": 7}
+_COLOURS = {
+    **{"electra (paper)": 0, "electra (one encoder)": 3, "electra": 0},
+    **{"mlm": 1, "causal": 2, "xlnet": 4, "untrained": 7},
+}
 # Of a row of the drawing: the name, the interval, the figure.
-_NAME, _RIGHT, _WIDTH, _LINE = 86, 300, 500, 22
+_NAME, _RIGHT, _WIDTH, _LINE = 140, 300, 500, 22
 
 
 def show_claims(subject: Subject) -> str:
@@ -46,8 +49,16 @@ def _show(claim: Mapping[str, Any]) -> str:
     return (
         f'<article class="chart claim">{heading(str(claim["number"]))}<p class="verdict {kind}">{escape(verdict)}</p>'
         f"{paragraph(str(claim['sentence']))}{paragraph(measure, 'note')}{draw_figures(claim['values'])}"
-        f"{paragraph(str(claim['why']), 'note')}</article>"
+        f"{_show_arrangements(claim)}{paragraph(str(claim['why']), 'note')}</article>"
     )
+
+
+def _show_arrangements(claim: Mapping[str, Any]) -> str:
+    """Where both arrangements of ELECTRA were judged and differ, the verdict on each; files of before have none."""
+    verdicts = claim.get("verdicts", {})
+    if len(set(verdicts.values())) < 2:
+        return ""
+    return paragraph("; ".join(f"{arrangement}: {verdict}" for arrangement, verdict in verdicts.items()), "note")
 
 
 def draw_figures(values: Mapping[str, Any]) -> str:

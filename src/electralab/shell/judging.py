@@ -114,7 +114,8 @@ def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
         return result
     for table in claims_tables(result):
         console.print(table)
-    console.print(f"table  {arguments.runs}/claims.md")
+    if Path(arguments.runs).is_dir():
+        console.print(f"table  {arguments.runs}/claims.md")
     return result
 
 

@@ -154,12 +154,17 @@ def judge_claims(
     """What trained models say about each claim of the notes: holds, does not hold, or undecided at this scale.
 
     With `corpus` the models of the study are trained where they are not there yet; without it, only those that are
-    there are judged. `settings` are those of the analysis.
+    there are judged. `settings` are those of the analysis. `runs` may also be a claims.json, whose figures are then
+    judged again by the rules of now.
     """
     from electralab.analysis.claims import stage
     from electralab.analysis.claims.table import choose_claims
 
     display, runs, claims = display or Display(), Path(runs), choose_claims(only)
+    if runs.is_file():
+        if corpus is not None:
+            raise UsageError(f"claims: {runs} is a file, to be judged again as it is; leave out --corpus")
+        return stage.judge_again(runs, claims)
     if corpus is not None:
         trained = run_study(
             study,
@@ -190,7 +195,8 @@ def judge_claims(
     if dry_run:
         return {"study": found["name"], "claims": [claim.number for claim in claims], "analyses": analyses}
     joined = stage.join_analyses(analyses)
-    judged = stage.judge_claims(claims, runs, found, models, named, joined, Path(tradeoff) if tradeoff else None)
+    sources = stage.Sources(tuple(domains), Path(tradeoff) if tradeoff else None)
+    judged = stage.judge_claims(claims, runs, found, models, named, joined, sources)
     leave_page(runs, display)
     return judged
 

@@ -5,14 +5,21 @@ analysis.json, results.json -> Evidence
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import nan
+from dataclasses import asdict, dataclass, field
+from math import isfinite, nan
 from typing import Any
 
 from electralab.analysis.finding import Estimate
 
 Results = dict[str, Any]
-UNTRAINED = "untrained"
+MLM, CAUSAL, XLNET, UNTRAINED = "mlm", "causal", "xlnet", "untrained"
+PAPER, ONE_ENCODER = "electra (paper)", "electra (one encoder)"
+"""ELECTRA in its two arrangements: with a generator of its own, as in the paper; one encoder with two heads."""
+_NAMES = {
+    PAPER: ("electra-paper", "electra", "electra-quarter"),
+    ONE_ENCODER: ("electra", "electra-one-encoder"),
+}
+"""What studies call the arm of an arrangement, the likeliest first; its settings decide."""
 
 
 class Lacking(Exception):
@@ -39,6 +46,23 @@ class Evidence:
     """Why there is no figure, where the analysis says so: by arm and name of the finding, or number of the claim."""
     study: Results
     tradeoff: Results = field(default_factory=dict)
+    asked: set[tuple[str, str]] = field(default_factory=set)
+    """Arms and names of the findings that were looked up: what a verdict rests on, to be kept with it."""
+
+    @property
+    def arrangements(self) -> dict[str, str]:
+        """Column -> arm, of each arrangement of ELECTRA that the study has; the first is the paper's."""
+        return find_arrangements(self.study.get("arms", {})) or {PAPER: "electra"}
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Of the table -> the arm."""
+        arms = self.arrangements
+        first = next(iter(arms.values()))
+        return {**arms, MLM: MLM, CAUSAL: CAUSAL, XLNET: XLNET, UNTRAINED: f"{first}, {UNTRAINED}"}
+
+    def column_of(self, arm: str) -> str:
+        return next(column for column, of in self.columns.items() if of == arm)
 
     def last(self, arm: str, name: str) -> list[Estimate]:
         """Of the last layer, or of the model as a whole; for each seed."""
@@ -80,17 +104,33 @@ class Evidence:
             raise Lacking(f"no run of {arm!r} has finished its pre-training")
         return float(row[what])
 
-    def curve(self, arm: str, name: str) -> list[Results]:
-        points = self.study.get("curves", {}).get(name, {}).get(arm, [])
-        if len(points) < 2:
-            raise Lacking(f"no run of {arm!r} was scored by {name!r} along its way")
-        return list(points)
+    def finished_runs(self, line: str, name: str) -> list[Results]:
+        """Points of a curve that are runs at their end, from the shortest: amid its schedule a run is worth less."""
+        points = self.study.get("curves", {}).get(name, {}).get(line, [])
+        ended = [point for point in points if point["share"] == 1.0]
+        if not ended:
+            raise Lacking(f"no run of {line!r} has been scored by {name!r} at its end")
+        return ended
 
     def _find(self, arm: str, name: str) -> Sequence[Sequence[Figure]]:
+        self.asked.add((arm, name))
         found = self.figures.get((arm, name))
         if not found:
             raise Lacking(self.reasons.get((arm, name)) or f"{arm!r} was not measured by {name!r}", arm)
         return found
+
+
+def find_arrangements(arms: Mapping[str, Results]) -> dict[str, str]:
+    """Column -> arm, by the settings of a study's arms: which of them share one encoder between both heads."""
+
+    def is_one_encoder(arm: str) -> bool:
+        return bool(arms[arm].get("model", {}).get("sharing") == "everything")
+
+    return {
+        column: found
+        for column, names in _NAMES.items()
+        for found in [arm for arm in names if arm in arms and is_one_encoder(arm) == (column == ONE_ENCODER)][:1]
+    }
 
 
 def read_evidence(
@@ -102,9 +142,7 @@ def read_evidence(
     for found in analysis["findings"]:
         arm = named.get(found["model"])
         if arm is not None:
-            control = found["control"] and _read_estimate(found["control"])
-            figure = Figure(found["layer"], _read_estimate(found), control)
-            figures[arm, found["name"]][found["model"]].append(figure)
+            figures[arm, found["name"]][found["model"]].append(_read_figure(found))
     reasons = {
         (named[one["model"]], one[key]): one["reason"]
         for one in analysis["missing"]
@@ -131,3 +169,46 @@ def _depth(figure: Figure) -> int:
 def _read_estimate(values: Results) -> Estimate:
     value, low, high = (nan if values[name] is None else float(values[name]) for name in ("value", "low", "high"))
     return Estimate(value, low, high)
+
+
+_STUDY = ("name", "seeds", "budget", "scores", "arms", "cells", "table", "curves")
+
+
+def keep_evidence(evidence: Evidence) -> Results:
+    """What the verdicts rest on, for a file: figures that were looked up, and of the study what rules may ask for."""
+    figures = [
+        {
+            "arm": arm,
+            "name": name,
+            "seeds": [[_write_figure(one) for one in seed] for seed in evidence.figures[arm, name]],
+        }
+        for arm, name in sorted(evidence.asked)
+        if (arm, name) in evidence.figures
+    ]
+    reasons = [{"arm": arm, "of": of, "reason": reason} for (arm, of), reason in evidence.reasons.items()]
+    study = {name: evidence.study[name] for name in _STUDY if name in evidence.study}
+    return {"figures": figures, "reasons": reasons, "study": study, "tradeoff": evidence.tradeoff}
+
+
+def restore_evidence(kept: Results) -> Evidence:
+    """From what a file keeps of it."""
+    figures = {
+        (one["arm"], one["name"]): [[_read_figure(figure) for figure in seed] for seed in one["seeds"]]
+        for one in kept["figures"]
+    }
+    reasons = {(one["arm"], one["of"]): one["reason"] for one in kept["reasons"]}
+    return Evidence(figures, reasons, kept["study"], kept["tradeoff"])
+
+
+def _write_figure(figure: Figure) -> Results:
+    control = None if figure.control is None else _write_estimate(figure.control)
+    return {"layer": figure.layer, **_write_estimate(figure.estimate), "control": control}
+
+
+def _write_estimate(estimate: Estimate) -> Results:
+    """JSON has no NaN."""
+    return {name: value if isfinite(value) else None for name, value in asdict(estimate).items()}
+
+
+def _read_figure(values: Results) -> Figure:
+    return Figure(values["layer"], _read_estimate(values), values["control"] and _read_estimate(values["control"]))

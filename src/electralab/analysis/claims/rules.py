@@ -1,32 +1,41 @@
 """The rules by which claims are judged: what is held against what, and which answer an interval leaves.
 
-Evidence -> Judged
+Evidence, arm of ELECTRA -> Judged
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite, nan
 
 import numpy as np
 
-from electralab.analysis.claims.evidence import UNTRAINED, Evidence, Lacking
-from electralab.analysis.claims.verdicts import Verdict, all_of, compare, is_above, is_below, pool, subtract
+from electralab.analysis.claims.evidence import MLM, PAPER, UNTRAINED, XLNET, Evidence, Lacking
+from electralab.analysis.claims.verdicts import (
+    Verdict,
+    all_of,
+    compare,
+    is_above,
+    is_below,
+    pool,
+    subtract,
+    subtract_each,
+)
 from electralab.analysis.finding import Estimate
+from electralab.analysis.measures.replacements import HARDENING
 from electralab.analysis.measures.tradeoff import list_variants
 from electralab.analysis.scaling import fit_log_law, fit_slope
 
-ELECTRA, MLM, CAUSAL = "electra", "mlm", "causal"
-SIZES = (("electra-half", "mlm-half"), (ELECTRA, MLM), ("electra-double", "mlm-double"))
-COLUMNS = {ELECTRA: ELECTRA, MLM: MLM, CAUSAL: CAUSAL, UNTRAINED: f"{ELECTRA}, {UNTRAINED}"}
-"""Of the table -> the arm."""
-
+_WEAK, _QUARTER_WIDE, _STRONG = "electra-weak", "electra-quarter", "electra-strong"
 _QUARTER = 0.25
+_ROUNDING = 1.05
+"""A run ends at a whole step, so that a quarter of the compute is met about."""
 _MASKED = 0.15
+_ALMOST_TWICE = (1.7, 2.1)
 _FASTER = 1.5
 _SAME = 0.9
 """The similarity from which on a state counts as the same."""
+_W2 = "W₂ to "
 
 Pick = Callable[[Evidence, str, str], list[Estimate]]
 
@@ -37,9 +46,14 @@ class Judged:
     values: Mapping[str, Estimate] = field(default_factory=dict)
     """By column."""
     why: str = ""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """By arrangement of ELECTRA, where there are several."""
+    is_open: bool = False
+    """Something that is needed was not measured."""
 
 
-Rule = Callable[[Evidence], Judged]
+Rule = Callable[[Evidence, str], Judged]
+"""The second is the arm that is judged as ELECTRA."""
 
 
 def _show(estimate: Estimate) -> str:
@@ -49,99 +63,159 @@ def _show(estimate: Estimate) -> str:
     return f"{estimate.value:+.3g} {interval}"
 
 
-def _columns(evidence: Evidence, name: str, pick: Pick) -> dict[str, Estimate]:
+def _ask(evidence: Evidence, name: str, pick: Pick = Evidence.last) -> Callable[[str], list[Estimate]]:
+    """What an arm's models have by this name."""
+    return lambda arm: pick(evidence, arm, name)
+
+
+def _columns(evidence: Evidence, find: Callable[[str], list[Estimate]]) -> dict[str, Estimate]:
+    """What is found of the arm of each column, of those that were measured."""
     found = {}
-    for column, arm in COLUMNS.items():
+    for column, arm in evidence.columns.items():
         try:
-            found[column] = pool(pick(evidence, arm, name))
+            found[column] = pool(find(arm))
         except Lacking:
             continue
     return found
 
 
-def _against(evidence: Evidence, name: str, pick: Pick, others: Sequence[str], *, is_less: bool = False) -> Judged:
-    """ELECTRA's figure above (or below) that of every other, by the intervals of the differences."""
-    ours = pick(evidence, ELECTRA, name)
-    differences = {other: compare(ours, pick(evidence, other, name)) for other in others}
+def _hold_against(
+    ours: Sequence[Estimate],
+    others: Sequence[str],
+    find: Callable[[str], list[Estimate]],
+    *,
+    is_less: bool = False,
+) -> tuple[list[Verdict], str]:
+    """Whether a figure of ELECTRA is above (or below) that of every other, by the intervals of the differences.
+
+    An arm that was not measured leaves its part open; where none was, nothing can be said.
+    """
     test = is_below if is_less else is_above
-    verdict = all_of([test(difference) for difference in differences.values()])
-    why = ", ".join(f"ELECTRA - {other}: {_show(one)}" for other, one in differences.items())
-    return Judged(verdict, _columns(evidence, name, pick), why)
+    verdicts: list[Verdict] = []
+    said, lacking = [], []
+    for other in others:
+        try:
+            difference = compare(ours, find(other))
+        except Lacking as error:
+            lacking.append(error)
+            verdicts.append("undecided")
+            said.append(f"{other}: not measured ({error})")
+            continue
+        verdicts.append(test(difference))
+        said.append(f"ELECTRA - {other}: {_show(difference)}")
+    if len(lacking) == len(others):
+        raise lacking[0]
+    return verdicts, ", ".join(said)
 
 
-def judge_bits(evidence: Evidence) -> Judged:
-    ours, theirs = evidence.last(ELECTRA, "verdict bits"), evidence.last(MLM, "guess bits")
+def _against(
+    evidence: Evidence, arm: str, name: str, pick: Pick, others: Sequence[str], *, is_less: bool = False
+) -> Judged:
+    find = _ask(evidence, name, pick)
+    verdicts, why = _hold_against(find(arm), others, find, is_less=is_less)
+    return Judged(all_of(verdicts), _columns(evidence, find), why)
+
+
+def differ(name: str, pick: Pick, *others: str, is_less: bool = False) -> Rule:
+    return partial(_against, name=name, pick=pick, others=others, is_less=is_less)
+
+
+def judge_bits(evidence: Evidence, arm: str) -> Judged:
+    ours, theirs = evidence.last(arm, "verdict bits"), evidence.last(MLM, "guess bits")
     difference = compare(ours, theirs)
-    guesses, verdicts = (_columns(evidence, name, Evidence.last) for name in ("guess bits", "verdict bits"))
+    guesses, verdicts = (_columns(evidence, _ask(evidence, name)) for name in ("guess bits", "verdict bits"))
     found = {**guesses, **verdicts}
-    values = {column: found[column] for column in COLUMNS if column in found}
+    values = {column: found[column] for column in evidence.columns if column in found}
     return Judged(is_above(difference), values, f"ELECTRA - mlm: {_show(difference)}")
 
 
-def judge_generators(evidence: Evidence) -> Judged:
-    arms = ("electra-quarter", "electra-weak", "electra-strong")
-    ours, weaker, stronger = (evidence.score(arm, "average") for arm in arms)
+def judge_generators(evidence: Evidence, _: str) -> Judged:
+    """Of generators of their own, whichever arrangement is asked about: only they can be weak or strong."""
+    ours, weaker, stronger = (evidence.score(arm, "average") for arm in (_QUARTER_WIDE, _WEAK, _STRONG))
     over_weak, over_strong = compare(ours, weaker), compare(ours, stronger)
     why = f"a quarter of the width - unigram: {_show(over_weak)}, - as wide as D: {_show(over_strong)}"
-    return Judged(all_of([is_above(over_weak), is_above(over_strong)]), {ELECTRA: pool(ours)}, why)
+    return Judged(all_of([is_above(over_weak), is_above(over_strong)]), {PAPER: pool(ours)}, why)
 
 
-def judge_analogies(evidence: Evidence) -> Judged:
-    """Kept: found by the step from a to b, more often than without it."""
-    stepped, plain = evidence.last(ELECTRA, "analogies, table"), evidence.last(ELECTRA, "nearest to c, table")
-    gain = subtract(stepped, plain)
-    values = _columns(evidence, "analogies, table", Evidence.last)
-    return Judged(is_above(gain), values, f"with the step from a to b - the nearest to c alone: {_show(gain)}")
+def judge_doubling(evidence: Evidence, _: str) -> Judged:
+    """Counted, so without an interval."""
+    strong, quarter, mlm = (_cost_of_token(evidence, arm) for arm in (_STRONG, _QUARTER_WIDE, MLM))
+    ratio = strong / mlm
+    least, most = _ALMOST_TWICE
+    verdict: Verdict = "holds" if least <= ratio <= most else "does not hold"
+    why = (
+        f"a token costs {ratio:.2f} of what it costs mlm with a generator as wide as the discriminator, "
+        f"{quarter / mlm:.2f} with one of a quarter of the width; from {least:g} to {most:g} counts as almost twice"
+    )
+    return Judged(verdict, {PAPER: Estimate(ratio, nan, nan), MLM: Estimate(1.0, nan, nan)}, why)
 
 
-def judge_gradients(evidence: Evidence) -> Judged:
-    """Before training: a network that tells most tokens well has little to learn from them, which is no defect."""
-    name = "effective tokens"
-    early = [evidence.last(f"{arm}, {UNTRAINED}", name) for arm in (ELECTRA, MLM)]
-    late = [evidence.last(arm, name) for arm in (ELECTRA, MLM)]
-    start, end = compare(*early), compare(*late)
-    why = f"ELECTRA - mlm before training: {_show(start)}; at its end, where easy tokens pull less: {_show(end)}"
-    return Judged(is_above(start), _columns(evidence, name, Evidence.last), why)
+def _cost_of_token(evidence: Evidence, arm: str) -> float:
+    """FLOPs of training."""
+    return evidence.of_arm(arm, "flops") / evidence.of_arm(arm, "tokens")
 
 
-def judge_invariance(evidence: Evidence) -> Judged:
-    name = "rotation sameness"
-    found, drawn = (pool(evidence.last(arm, name)) for arm in (ELECTRA, COLUMNS[UNTRAINED]))
+def judge_analogies(evidence: Evidence, arm: str) -> Judged:
+    """Kept: found by the step from a to b, more often than without it, by more than in a masked model."""
+
+    def gain(of: str) -> list[Estimate]:
+        return subtract_each(evidence.last(of, "analogies, table"), evidence.last(of, "nearest to c, table"))
+
+    ours = gain(arm)
+    verdicts, against = _hold_against(ours, [MLM], gain)
+    why = f"with the step from a to b - the nearest to c alone: {_show(pool(ours))}; of this gain, {against}"
+    return Judged(all_of([is_above(pool(ours)), *verdicts]), _columns(evidence, gain), why)
+
+
+def judge_gradients(evidence: Evidence, arm: str) -> Judged:
+    """Of the trained networks; how it was before training is told beside it."""
+    find = _ask(evidence, "effective tokens")
+    verdicts, why = _hold_against(find(arm), [MLM], find)
+    start = compare(find(f"{arm}, {UNTRAINED}"), find(f"{MLM}, {UNTRAINED}"))
+    return Judged(all_of(verdicts), _columns(evidence, find), f"{why}; before training: {_show(start)}")
+
+
+def judge_invariance(evidence: Evidence, arm: str) -> Judged:
+    """States that stay the same, and more so than those of a masked model."""
+    find = _ask(evidence, "rotation sameness")
+    found, drawn = pool(find(arm)), pool(find(f"{arm}, {UNTRAINED}"))
+    verdicts, against = _hold_against(find(arm), [MLM], find)
     made = "; the untrained network does so too: it is made this way" if is_above(drawn, _SAME) == "holds" else ""
-    why = f"holds from {_SAME:g} on, 1 being the same and 0 as unlike as other tokens{made}"
-    return Judged(is_above(found, _SAME), _columns(evidence, name, Evidence.last), why)
+    why = f"{against}; the same from {_SAME:g} on, 1 being the same and 0 as unlike as other tokens{made}"
+    return Judged(all_of([is_above(found, _SAME), *verdicts]), _columns(evidence, find), why)
 
 
-def judge_equivariance(evidence: Evidence) -> Judged:
-    """A linear map that only a trained network affords: its error is below the untrained twin's, for every change."""
-    kinds = sorted({name for arm, name in evidence.figures if arm == ELECTRA and name.endswith(" error")})
+def judge_equivariance(evidence: Evidence, arm: str) -> Judged:
+    """For every change a linear map that training made better, and better than a masked model's."""
+    kinds = sorted({name for of, name in evidence.figures if of == arm and name.endswith(" error")})
     if not kinds:
         raise Lacking("no pairs of sentences were measured")
-    differences = {
-        kind: subtract(evidence.lowest(ELECTRA, kind), evidence.lowest(COLUMNS[UNTRAINED], kind)) for kind in kinds
-    }
-    values = {
-        column: pool([pool(evidence.lowest(arm, kind)) for kind in kinds])
-        for column, arm in COLUMNS.items()
-        if all((arm, kind) in evidence.figures for kind in kinds)
-    }
-    parts = [f"{kind.removesuffix(' error')} {_show(one)}" for kind, one in differences.items()]
-    return Judged(
-        all_of([is_below(one) for one in differences.values()]), values, "trained - untrained: " + ", ".join(parts)
-    )
+    verdicts: list[Verdict] = []
+    said = []
+    for kind in kinds:
+        find = _ask(evidence, kind, Evidence.lowest)
+        trained = subtract(find(arm), find(f"{arm}, {UNTRAINED}"))
+        against_mlm, why = _hold_against(find(arm), [MLM], find, is_less=True)
+        verdicts += [is_below(trained), *against_mlm]
+        said.append(f"{kind.removesuffix(' error')}: trained - untrained {_show(trained)}, {why}")
+    values = _columns(evidence, lambda of: [pool(evidence.lowest(of, kind)) for kind in kinds])
+    return Judged(all_of(verdicts), values, "; ".join(said))
 
 
-def judge_reach(evidence: Evidence) -> Judged:
-    gain = pool(evidence.last(ELECTRA, "verdict AUC, gain beyond ±16"))
-    values = {ELECTRA: pool(evidence.last(ELECTRA, "verdict AUC, reach"))}
-    for arm in (MLM, CAUSAL):
-        with suppress(Lacking):
-            values[arm] = pool(evidence.last(arm, "guess loss, reach"))
-    why = f"AUC in their row - in one with another's text beyond 16 tokens: {_show(gain)}"
-    return Judged(is_above(gain), values, why)
+def judge_reach(evidence: Evidence, arm: str) -> Judged:
+    """Far context adds something to verdicts: more of what the row adds than to a masked model's guesses."""
+    gain = pool(evidence.last(arm, "verdict AUC, gain beyond ±16"))
+
+    def share(of: str) -> list[Estimate]:
+        what = "verdict AUC" if of in evidence.arrangements.values() else "guess loss"
+        return evidence.last(of, f"{what}, share beyond ±16")
+
+    verdicts, against = _hold_against(share(arm), [MLM], share)
+    why = f"AUC in their row - in one with another's text beyond 16 tokens: {_show(gain)}; of the share, {against}"
+    return Judged(all_of([is_above(gain), *verdicts]), _columns(evidence, share), why)
 
 
-def judge_compression(evidence: Evidence) -> Judged:
+def judge_compression(evidence: Evidence, _: str) -> Judged:
     """Some variant is half as fast again and loses at most a point, as far as the floor of the table tells."""
     if not evidence.tradeoff:
         raise Lacking("no trade-off; run 'electra compress' and give its folder with --tradeoff")
@@ -155,66 +229,94 @@ def judge_compression(evidence: Evidence) -> Judged:
     return Judged(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {told or 'none'}")
 
 
-def judge_transfer(evidence: Evidence) -> Judged:
+def judge_distance(evidence: Evidence, arm: str) -> Judged:
+    """Training brings every other domain nearer, and nearer than the training of a masked model does."""
+    domains = sorted({name for of, name in evidence.figures if of == arm and name.startswith(_W2)})
+    if not domains:
+        raise Lacking("no texts of other domains were measured; give --domains FILE,FILE", arm)
+
+    def fall(of: str, name: str) -> list[Estimate]:
+        return subtract_each(evidence.last(f"{of}, {UNTRAINED}", name), evidence.last(of, name))
+
+    verdicts: list[Verdict] = []
+    said = []
+    for name in domains:
+        ours = fall(arm, name)
+        against_mlm, why = _hold_against(ours, [MLM], partial(fall, name=name))
+        verdicts += [is_above(pool(ours)), *against_mlm]
+        said.append(f"{name.removeprefix(_W2)}: before - after {_show(pool(ours))}, {why}")
+    values = _columns(evidence, lambda of: [pool(fall(of, name)) for name in domains])
+    return Judged(all_of(verdicts), values, "; ".join(said))
+
+
+def judge_transfer(evidence: Evidence, arm: str) -> Judged:
     """Of ELECTRA by its verdicts, whose network the distance is of; of the others by their guesses."""
-    found = pool(evidence.last(ELECTRA, "W₂ with AUC fallen"))
-    values = {ELECTRA: found}
-    for column in (MLM, CAUSAL):
-        with suppress(Lacking):
-            values[column] = pool(evidence.last(column, "W₂ with loss risen"))
-    return Judged(is_above(found), values, f"ELECTRA, rank correlation over the other domains: {_show(found)}")
+
+    def rho(of: str) -> list[Estimate]:
+        what = "AUC fallen" if of in evidence.arrangements.values() else "loss risen"
+        return evidence.last(of, f"W₂ with {what}")
+
+    found = pool(rho(arm))
+    why = f"ELECTRA, rank correlation over the other domains: {_show(found)}"
+    return Judged(is_above(found), _columns(evidence, rho), why)
 
 
-def judge_replacements(evidence: Evidence) -> Judged:
-    """Better than frequencies, of the same structure, and ever harder.
+def judge_replacements(evidence: Evidence, arm: str) -> Judged:
+    """Better than frequencies, of the same structure, and harder for one and the same judge as training goes on.
 
-    That a generator finds its own draws likely would be true of any; it is asked about what really stood there.
+    That a generator finds its own draws likely would be true of any, as it is of any that its loss falls.
     """
-    bits = pool(evidence.last(ELECTRA, "guess bits"))
+    bits = pool(evidence.last(arm, "guess bits"))
     kept = "part of speech kept"
-    structure = subtract(evidence.last(ELECTRA, kept), evidence.control(ELECTRA, kept))
-    course = pool(evidence.last(ELECTRA, "course of the generator loss"))
+    structure = subtract(evidence.last(arm, kept), evidence.control(arm, kept))
+    harder = pool(evidence.last(arm, HARDENING))
     why = (
         f"bits of the generator over frequencies: {_show(bits)}, part of speech kept - dealt at random: "
-        f"{_show(structure)}, generator's loss with the step, rho: {_show(course)}"
+        f"{_show(structure)}, AUC of the final discriminator against the first snapshot's generator - against the "
+        f"last: {_show(harder)}"
     )
-    verdict = all_of([is_above(bits), is_above(structure), is_below(course)])
-    return Judged(verdict, _columns(evidence, kept, Evidence.last), why)
+    verdict = all_of([is_above(bits), is_above(structure), is_above(harder)])
+    return Judged(verdict, _columns(evidence, _ask(evidence, kept)), why)
 
 
-def judge_robustness(evidence: Evidence) -> Judged:
+def judge_robustness(evidence: Evidence, arm: str) -> Judged:
     """For every kind of damage."""
     kinds = ("typo", "swap", "ocr")
     differences = {
-        kind: compare(evidence.last(ELECTRA, f"retained, {kind}"), evidence.last(MLM, f"retained, {kind}"))
+        kind: compare(evidence.last(arm, f"retained, {kind}"), evidence.last(MLM, f"retained, {kind}"))
         for kind in kinds
     }
     why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_show(one)}" for kind, one in differences.items())
-    values = _columns(evidence, "retained, typo", Evidence.last)
+    values = _columns(evidence, _ask(evidence, "retained, typo"))
     return Judged(all_of([is_above(one) for one in differences.values()]), values, why)
 
 
-def judge_flops(evidence: Evidence) -> Judged:
+def judge_flops(evidence: Evidence, arm: str) -> Judged:
     """Counted, so without an interval: a masked model computes all tokens of a row, not the masked ones."""
-    ours, theirs = (evidence.of_arm(arm, "flops") / evidence.of_arm(arm, "tokens") for arm in (ELECTRA, MLM))
+    ours, theirs = _cost_of_token(evidence, arm), _cost_of_token(evidence, MLM)
     ratio = theirs / ours
-    values = {arm: Estimate(value / 1e6, nan, nan) for arm, value in ((ELECTRA, ours), (MLM, theirs))}
+    values = _columns(evidence, lambda of: [Estimate(_cost_of_token(evidence, of) / 1e6, nan, nan)])
     verdict: Verdict = "holds" if ratio < 2 * _MASKED else "does not hold"
     return Judged(verdict, values, f"a token costs mlm {ratio:.2f} of what it costs ELECTRA, not {_MASKED:g}")
 
 
+def _list_sizes(arm: str) -> tuple[str, str, str]:
+    return f"{arm}-half", arm, f"{arm}-double"
+
+
 def _fit_seeds(evidence: Evidence, arms: Sequence[str]) -> tuple[list[Estimate], list[Estimate]]:
-    """alpha and beta of the law, in points per e-fold, for each seed that all points have."""
-    points = [(arm, point) for arm in arms for point in evidence.curve(arm, "blimp")]
-    parameters = np.asarray([evidence.of_arm(arm, "parameters") for arm, _ in points])
-    tokens = np.asarray([point["tokens"] for _, point in points])
-    scores = [evidence.by_seed(arm, _name_share("blimp", point["share"])) for arm, point in points]
+    """alpha and beta of the law over runs of their own budget, in points per e-fold, for each seed that all have."""
+    runs = [(arm, point) for arm in arms for point in evidence.finished_runs(arm, "blimp")]
+    if any(sum(of == arm for of, _ in runs) < 2 for arm in arms):
+        raise Lacking(
+            f"needs two runs of {arms[0]!r} and of the other sizes with a budget of their own each (budget_share and "
+            "line in the study file): a snapshot amid its schedule is worth less than a run of its length"
+        )
+    parameters = np.asarray([evidence.of_arm(arm, "parameters") for arm, _ in runs])
+    tokens = np.asarray([point["tokens"] for _, point in runs])
+    scores = [evidence.by_seed(point["arm"], "blimp") for _, point in runs]
     laws = [fit_log_law(parameters, tokens, 100 * np.asarray(values)) for values in _share_seeds(scores)]
     return [Estimate(law.alpha, nan, nan) for law in laws], [Estimate(law.beta, nan, nan) for law in laws]
-
-
-def _name_share(score: str, share: float) -> str:
-    return score if share == 1 else f"{score}@{share:g}"
 
 
 def _share_seeds(scores: Sequence[Mapping[int, float]]) -> list[list[float]]:
@@ -225,22 +327,35 @@ def _share_seeds(scores: Sequence[Mapping[int, float]]) -> list[list[float]]:
     return [[of[seed] for of in scores] for seed in seeds]
 
 
-def judge_scaling(evidence: Evidence) -> Judged:
-    ours, theirs = (_fit_seeds(evidence, [pair[side] for pair in SIZES]) for side in (0, 1))
+def judge_scaling(evidence: Evidence, arm: str) -> Judged:
+    ours, theirs = (_fit_seeds(evidence, _list_sizes(of)) for of in (arm, MLM))
     by_size, by_data = (compare(ours[place], theirs[place]) for place in (0, 1))
-    values = {ELECTRA: pool(ours[1]), MLM: pool(theirs[1])}
+    values = {evidence.column_of(arm): pool(ours[1]), MLM: pool(theirs[1])}
     why = f"ELECTRA - mlm per e-fold of parameters: {_show(by_size)}, of tokens: {_show(by_data)}"
     return Judged(all_of([is_above(by_size), is_above(by_data)]), values, why)
 
 
-def judge_quarter(evidence: Evidence) -> Judged:
-    """ELECTRA after a quarter of the compute against the masked model at its end."""
-    early = evidence.score(ELECTRA, _name_share("blimp", _QUARTER))
-    final = evidence.score(MLM, "blimp")
-    difference = compare(early, final)
-    return Judged(
-        is_above(difference), {ELECTRA: pool(early), MLM: pool(final)}, f"a quarter - the whole: {_show(difference)}"
-    )
+def judge_quarter(evidence: Evidence, arm: str) -> Judged:
+    """A run of ELECTRA with a quarter of the budget, its schedule run to the end, against others with the whole."""
+    final = {}
+    for other in (MLM, XLNET):
+        try:
+            final[other] = evidence.score(other, "blimp")
+        except Lacking:
+            continue
+    if not final:
+        raise Lacking(f"no run of {MLM!r} or {XLNET!r} has the score 'blimp'")
+    most = _QUARTER * _ROUNDING * min(evidence.of_arm(other, "flops") for other in final)
+    runs = [point for point in evidence.finished_runs(arm, "blimp") if point["flops"] <= most]
+    if not runs:
+        raise Lacking(
+            f"needs a run of {arm!r} with a quarter of the budget (budget_share = 0.25 and line = {arm!r} in the study "
+            "file): a snapshot amid its schedule is worth less than a run of its length"
+        )
+    early = evidence.score(runs[-1]["arm"], "blimp")
+    verdicts, why = _hold_against(early, (MLM, XLNET), lambda other: evidence.score(other, "blimp"))
+    values = {evidence.column_of(arm): pool(early), **{other: pool(scores) for other, scores in final.items()}}
+    return Judged(all_of(verdicts), values, f"after a quarter of the compute, {why}")
 
 
 def _rise_with_size(evidence: Evidence, arms: Sequence[str]) -> list[Estimate]:
@@ -250,15 +365,12 @@ def _rise_with_size(evidence: Evidence, arms: Sequence[str]) -> list[Estimate]:
     return [Estimate(fit_slope(sizes, 100 * np.asarray(values)), nan, nan) for values in scores]
 
 
-def judge_sizes(evidence: Evidence) -> Judged:
+def judge_sizes(evidence: Evidence, arm: str) -> Judged:
     """The slope of the gain over the logarithm of the size: larger for smaller models means below 0."""
-    ours, theirs = (_rise_with_size(evidence, [pair[side] for pair in SIZES]) for side in (0, 1))
+    ours, theirs = (_rise_with_size(evidence, _list_sizes(of)) for of in (arm, MLM))
     slope = compare(ours, theirs)
-    gains = [compare(evidence.score(electra, "average"), evidence.score(mlm, "average")) for electra, mlm in SIZES]
+    pairs = zip(_list_sizes(arm), _list_sizes(MLM), strict=True)
+    gains = [compare(evidence.score(electra, "average"), evidence.score(mlm, "average")) for electra, mlm in pairs]
     told = ", ".join(f"{gain.value:+.1f}" for gain in gains)
     why = f"ELECTRA - mlm from small to large: {told} points; slope {_show(slope)} per e-fold"
-    return Judged(is_below(slope), {ELECTRA: pool(ours), MLM: pool(theirs)}, why)
-
-
-def differ(name: str, pick: Pick, *others: str, is_less: bool = False) -> Rule:
-    return partial(_against, name=name, pick=pick, others=others, is_less=is_less)
+    return Judged(is_below(slope), {evidence.column_of(arm): pool(ours), MLM: pool(theirs)}, why)

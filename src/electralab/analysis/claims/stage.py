@@ -3,28 +3,38 @@
 study folder -> models to analyze -> analysis -> claims.json, claims.md
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import inf, isfinite
 from pathlib import Path
 from statistics import mean
 
-from electralab.analysis.claims.evidence import Results, read_evidence
-from electralab.analysis.claims.rules import CAUSAL, COLUMNS, ELECTRA, MLM, Judged
-from electralab.analysis.claims.table import INSIDE, Claim, judge_claim
+from electralab.analysis.claims.evidence import (
+    CAUSAL,
+    MLM,
+    Evidence,
+    Results,
+    find_arrangements,
+    keep_evidence,
+    read_evidence,
+    restore_evidence,
+)
+from electralab.analysis.claims.rules import Judged
+from electralab.analysis.claims.table import CLAIMS, INSIDE, Claim, judge_claim
 from electralab.analysis.finding import Estimate
 from electralab.analysis.naming import name_models
-from electralab.artifacts import read_json, write_file, write_json
+from electralab.artifacts import read_json, sha256_file, write_file, write_json
 from electralab.config import read_toml
-from electralab.errors import InputError
+from electralab.errors import DamagedArtifact, InputError
 from electralab.study.report import read_results
 
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"
-_VERSION = 1
+_VERSION = 2
+"""2: both arrangements of ELECTRA have columns, and what verdicts rest on is kept with them."""
 _BOUNDS = {
     **dict.fromkeys(("accuracy", "share of tokens", "smoothness"), (0.0, 1.0)),
-    "tokens": (0.0, inf),
     "rho": (-1.0, 1.0),
 }
 """Of units."""
@@ -35,7 +45,8 @@ def read_runs(runs: Path) -> Results:
     results = read_results(runs) if (runs / "study.toml").is_file() else {}
     if not results:
         raise InputError(f"{runs}: holds no trained models; give --corpus and --data, and they are trained first")
-    lacking = [arm for arm in (ELECTRA, MLM) if arm not in results["arms"]]
+    lacking = [] if find_arrangements(results["arms"]) else ["electra"]
+    lacking += [] if MLM in results["arms"] else [MLM]
     if lacking:
         raise InputError(f"{runs}: the study {results['name']!r} has no arm {lacking[0]!r}; give the folder of another")
     return results
@@ -43,16 +54,17 @@ def read_runs(runs: Path) -> Results:
 
 def list_models(runs: Path, study: Results) -> dict[Path, str]:
     """The runs whose insides are looked at -> their arms, seed by seed; of the other arms scores are enough."""
+    electras = list(find_arrangements(study["arms"]).values())
     found = {
         runs / "cells" / arm / f"seed-{seed}" / "run": arm
-        for arm in (ELECTRA, MLM, CAUSAL)
+        for arm in (*electras, MLM, CAUSAL)
         for seed in study["seeds"]
         if arm in study["arms"]
     }
     trained = {path: arm for path, arm in found.items() if (path / "export").is_dir()}
-    for arm in (ELECTRA, MLM):
-        if arm not in trained.values():
-            raise InputError(f"{runs}: no run of {arm!r} has finished; give --corpus and --data, and it is trained")
+    for arms in (electras, [MLM]):
+        if not set(arms) & set(trained.values()):
+            raise InputError(f"{runs}: no run of {arms[0]!r} has finished; give --corpus and --data, and it is trained")
     return trained
 
 
@@ -68,8 +80,9 @@ class Tuned:
 def list_tuned(runs: Path, study: Results) -> Tuned | None:
     """Of the task that the models are furthest above chance at: where nothing was learned, noise takes nothing away."""
     tasks = [name for name, metric in study["scores"].items() if metric == "accuracy"]
+    arms = (*find_arrangements(study["arms"]).values(), MLM)
     folders = {
-        name: {runs / "cells" / arm / f"seed-{seed}" / name: arm for arm in (ELECTRA, MLM) for seed in study["seeds"]}
+        name: {runs / "cells" / arm / f"seed-{seed}" / name: arm for arm in arms for seed in study["seeds"]}
         for name in tasks
     }
     finished = {name: [path for path in of if (path / "export").is_dir()] for name, of in folders.items()}
@@ -113,6 +126,21 @@ def name_arms(models: Mapping[Path, str]) -> dict[str, str]:
     return dict(zip(name_models(list(models)), models.values(), strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Files beside the study's folder that claims are judged by."""
+
+    domains: tuple[str, ...] = ()
+    tradeoff: Path | None = None
+
+    def describe(self) -> list[Results]:
+        """So that whoever has the same files can know it."""
+        return [{"file": name, "sha256": sha256_file(Path(name))} for name in self.domains if Path(name).is_file()]
+
+
+_NO_SOURCES = Sources()
+
+
 def judge_claims(
     claims: Sequence[Claim],
     runs: Path,
@@ -120,24 +148,53 @@ def judge_claims(
     models: Mapping[Path, str],
     named: Mapping[str, str],
     analysis: Results,
-    tradeoff: Path | None = None,
+    sources: Sources = _NO_SOURCES,
 ) -> Results:
     """`models`: pre-trained runs -> their arms; `named`: the same by names in the analysis, tuned ones among them."""
+    tradeoff = sources.tradeoff
     table = read_json(tradeoff / "tradeoff.json", "run 'electra compress' again") if tradeoff else {}
     evidence = read_evidence(analysis, named, study, table)
-    judged = [(claim, judge_claim(claim, evidence)) for claim in claims]
-    results = {
-        "version": _VERSION,
+    about = {
         "runs": str(runs),
         "study": study["name"],
         "budget": study["budget"],
+        "command": _write_command(runs, claims, sources),
+        "study_command": study.get("provenance", {}).get("command", ""),
+        "domains": sources.describe(),
         "minutes": _tell_minutes(study, models.values()),
         "seeds": {arm: list(models.values()).count(arm) for arm in dict.fromkeys(models.values())},
-        "claims": [_describe(claim, found) for claim, found in judged],
     }
-    write_json(runs / "claims.json", results)
+    results = _judge_all(claims, evidence, about)
+    write_json(runs / "claims.json", {**results, "evidence": keep_evidence(evidence)})
     write_file(runs / "claims.md", "\n".join(_lines(results)) + "\n")
     return results
+
+
+def judge_again(path: Path, claims: Sequence[Claim]) -> Results:
+    """By the rules of now, from what an earlier claims.json kept of its models; nothing is written."""
+    stored = read_json(path, "run 'electra claims' again")
+    try:
+        evidence = restore_evidence(stored["evidence"])
+        about = {name: value for name, value in stored.items() if name not in ("version", "claims", "evidence")}
+        return _judge_all(claims, evidence, about)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedArtifact(
+            f"{path}: does not keep what its verdicts rest on; give the folder of the study, or a claims.json of it"
+        ) from None
+
+
+def _judge_all(claims: Sequence[Claim], evidence: Evidence, about: Results) -> Results:
+    judged = [_describe(claim, judge_claim(claim, evidence)) for claim in claims]
+    return {"version": _VERSION, **about, "columns": evidence.columns, "claims": judged}
+
+
+def _write_command(runs: Path, claims: Sequence[Claim], sources: Sources) -> str:
+    words = ["electra", "claims", "--runs", str(runs)]
+    words += ["--domains", ",".join(sources.domains)] if sources.domains else []
+    words += ["--tradeoff", str(sources.tradeoff)] if sources.tradeoff else []
+    numbers = dict.fromkeys(claim.number for claim in claims)
+    words += ["--only", ",".join(numbers)] if set(numbers) != {claim.number for claim in CLAIMS} else []
+    return shlex.join(words)
 
 
 def _tell_minutes(study: Results, arms: Iterable[str]) -> dict[str, float]:
@@ -153,6 +210,7 @@ def _describe(claim: Claim, found: Judged) -> Results:
         "measure": claim.measure,
         "unit": claim.unit,
         "verdict": found.verdict,
+        "verdicts": dict(found.verdicts),
         "values": {column: _plain(one, *_BOUNDS.get(claim.unit, (-inf, inf))) for column, one in found.values.items()},
         "why": found.why,
     }
@@ -171,22 +229,30 @@ def tell_value(value: Mapping[str, float | None] | None) -> str:
 
 
 def tell_values(claim: Results) -> str:
-    told = (f"{column} {tell_value(claim['values'].get(column))}" for column in COLUMNS if column in claim["values"])
+    told = (f"{column} {tell_value(value)}" for column, value in claim["values"].items())
     return f"{claim['measure']}, {claim['unit']}: {', '.join(told) or 'no figures'}"
 
 
+def tell_verdicts(claim: Results) -> str:
+    """One for both arrangements, or each with its own."""
+    verdicts = claim["verdicts"]
+    if len(set(verdicts.values())) < 2:
+        return str(claim["verdict"])
+    return "; ".join(f"{column}: {verdict}" for column, verdict in verdicts.items())
+
+
 def claim_rows(results: Results) -> tuple[list[str], list[list[str]]]:
-    head = ["claim", "measured by", *COLUMNS, "verdict"]
+    columns = [column for column in results["columns"] if any(column in of["values"] for of in results["claims"])]
     rows = [
         [
             f"{of['number']} {of['sentence']}",
             f"{of['measure']} ({of['unit']})",
-            *(tell_value(of["values"].get(column)) for column in COLUMNS),
-            of["verdict"],
+            *(tell_value(of["values"].get(column)) for column in columns),
+            tell_verdicts(of),
         ]
         for of in results["claims"]
     ]
-    return head, rows
+    return ["claim", "measured by", *columns, "verdict"], rows
 
 
 def _lines(results: Results) -> Iterator[str]:
@@ -196,7 +262,9 @@ def _lines(results: Results) -> Iterator[str]:
     yield f"Models of the study `{results['study']}`; minutes of pre-training: {minutes}; seeds: {seeds}.\n"
     yield (
         "Intervals are 95 %, of seeds and of examples together. A claim holds or does not where "
-        "its interval leaves no other answer; otherwise it is undecided at this scale.\n"
+        "its interval leaves no other answer; otherwise it is undecided at this scale. ELECTRA is judged in each "
+        "arrangement that the study has: as in the paper, with a generator of its own, and with one encoder for both "
+        "heads.\n"
     )
     head, rows = claim_rows(results)
     yield "| " + " | ".join(head) + " |"
@@ -205,4 +273,11 @@ def _lines(results: Results) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
     yield ""
     for of in results["claims"]:
-        yield f"- **{of['number']}: {of['verdict']}.** {of['why']}"
+        yield f"- **{of['number']}: {tell_verdicts(of)}.** {of['why']}"
+    yield ""
+    yield "What the verdicts rest on, seed by seed, stands in `claims.json`; made by\n"
+    yield from (f"    {command}" for command in (results["study_command"], results["command"]) if command)
+    if results["domains"]:
+        yield ""
+        yield "Texts of other domains (SHA-256):\n"
+        yield from (f"- {one['file']} {one['sha256']}" for one in results["domains"])

@@ -6,16 +6,16 @@ Evidence -> Judged of every claim
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from electralab.analysis.claims.evidence import Evidence, Lacking
+from electralab.analysis.claims.evidence import CAUSAL, MLM, Evidence, Lacking
 from electralab.analysis.claims.rules import (
-    CAUSAL,
-    MLM,
     Judged,
     Rule,
     differ,
     judge_analogies,
     judge_bits,
     judge_compression,
+    judge_distance,
+    judge_doubling,
     judge_equivariance,
     judge_flops,
     judge_generators,
@@ -42,12 +42,28 @@ class Claim:
 
 
 def judge_claim(claim: Claim, evidence: Evidence) -> Judged:
+    """Of each arrangement of ELECTRA by itself. The verdict is that of the paper's, where it can be judged."""
+    found = {column: _judge_arm(claim, evidence, arm) for column, arm in evidence.arrangements.items()}
+    measured = {column: judged for column, judged in found.items() if not judged.is_open}
+    first = next(iter((measured or found).values()))
+    whys = {column: judged.why for column, judged in found.items()}
+    is_one = len(set(whys.values())) == 1
+    values = {column: value for judged in found.values() for column, value in judged.values.items()}
+    return Judged(
+        first.verdict,
+        {column: values[column] for column in evidence.columns if column in values},
+        first.why if is_one else ". ".join(f"{column}: {why}" for column, why in whys.items()),
+        verdicts={} if is_one else {column: judged.verdict for column, judged in found.items()},
+    )
+
+
+def _judge_arm(claim: Claim, evidence: Evidence, arm: str) -> Judged:
     """What cannot be judged is undecided, and says what it lacks."""
     try:
-        return claim.rule(evidence)
+        return claim.rule(evidence, arm)
     except Lacking as error:
         reason = evidence.reasons.get((error.arm, claim.number)) or error
-        return Judged("undecided", why=f"not measured: {reason}")
+        return Judged("undecided", why=f"not measured: {reason}", is_open=True)
 
 
 CLAIMS = (
@@ -61,7 +77,7 @@ CLAIMS = (
     Claim(
         "M31",
         "The gradient comes from all tokens, not from the masked ones.",
-        "over how much of a row the gradient is spread",
+        "over how much of a row the gradient of the trained network is spread",
         "share of tokens",
         judge_gradients,
     ),
@@ -71,6 +87,13 @@ CLAIMS = (
         "average score with a generator of a quarter of the width, against both",
         "points",
         judge_generators,
+    ),
+    Claim(
+        "M32",
+        "With a generator as large as the discriminator training takes almost twice the compute.",
+        "FLOPs of training per token, over a masked model's, counted",
+        "ratio",
+        judge_doubling,
     ),
     Claim(
         "M33",
@@ -86,47 +109,53 @@ CLAIMS = (
         "accuracy",
         differ("part of speech probe", Evidence.highest, MLM, CAUSAL),
     ),
-    Claim("M34", "Analogies are kept.", "analogies in the table of embeddings", "share", judge_analogies),
+    Claim(
+        "M34",
+        "Analogies are kept, better than by BERT.",
+        "analogies in the table of embeddings that the step from a to b finds, beyond those without it",
+        "share",
+        judge_analogies,
+    ),
     Claim(
         "M35",
-        "Words take up their context more smoothly, layer by layer.",
+        "Words take up their context more smoothly than in BERT or GPT, layer by layer.",
         "smoothness of self-similarity over layers",
         "smoothness",
-        differ("smoothness", Evidence.last, MLM),
+        differ("smoothness", Evidence.last, MLM, CAUSAL),
     ),
     Claim(
         "M36",
-        "A token's state is the same where the row is moved.",
+        "A token's state is the same where the row is moved, more so than in BERT.",
         "cosine of a token's last state with itself after rotation of the row, beyond that of other tokens",
         "share",
         judge_invariance,
     ),
     Claim(
         "M37",
-        "Changes of a sentence are linear maps of its representation.",
+        "Changes of a sentence are linear maps of its representation, more so than in BERT.",
         "error of the best linear map on pairs it has not seen, mean over changes, at the best layer",
         "error",
         judge_equivariance,
     ),
     Claim(
         "M38",
-        "Verdicts take far context into account.",
-        "tokens to each side that suffice for nine tenths of what the row adds",
-        "tokens",
+        "Verdicts take far context into account, more than the guesses of BERT.",
+        "how much of what the row adds comes from beyond 16 tokens",
+        "share of gain",
         judge_reach,
     ),
     Claim("M39", "BERT costs 0.15 n d².", "FLOPs of training per token, counted", "MFLOPs", judge_flops),
     Claim(
         "M40",
         "Scaling is more favourable: the score rises faster with size and data.",
-        "BLiMP over ln tokens (beta of the law), three sizes",
+        "BLiMP over ln tokens (beta of the law), runs of their own budget at three sizes",
         "points/e-fold",
         judge_scaling,
     ),
     Claim(
         "M41",
-        "A quarter of the compute is enough for the masked model's quality.",
-        "BLiMP after a quarter of the compute, against the masked model at its end",
+        "A quarter of the compute is enough for the quality of RoBERTa and XLNet.",
+        "BLiMP of runs with a quarter of the compute, against a masked and a permutation model with all of it",
         "points",
         judge_quarter,
     ),
@@ -146,6 +175,13 @@ CLAIMS = (
     ),
     Claim(
         "M44",
+        "Pre-training brings other domains nearer, more so than that of BERT.",
+        "W₂ to other domains before training - after it, mean over domains",
+        "spread",
+        judge_distance,
+    ),
+    Claim(
+        "M44",
         "What is lost in another domain grows with its distance.",
         "rank correlation of W₂ with what AUC (or loss) is lost, over domains",
         "rho",
@@ -161,7 +197,7 @@ CLAIMS = (
     Claim(
         "M46",
         "Replacements are plausible, keep the structure and get harder.",
-        "bits over frequencies, part of speech kept, course of the generator's loss",
+        "bits over frequencies, part of speech kept, AUC lost by one judge since the first snapshot",
         "share kept",
         judge_replacements,
     ),

@@ -36,6 +36,15 @@ def subtract(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
     return _about(over_seeds.mean, [_add_errors(ours, theirs), spread])
 
 
+def subtract_each(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> list[Estimate]:
+    """The same, left as a figure of each model, its errors of sampling taken as independent."""
+    differences = []
+    for one, other in zip(ours, theirs, strict=True):
+        widths = [_half_width(one), _half_width(other)]
+        differences.append(_about(one.value - other.value, widths))
+    return differences
+
+
 def compare(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
     """A figure of some models less that of others, by Student's t for two groups whose spread is taken as the same.
 
