@@ -168,6 +168,28 @@ def test_every_shipped_study_but_those_of_sizes_is_one_of_the_released_size_too(
         assert (judging.hidden_size, judging.num_layers) == (256, 12)
 
 
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_study_names_the_sizes_of_its_networks(name: str) -> None:
+    """A preset may come to mean another size; what a study compares, and what was found by it, must not change."""
+    sizes = {"num_layers", "hidden_size", "embedding_size", "num_heads", "feedforward_size"}
+    study = resolve_study(read_study(name), {})
+    for arm in study.arms.values():
+        assert sizes <= {**study.pretrain.get("model", {}), **arm.get("model", {})}.keys()
+
+
+def test_claims_have_runs_of_a_quarter_of_the_budget_in_one_line_with_the_whole() -> None:
+    """At three sizes, of both arrangements of ELECTRA and of the masked model: what M40 and M41 are judged by."""
+    layer = read_study("claims")
+    arms = {arm.name: arm for arm in resolve_arms(resolve_study(layer, {}), layer.source)}
+    for kind in ("electra", "electra-quarter", "mlm"):
+        for size in ("-half", "", "-double"):
+            whole, short = arms[f"{kind}{size}"], arms[f"{kind}{size}-short"]
+            assert short.config == whole.config
+            assert short.budget.amount == whole.budget.amount / 4
+            assert short.line == whole.line
+    assert arms["xlnet"].config.objective == "permutation"
+
+
 def test_budgets_of_tokens_are_compared_with_those_of_the_same_size() -> None:
     layer = read_study("sample-efficiency")
     arms = {arm.name: arm for arm in resolve_arms(resolve_study(layer, {}), layer.source)}

@@ -24,6 +24,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**20)]
 
 # Where a score's data would be named: what the arms are trained on, as far as it is held out.
 CORPUS = "@corpus"
+# Of a network; what a preset stands for in the first place.
+_SIZES = ("num_layers", "hidden_size", "embedding_size", "num_heads", "feedforward_size")
 # Names become folders.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -164,8 +166,14 @@ def read_study(name: str) -> Layer:
 
 
 def resolve_study(layer: Layer, above: Tree) -> StudyConfig:
-    """`above` is what the command line says; a budget given there replaces the whole of the file's."""
+    """`above` is what the command line says; a budget given there replaces the whole of the file's.
+
+    A preset given there replaces the file's, and with it the sizes that the file names for all arms.
+    """
     values = {key: value for key, value in layer.values.items() if not (key == "budget" and "budget" in above)}
+    if "config" in above.get("pretrain", {}) and isinstance(values.get("pretrain", {}).get("model"), dict):
+        model = {name: value for name, value in values["pretrain"]["model"].items() if name not in _SIZES}
+        values["pretrain"] = {**values["pretrain"], "model": model}
     return resolve(StudyConfig, [Layer(layer.source, values), Layer("command line", above)])
 
 
