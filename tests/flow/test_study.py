@@ -82,9 +82,15 @@ def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studiou
     assert "out: holds the study 'little', not 'another'; choose another --out" in refused.err
 
 
+PLACES = {"blimp": "blimp", "glue": "cola"}
+"""Of the data of a score -> the score."""
 REFUSED = {
     "--only elektra": (2, "--only: no arm named 'elektra'; did you mean 'electra'?"),
-    "--data nowhere": (1, "nowhere/blimp: no such file or folder; the score 'blimp' needs it, see --data"),
+    "--data nowhere": (
+        1,
+        "study little: nowhere/blimp: no such file or folder (needed by blimp); "
+        "nowhere/glue: no such file or folder (needed by cola); see --data, and docs/studies.md for where to get",
+    ),
     "--corpus scores": (1, "scores: holds no prepared text; give --corpus a folder that 'electra prepare' wrote"),
     "--out data": (2, "data: holds data, a model or a run (it has manifest.json); choose another --out"),
     "--budget.flops 3 --budget.steps 2": (2, "command line: budget: needs exactly one of flops, tokens and steps"),
@@ -123,6 +129,15 @@ def test_a_dry_run_says_how_long_it_would_take_and_leaves_nothing(studious: Shel
     assert plan["arms"]["mlm"]["steps"] == 39  # 10,000 tokens in batches of 8 rows of 32
     assert plan["estimated_minutes"] > 0
     assert not (studious.folder / "out").exists()
+
+
+def test_a_dry_run_without_the_data_shows_the_plan_and_lists_all_that_is_missing(studious: Shell) -> None:
+    ended = studious.run(*study("little.toml", "--data", "nowhere", "--dry-run", "--json"))
+    assert ended.status == 1, "the run itself would be refused"
+    missing = json.loads(ended.out)["missing"]
+    assert missing == [f"nowhere/{place}: no such file or folder (needed by {of})" for place, of in PLACES.items()]
+    assert all(one in ended.err for one in missing)
+    assert json.loads(ended.out)["arms"]["mlm"]["steps"] == 4
 
 
 def test_claims_are_judged_by_the_models_of_a_study(studious: Shell) -> None:

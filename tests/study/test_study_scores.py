@@ -42,7 +42,9 @@ def data(tmp_path: Path) -> Path:
 
 def find(below: Path, /, **score: Any) -> Score:
     values = {"name": "s", "baseline": "a", "arms": {"a": {}}, "budget": {"steps": 1}, "scores": [score]}
-    return find_scores(StudyConfig.model_validate(values), below, below, "s.toml", ENCODER)[0]
+    found = find_scores(StudyConfig.model_validate(values), below, below, "s.toml", ENCODER)
+    assert found.missing == ()
+    return found.measurable[0]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -55,10 +57,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "no score named 'accuracy' comes out of it; known are discriminator",
     ),
     "a metric of which less is better": ({"suite": "mlm", "metric": "loss"}, "known are accuracy"),
-    "a folder without pairs": ({"suite": "blimp", "data": "CoLA", "settings": ALIKE}, "holds no"),
     "pairs that differ from arm to arm": (
         {"suite": "blimp", "data": "blimp", "settings": {"blimp": {"limit": 50}}},
-        "blimp.limit 50 and blimp.generator_limit 100 differ",
+        "blimp.limit 50 and blimp.generator_limit 100 differ, so that arms of different kinds would be scored on "
+        "different pairs; give the score settings = { blimp = { limit = 50, generator_limit = 50 } }",
+    ),
+    "pairs without a word about limits": (
+        {"suite": "blimp", "data": "blimp"},
+        "give the score settings = { blimp = { limit = 100, generator_limit = 100 } }",
     ),
     "a probe without classes": ({"suite": "probe", "task": "stsb"}, "task 'stsb' has no classes to tell apart"),
 }
@@ -109,5 +115,24 @@ def test_what_the_corpus_holds_out_can_be_asked_about(tmp_path: Path) -> None:
         "arms": {"a": {}},
         "scores": [{"suite": "mlm", "data": "@corpus"}],
     }
-    (found,) = find_scores(StudyConfig.model_validate(values), None, tmp_path, "s.toml", ENCODER)
+    (found,) = find_scores(StudyConfig.model_validate(values), None, tmp_path, "s.toml", ENCODER).measurable
     assert found.data == tmp_path
+
+
+def test_all_that_is_missing_is_gathered_place_by_place(data: Path) -> None:
+    scores = [
+        {"suite": "blimp", "data": "pairs", "settings": ALIKE},
+        {"suite": "blimp", "name": "empty", "data": "CoLA", "settings": ALIKE},
+        {"task": "cola"},
+        {"task": "mrpc", "data": "glue"},
+        {"task": "stsb", "data": "glue"},
+        {"task": "rte"},
+    ]
+    values = {"name": "s", "baseline": "a", "arms": {"a": {}}, "budget": {"steps": 1}, "scores": scores}
+    found = find_scores(StudyConfig.model_validate(values), data, data, "s.toml", ENCODER)
+    assert [score.name for score in found.measurable] == ["cola"]
+    pairs, empty, glue, rte = found.missing
+    assert pairs == f"{data}/pairs: no such file or folder (needed by blimp)"
+    assert "CoLA: holds no" in empty
+    assert glue == f"{data}/glue: no such file or folder (needed by mrpc, stsb)"
+    assert "has no train file of RTE" in rte

@@ -57,7 +57,7 @@ def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
     )
     if arguments.dry_run:
         console.print(tree_table("plan", result))
-        return result
+        return _require_data(result, is_json=arguments.json)
     for table in study_tables(result):
         console.print(table)
     console.print(f"report  {arguments.out}/report.md")
@@ -66,6 +66,16 @@ def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
         print_json(result)
     _require_finished(result)
     return result
+
+
+def _require_data(plan: Result, *, is_json: bool) -> Result:
+    """A plan is shown whole, and ends as the run would where data is missing."""
+    from electralab.study.cells import require_data
+
+    if plan["missing"] and is_json:
+        print_json(plan)
+    require_data(plan["study"], plan["missing"])
+    return plan
 
 
 def _require_finished(results: Result) -> None:
@@ -111,7 +121,7 @@ def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
     )
     if arguments.dry_run:
         console.print(tree_table("plan", result))
-        return result
+        return _require_data(result, is_json=arguments.json) if "missing" in result else result
     for table in claims_tables(result):
         console.print(table)
     if Path(arguments.runs).is_dir():

@@ -99,22 +99,25 @@ class Plan:
     jobs: int
     provenance: dict[str, Any] = field(default_factory=dict)
     """The command, what it was given, and the machine."""
+    missing: tuple[str, ...] = ()
+    """Data that is not there, without which some scores cannot be measured."""
 
 
 def plan_study(request: StudyRequest) -> Plan:
-    """Everything is resolved and looked for; what cannot be run is refused here, before anything is."""
+    """Everything is resolved and looked for; settings that make no sense are refused here, before anything is run."""
     layer = read_study(request.study)
     study = resolve_study(layer, request.settings)
     arms = resolve_arms(study, layer.source)
     chosen = choose_arms(request.only, list(study.arms))
     corpus = _read_corpus(request.corpus)
     encoders = {arm.name: _sketch_encoder(arm.config, corpus["sequence_length"]) for arm in arms}
-    scores = find_scores(study, request.data_dir, request.corpus, layer.source, encoders[study.baseline])
+    found = find_scores(study, request.data_dir, request.corpus, layer.source, encoders[study.baseline])
+    scores = found.measurable
     _require_verdicts(arms, scores, layer.source)
     plans = {arm.name: _plan_arm(arm, request, layer.source) for arm in arms}
     use_threads(request.threads)
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
-    matrix = _Matrix(request, study, tuple(scores), encoders, plans, corpus["sha256"], speed)
+    matrix = _Matrix(request, study, scores, encoders, plans, corpus["sha256"], speed)
     cells = tuple(matrix.chain(arm, seed) for seed in study.seeds for arm in arms)
     jobs = request.jobs or max(1, default_threads() // request.threads)
     provenance = {
@@ -123,7 +126,7 @@ def plan_study(request: StudyRequest) -> Plan:
         "corpus": {"path": str(request.corpus), "sha256": corpus["sha256"]},
         "data": str(request.data_dir or ""),
     }
-    return Plan(study, tuple(arms), tuple(scores), cells, tuple(chosen), plans, jobs, provenance)
+    return Plan(study, tuple(arms), scores, cells, tuple(chosen), plans, jobs, provenance, found.missing)
 
 
 def write_command(request: StudyRequest) -> str:
@@ -264,5 +267,13 @@ class _Matrix:
 
 def require_runnable(plan: Plan) -> None:
     """A study without anything to compare by ends in an empty table: say so at once."""
-    if not plan.scores:
+    if not plan.study.scores:
         raise UsageError(f"study {plan.study.name}: has no scores; add at least one [[scores]]")
+
+
+def require_data(study: str, missing: Sequence[str]) -> None:
+    """All that is not there at once, so that nobody has to fetch it piece by piece."""
+    if missing:
+        raise InputError(
+            f"study {study}: {'; '.join(missing)}; see --data, and docs/studies.md for where to get the sets"
+        )

@@ -3,6 +3,7 @@
 ScoreConfig -> Score; result of a child -> Measured
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,14 +75,28 @@ class Measured:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FoundScores:
+    measurable: tuple[Score, ...]
+    missing: tuple[str, ...]
+    """What is not there, and the scores that need it, a sentence for each place."""
+
+
 def find_scores(
     study: StudyConfig, data_dir: Path | None, corpus: Path, source: str, encoder: EncoderConfig
-) -> list[Score]:
-    """Every score with its task, settings and files looked up; the first that cannot be measured is refused."""
+) -> FoundScores:
+    """Every score with its task, settings and files looked up. Wrong settings are refused, missing data is gathered."""
     if data_dir is None and any(score.data != CORPUS for score in study.scores):
         raise UsageError(f"study: {source} has scores to measure; give the folder of their data with --data")
-    places = [corpus if score.data == CORPUS else (data_dir or Path()) / score.data for score in study.scores]
-    return [_find_score(score, place, source, encoder) for score, place in zip(study.scores, places, strict=True)]
+    found, lacking = [], defaultdict[str, list[str]](list)
+    for score in study.scores:
+        place = corpus if score.data == CORPUS else (data_dir or Path()) / score.data
+        try:
+            found.append(_find_score(score, place, source, encoder))
+        except InputError as error:
+            lacking[str(error)].append(score.label)
+    missing = tuple(f"{reason} (needed by {_join(names)})" for reason, names in lacking.items())
+    return FoundScores(tuple(found), missing)
 
 
 def _find_score(score: ScoreConfig, place: Path, source: str, encoder: EncoderConfig) -> Score:
@@ -92,7 +107,7 @@ def _find_score(score: ScoreConfig, place: Path, source: str, encoder: EncoderCo
     if score.metric and score.metric not in known:
         raise UsageError(f"{where}: metric: no score named {score.metric!r} comes out of it; known are {_join(known)}")
     if not place.exists():
-        raise InputError(f"{place}: no such file or folder; the score {score.label!r} needs it, see --data")
+        raise InputError(f"{place}: no such file or folder")
     if task is None:
         place = _open_folder(place)
     if score.suite:
@@ -114,9 +129,11 @@ def _check_suite(score: ScoreConfig, task: Task | None, place: Path, where: str,
     if score.suite == "blimp":
         blimp = config.blimp
         if blimp.limit != blimp.generator_limit:
+            limit = blimp.limit or blimp.generator_limit
             raise UsageError(
                 f"{where}: blimp.limit {blimp.limit} and blimp.generator_limit {blimp.generator_limit} differ, so that "
-                "arms of different kinds would be scored on different pairs; give both the same value"
+                "arms of different kinds would be scored on different pairs; give the score "
+                f"settings = {{ blimp = {{ limit = {limit}, generator_limit = {limit} }} }}"
             )
         read_pairs(place, config.data.max_bad_share)
     if score.suite == "probe" and task is not None and task.kind not in ("classify", "label"):

@@ -15,7 +15,7 @@ from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, w
 from electralab.config import read_toml, to_toml
 from electralab.errors import UsageError
 from electralab.stopping import StopSignal
-from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, require_runnable
+from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, require_data, require_runnable
 from electralab.study.records import read_cell, write_scores
 from electralab.study.report import write_report
 from electralab.study.results import Results, gather, summarise_study
@@ -82,6 +82,7 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
 def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM) -> Iterator[StudyEvent]:
     """The same request again goes on with the steps that are not finished, failed ones included."""
     plan = _make_plan(request)
+    require_data(plan.study.name, plan.missing)
     with lock_folder(request.out):
         estimate = estimate_rest(plan)  # reads what there is, and refuses what is another study's
         _write_settings(request.out, plan)
@@ -117,7 +118,7 @@ def _make_plan(request: StudyRequest) -> Plan:
 
 
 def describe_plan(request: StudyRequest) -> Results:
-    """What would be run, and about how long it would take."""
+    """What would be run, about how long it would take, and what is missing for it: the run itself would be refused."""
     plan = _make_plan(request)
     rest = estimate_rest(plan)
     arms = {
@@ -134,6 +135,7 @@ def describe_plan(request: StudyRequest) -> Results:
         "budget": plan.study.budget.model_dump(exclude_none=True),
         "seeds": list(plan.study.seeds),
         "scores": {score.name: str(score.data) for score in plan.scores},
+        "missing": list(plan.missing),
         "arms": arms,
         "jobs": plan.jobs,
         "cells_left": rest.cells,
