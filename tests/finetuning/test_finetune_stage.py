@@ -278,6 +278,23 @@ def test_a_finished_run_is_left_as_it_is(origin: Path, animals: Path, whole: Pat
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
+def test_a_run_from_before_rows_could_be_limited_goes_on(origin: Path, animals: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    tune(two_seeds(origin, animals, run, seeds=1))
+    stored = json.loads((run / "run.json").read_text())
+    del stored["settings"]["train_rows"]
+    (run / "run.json").write_text(json.dumps(stored))
+    events = follow(two_seeds(origin, animals, run, seeds=1))
+    assert not any(isinstance(event, RunStarted) for event in events), "nothing is left to do"
+    with pytest.raises(IdentityMismatch, match="train_rows was 0, now 16"):
+        follow(make_request(origin, "classify", animals, run, {**SHORT, "train_rows": 16}, save_every=3))
+
+
+def test_few_rows_make_few_steps(origin: Path, animals: Path, tmp_path: Path) -> None:
+    settings: Tree = {**SHORT, "train_rows": 16, "batch": {"size": 8}}
+    assert tune(make_request(origin, "classify", animals, tmp_path / "run", settings))["steps"] == 2 * 16 // 8
+
+
 def test_seeds_can_be_added(origin: Path, animals: Path, whole: Path, tmp_path: Path) -> None:
     tune(two_seeds(origin, animals, tmp_path / "run", seeds=1))
     events = follow(two_seeds(origin, animals, tmp_path / "run", seeds=2))

@@ -152,6 +152,24 @@ def test_what_is_held_out_depends_on_content_and_not_on_order(
     assert held(numbers) == held(shuffled)
 
 
+def test_fewer_rows_are_chosen_by_content_and_are_among_the_more(tmp_path: Path) -> None:
+    lines = [f"text {number},{number % 2}\n" for number in range(60)]
+    write(tmp_path / "a" / "train.csv", "text,label\n" + "".join(lines))
+    write(tmp_path / "b" / "train.csv", "text,label\n" + "".join(reversed(lines)))
+
+    def take(folder: str, count: int) -> TaskData:
+        return read_task(find_task("classify"), tmp_path / folder, TaskDataConfig(), count)
+
+    few, more, whole = (set(take("a", count).train.examples) for count in (10, 30, 0))
+    assert (len(few), len(more), len(whole)) == (10, 30, 54)
+    assert few < more < whole
+    texts = {example.texts for example in few if isinstance(example, TextExample)}
+    assert {example.texts for example in take("b", 10).train.examples if isinstance(example, TextExample)} == texts
+    assert "10 of the 54 training examples are learned from (train_rows)" in take("a", 10).notes
+    assert take("a", 10).devs == take("a", 0).devs, "what is held out does not depend on it"
+    assert take("a", 54).notes == take("a", 0).notes
+
+
 def test_bad_rows_are_counted_and_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", REVIEWS + ',pos\n"open,neg\nshort\n')
     train = read("classify", path, max_bad_share=0.5).train

@@ -19,7 +19,7 @@ def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
     """Everything is read and checked as for training. FLOPs and time are those of the steps, padding left out."""
     origin = load_origin(request.model, request.init_from)
     config = resolve_finetune(request.task, origin.encoder.config, request.layers)
-    data = read_task(request.task, request.data_dir, config.data)
+    data = read_task(request.task, request.data_dir, config.data, config.train_rows)
     framer = Framer(origin.tokenizer, data.labels, config.sequence_length, config.spans)
     encoded = framer.encode(data.train.examples, is_labelled=True)
     rows = len(encoded.features) * (2 if config.double_pairs else 1)

@@ -76,7 +76,8 @@ class TaskData:
     """What a person should know of how they were read."""
 
 
-def read_task(task: Task, data_dir: Path, config: TaskDataConfig) -> TaskData:
+def read_task(task: Task, data_dir: Path, config: TaskDataConfig, train_rows: int = 0) -> TaskData:
+    """`train_rows`: at most so many examples to learn from, chosen by their content; 0 means all."""
     if not task.is_trained:
         raise UsageError(
             f"--task {task.name}: {task.display} has no training rows; tune mnli from its folder, which predicts it"
@@ -104,6 +105,9 @@ def read_task(task: Task, data_dir: Path, config: TaskDataConfig) -> TaskData:
             f"no dev file: {len(dev.examples)} of the {len(whole.examples)} training examples are held out, "
             "chosen by their content"
         )
+    if 0 < train_rows < len(train.examples):
+        notes.append(f"{train_rows} of the {len(train.examples)} training examples are learned from (train_rows)")
+        train = _take_rows(train, train_rows)
     return TaskData(
         task=task,
         labels=labels,
@@ -258,7 +262,7 @@ def _find_labels(split: Split) -> tuple[str, ...]:
 
 def _hold_out(split: Split, share: float) -> tuple[Split, Split]:
     """The examples of the smallest hashes: the same ones wherever they stand, and equal contents together."""
-    hashes = [hashlib.blake2b(_content(example).encode(), digest_size=8).digest() for example in split.examples]
+    hashes = [_hash(example) for example in split.examples]
     count = min(max(1, round(share * len(hashes))), len(hashes) - 1)
     bar = sorted(hashes)[count - 1] if count else b""
     held = [example for example, digest in zip(split.examples, hashes, strict=True) if digest <= bar]
@@ -267,6 +271,17 @@ def _hold_out(split: Split, share: float) -> tuple[Split, Split]:
         raise InputError(f"{split.path}: too few different rows to hold some out; add rows, or a dev file")
     train = replace(split, examples=kept, rows=len(kept) + len(split.bad_rows), row_numbers=())
     return train, replace(split, name="dev", examples=held, rows=len(held), bad_rows=(), notes=(), row_numbers=())
+
+
+def _take_rows(split: Split, count: int) -> Split:
+    """The examples of the smallest hashes, in their order: what more of them are learned from has these among them."""
+    hashes = [_hash(example) for example in split.examples]
+    taken = sorted(sorted(range(len(hashes)), key=lambda place: (hashes[place], place))[:count])
+    return replace(split, examples=[split.examples[place] for place in taken], row_numbers=())
+
+
+def _hash(example: Example) -> bytes:
+    return hashlib.blake2b(_content(example).encode(), digest_size=8).digest()
 
 
 def _content(example: Example) -> str:

@@ -43,6 +43,8 @@ class FinetuneConfig(Settings):
     epochs: Annotated[float, Field(gt=0)]
     steps: int = Field(0, ge=0)
     """Instead of epochs, where it is not 0."""
+    train_rows: int = Field(0, ge=0)
+    """At most so many training rows, chosen by their content; 0 means all."""
     sequence_length: int = Field(ge=8)
     seed: int = Field(0, ge=0, lt=2**31)
     from_scratch: bool = False
@@ -60,6 +62,9 @@ class FinetuneConfig(Settings):
     evaluation: TaskEvaluationConfig = TaskEvaluationConfig()
     runtime: RuntimeConfig = RuntimeConfig()
 
+
+# Settings that a run begun before there were any does not have, and what it did.
+LATER_SETTINGS: Tree = {"train_rows": 0}
 
 # Up to this hidden size: learning rate and layer-wise decay, the paper's for 256, 768 and 1024; below them our own.
 _BY_HIDDEN_SIZE: tuple[tuple[float, float, float], ...] = (

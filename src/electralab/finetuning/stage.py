@@ -107,7 +107,7 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
         raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
     origin = load_origin(request.model, request.init_from)
     config = resolve_finetune(task, origin.encoder.config, request.layers)
-    data = read_task(task, request.data_dir, config.data)
+    data = read_task(task, request.data_dir, config.data, config.train_rows)
     with lock_folder(request.run_dir):
         stored = read_identity(request.run_dir)
         threads = request.threads or (stored.threads if stored else default_threads())

@@ -195,6 +195,8 @@ def count_flops(score: Score, encoder: EncoderConfig) -> float:
         assert score.task is not None, "what is tuned is tuned on a task"
         config = resolve_finetune(score.task, encoder, [Layer("settings", score.config.settings)])
         tokens = _count_tokens([find_files(score.task, score.data)["train"]]) * (2 if config.double_pairs else 1)
+        if config.train_rows:
+            tokens = min(tokens, config.train_rows * _ROW_TOKENS)
         seen = config.steps * config.batch.size * _ROW_TOKENS if config.steps else config.epochs * tokens
         return 3 * per_token * seen * score.config.seeds
     files = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
