@@ -31,6 +31,22 @@ def test_the_table_has_means_over_the_seeds(results: Results) -> None:
     assert (plain["steps"], plain["tokens"], plain["flops"], plain["parameters"]) == (100, 500, 1000, 77)
 
 
+def test_the_average_is_of_the_scores_that_all_arms_have(tmp_path: Path) -> None:
+    scores = [{"suite": "blimp"}, {"task": "cola"}, {"task": "cola", "name": "own", "arms": ["better"]}]
+    plan = plan_little(tmp_path, scores=scores)
+    for cell in plan.cells:
+        finish(cell, *("pretrain", "blimp", "cola"))
+    results = summarise_study(plan, gather(plan, {}))
+    assert results["averaged"] == ["blimp", "cola"]
+    assert [row["scores"]["average"]["mean"] for row in results["table"]] == pytest.approx([0.38, 0.48])
+    assert [row["scores"]["own"] for row in results["table"]] == [None, None]
+    write_report(tmp_path, results)
+    assert (
+        "The average is the plain mean over blimp (discriminator) and cola (mcc)"
+        in (tmp_path / "report.md").read_text()
+    )
+
+
 def test_cells_are_told_one_by_one(results: Results) -> None:
     cell = next(cell for cell in results["cells"] if (cell["arm"], cell["seed"]) == ("better", 1))
     assert cell["status"] == "finished"

@@ -170,8 +170,12 @@ def _require_verdicts(arms: Sequence[Arm], scores: Sequence[Score], source: str)
         if generator and generator not in {arm.name for arm in arms} and not Path(generator).exists():
             raise UsageError(f"{where}: generator: no arm or model named {generator!r}; give one of the arms or a path")
         for arm in arms if score.config.suite == "rtd" else ():
+            if not score.is_of(arm.name):
+                continue
             if name_main(arm.config.objective) != "discriminator" or arm.config.objective == "electric":
-                raise UsageError(f"{where}: the arm {arm.name!r} has no verdicts on tokens; score it by another suite")
+                raise UsageError(
+                    f"{where}: the arm {arm.name!r} has no verdicts on tokens; name those that have in arms = [...]"
+                )
 
 
 def _sketch_encoder(config: PretrainConfig, sequence_length: int) -> EncoderConfig:
@@ -217,13 +221,14 @@ class _Matrix:
         """Pre-training first, then the scores at its end, then those along its way."""
         folder = self.request.out / "cells" / arm.name / f"seed-{seed}"
         steps = [self._pretrain(arm, seed, folder)]
-        steps += [self._measure(score, arm, seed, folder, folder / "run") for score in self.scores]
+        scores = [score for score in self.scores if score.is_of(arm.name)]
+        steps += [self._measure(score, arm, seed, folder, folder / "run") for score in scores]
         wanted = self.study.snapshots.scores
         for share in self.study.snapshots.at:
             model = snapshot_folder(folder / "run", snapshot_step(share, self.plans[arm.name].steps))
             steps += [
                 self._measure(score, arm, seed, folder, model, f"@{share:g}")
-                for score in self.scores
+                for score in scores
                 if wanted is None or score.name in wanted
             ]
         return Cell(arm.name, seed, folder, tuple(steps))
@@ -260,7 +265,7 @@ class _Matrix:
             of_arm = self.request.out / "cells" / generator / f"seed-{seed}"
             needs = of_arm / "pretrain.json" if generator in self.study.arms else None
             words += ("--generator", str(of_arm / "run") if needs else generator)
-        identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data"})
+        identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data", "arms"})
         seconds = count_flops(score, self.encoders[arm.name]) / self.speed
         return Step(name, words, identity | {"files": dict(score.files)}, seconds + START_SECONDS, needs)
 

@@ -58,7 +58,8 @@ def _lines(results: Results) -> Iterator[str]:
     )
     yield from table(*score_rows(results))
     if AVERAGE in score_names(results):
-        kinds = ", which are not of one kind" if len(set(results["scores"].values())) > 1 else ""
+        metrics = {results["scores"][name] for name in list_averaged(results)}
+        kinds = ", which are not of one kind" if len(metrics) > 1 else ""
         yield f"\nThe average is the plain mean over {_join(_list_metrics(results))}{kinds}."
     yield "\n## What it took\n"
     yield from table(*cost_rows(results))
@@ -95,7 +96,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def score_names(results: Results) -> list[str]:
     names = list(results["scores"])
-    return [*names, *([AVERAGE] if len(names) > 1 else [])]
+    return [*names, *([AVERAGE] if len(list_averaged(results)) > 1 else [])]
+
+
+def list_averaged(results: Results) -> list[str]:
+    """The scores that the average is of: all, in results from before some arms could have scores of their own."""
+    return list(results["averaged"] if "averaged" in results else results["scores"])
 
 
 def score_rows(results: Results) -> tuple[list[str], list[list[str]]]:
@@ -160,7 +166,7 @@ def _reached(of: Results | None, unit: str) -> str:
 
 
 def _list_metrics(results: Results) -> list[str]:
-    named = {name: metric.replace("_", " ") for name, metric in results["scores"].items()}
+    named = {name: results["scores"][name].replace("_", " ") for name in list_averaged(results)}
     return [f"{name} ({metric})" if metric else name for name, metric in named.items()]
 
 

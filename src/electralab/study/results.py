@@ -71,6 +71,7 @@ def summarise_study(plan: Plan, findings: Sequence[Finding]) -> Results:
         "x": values.x,
         "provenance": plan.provenance,
         "scores": {score.name: values.metric(score.name) for score in plan.scores},
+        "averaged": values.averaged,
         "arms": {arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) for arm in plan.arms},
         "cells": [_describe_cell(finding, plan) for finding in findings],
         "table": [{"line": arm.line} | _row(values, arm.name) for arm in plan.arms],
@@ -105,7 +106,9 @@ class _Values:
         self.plan = plan
         self.baseline = plan.study.baseline
         self.scores = [score.name for score in plan.scores]
-        self.names = [*self.scores, *([AVERAGE] if len(self.scores) > 1 else [])]
+        # Of those that all arms have, or averages would be of different things.
+        self.averaged = [score.name for score in plan.scores if not score.config.arms]
+        self.names = [*self.scores, *([AVERAGE] if len(self.averaged) > 1 else [])]
         self.findings = findings
         self.shares = sorted(plan.study.snapshots.at)
         # What arms have equal parts of is what their curves go along.
@@ -121,7 +124,7 @@ class _Values:
         found = {}
         for finding in self.findings:
             if finding.cell.arm == arm:
-                names = [name_at(name, share) for name in (self.scores if score == AVERAGE else [score])]
+                names = [name_at(name, share) for name in (self.averaged if score == AVERAGE else [score])]
                 if all(name in finding.measured for name in names):
                     found[finding.cell.seed] = float(np.mean([finding.measured[name].value for name in names]))
         return found

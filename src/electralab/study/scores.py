@@ -63,6 +63,9 @@ class Score:
     def is_tuned(self) -> bool:
         return not self.config.suite
 
+    def is_of(self, arm: str) -> bool:
+        return not self.config.arms or arm in self.config.arms
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -189,7 +192,7 @@ def _read_notes(result: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def count_flops(score: Score, encoder: EncoderConfig) -> float:
-    """About what measuring it computes, by the size of its files and, of BLiMP, its limits."""
+    """About what measuring it computes, by the size of its files and its limits."""
     per_token = encoder_flops(encoder, 1, _ROW_TOKENS) / _ROW_TOKENS
     if score.is_tuned:
         assert score.task is not None, "what is tuned is tuned on a task"
@@ -200,9 +203,12 @@ def count_flops(score: Score, encoder: EncoderConfig) -> float:
         seen = config.steps * config.batch.size * _ROW_TOKENS if config.steps else config.epochs * tokens
         return 3 * per_token * seen * score.config.seeds
     files = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
+    evaluation = resolve(EvaluateConfig, [Layer("settings", score.config.settings)])
+    if score.config.suite in ("rtd", "mlm") and evaluation.heldout.limit:
+        return per_token * min(_count_tokens(files), evaluation.heldout.limit * encoder.sequence_length)
     if score.config.suite != "blimp":
         return per_token * _count_tokens(files)
-    blimp = resolve(EvaluateConfig, [Layer("settings", score.config.settings)]).blimp
+    blimp = evaluation.blimp
     known = min(sum(path.stat().st_size * (30 if path.suffix in _PACKED else 1) for path in files) / 500, 67_000)
     judged, guessed = (min(67 * limit, known) if limit else known for limit in (blimp.limit, blimp.generator_limit))
     # In one pass, or with each of its tokens hidden in turn.

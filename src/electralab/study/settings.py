@@ -66,6 +66,8 @@ class ScoreConfig(Settings):
     """Of fine-tuning, for each seed of pre-training; their median counts."""
     generator: str = ""
     """Of the suite `rtd`, the one that replaces tokens for all arms: a model's path, or an arm, of the same seed."""
+    arms: tuple[str, ...] = ()
+    """Those that are measured by it, where others cannot be asked; it is then left out of the average."""
     settings: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -137,6 +139,9 @@ class StudyConfig(Settings):
         for what, names in (("score", labels), ("seed", self.seeds)):
             if twice := [name for name in names if names.count(name) > 1]:  # type: ignore[arg-type]
                 raise ValueError(f"the {what} {twice[0]!r} is there twice; give the second another name")
+        for score in self.scores:
+            if unknown := [arm for arm in score.arms if arm not in self.arms]:
+                raise ValueError(f"scores.{score.label}: arms: {_no_arm(unknown[0], list(self.arms))}")
         if not self.seeds:
             raise ValueError("seeds: there are none; give at least one")
         for name in self.snapshots.scores or ():

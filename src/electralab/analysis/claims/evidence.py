@@ -87,7 +87,8 @@ class Evidence:
     def by_seed(self, arm: str, name: str) -> dict[int, float]:
         """A score of each run that has it; the average of those that have all."""
         cells = [cell for cell in self.study.get("cells", ()) if cell["arm"] == arm]
-        wanted = list(self.study.get("scores", ())) if name == "average" else [name]
+        averaged = self.study.get("averaged", self.study.get("scores", ()))
+        wanted = list(averaged) if name == "average" else [name]
         found = {
             cell["seed"]: sum(cell["scores"][one] for one in wanted) / len(wanted)
             for cell in cells
@@ -171,7 +172,7 @@ def _read_estimate(values: Results) -> Estimate:
     return Estimate(value, low, high)
 
 
-_STUDY = ("name", "seeds", "budget", "scores", "arms", "cells", "table", "curves")
+_STUDY = ("name", "seeds", "budget", "scores", "averaged", "arms", "cells", "table", "curves")
 
 
 def keep_evidence(evidence: Evidence) -> Results:
