@@ -35,7 +35,8 @@ def _add_study(verbs: Any) -> None:
         "config",
         metavar="STUDY",
         help="a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, "
-        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims",
+        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims, "
+        "family",
     )
     parser.add_argument("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
     parser.add_argument("--data", metavar="DIR", help="the folder in which the data of the scores lies")

@@ -87,8 +87,8 @@ class Evidence:
     def by_seed(self, arm: str, name: str) -> dict[int, float]:
         """A score of each run that has it; the average of those that have all."""
         cells = [cell for cell in self.study.get("cells", ()) if cell["arm"] == arm]
-        averaged = self.study.get("averaged", self.study.get("scores", ()))
-        wanted = list(averaged) if name == "average" else [name]
+        averaged = "averaged" if "averaged" in self.study else "scores"
+        wanted = list(self.study.get(averaged, ())) if name == "average" else [name]
         found = {
             cell["seed"]: sum(cell["scores"][one] for one in wanted) / len(wanted)
             for cell in cells
