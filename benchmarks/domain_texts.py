@@ -3,7 +3,8 @@
     python benchmarks/domain_texts.py --data DIR --out domains
     electra claims --runs studies/claims --domains "$(ls -d domains/*.txt | paste -sd,)"
 
-DIR has corpora/, glue/ and squad/. Documents are separated by blank lines, as 'electra prepare' reads them. files give the same bytes; `claims.json` then says by their SHA-256 which texts were used.
+DIR has corpora/, glue/ and squad/. Documents are separated by blank lines, as 'electra prepare' reads them.
+The same sources give the same bytes, and `claims.json` says by their SHA-256 which texts were used.
 """
 
 import argparse

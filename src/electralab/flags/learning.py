@@ -130,6 +130,7 @@ def _add_tuning(parser: Parser) -> None:
     parser.add_argument("--seed", type=int, metavar="S", help="the first seed (0)")
     parser.add_argument("--epochs", type=positive, metavar="X", help="default: the paper's for the task")
     parser.add_argument("--steps", type=positive_int, metavar="N", help="instead of epochs")
+    parser.add_argument("--train-rows", type=positive_int, metavar="N", help="learn from so many rows at most")
     parser.add_argument("--learning-rate", type=positive, metavar="X", help="default: the paper's for the size")
     parser.add_argument("--batch-size", type=positive_int, metavar="N", help="rows in a step (32)")
     parser.add_argument("--sequence-length", type=positive_int, metavar="N", help="tokens in a row")

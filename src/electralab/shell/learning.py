@@ -38,6 +38,7 @@ _PREPARE_FLAGS = {
 _TUNING_FLAGS = {
     "seed": "seed",
     "epochs": "epochs",
+    "train_rows": "train_rows",
     "steps": "steps",
     "encoder_dropout": "encoder_dropout",
     "sequence_length": "sequence_length",
