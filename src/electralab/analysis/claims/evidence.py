@@ -181,7 +181,7 @@ def keep_evidence(evidence: Evidence) -> Results:
         {
             "arm": arm,
             "name": name,
-            "seeds": [[_write_figure(one) for one in seed] for seed in evidence.figures[arm, name]],
+            "seeds": [[_write_figure(figure) for figure in seed] for seed in evidence.figures[arm, name]],
         }
         for arm, name in sorted(evidence.asked)
         if (arm, name) in evidence.figures
@@ -194,10 +194,10 @@ def keep_evidence(evidence: Evidence) -> Results:
 def restore_evidence(kept: Results) -> Evidence:
     """From what a file keeps of it."""
     figures = {
-        (one["arm"], one["name"]): [[_read_figure(figure) for figure in seed] for seed in one["seeds"]]
-        for one in kept["figures"]
+        (found["arm"], found["name"]): [[_read_figure(figure) for figure in seed] for seed in found["seeds"]]
+        for found in kept["figures"]
     }
-    reasons = {(one["arm"], one["of"]): one["reason"] for one in kept["reasons"]}
+    reasons = {(said["arm"], said["of"]): said["reason"] for said in kept["reasons"]}
     return Evidence(figures, reasons, kept["study"], kept["tradeoff"])
 
 

@@ -280,4 +280,4 @@ def _lines(results: Results) -> Iterator[str]:
     if results["domains"]:
         yield ""
         yield "Texts of other domains (SHA-256):\n"
-        yield from (f"- {one['file']} {one['sha256']}" for one in results["domains"])
+        yield from (f"- {domain['file']} {domain['sha256']}" for domain in results["domains"])

@@ -39,9 +39,9 @@ def subtract(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
 def subtract_each(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> list[Estimate]:
     """The same, left as a figure of each model, its errors of sampling taken as independent."""
     differences = []
-    for one, other in zip(ours, theirs, strict=True):
-        widths = [_half_width(one), _half_width(other)]
-        differences.append(_about(one.value - other.value, widths))
+    for first, second in zip(ours, theirs, strict=True):
+        widths = [_half_width(first), _half_width(second)]
+        differences.append(_about(first.value - second.value, widths))
     return differences
 
 

@@ -80,8 +80,8 @@ def _prepare_verdicts(specimen: Specimen, material: Material, settings: Analysis
         rng = settings.make_rng("reach")
         return measure_verdict_reach(said, np.concatenate(truth), rows, widths, rng, times=settings.times)
 
-    def find_far(one: Specimen) -> FarContext:
-        judge, said = need_judge(one, _PURPOSE), []
+    def find_far(network: Specimen) -> FarContext:
+        judge, said = need_judge(network, _PURPOSE), []
         for trial, at in trials:
             material.conditions.check()
             asked = trial.corrupted.input_ids, trial.masked.batch, torch.from_numpy(at)
@@ -119,8 +119,8 @@ def _prepare_guesses(specimen: Specimen, material: Material, settings: AnalysisS
         widths, said = _ask(batches, length, answer)
         return measure_guess_reach(said, rows, widths, settings.make_rng("reach"), times=settings.times)
 
-    def find_far(one: Specimen) -> FarContext:
-        guesser, said = one.need_generator(_PURPOSE), []
+    def find_far(network: Specimen) -> FarContext:
+        guesser, said = network.need_generator(_PURPOSE), []
         for masked, at in batches:
             material.conditions.check()
             places = torch.from_numpy(at)

@@ -134,13 +134,12 @@ def _tell_hardening(specimen: Specimen, material: Material, settings: AnalysisSe
         )
     early = open_specimen(snapshot_folder(specimen.folder, steps[0]), device=specimen.device)
 
-    def play(one: Specimen) -> Game:
-        guesser = one.need_generator(HARDENING)
-        pair = replace(specimen, generator=guesser, discriminator=judge)
+    def judge_draws(drawing: Specimen) -> Game:
+        pair = replace(specimen, generator=drawing.need_generator(HARDENING), discriminator=judge)
         return join_games(watch(trial) for trial in hold_trials(pair, material, settings, HARDENING))
 
     rng = settings.make_rng("hardening")
-    found = measure_hardening(play(early), play(specimen), rng, times=settings.times)
+    found = measure_hardening(judge_draws(early), judge_draws(specimen), rng, times=settings.times)
     meaning = "how much lower the final discriminator's AUC is against the final generator than against the earlier one"
     note = f"the generator after step {steps[0]:,}, on the same rows, hidden at the same places"
     yield found.tell(HARDENING, CLAIM, "AUC", meaning, "rows of both exchanged at random", note)
