@@ -9,7 +9,7 @@ from rich.console import Console
 from electralab import verbs
 from electralab.artifacts import write_json
 from electralab.config import Tree
-from electralab.errors import StudyFailed
+from electralab.errors import InputError, StudyFailed
 from electralab.shell.flag_settings import Result, collect
 from electralab.shell.json_line import print_json
 from electralab.showing import print_artifact
@@ -70,12 +70,11 @@ def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
 
 def _require_data(plan: Result, *, is_json: bool) -> Result:
     """A plan is shown whole, and ends as the run would where data is missing."""
-    from electralab.study.cells import require_data
-
-    if plan["missing"] and is_json:
+    if not plan["refusal"]:
+        return plan
+    if is_json:
         print_json(plan)
-    require_data(plan["study"], plan["missing"])
-    return plan
+    raise InputError(plan["refusal"])
 
 
 def _require_finished(results: Result) -> None:
@@ -121,7 +120,7 @@ def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
     )
     if arguments.dry_run:
         console.print(tree_table("plan", result))
-        return _require_data(result, is_json=arguments.json) if "missing" in result else result
+        return _require_data(result, is_json=arguments.json) if "refusal" in result else result
     for table in claims_tables(result):
         console.print(table)
     if Path(arguments.runs).is_dir():

@@ -276,9 +276,9 @@ def require_runnable(plan: Plan) -> None:
         raise UsageError(f"study {plan.study.name}: has no scores; add at least one [[scores]]")
 
 
-def require_data(study: str, missing: Sequence[str]) -> None:
-    """All that is not there at once, so that nobody has to fetch it piece by piece."""
-    if missing:
-        raise InputError(
-            f"study {study}: {'; '.join(missing)}; see --data, and docs/studies.md for where to get the sets"
-        )
+def refuse_missing(plan: Plan) -> str:
+    """Why the study cannot be run as far as its data goes, all at once; empty where everything is there."""
+    if not plan.missing:
+        return ""
+    said = "; ".join(plan.missing)
+    return f"study {plan.study.name}: {said}; see --data, and docs/studies.md for where to get the sets"

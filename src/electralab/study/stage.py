@@ -13,9 +13,9 @@ import tomli_w
 
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import read_toml, to_toml
-from electralab.errors import UsageError
+from electralab.errors import InputError, UsageError
 from electralab.stopping import StopSignal
-from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, require_data, require_runnable
+from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, refuse_missing, require_runnable
 from electralab.study.records import read_cell, write_scores
 from electralab.study.report import write_report
 from electralab.study.results import Results, gather, summarise_study
@@ -82,7 +82,8 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
 def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM) -> Iterator[StudyEvent]:
     """The same request again goes on with the steps that are not finished, failed ones included."""
     plan = _make_plan(request)
-    require_data(plan.study.name, plan.missing)
+    if refusal := refuse_missing(plan):
+        raise InputError(refusal)
     with lock_folder(request.out):
         estimate = estimate_rest(plan)  # reads what there is, and refuses what is another study's
         _write_settings(request.out, plan)
@@ -136,6 +137,7 @@ def describe_plan(request: StudyRequest) -> Results:
         "seeds": list(plan.study.seeds),
         "scores": {score.name: str(score.data) for score in plan.scores},
         "missing": list(plan.missing),
+        "refusal": refuse_missing(plan),
         "arms": arms,
         "jobs": plan.jobs,
         "cells_left": rest.cells,
