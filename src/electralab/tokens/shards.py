@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from electralab.artifacts import sha256_json, verify_folder
 from electralab.errors import DamagedArtifact, InputError
 from electralab.tokens.packing import PackingKind
-from electralab.tokens.tokenizer import TOKENIZER, Tokenizer
+from electralab.tokens.tokenizer import TOKENIZER as TOKENIZER
+from electralab.tokens.tokenizer import Tokenizer
 
 KIND = "electralab-data"
 FORMAT = 1
