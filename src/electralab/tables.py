@@ -262,7 +262,7 @@ def claims_tables(results: Record) -> Iterator[Table]:
     table.add_column("verdict", no_wrap=True)
     colours = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
     for of in results["claims"]:
-        said = tell_verdicts(of).replace("; ", "\n")
+        said = tell_verdicts(of).replace("; ", "\n").replace(": ", ":\n  ")
         table.add_row(of["number"], Text(of["sentence"]), Text(said, style=colours[of["verdict"]]))
         for line in (tell_values(of), of["why"]):
             table.add_row("", Text(line, style="dim"), "")

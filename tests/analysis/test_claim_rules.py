@@ -100,6 +100,15 @@ def test_far_context_counts_where_it_adds_something_and_more_than_to_guesses() -
     assert judge(0.0, 0.4, 0.2) == "undecided"
 
 
+def test_the_untrained_twin_of_electra_is_asked_for_verdicts_too() -> None:
+    names = {"verdict AUC": 0.4, "guess loss": 0.1}
+    values = {("electra, untrained", f"{what}, share beyond ±16"): value for what, value in names.items()}
+    values |= {("electra", "verdict AUC, gain beyond ±16"): 0.05, ("electra", "verdict AUC, share beyond ±16"): 0.3}
+    values[("mlm", "guess loss, share beyond ±16")] = 0.2
+    judged = judge_claim(next(claim for claim in CLAIMS if claim.number == "M38"), evidence(values))
+    assert judged.values["untrained"].value == pytest.approx(0.4)
+
+
 def test_why_an_analysis_has_no_figure_is_said_under_its_claim() -> None:
     found = judge_claim(
         next(one for one in CLAIMS if one.number == "M44"), Evidence({}, {("electra", "M44"): "none"}, {})

@@ -17,6 +17,7 @@ from electralab.analysis.claims.stage import (
     list_models,
     list_tuned,
     read_runs,
+    tell_values,
 )
 from electralab.analysis.claims.table import Claim, choose_claims
 from electralab.analysis.finding import Estimate
@@ -121,3 +122,8 @@ def test_a_study_of_either_arrangement_can_be_judged(runs: Path) -> None:
     for arm in ("electra", "electra-quarter", "mlm"):
         (runs / "cells" / arm / "seed-0" / "run" / "export").mkdir(parents=True)
     assert list(list_models(runs, study).values()) == ["electra-quarter", "electra", "mlm"]
+
+
+def test_a_figure_that_is_not_determined_is_not_told() -> None:
+    values = {PAPER: {"value": None, "low": None, "high": None}, "mlm": {"value": 0.5, "low": None, "high": None}}
+    assert tell_values({"measure": "a share", "unit": "share", "values": values}) == "a share, share: mlm 0.5"

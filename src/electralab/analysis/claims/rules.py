@@ -202,12 +202,17 @@ def judge_equivariance(evidence: Evidence, arm: str) -> Judged:
     return Judged(all_of(verdicts), values, "; ".join(said))
 
 
+def _passes_verdicts(evidence: Evidence, arm: str) -> bool:
+    """ELECTRA does, trained or not; the other arms guess."""
+    return arm.removesuffix(f", {UNTRAINED}") in evidence.arrangements.values()
+
+
 def judge_reach(evidence: Evidence, arm: str) -> Judged:
     """Far context adds something to verdicts: more of what the row adds than to a masked model's guesses."""
     gain = pool(evidence.last(arm, "verdict AUC, gain beyond ±16"))
 
     def share(of: str) -> list[Estimate]:
-        what = "verdict AUC" if of in evidence.arrangements.values() else "guess loss"
+        what = "verdict AUC" if _passes_verdicts(evidence, of) else "guess loss"
         return evidence.last(of, f"{what}, share beyond ±16")
 
     verdicts, against = _hold_against(share(arm), [MLM], share)
@@ -253,7 +258,7 @@ def judge_transfer(evidence: Evidence, arm: str) -> Judged:
     """Of ELECTRA by its verdicts, whose network the distance is of; of the others by their guesses."""
 
     def rho(of: str) -> list[Estimate]:
-        what = "AUC fallen" if of in evidence.arrangements.values() else "loss risen"
+        what = "AUC fallen" if _passes_verdicts(evidence, of) else "loss risen"
         return evidence.last(of, f"W₂ with {what}")
 
     found = pool(rho(arm))

@@ -229,7 +229,7 @@ def tell_value(value: Mapping[str, float | None] | None) -> str:
 
 
 def tell_values(claim: Results) -> str:
-    told = (f"{column} {tell_value(value)}" for column, value in claim["values"].items())
+    told = (f"{column} {said}" for column, value in claim["values"].items() if (said := tell_value(value)))
     return f"{claim['measure']}, {claim['unit']}: {', '.join(told) or 'no figures'}"
 
 
