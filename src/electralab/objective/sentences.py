@@ -2,7 +2,9 @@
 
     Batch -> PairedBatch
 
-Of a row with two segments they are taken as they are; of any other the text is cut in the middle.
+How long a row and its segments are must not say whether the pair is wrong, or a network learns to count tokens instead
+of reading them. So lengths are settled before the label is drawn, and a wrong pair has the lengths that the right one
+has.
 """
 
 from dataclasses import dataclass, replace
@@ -43,8 +45,18 @@ class PairedBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class _Texts:
+    """The rows without [CLS], their last [SEP] and, in a pair, the [SEP] between its segments."""
+
+    ids: Ints  # (B, T) the text, then whatever
+    is_ordinary: Flags  # (B, T)
+    sizes: Ints  # (B,)
+    boundaries: Ints  # (B,) the tokens of a pair's first segment; 0 where the row was not prepared as a pair
+
+
+@dataclass(frozen=True, slots=True)
 class _Segments:
-    """One run of tokens for each row of the batch, which may lie in another row."""
+    """A stretch of text for each row of the batch, which may be another row's."""
 
     rows: Ints  # (B,)
     starts: Ints  # (B,)
@@ -57,63 +69,94 @@ class _Segments:
             np.where(condition, self.sizes, other.sizes),
         )
 
-    def places(self, columns: Ints) -> tuple[Flags, Ints]:
-        """For (B, T) columns counted from the segment's first token: which are inside, and where in the flat batch."""
+    def indices(self, columns: Ints) -> tuple[Flags, Ints]:
+        """For (B, T) columns counted from the segment's first token: which are inside, and where in the flat texts."""
         is_inside = (columns >= 0) & (columns < self.sizes[:, None])
         length = columns.shape[1]
         return is_inside, (self.rows * length + self.starts)[:, None] + np.where(is_inside, columns, 0)
 
 
 def arrange_pairs(batch: Batch, special: SpecialIds, task: SentenceTask, rng: Rng) -> PairedBatch:
-    """The step's whole batch before it is split: the wrong B of "next-sentence" is another row's, half a batch on.
+    """The step's whole batch before it is split: the wrong B of "next-sentence" is another row's.
 
-    The next row would not do: held-out rows are in order, and it may go on with the same text. "sentence-order" swaps A
-    and B instead. Each row's own luck decides which pairs are wrong.
+    "sentence-order" swaps A and B instead. Each row's own uniforms decide which pairs are wrong.
     """
-    first, second = _find_segments(batch)
+    texts = _read_texts(batch)
+    if task == "sentence-order":
+        first, second = _halve(texts, rng.uniforms("sentence cut", batch.row_numbers, 1)[:, 0] < 0.5)
+        odd_first, odd_second = second, first
+    else:
+        first, second, foreign = _borrow(texts)
+        odd_first, odd_second = first, foreign
     has_pair = (first.sizes > 0) & (second.sizes > 0)
     is_odd = has_pair & (rng.uniforms(task, batch.row_numbers, 1)[:, 0] < 0.5)
-    if task == "sentence-order":
-        first, second = second.where(is_odd, first), first.where(is_odd, second)
-    else:
-        others = np.roll(np.arange(len(has_pair)), -(len(has_pair) // 2))
-        is_odd &= has_pair[others] & (others != np.arange(len(has_pair)))
-        room = batch.original_ids.shape[1] - 3 - first.sizes
-        foreign = _Segments(second.rows[others], second.starts[others], np.minimum(second.sizes[others], room))
-        second = foreign.where(is_odd, second)
-    paired = _lay_out(batch, special, first, second, has_pair)
+    first, second = odd_first.where(is_odd, first), odd_second.where(is_odd, second)
+    paired = _lay_out(batch, texts, special, first, second, has_pair)
     return PairedBatch(paired, torch.from_numpy(is_odd), torch.from_numpy(has_pair))
 
 
-def _find_segments(batch: Batch) -> tuple[_Segments, _Segments]:
-    """A and B of each row without their [CLS] and last [SEP]; a full row gives a token for the [SEP] it lacks."""
+def _read_texts(batch: Batch) -> _Texts:
+    """A full row that was not prepared as a pair loses its last token, for it needs a second [SEP]."""
     row_count, length = batch.original_ids.shape
-    rows = np.arange(row_count)
     used = (~batch.is_pad.numpy()).sum(axis=1)
     in_second = (batch.segment_ids.numpy() == 1).sum(axis=1)
-    is_two = in_second > 0
-    body = np.clip(used - 2, 0, length - 3)
-    first = np.where(is_two, used - in_second - 2, body // 2)
-    second = np.where(is_two, in_second - 1, body - body // 2)
-    return (
-        _Segments(rows, np.ones_like(rows), first),
-        _Segments(rows, np.where(is_two, used - in_second, 1 + first), second),
+    is_pair = in_second > 0
+    boundaries = np.where(is_pair, used - in_second - 2, 0)
+    columns = np.arange(length)[None] + 1
+    columns = columns + (is_pair[:, None] & (columns > boundaries[:, None]))
+    flat = np.arange(row_count)[:, None] * length + np.minimum(columns, length - 1)
+    return _Texts(
+        batch.original_ids.numpy().ravel()[flat],
+        batch.is_ordinary.numpy().ravel()[flat],
+        np.where(is_pair, used - 3, np.clip(used - 2, 0, length - 3)),
+        boundaries,
     )
 
 
-def _lay_out(batch: Batch, special: SpecialIds, first: _Segments, second: _Segments, has_pair: Flags) -> Batch:
+def _halve(texts: _Texts, first_is_longer: Flags) -> tuple[_Segments, _Segments]:
+    """A and B of "sentence-order": two halves, and an odd token goes to either by a coin.
+
+    The segments of a prepared pair will not do: the second is what the first left room for, so that their lengths tell
+    which was first.
+    """
+    rows = np.arange(len(texts.sizes))
+    first = (texts.sizes + first_is_longer) // 2
+    return _Segments(rows, np.zeros_like(rows), first), _Segments(rows, first, texts.sizes - first)
+
+
+def _borrow(texts: _Texts) -> tuple[_Segments, _Segments, _Segments]:
+    """A, B and another row's B for "next-sentence": a prepared pair's own segments, or halves.
+
+    The other row is half a batch on. The next one would not do: held-out rows are in order, and it may go on with the
+    same text. Both B are cut to the shorter of the two, whichever is then taken, and where there is no other B the row
+    has none either: it is not asked about.
+    """
+    rows = np.arange(len(texts.sizes))
+    others = np.roll(rows, -(len(rows) // 2))
+    first = np.where(texts.boundaries > 0, texts.boundaries, texts.sizes // 2)
+    second = np.where(others == rows, 0, np.minimum(texts.sizes - first, (texts.sizes - first)[others]))
+    return (
+        _Segments(rows, np.zeros_like(rows), first),
+        _Segments(rows, first, second),
+        _Segments(others, first[others], second),
+    )
+
+
+def _lay_out(
+    batch: Batch, texts: _Texts, special: SpecialIds, first: _Segments, second: _Segments, has_pair: Flags
+) -> Batch:
     row_count, length = batch.original_ids.shape
     columns = np.broadcast_to(np.arange(length), (row_count, length))
     second_start = first.sizes[:, None] + 2
     end = second_start + second.sizes[:, None]  # where the last [SEP] is
-    in_first, first_places = first.places(columns - 1)
-    in_second, second_places = second.places(columns - second_start)
-    is_text, places = in_first | in_second, np.where(in_first, first_places, second_places)
+    in_first, first_indices = first.indices(columns - 1)
+    in_second, second_indices = second.indices(columns - second_start)
+    is_text, indices = in_first | in_second, np.where(in_first, first_indices, second_indices)
 
     specials = np.select([columns == 0, columns <= end], [special.cls, special.sep], special.pad)
-    keep, old_ids = ~has_pair[:, None], batch.original_ids.numpy()
-    old_ordinary = batch.is_ordinary.numpy()
-    ids = np.where(keep, old_ids, np.where(is_text, old_ids.ravel()[places], specials))
+    keep = ~has_pair[:, None]
+    ids = np.where(keep, batch.original_ids.numpy(), np.where(is_text, texts.ids.ravel()[indices], specials))
+    is_ordinary = is_text & texts.is_ordinary.ravel()[indices]
     is_pad = np.where(keep, batch.is_pad.numpy(), columns > end)
     segments = np.where(keep, batch.segment_ids.numpy(), (columns >= second_start) & (columns <= end))
     return replace(
@@ -121,6 +164,6 @@ def _lay_out(batch: Batch, special: SpecialIds, first: _Segments, second: _Segme
         original_ids=torch.from_numpy(ids),
         segment_ids=torch.from_numpy(segments.astype(np.int64)),
         is_pad=torch.from_numpy(is_pad),
-        is_ordinary=torch.from_numpy(np.where(keep, old_ordinary, is_text & old_ordinary.ravel()[places])),
+        is_ordinary=torch.from_numpy(np.where(keep, batch.is_ordinary.numpy(), is_ordinary)),
         has_padding=bool(is_pad.any()),
     )
