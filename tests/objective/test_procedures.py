@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import torch
 from little_pairs import VOCAB
-from procedure_pairs import judge, learning, make, questions, step_loss, train, weights_of
+from procedure_pairs import judge, learning, make, questions, train, weights_of
 from pydantic import ValidationError
 from torch import Tensor, nn
 
@@ -192,12 +192,30 @@ def test_a_baseline_that_is_off_for_all_moves_no_generator() -> None:
     assert log_probs.grad.abs().max() < 1e-6
 
 
-def test_the_baseline_teaches_the_generator_nothing() -> None:
-    objective = make("adversarial", loss={"generator_weight": 0.0, "discriminator_weight": 0.0})
-    step_loss(objective, Moment(1, 4)).backward()  # type: ignore[no-untyped-call]
-    assert all(one.grad is None or not one.grad.any() for one in objective.networks.generator.parameters())
-    baseline = objective.networks.heads["baseline"]
-    assert all(one.grad is not None and one.grad.any() for one in baseline.parameters())
+def test_rewards_teach_the_baseline_nothing_but_what_to_expect() -> None:
+    """How good a draw was is a constant to the policy: through it the baseline would learn to make draws look good."""
+    log_probs, expected = torch.tensor([-1.0, -3.0], requires_grad=True), torch.tensor([0.5, 0.5], requires_grad=True)
+    losses = reinforce(log_probs, torch.tensor([2.0, 1.0]), expected, torch.tensor([0, 1]))
+    sums, given = losses.sums, [log_probs, expected]
+    by_policy = torch.autograd.grad(sums["policy"], given, allow_unused=True, materialize_grads=True)
+    by_baseline = torch.autograd.grad(sums["baseline"], given, allow_unused=True, materialize_grads=True)
+    assert [gradient.tolist() for gradient in by_policy] == [[-1.5, -0.5], [0.0, 0.0]]
+    assert [gradient.tolist() for gradient in by_baseline] == [[0.0, 0.0], [2 * (0.5 - 2.0), 2 * (0.5 - 1.0)]]
+
+
+@pytest.mark.parametrize(("loss", "learner"), [("policy", "generator"), ("baseline", "heads")])
+def test_each_loss_of_the_rewards_teaches_one_network_only(loss: str, learner: str) -> None:
+    objective = make("adversarial")
+    with torch.no_grad():
+        for parameter in objective.networks.heads.parameters():
+            parameter.fill_(0.1)  # from zeros nothing would flow back, whether or not it may
+    (question,) = questions(objective, 1)
+    named = dict(objective.networks.named_parameters())
+    total = objective.answer(question, Moment(1, 4)).losses.sums[loss]
+    gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
+    found = zip(named, gradients, strict=True)
+    taught = {name.split(".")[0] for name, gradient in found if gradient is not None and gradient.any()}
+    assert taught == {learner}
 
 
 @pytest.mark.parametrize(("objective", "kind"), [("electra-15", "transformer"), ("electra", "two-tower")])

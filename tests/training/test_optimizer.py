@@ -114,6 +114,28 @@ def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int,
     assert values.max() < 1.3
 
 
+def test_muon_looks_ahead_along_the_newest_gradient() -> None:
+    """Nesterov: the update is of the gradient mixed with the momentum it has just entered, not of the momentum alone.
+
+    The first step cannot show it, for the momentum then has the gradient's direction.
+    """
+    model = Pair()
+    groups, config = _groups(model, kind="muon", learning_rate=0.1, muon_learning_rate=0.1, weight_decay=0.0)
+    optimizer = Optimizer(groups, config)
+    optimizer.set_rates(1.0)
+    weight = model.get_parameter("layers.0.weight")
+    momentum, rng = torch.zeros(4, 4), torch.Generator().manual_seed(0)
+    for _ in range(3):
+        for parameter in model.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=rng)
+        gradient, before = weight.grad, weight.detach().clone()
+        assert gradient is not None
+        momentum = 0.95 * momentum + 0.05 * gradient
+        ahead = 0.95 * momentum + 0.05 * gradient
+        optimizer.step()
+        assert torch.allclose(before - weight, 0.1 * orthogonalise(ahead), atol=1e-5)
+
+
 def test_state_is_named_by_parameter_and_present_before_the_first_step() -> None:
     groups, config = _groups(Pair())
     names = Optimizer(groups, config).tensors()

@@ -13,7 +13,10 @@ def test_linear_falls_in_equal_steps() -> None:
 
 
 def test_warm_up_is_multiplied_with_the_decay_not_joined_to_it() -> None:
-    assert _curve(4, kind="linear", warmup_steps=2) == [0.5, 0.75, 0.5, 0.25]
+    """At the second of four warm-up steps of ten: half of the rate that the decay leaves there, which is 0.9."""
+    rising = [0.25 * 1.0, 0.5 * 0.9, 0.75 * 0.8, 1.0 * 0.7]
+    curve = _curve(10, kind="linear", warmup_steps=4)
+    assert curve == pytest.approx([*rising, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 
 
 def test_stable_decay_holds_then_falls() -> None:
