@@ -54,7 +54,7 @@ def test_what_is_watched_is_what_was_said(trial: Trial) -> None:
     verdicts = read_verdicts(trial.verdicts, trial.corrupted)
     assert game.verdicts.auc == verdicts.auc
     assert measure_auc(game, RNG(0), times=2).value == pytest.approx(verdicts.auc)
-    assert len(game.logits) == trial.masked.batch.token_count
+    assert len(game.logits) == int(trial.masked.batch.is_ordinary.sum())
     probabilities = trial.guesses.detach().softmax(dim=-1).double().numpy()
     expected = -(probabilities * np.log(probabilities)).sum(axis=1)
     assert game.entropies == pytest.approx(expected, abs=1e-4)
@@ -69,8 +69,8 @@ def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: Trial) -> No
     position = int(masked.positions[-1])  # in the last row, which has no padding before it but that of the first
     drawn = int(trial.corrupted.input_ids.flatten()[position])
     expected = float(trial.guesses.detach().log_softmax(dim=-1)[-1, drawn])
-    is_token = ~masked.batch.is_pad.numpy().ravel()
-    assert game.confidences[is_token[:position].sum()] == pytest.approx(expected, abs=1e-5)
+    is_ordinary = masked.batch.is_ordinary.numpy().ravel()
+    assert game.confidences[is_ordinary[:position].sum()] == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_mean_over_guesses_has_an_interval_over_rows(trial: Trial) -> None:

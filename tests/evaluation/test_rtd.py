@@ -97,6 +97,26 @@ def test_a_given_generator_is_the_one_that_replaces(place: Path) -> None:
     assert not any("not comparable" in note for note in against_b.notes)
 
 
+class KnowsSpecials(Discriminator):
+    """Sure of [CLS], [SEP] and [PAD], and of nothing else."""
+
+    def forward(self, input_ids: Tensor, *_: object) -> Tensor:
+        is_ordinary = torch.from_numpy(TOKENIZER.is_ordinary)[input_ids]
+        return torch.where(is_ordinary, 0.0, -20.0)
+
+
+def test_knowing_only_special_tokens_scores_as_guessing(place: Path) -> None:
+    subject = load_subject(place / "a", CPU)
+    assert subject.discriminator is not None
+    knowing = Subject(subject.path, TOKENIZER, KnowsSpecials(subject.discriminator.config), subject.generator)
+    config, conditions = HeldoutConfig(bootstrap=5), Conditions(batch_tokens=100)
+    found = finish(evaluate_rtd(knowing, place / "text.txt", config, conditions, generator=None))
+    assert found.scores["auc"] == 0.5
+    assert found.scores["auc_interval"] == [0.5, 0.5]
+    assert found.scores["loss"] == pytest.approx(np.log(2))
+    assert found.groups["part"]["untouched"]["loss"] == pytest.approx(np.log(2))
+
+
 def test_a_perfect_discriminator_scores_one(place: Path) -> None:
     found, _ = judge_perfectly(place, "a", None)
     assert (found.scores["auc"], found.scores["recall"], found.scores["precision"]) == (1.0, 1.0, 1.0)

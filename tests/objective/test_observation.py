@@ -78,8 +78,8 @@ def test_auc_by_confidence_is_that_of_sorting_the_replacements_by_hand(seed: int
     ):
         if flat_ids[place] != target:
             drawn.append((softmax(logits)[flat_ids[place]], flat_verdicts[place]))
-    is_replaced = corrupted.is_replaced.flatten().tolist()
-    originals = [logit for logit, is_wrong in zip(flat_verdicts, is_replaced, strict=True) if not is_wrong]
+    is_original = (masked.batch.is_ordinary & ~corrupted.is_replaced).flatten().tolist()
+    originals = [logit for logit, is_right in zip(flat_verdicts, is_original, strict=True) if is_right]
     drawn.sort()
     sizes = [len(third) for third in np.array_split(np.arange(len(drawn)), 3)]
     assert max(sizes) - min(sizes) <= 1
@@ -89,6 +89,15 @@ def test_auc_by_confidence_is_that_of_sorting_the_replacements_by_hand(seed: int
         start += size
         assert found[f"auc_{name}"] == pytest.approx(slow_auc(third, originals))
         assert found[f"recall_{name}"] == pytest.approx(sum(logit > 0 for logit in third) / size)
+
+
+def test_knowing_only_that_special_tokens_are_never_replaced_is_worth_nothing() -> None:
+    masked, _, corrupted, _ = play(1)
+    only_special = torch.where(masked.batch.is_ordinary, 0.0, -20.0)
+    scores = observe_verdicts(only_special, corrupted).describe("auc", "loss", "replaced_share")
+    assert scores["auc"] == 0.5
+    assert scores["loss"] == pytest.approx(math.log(2))
+    assert scores["replaced_share"] == float(corrupted.is_replaced.sum()) / int(masked.batch.is_ordinary.sum())
 
 
 def test_too_few_replacements_have_no_thirds() -> None:

@@ -119,7 +119,7 @@ def masked_row(originals: list[int], hidden: list[int], kept: list[int]) -> Mask
     """[CLS] originals [SEP]; places in `hidden` show [MASK], those in `kept` are targets that stay visible."""
     ids = torch.tensor([[CLS, *originals, SEP]])
     is_pad = torch.zeros_like(ids, dtype=torch.bool)
-    batch = Batch(np.arange(1), ids, torch.zeros_like(ids), is_pad, ~is_pad, False, np.arange(1))
+    batch = Batch(np.arange(1), ids, torch.zeros_like(ids), is_pad, ids >= 5, False, np.arange(1))
     positions = torch.tensor(sorted(hidden + kept))
     shown = ids.clone()
     shown[0, torch.tensor(hidden, dtype=torch.int64)] = MASK
@@ -148,7 +148,26 @@ def test_losses_are_means_over_their_own_targets_whatever_the_batches() -> None:
     # One of three targets is a 7, the other two cost 100 nats each.
     assert scores["generator_loss"] == pytest.approx(200 / 3)
     assert scores["discriminator_loss"] == pytest.approx(math.log(2))
-    assert scores["replaced_share"] == pytest.approx(2 / (5 + 8))
+    assert scores["replaced_share"] == pytest.approx(2 / (3 + 6))
+
+
+class KnowsSpecials(nn.Module):
+    """Sure of [CLS] and [SEP], and of nothing else."""
+
+    def forward(self, input_ids: Tensor, *_: object) -> Tensor:
+        return torch.where(input_ids >= 5, 0.0, -20.0)
+
+
+def test_knowing_only_special_tokens_beats_no_baseline_while_the_loss_to_learn_from_counts_them() -> None:
+    objective = game(GuessingGenerator())
+    objective.networks.discriminator = cast(Any, KnowsSpecials())
+    row = masked_row([7, 6, 7, 8], hidden=[1, 2], kept=[])  # the 6 becomes a 7
+    scores = judge_heldout(objective, [row])
+    assert scores["auc"] == 0.5
+    assert scores["replaced_share"] == 0.25
+    assert scores["discriminator_loss"] == pytest.approx(math.log(2))
+    learned = objective.examine(row).losses.sums["discriminator"] / objective.count_targets(row)["discriminator"]
+    assert float(learned) == pytest.approx(4 * math.log(2) / 6, abs=1e-5)
 
 
 def test_judging_leaves_the_model_as_it_was() -> None:

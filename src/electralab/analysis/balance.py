@@ -31,7 +31,7 @@ _EXCHANGES = 20
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """All tokens that are not padding (N,), and all guesses (M,)."""
+    """All ordinary tokens (N,), and all guesses (M,); [CLS] and [SEP], never replaced, would flatter a verdict."""
 
     rows: Places  # (N,)
     logits: Floats  # (N,) verdicts, above 0 means "replaced"
@@ -58,14 +58,14 @@ def watch(trial: Trial) -> Game:
     is_new = corrupted.is_replaced.flatten()[masked.positions]
     confidences = torch.full(corrupted.is_replaced.shape, torch.nan, device=drawn.device).flatten()
     confidences[masked.positions] = torch.where(is_new, drawn, torch.nan)
-    is_token = ~masked.batch.is_pad.cpu().numpy().ravel()
+    is_ordinary = masked.batch.is_ordinary.cpu().numpy().ravel()
     rows = np.repeat(masked.batch.row_numbers, length)
     wide = (trial.verdicts.float().flatten(), confidences)
-    logits, sure = (column.double().cpu().numpy()[is_token] for column in wide)
+    logits, sure = (column.double().cpu().numpy()[is_ordinary] for column in wide)
     return Game(
-        rows[is_token],
+        rows[is_ordinary],
         logits,
-        corrupted.is_replaced.flatten().cpu().numpy()[is_token],
+        corrupted.is_replaced.flatten().cpu().numpy()[is_ordinary],
         sure,
         rows[masked.positions.cpu().numpy()],
         (trial.guesses.argmax(dim=-1) == masked.target_ids).cpu().numpy(),

@@ -25,13 +25,14 @@ from electralab.model.towers import TwoTower
 from electralab.model.weights import initialise
 from electralab.tokens.tokenizer import Tokenizer
 
-Kind = Literal["electra", "electra-15", "electric", "mlm", "causal", "other", "encoder"]
+Kind = Literal["electra", "electra-15", "electric", "all-tokens-mlm", "mlm", "causal", "other", "encoder"]
 """What it was taught by; "encoder" where its folder holds no head that judges or guesses tokens."""
 
 _KINDS: dict[str, Kind] = {
     "electra": "electra",
     "electra-15": "electra-15",
     "electric": "electric",
+    "all-tokens-mlm": "all-tokens-mlm",
     "mlm": "mlm",
     "bert": "mlm",
     "causal": "causal",
@@ -147,7 +148,7 @@ def _find_kind(judge: Discriminator | None, guesser: Guesser | None, objective: 
 
 def _count_flops(kind: Kind, judge: Discriminator | None, guesser: Guesser | None, share: float) -> float | None:
     """Of one token of a full row. Told for kinds whose step is one pass of each network over the row."""
-    if guesser is None or isinstance(guesser, TwoStream) or kind in ("electric", "other", "encoder"):
+    if guesser is None or isinstance(guesser, TwoStream) or kind in ("electric", "all-tokens-mlm", "other", "encoder"):
         return None
     length = guesser.config.sequence_length
     asked = length - 1 if kind == "causal" else count_masked(length, share)

@@ -86,6 +86,8 @@ MEASURES: dict[str, Inquiry] = {
     "heads": Inquiry("attention heads", measure_heads),
 }
 """By the claim it serves."""
+# Which tokens verdicts are scored on: parts of an analysis that were measured on others are measured again.
+_SCORED = "ordinary tokens"
 _BESIDE = {name for inquiry in MEASURES.values() for name in inquiry.reads}
 
 
@@ -235,7 +237,7 @@ def _identify(specimen: Specimen, claim: str, material: Material) -> str:
     log = [*_hash_files(str(specimen.folder / "metrics.jsonl")), *_list_snapshots(specimen.folder)]
     asked = material.identify(specimen)
     version = MEASURES[claim].version
-    measure = [__version__, VERSION, claim, *([version] if version > 1 else [])]
+    measure = [__version__, VERSION, _SCORED, claim, *([version] if version > 1 else [])]
     return sha256_json([measure, specimen.name, model, specimen.kind, asked, settings, beside, log])
 
 

@@ -109,7 +109,8 @@ class VerdictExam:
             with torch.inference_mode():
                 verdicts = self.answer(network, question)
             assert isinstance(verdicts, Tensor)
-            table = zip(verdicts.float(), question.is_replaced, ~question.masked.batch.is_pad, strict=True)
+            # [CLS] and [SEP] are never replaced: knowing that is not worth a score.
+            table = zip(verdicts.float(), question.is_replaced, question.masked.batch.is_ordinary, strict=True)
             rows += [Verdicts(v[is_in].cpu().numpy(), r[is_in].cpu().numpy()) for v, r, is_in in table]
         drawn = draw_again(len(rows), draws, self.conditions.seed)
         again = [join_verdicts([rows[row] for row in places]).auc for places in drawn]

@@ -23,6 +23,8 @@ from electralab.objective.electra import Trial, hold_trial
 from electralab.objective.verdicts import Verdicts, join_verdicts
 
 _INTERVALS = ("auc", "loss", "recall", "precision")
+# Part of the identity: scores of other tokens are not comparable, though the same text was asked about.
+_SCORED = b"ordinary tokens"
 
 
 def evaluate_rtd(
@@ -43,7 +45,7 @@ def evaluate_rtd(
     prohibition = sampling_prohibition(subject.tokenizer, torch.device(conditions.device), guesser.config.vocab_size)
     sampling = SamplingConfig(temperature=config.temperature)
     tables: list[_Table] = []
-    asked = hashlib.sha256()
+    asked = hashlib.sha256(_SCORED)
     guessed = right = done = 0
     for masked in mask_rows(rows, subject.tokenizer, config, conditions):
         conditions.check()
@@ -83,14 +85,15 @@ class _Table:
     logits: NDArray[np.float32]
     is_replaced: NDArray[np.bool_]
     is_masked: NDArray[np.bool_]
-    is_token: NDArray[np.bool_]
+    is_ordinary: NDArray[np.bool_]
+    """The tokens that count: [CLS] and [SEP] are never replaced, so that knowing them would beat guessing."""
 
     def select(self, is_selected: NDArray[np.bool_]) -> Verdicts:
         return Verdicts(self.logits[is_selected], self.is_replaced[is_selected])
 
     def split_rows(self) -> list[Verdicts]:
-        table = zip(self.logits, self.is_replaced, self.is_token, strict=True)
-        return [Verdicts(logits[is_token], is_replaced[is_token]) for logits, is_replaced, is_token in table]
+        table = zip(self.logits, self.is_replaced, self.is_ordinary, strict=True)
+        return [Verdicts(logits[scored], is_replaced[scored]) for logits, is_replaced, scored in table]
 
 
 def _read_table(trial: Trial) -> _Table:
@@ -100,7 +103,7 @@ def _read_table(trial: Trial) -> _Table:
         trial.verdicts.float().cpu().numpy(),
         trial.corrupted.is_replaced.cpu().numpy(),
         is_masked.cpu().numpy(),
-        ~trial.masked.batch.is_pad.cpu().numpy(),
+        trial.masked.batch.is_ordinary.cpu().numpy(),
     )
 
 
@@ -122,7 +125,7 @@ def _score_parts(tables: Sequence[_Table]) -> dict[str, Scores]:
     parts = {
         "replaced": [table.select(table.is_replaced) for table in tables],
         "restored": [table.select(table.is_masked & ~table.is_replaced) for table in tables],
-        "untouched": [table.select(table.is_token & ~table.is_masked) for table in tables],
+        "untouched": [table.select(table.is_ordinary & ~table.is_masked) for table in tables],
     }
     joined = {name: join_verdicts(verdicts) for name, verdicts in parts.items()}
     total = sum(len(verdicts.logits) for verdicts in joined.values())

@@ -60,9 +60,13 @@ def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
 
 
 def read_verdicts(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Verdicts:
-    """Of every token, or of those at masked positions, where a discriminator was taught there alone."""
+    """Of every ordinary token, or of those at masked positions, where a discriminator was taught there alone.
+
+    [CLS], [SEP] and the unknown token are never replaced: whoever knows only that would beat guessing. The loss that is
+    learned from counts them, as in the released code.
+    """
     masked = corrupted.masked
-    judged = masked.positions if only_masked else (~masked.batch.is_pad).flatten()
+    judged = masked.positions if only_masked else masked.batch.is_ordinary.flatten()
     logits = verdicts.detach().float().flatten()[judged].cpu().numpy()
     return Verdicts(logits, corrupted.is_replaced.flatten()[judged].cpu().numpy())
 

@@ -15,6 +15,7 @@ from electralab.objective.exhibit import Row, describe_rows
 from electralab.objective.named import measure_unigram
 from electralab.objective.objective import Objective
 from electralab.objective.observation import Observation, observe_losses
+from electralab.objective.verdicts import join_verdicts
 from electralab.tokens.shards import PreparedData
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.metrics import Record
@@ -28,7 +29,10 @@ def judge_heldout(objective: Objective[Any], questions: Sequence[Any]) -> Record
         for question in questions:
             answer = objective.examine(question)
             seen += observe_losses(answer.losses, objective.count_targets(question)) + answer.observation
-    return seen.describe(*_OF_VERDICTS) | seen.describe_by_confidence()
+    scores = seen.describe(*_OF_VERDICTS) | seen.describe_by_confidence()
+    if seen.verdicts:  # of the tokens that the other scores are about, not of all that the loss is learned from
+        scores["discriminator_loss"] = join_verdicts(seen.verdicts).loss
+    return scores
 
 
 def exhibit_heldout(objective: Objective[Any], questions: Sequence[Any], tokenizer: Tokenizer) -> list[Row]:

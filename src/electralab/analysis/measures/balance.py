@@ -34,7 +34,7 @@ _FREQUENT = "always the most frequent token"
 
 
 def measure_balance(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
-    if specimen.kind in ("mlm", "causal", "encoder", "other"):
+    if specimen.kind in ("mlm", "causal", "encoder", "all-tokens-mlm", "other"):
         reason = f"{specimen.name}: is no pair of generator and discriminator; give a run of electra"
         yield Missing("balance", CLAIM, reason)
         return

@@ -30,6 +30,8 @@ from electralab.tokens.batches import make_batch
 CLAIM = "M30"
 _GIGA = 1e9
 _BINS = 50
+# Their loss is about every token, although they are asked for guesses at masked positions only.
+_ASKS_ALL = ("electric", "all-tokens-mlm")
 _SHUFFLED = "the same verdicts, dealt to other tokens"
 _UNIGRAM = "guesses that all cost what a unigram costs on average"
 
@@ -41,7 +43,7 @@ class _Asked:
     losses: Floats  # (M,) nats
     unigram: Floats  # (M,)
     rows: Labels  # (M,)
-    row_tokens: Labels  # (N,)
+    row_tokens: Labels  # (N,) the ordinary tokens of each row
 
 
 def measure_information(
@@ -65,7 +67,7 @@ def _tell_verdicts(
     found = measure_rtd_bits(logits[is_asked], is_replaced[is_asked], rows[is_asked], rng, times=settings.times)
     share = float(is_asked.mean())
     found = found.scale(share)
-    meaning = "H(Y) - loss of telling replaced tokens from original ones, over all tokens of the row"
+    meaning = "H(Y) - loss of telling replaced tokens from original ones, over the row's ordinary tokens"
     note = "against its own generator: a better one makes verdicts harder"
     yield found.tell("verdict bits", CLAIM, "bits/token", meaning, _SHUFFLED, note)
     yield from _tell_price("verdict bits per GFLOP", found, specimen, _SHUFFLED)
@@ -75,7 +77,7 @@ def _tell_verdicts(
     known = measure_mutual_information(
         is_replaced[is_asked].astype(np.int64), bins, rng, groups=rows[is_asked], times=settings.times
     )
-    meaning = "I(Y; fiftieth that the verdict is in), over all tokens of the row: what the order of the verdicts tells"
+    meaning = "I(Y; fiftieth that the verdict is in), over the row's ordinary tokens: what the verdicts' order tells"
     yield known.scale(share).tell("verdict information", CLAIM, "bits/token", meaning, _SHUFFLED)
     yield _tell_share(measure_loss_share(is_asked, rows, rng, times=settings.times))
 
@@ -87,11 +89,14 @@ def _tell_guesses(
     asked = _ask(specimen, material, settings)
     found = measure_guess_bits(asked.losses, asked.unigram, asked.rows, asked.row_tokens, rng, times=settings.times)
     meaning = "(what a unigram pays - loss) of naming tokens, times the share of tokens asked about"
-    yield found.tell("guess bits", CLAIM, "bits/token", meaning, _UNIGRAM, "" if is_all else "of its generator")
+    note = "" if specimen.discriminator is None else "of its generator"
+    yield found.tell("guess bits", CLAIM, "bits/token", meaning, _UNIGRAM, note)
     if is_all:
         yield from _tell_price("guess bits per GFLOP", found, specimen, _UNIGRAM)
         owners = np.repeat(np.arange(len(asked.row_tokens)), asked.row_tokens)
-        counts = np.bincount(asked.rows, minlength=len(asked.row_tokens))
+        counts = asked.row_tokens
+        if specimen.kind not in _ASKS_ALL:
+            counts = np.bincount(asked.rows, minlength=len(asked.row_tokens))
         has_loss = np.concatenate([np.arange(n) < k for n, k in zip(asked.row_tokens, counts, strict=True)])
         yield _tell_share(measure_loss_share(has_loss, owners, rng, times=settings.times))
 
@@ -105,20 +110,20 @@ def _tell_price(name: str, found: Contrast, specimen: Specimen, control: str) ->
 
 
 def _tell_share(share: Estimate) -> Finding:
-    meaning = "tokens that the loss is about / tokens"
+    meaning = "ordinary tokens that the loss is about / ordinary tokens"
     return Finding("positions with a loss", CLAIM, "share", meaning, share, None, "", "a count: there is no control")
 
 
 def _hold_trials(
     specimen: Specimen, material: Material, settings: AnalysisSettings
 ) -> tuple[Floats, Flags, Flags, Labels]:
-    """Of every token that is not padding: verdict, whether it was replaced, whether masked, its row. (N,)"""
+    """Of every ordinary token: verdict, whether it was replaced, whether masked, its row. (N,)"""
     games, is_masked = [], []
     for trial in hold_trials(specimen, material, settings, "measuring verdicts"):
         games.append(watch(trial))
         is_hidden = torch.zeros_like(trial.corrupted.is_replaced).flatten()
         is_hidden[trial.masked.positions] = True
-        is_masked.append(is_hidden.cpu().numpy()[~trial.masked.batch.is_pad.cpu().numpy().ravel()])
+        is_masked.append(is_hidden.cpu().numpy()[trial.masked.batch.is_ordinary.cpu().numpy().ravel()])
     game = join_games(games)
     return game.logits, game.is_replaced, np.concatenate(is_masked), game.rows
 
@@ -155,7 +160,7 @@ def _ask(specimen: Specimen, material: Material, settings: AnalysisSettings) -> 
     if not losses:
         raise InputError(f"{material.data}: holds no row to ask about; give more text")
     unigram = -rows.unigram[np.concatenate(targets)]
-    row_tokens = (rows.ids != specimen.tokenizer.special.pad).sum(axis=1)
+    row_tokens = specimen.tokenizer.is_ordinary[rows.ids].sum(axis=1)
     return _Asked(np.concatenate(losses), unigram, np.concatenate(owners), row_tokens)
 
 

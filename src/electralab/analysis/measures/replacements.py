@@ -49,7 +49,7 @@ class _Quality:
 def measure_replacements(
     specimen: Specimen, material: Material, settings: AnalysisSettings
 ) -> Iterator[Finding | Missing]:
-    if specimen.kind in ("mlm", "causal", "encoder", "other"):
+    if specimen.kind in ("mlm", "causal", "encoder", "all-tokens-mlm", "other"):
         yield Missing("replacements", CLAIM, f"{specimen.name}: replaces no tokens; give a run of electra")
         return
     yield from attempt("plausibility of replacements", CLAIM, partial(_tell_quality, specimen, material, settings))

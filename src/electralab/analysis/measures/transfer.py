@@ -145,10 +145,10 @@ def _judge(specimen: Specimen, material: Material, settings: AnalysisSettings) -
     logits, truth, rows = [], [], []
     for trial in hold_trials(specimen, material, settings, "domain transfer"):
         batch = trial.masked.batch
-        is_token = ~batch.is_pad.cpu().numpy()
-        logits.append(trial.verdicts.double().cpu().numpy()[is_token])
-        truth.append(trial.corrupted.is_replaced.cpu().numpy()[is_token])
-        rows.append(np.broadcast_to(batch.row_numbers[:, None], is_token.shape)[is_token])
+        is_ordinary = batch.is_ordinary.cpu().numpy()
+        logits.append(trial.verdicts.double().cpu().numpy()[is_ordinary])
+        truth.append(trial.corrupted.is_replaced.cpu().numpy()[is_ordinary])
+        rows.append(np.broadcast_to(batch.row_numbers[:, None], is_ordinary.shape)[is_ordinary])
     return Answers(np.concatenate(logits), np.concatenate(rows), np.concatenate(truth))
 
 
