@@ -10,7 +10,7 @@ from electralab.model.settings import GeneratorConfig, GeneratorKind, Sharing
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.losses import LossConfig
 from electralab.objective.masking import APPEARANCES, MaskingConfig
-from electralab.objective.settings import ObjectiveName, Procedure, ProcedureConfig, SentenceTask
+from electralab.objective.settings import PUBLISHED, ObjectiveName, Procedure, ProcedureConfig, SentenceTask
 
 PAGES = Path(__file__).parents[1] / "docs" / "objectives"
 NAMES = (
@@ -40,6 +40,13 @@ def say(name: str) -> re.Pattern[str]:
 def test_a_name_has_a_page(name: str) -> None:
     pages = [path for path in PAGES.glob("*.md") if path.name != "README.md"]
     assert any(say(name).search(path.read_text(encoding="utf-8")) for path in pages), f"no page speaks of {name}"
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_published_model_has_a_page_of_its_own_with_its_command(name: str) -> None:
+    text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    assert f"--objective {name}" in text
+    assert f"--objective {PUBLISHED[name]}" in text  # what it is here
 
 
 def test_the_index_names_every_page_and_no_other() -> None:

@@ -173,3 +173,32 @@ def test_a_mask_share_that_changes_is_no_other_task(objective: str, final: float
     assert account.other == 0
     typical = account_of(configure(objective=objective, masking={"mask_share": (0.15 + final) / 2}))
     assert account.forward == typical.forward
+
+
+def table_rows(page: str, columns: int) -> list[list[str]]:
+    """The rows of a page's table about sizes, as they are written."""
+    text = (Path(__file__).parents[2] / "docs" / "objectives" / page).read_text(encoding="utf-8")
+    cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in text.splitlines() if "|" in line]
+    rows = [row for row in cells if row[0] in ("tiny", "small", "base") and len(row) == columns]
+    assert len(rows) == 3
+    return rows
+
+
+def whole_account(size: str, objective: str, vocabulary: int) -> Account:
+    config = resolve_pretrain([Layer("test", {"size": size, "objective": objective})])
+    return draw_up(config, stand_in(config, vocabulary, 128), Budget("steps", 1.0))
+
+
+def test_the_page_of_all_tokens_mlm_says_what_a_step_costs() -> None:
+    for size, words, all_tokens, electra in table_rows("all-tokens-mlm.md", 4):
+        vocabulary = int(words.replace(",", ""))
+        mlm = whole_account(size, "mlm", vocabulary).step_flops
+        for objective, written in (("all-tokens-mlm", all_tokens), ("electra", electra)):
+            assert f"{whole_account(size, objective, vocabulary).step_flops / mlm:.2f}" == written, (size, objective)
+
+
+def test_the_page_of_albert_says_what_it_saves() -> None:
+    for size, mlm, albert, cost in table_rows("albert.md", 4):
+        wide, narrow = whole_account(size, "mlm", 8192), whole_account(size, "albert", 8192)
+        assert (f"{wide.total_parameters:,}", f"{narrow.total_parameters:,}") == (mlm, albert)
+        assert f"{narrow.step_flops / wide.step_flops:.2f}" == cost

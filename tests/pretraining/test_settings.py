@@ -102,6 +102,9 @@ def test_a_preset_of_another_size_gives_way_to_the_size_asked_for() -> None:
     ("words", "expected"),
     [
         (["--objective", "elektra"], "(got 'elektra'); did you mean 'electra'?"),
+        (["--objective", "albrt"], "'albert' or 'xlnet' (got 'albrt'); did you mean 'albert'?"),
+        (["--objective", "5"], "(got 5); mend this setting"),
+        (["--objective", "albert", "--model.hidden-size", "wide"], "model: hidden_size: input should be a valid int"),
         (["--generator.kind", "casual"], "(got 'casual'); did you mean 'causal'?"),
         (
             ["--generator.kind", "causal", "--masking.appearance", "mask-keep-random"],
@@ -159,6 +162,49 @@ def test_a_choice_brings_along_what_it_needs(preset: str, words: list[str]) -> N
     is_copied = config.procedure == "two-stage" and config.procedure_options.init_from_generator
     assert not is_copied or guessing.hidden_size == judging.hidden_size
     assert config.procedure != "two-stage" or config.model.sharing == "none"
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("roberta", ["--objective", "mlm"]),
+        ("gpt", ["--objective", "causal"]),
+        ("xlnet", ["--objective", "permutation"]),
+        (
+            "albert",
+            [
+                *("--objective", "mlm", "--sentence-task", "sentence-order", "--model.share-layers", "true"),
+                *("--model.embedding-size", "32"),
+            ],
+        ),
+    ],
+)
+def test_a_published_model_is_an_objective_with_its_settings(name: str, flags: list[str]) -> None:
+    """What a run stores has no word of it, so that both are the same run."""
+    assert resolve_pretrain([parse_overrides(["--objective", name])]) == resolve_pretrain([parse_overrides(flags)])
+
+
+@pytest.mark.parametrize(("size", "width"), [("tiny", 32), ("small", 64), ("base", 128), ("large", 128)])
+def test_the_table_of_albert_is_narrower_than_its_layers(size: str, width: int) -> None:
+    model = resolve_pretrain([parse_overrides(["--size", size, "--objective", "albert"])]).model
+    assert model.embedding_size == width < model.hidden_size
+
+
+def test_what_a_published_model_brings_can_be_overruled() -> None:
+    words = ["--objective", "albert", "--sentence-task", "none", "--model.hidden-size", "64"]
+    config = resolve_pretrain([parse_overrides(words)])
+    assert (config.sentence_task, config.model.share_layers, config.model.embedding_size) == ("none", True, 16)
+    words += ["--model.embedding-size", "48", "--model.share-layers", "false"]
+    config = resolve_pretrain([parse_overrides(words)])
+    assert (config.model.share_layers, config.model.embedding_size) == (False, 48)
+
+
+def test_the_last_name_counts() -> None:
+    """As where an arm of a study says otherwise than what the arms have in common."""
+    albert, bert = Layer("file", {"objective": "albert"}), Layer("arm", {"objective": "bert"})
+    config = resolve_pretrain([albert, bert])
+    assert (config.objective, config.sentence_task, config.model.share_layers) == ("bert", "next-sentence", False)
+    assert resolve_pretrain([bert, albert]) == resolve_pretrain([albert])
 
 
 def test_a_generator_that_is_no_longer_the_discriminator_has_its_usual_size() -> None:

@@ -86,7 +86,8 @@ def _add_pretrain(verbs: Any) -> None:
     parser.add_argument(
         "--objective",
         metavar="NAME",
-        help="electra, electra-15, electric, replace-mlm, all-tokens-mlm, mlm, bert, causal, permutation",
+        help="electra, electra-15, electric, replace-mlm, all-tokens-mlm, mlm, bert, causal, permutation; or as "
+        "published: roberta, albert, gpt, xlnet",
     )
     parser.add_argument("--procedure", metavar="NAME", help="joint, two-stage, adversarial, minimax, minimax-literal")
     parser.add_argument("--sentence-task", metavar="NAME", help="of mlm and bert: next-sentence or sentence-order")

@@ -9,12 +9,19 @@ from dataclasses import dataclass
 from electralab.config import Tree
 from electralab.objective.settings import MENDING, REPLACING, UNTAUGHT, ObjectiveConfig
 
+# ALBERT's own table, whatever its width; narrower where a network is so narrow that this would factorise nothing.
+_TABLE_WIDTH = 128
+_TABLE_SHARE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What is asked for by name."""
 
     objective: str = "electra"
+    published: str = ""
+    """The published model that the objective was asked for by, if any."""
+    hidden_size: int = 0
     procedure: str = "joint"
     kind: str = "transformer"
     init_from_generator: bool = True
@@ -41,11 +48,16 @@ def implied_settings(choice: Choice, usual_width: float) -> Tree:
     if objective == "permutation" or (objective in REPLACING and kind in ("causal", "two-tower")):
         masking["appearance"] = "mask"
     sharing = choice.sharing or _imply_sharing(objective, choice.procedure, kind)
+    model: Tree = {"sharing": sharing} if sharing else {}
+    if choice.published == "albert":
+        more["sentence_task"] = "sentence-order"
+        width = min(_TABLE_WIDTH, choice.hidden_size // _TABLE_SHARE)
+        model |= {"share_layers": True, "embedding_size": max(1, width)}
     if choice.procedure == "two-stage" and choice.init_from_generator:
         generator |= {"width_share": 1.0, "depth_share": 1.0}
     elif sharing not in ("", "everything"):  # a preset's width may be that of one encoder for both
         generator |= {"width_share": usual_width, "num_heads": 0}
-    return more | {"masking": masking, "model": {"sharing": sharing} if sharing else {}, "generator": generator}
+    return more | {"masking": masking, "model": model, "generator": generator}
 
 
 def _imply_sharing(objective: str, procedure: str, kind: str) -> str:

@@ -3,7 +3,7 @@
 preset, file, flags -> ObjectiveConfig
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,6 +25,8 @@ ObjectiveName = Literal[
     "causal",
     "permutation",
 ]
+# Published models by the names that people look for: what is learned there, by its name here.
+PUBLISHED: Mapping[str, ObjectiveName] = {"roberta": "mlm", "gpt": "causal", "albert": "mlm", "xlnet": "permutation"}
 Procedure = Literal["joint", "two-stage", "adversarial", "minimax", "minimax-literal"]
 SentenceTask = Literal["none", "next-sentence", "sentence-order"]
 

@@ -3,9 +3,11 @@
 preset, file, flags -> PretrainConfig
 """
 
+import difflib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -13,7 +15,7 @@ from electralab.config import Layer, Settings, Tree, find_bundled, list_bundled,
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES
 from electralab.objective.consequences import Choice, find_idle, implied_settings
-from electralab.objective.settings import ObjectiveConfig
+from electralab.objective.settings import PUBLISHED, ObjectiveConfig, ObjectiveName
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
@@ -91,12 +93,38 @@ def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
     if not isinstance(size, str) or size not in SIZES:
         return resolve(PretrainConfig, layers)  # which says what is wrong with it
     has_preset = any(isinstance(layer, Preset) for layer in layers)
+    published = _find_published(layers)
+    layers = [_name_objective(layer) for layer in layers]
     stack = [Layer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
     backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _section(layer, "model")]
     fitted = [_fit(layer, size, backbones[-1]) for layer in stack]
-    config = resolve(PretrainConfig, _imply(fitted, SIZES[size]["generator"]["width_share"]))
+    config = resolve(PretrainConfig, _imply(fitted, published, SIZES[size]["generator"]["width_share"]))
     _refuse_idle(config, layers)
     return config
+
+
+def _find_published(layers: Sequence[Layer]) -> str:
+    """The published model that the last layer to speak of an objective names, "" where it names an objective itself."""
+    named = [(layer.source, layer.values["objective"]) for layer in layers if "objective" in layer.values]
+    known = (*get_args(ObjectiveName), *PUBLISHED)
+    for source, name in named[-1:]:
+        if not isinstance(name, str) or name not in known:
+            *others, last = map(repr, known)
+            close = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "mend this setting"
+            raise UsageError(
+                f"{source}: objective: input should be {', '.join(others)} or {last} (got {name!r}); {hint}"
+            )
+        return name if name in PUBLISHED else ""
+    return ""
+
+
+def _name_objective(layer: Layer) -> Layer:
+    """By its own name, which is what a run stores: `albert` is `mlm` with settings that are implied."""
+    name = layer.values.get("objective")
+    if not isinstance(name, str) or name not in PUBLISHED:
+        return layer
+    return replace(layer, values={**layer.values, "objective": PUBLISHED[name]})
 
 
 def _refuse_idle(config: PretrainConfig, layers: Sequence[Layer]) -> None:
@@ -116,17 +144,19 @@ def _dotted_names(values: Tree, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _imply(stack: list[Layer], usual_width: float) -> list[Layer]:
+def _imply(stack: list[Layer], published: str, usual_width: float) -> list[Layer]:
     """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
     place = max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset)) + 1
     choice = Choice(
         objective=str(_last(stack, "objective", "electra")),
+        published=published,
+        hidden_size=hidden_size if isinstance(hidden_size := _last(stack, "model.hidden_size", 0), int) else 0,
         procedure=str(_last(stack, "procedure", "joint")),
         kind=str(_last(stack, "generator.kind", "transformer")),
         init_from_generator=_last(stack, "procedure_options.init_from_generator", True) is not False,
         sharing=str(_last(stack[place:], "model.sharing", "")),
     )
-    named = ", ".join(dict.fromkeys((choice.objective, choice.procedure, choice.kind)))
+    named = ", ".join(dict.fromkeys((published or choice.objective, choice.procedure, choice.kind)))
     implied = Layer(f"what {named} implies", implied_settings(choice, usual_width))
     return [*stack[:place], implied, *stack[place:]]
 
