@@ -1,22 +1,32 @@
 """Energies: the formula token by token, what is noise, what is left out, and that the best energy is minus log p."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from little_pairs import batch_of
+from little_pairs import CPU, batch_of
+from little_runs import write_text
 from procedure_pairs import TINY, assemble, judge, learning, questions, train
 from pydantic import ValidationError
 from toy import CLS, PAD, SEP
 
+from electralab import verbs
+from electralab.config import Layer
+from electralab.display import Display
 from electralab.model.flops import discriminator_flops, two_tower_flops
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.objective.electric import ElectricObjective, add_noise, log_odds
+from electralab.objective.named import build_objective
 from electralab.objective.objective import Moment
 from electralab.objective.settings import ObjectiveConfig
+from electralab.pretraining.account import stand_in
+from electralab.pretraining.settings import resolve_pretrain
 from electralab.randomness import Rng
+from electralab.tokens.batches import batch_at
+from electralab.tokens.shards import open_data
 
 
 def make(**settings: Any) -> ElectricObjective:
@@ -66,6 +76,31 @@ def test_losses_agree_with_a_slow_twin() -> None:
     assert answer.losses.sums["discriminator"].item() == pytest.approx(judged, rel=1e-4)
     assert answer.losses.sums["generator"].item() == pytest.approx(guessed, rel=1e-4)
     assert objective.count_targets(question) == {"generator": len(question.positions), "discriminator": 6 + 3}
+
+
+def test_a_new_run_begins_at_the_energy_of_a_token_that_is_as_likely_as_any_other(tmp_path: Path) -> None:
+    """So that its first verdict is the share of noise, give or take what the first weights say."""
+    write_text(tmp_path / "text.txt")
+    settings = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 32}}
+    verbs.prepare([tmp_path / "text.txt"], tmp_path / "data", settings=settings, display=Display(quiet=True))
+    data = open_data(tmp_path / "data")
+    config = resolve_pretrain([Layer("test", {"objective": "electric"})])
+    objective = build_objective(config, data, 0, CPU)
+    assert isinstance(objective, ElectricObjective)
+    ordinary = int(data.tokenizer.is_ordinary.sum())
+    assert objective.networks.discriminator.head.verdict.bias.tolist() == pytest.approx([math.log(ordinary)])
+    batch = batch_at(data, 1, batch_size=8, seed=0)
+    (question,) = objective.pose(batch, 8, 0.15, Rng(0, 1))
+    with torch.no_grad():
+        loss = objective.examine(question).losses.sums["discriminator"] / int(batch.is_ordinary.sum())
+    share = len(question.positions) / int(batch.is_ordinary.sum())
+    assert float(loss) == pytest.approx(-share * math.log(share) - (1 - share) * math.log(1 - share), abs=0.15)
+
+
+def test_other_objectives_begin_at_zero() -> None:
+    config = resolve_pretrain([Layer("test", {"objective": "electra"})])
+    objective = build_objective(config, stand_in(config, 100, 16), 0, CPU)
+    assert objective.networks.get_parameter("discriminator.head.verdict.bias").tolist() == [0.0]
 
 
 def test_noise_is_noise_even_where_it_equals_the_original() -> None:

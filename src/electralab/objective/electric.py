@@ -10,6 +10,7 @@ k of a row's n ordinary tokens are drawn anew from q. Noise is noise, also where
 is the best E minus log p.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -52,6 +53,16 @@ class ElectricObjective(ElectraObjective):
         super().__init__(networks, config, tokenizer, device)
         assert isinstance(networks.generator, TwoTower)
         self.generator = networks.generator
+
+    @torch.no_grad()
+    def init_energies(self) -> None:
+        """Start at E = log V of the V tokens that can be noise: nothing but E + log q is learned from.
+
+        A generator that knows nothing yet gives each of them 1 / V. From E = 0 every token would look log V nats less
+        likely to be noise than it is, and the first steps would go into one number, the mean.
+        """
+        possible = int((self.prohibition == 0).sum())
+        self.networks.discriminator.head.verdict.bias.fill_(math.log(possible))
 
     def count_targets(self, question: MaskedBatch) -> Counts:
         return {"generator": len(question.positions), "discriminator": int(question.batch.is_ordinary.sum())}

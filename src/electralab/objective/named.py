@@ -40,6 +40,8 @@ def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, devi
     """Step 0 of a run: networks whose first weights are a pure function of the seed and their names."""
     objective = assemble_objective(config, data, device)
     initialise_networks(objective.networks, seed)
+    if isinstance(objective, ElectricObjective):
+        objective.init_energies()
     objective.networks.to(device)
     return objective
 
