@@ -27,6 +27,7 @@ SMALL = (
     *("--evaluation.rows", "4", "--evaluation.times", "1"),
 )
 PAIR = ("--model.sharing", "embeddings", "--generator.width-share", "0.5", "--generator.num-heads", "1")
+ONE_SIZE = ("--generator.width-share", "1")
 DROPPING = (*PAIR, "--model.dropout", "0.3")
 RUNS = {
     "pair": PAIR,
@@ -35,6 +36,8 @@ RUNS = {
     "bert": ("--objective", "bert"),
     "causal": ("--objective", "causal"),
     "permutation": ("--objective", "permutation"),
+    "apart": (*PAIR, "--model.backbone", "electra", "--model.sharing", "none"),
+    "apart-alike": ("--model.backbone", "electra", "--model.sharing", "none", "--generator.width-share", "1"),
     "electric": ("--objective", "electric", "--generator.width-share", "0.5", "--generator.num-heads", "1"),
 }
 
@@ -85,6 +88,28 @@ def test_one_that_reads_forwards_does_not_begin_as_one_that_reads_both_ways(
 ) -> None:
     with pytest.raises(InputError, match="has is_causal"):
         begin(data, runs / origin / place, "--objective", objective)
+
+
+@pytest.mark.parametrize(
+    ("origin", "words"),
+    [
+        ("apart", (*PAIR, "--model.backbone", "electra")),
+        ("apart-alike", ("--model.backbone", "electra", "--model.sharing", "everything", *ONE_SIZE)),
+    ],
+)
+def test_what_a_pair_shares_from_now_on_is_the_discriminators(
+    data: Path, runs: Path, origin: str, words: tuple[str, ...]
+) -> None:
+    """The wider network knows more; the generator's own table, positions, norm and layers do not replace its own."""
+    objective, notes = begin(data, runs / origin / "export", *words)
+    mine = dict(objective.networks.get_submodule("discriminator").named_parameters())
+    theirs = dict(load_any(runs / origin / "export" / "discriminator").named_parameters())
+    assert theirs
+    assert [name for name, weight in theirs.items() if not torch.equal(mine[name], weight)] == []
+    head = objective.networks.get_parameter("generator.head.dense.weight")
+    assert torch.equal(head, load_any(runs / origin / "export" / "generator").get_parameter("head.dense.weight"))
+    assert len(notes) == 1
+    assert "its token table is not the one that both networks share from now on" in notes[0]
 
 
 def test_towers_begin_as_towers_and_say_so_where_they_cannot(data: Path, runs: Path) -> None:

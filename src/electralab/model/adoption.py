@@ -4,8 +4,10 @@ In place, so that what the pair shares stays shared. A source of `modern` has on
 the pair may have a table and a projection; they are found again as its best factors.
 """
 
+from collections.abc import Collection
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from electralab.errors import InputError
 from electralab.model.copying import Copying
@@ -26,15 +28,19 @@ def adopt_weights(
     source: Generator | Discriminator | TwoStream | Copying | Encoder,
     where: str,
     *,
-    table_is_set: bool = False,
+    settled: Collection[nn.Parameter] = (),
 ) -> float:
     """Copy every weight; a bare encoder leaves the head as it was. `where` begins an error.
 
-    With `table_is_set` the token table already has its values, from the other network of the pair, and only its
-    projection is sought. Returned is the share of the source's table that the factors could not express: 0 if all of it
-    was copied, tiny if it was once merged from such factors, large if the two sources never shared a table.
+    `settled` are the weights of the pair that already have their values from another source: they stay as they are, and
+    only what is this network's own is copied. A projection to a settled table is sought by least squares. Returned is
+    how far the source's token table is from what the network has in its place: 0 if it was copied, tiny if it was once
+    merged from such factors, large if the two sources never shared a table.
     """
     weights = _name_weights(source)
+    is_settled = {id(parameter) for parameter in settled}
+    kept = {name for name, parameter in network.named_parameters() if id(parameter) in is_settled}
+    table_is_set = _TABLE in kept
     targets: dict[str, Tensor] = {name: parameter.detach() for name, parameter in network.named_parameters()}
     if _DELTA in targets:
         targets[_TABLE] = targets.pop(_DELTA)
@@ -49,11 +55,15 @@ def adopt_weights(
         targets = {name: target for name, target in targets.items() if name not in (_TABLE, _PROJECTION)}
     _check(targets, weights, where)
     for name, target in targets.items():
+        if name in kept:
+            continue
         if name == _TABLE:
             network.encoder.embeddings.assign_table(weights[name])
         else:
             target.copy_(weights[name])
-    return 0.0 if merged is None else _factorise(network.encoder.embeddings, merged, table_is_set)
+    if merged is not None:
+        return _factorise(network.encoder.embeddings, merged, kept)
+    return _distance(network.encoder.embeddings.tokens.weight, weights[_TABLE]) if table_is_set else 0.0
 
 
 def _name_weights(source: Generator | Discriminator | TwoStream | Copying | Encoder) -> dict[str, Tensor]:
@@ -86,14 +96,16 @@ def _check_merged(network: Generator | Discriminator | TwoStream | Copying, merg
         )
 
 
-def _factorise(embeddings: Embeddings, merged: Tensor, table_is_set: bool) -> float:
-    """Table and projection whose product is the merged table, as nearly as their size allows."""
+def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str]) -> float:
+    """Table and projection whose product is the merged table, as nearly as their size and what is kept allow."""
     table, projection = embeddings.tokens.weight, embeddings.projection
     wanted = merged.double()
     if projection is None:
         found = table.double()
+    elif _PROJECTION in kept:
+        found = projection(table).double()
     else:
-        if table_is_set:
+        if _TABLE in kept:
             columns = torch.linalg.lstsq(table.double(), wanted).solution.T  # (D, E)
         else:
             # The directions in which the merged table varies most; orthonormal, so they keep its scale.
@@ -103,4 +115,9 @@ def _factorise(embeddings: Embeddings, merged: Tensor, table_is_set: bool) -> fl
             embeddings.assign_table(wanted @ columns)
         projection.weight.copy_(columns)
         found = embeddings.tokens.weight.double() @ columns.T
-    return float((found - wanted).norm() / wanted.norm())
+    return _distance(found, wanted)
+
+
+def _distance(table: Tensor, wanted: Tensor) -> float:
+    """Of two tables, relative to the second."""
+    return float((table - wanted).norm() / wanted.norm())

@@ -75,7 +75,7 @@ def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list
     if any(isinstance(network.encoder.embeddings.tokens, DisentangledTable) for network in plain.values()):
         folders = folders[::-1]  # the generator's table first: the discriminator's is a difference from it
     notes = []
-    table_is_set = False
+    settled: list[nn.Parameter] = []
     for folder in folders:
         found = load_any(folder)
         network = mine.get(_find_role(folder, found, mine))
@@ -86,13 +86,17 @@ def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list
             continue
         source = found if isinstance(found, type(network)) else load_encoder(folder)
         _require_same(folder, source.config, network.config)
-        lost = adopt_weights(network, source, str(folder), table_is_set=table_is_set)
-        if lost > _NOTABLE_LOSS:
+        lost = adopt_weights(network, source, str(folder), settled=settled)
+        if lost > _NOTABLE_LOSS and settled:
+            notes.append(
+                f"{folder}: its token table is not the one that both networks share from now on (they differ by "
+                f"{lost:.0%}), so it has to learn to read with that one; keep both with --model.sharing none"
+            )
+        elif lost > _NOTABLE_LOSS:
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
+        settled += network.parameters()
         if len(mine) == 1:
             break
-        tables = [one.encoder.embeddings.tokens.weight for one in plain.values()]
-        table_is_set = len(tables) > 1 and tables[0] is tables[1]
     return notes
 
 
