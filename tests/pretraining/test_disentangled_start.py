@@ -11,9 +11,13 @@ from electralab.model.electra import Discriminator, Electra, build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.objective.objective import Objective
+from electralab.pretraining.account import stand_in
+from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.start import load_origin
 
 SIZES: Tree = {"embedding_size": 16, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "feedforward_size": 32}
+
+DATA = stand_in(resolve_pretrain([]), 64, 8)
 
 
 class Exporter:
@@ -29,7 +33,7 @@ class Exporter:
 def make_pair(seed: int, backbone: str, sharing: str) -> Electra:
     model = ModelConfig.model_validate(SIZES | {"backbone": backbone, "sharing": sharing})
     generator = GeneratorConfig(width_share=0.5)
-    return build_electra(model, generator, vocab_size=40, sequence_length=8, seed=seed).eval()
+    return build_electra(model, generator, vocab_size=DATA.tokenizer.vocab_size, sequence_length=8, seed=seed).eval()
 
 
 def judge(network: Discriminator) -> torch.Tensor:
@@ -45,8 +49,9 @@ def test_both_tables_are_those_of_the_folders(backbone: str, sharing: str, tmp_p
     saved = make_pair(1, backbone, sharing)
     for name in ("discriminator", "generator"):
         save_network(tmp_path / name, getattr(saved, name), pad_id=0)
+        DATA.tokenizer.save(tmp_path / name)
     begun = make_pair(2, backbone, "disentangled")
-    assert load_origin(tmp_path, cast("Objective[Any]", Exporter(begun))) == []
+    assert load_origin(tmp_path, cast("Objective[Any]", Exporter(begun)), DATA) == []
     assert torch.allclose(judge(begun.discriminator), judge(saved.discriminator), atol=1e-5)
     where = torch.arange(4)
     ids = torch.arange(8)[None]

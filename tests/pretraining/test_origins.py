@@ -61,20 +61,27 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(data: Path, origin: Path, *words: str) -> tuple[Objective[Any], list[str]]:
     config = request(data, origin, *words).config
-    objective = build_objective(config, open_data(data), 1, torch.device("cpu"))
-    return objective, load_origin(origin, objective)
+    prepared = open_data(data)
+    objective = build_objective(config, prepared, 1, torch.device("cpu"))
+    return objective, load_origin(origin, objective, prepared)
 
 
 def encoder_of(folder: Path) -> dict[str, torch.Tensor]:
     return {name: one for name, one in load_any(folder).named_parameters() if name.startswith("encoder.layers")}
 
 
-@pytest.mark.parametrize(("origin", "role"), [("permutation", "model"), ("bert", "model"), ("pair", "discriminator")])
+@pytest.mark.parametrize(
+    ("origin", "role", "has_head"),
+    [("permutation", "model", False), ("bert", "model", True), ("pair", "discriminator", False)],
+)
 def test_a_masked_model_begins_as_the_encoder_of_another_objectives_run(
-    data: Path, runs: Path, origin: str, role: str
+    data: Path, runs: Path, origin: str, role: str, has_head: bool
 ) -> None:
     objective, notes = begin(data, runs / origin, "--objective", "mlm")
-    assert notes == []
+    anew = (
+        f"{runs / origin / 'export' / role}: has no head of the kind that the model needs; the model's head begins anew"
+    )
+    assert notes == ([] if has_head else [anew])
     mine = dict(objective.networks.named_parameters())
     theirs = encoder_of(runs / origin / "export" / role)
     assert theirs
@@ -143,7 +150,7 @@ def test_what_a_run_begins_from_leaves_its_frozen_generator_alone(data: Path, ru
     config = request(data, runs, *frozen(runs)).config
     objective = build_objective(config, open_data(data), 0, torch.device("cpu"))
     before = {name: one.clone() for name, one in objective.networks.named_parameters() if name.startswith("generator.")}
-    load_origin(runs / "pair" / place, objective)
+    load_origin(runs / "pair" / place, objective, open_data(data))
     after = dict(objective.networks.named_parameters())
     assert before
     assert all(torch.equal(after[name], one) for name, one in before.items())

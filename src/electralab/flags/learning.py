@@ -92,6 +92,12 @@ def _add_pretrain(verbs: Any) -> None:
     parser.add_argument("--procedure", metavar="NAME", help="joint, two-stage, adversarial, minimax, minimax-literal")
     parser.add_argument("--sentence-task", metavar="NAME", help="of mlm and bert: next-sentence or sentence-order")
     parser.add_argument("--init-from", metavar="DIR", help="start new training from this model's weights")
+    parser.add_argument(
+        "--init-generator", metavar="DIR", help="start the generator from this one, and the rest from --init-from"
+    )
+    parser.add_argument(
+        "--match-tokens", action="store_true", help="with another tokenizer, start with the tokens that both have"
+    )
     parser.add_argument("--extend", action="store_true", help="go on with a larger budget")
     parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
     add_settings(parser, "a preset (tiny, small, base, large, paper-small, …) or a TOML file")

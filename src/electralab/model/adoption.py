@@ -19,6 +19,7 @@ from electralab.model.streams import TwoStream
 _TABLE = "encoder.embeddings.tokens.weight"
 _DELTA = "encoder.embeddings.tokens.delta"
 _PROJECTION = "encoder.embeddings.projection.weight"
+_BIAS = "head.bias"
 _POSITIONS = "encoder.embeddings.positions.weight"
 
 
@@ -29,6 +30,7 @@ def adopt_weights(
     where: str,
     *,
     settled: Collection[nn.Parameter] = (),
+    rows: Tensor | None = None,
 ) -> float:
     """Copy every weight; a bare encoder leaves the head as it was. `where` begins an error.
 
@@ -36,11 +38,22 @@ def adopt_weights(
     only what is this network's own is copied. A projection to a settled table is sought by least squares. Returned is
     how far the source's token table is from what the network has in its place: 0 if it was copied, tiny if it was once
     merged from such factors, large if the two sources never shared a table.
+
+    `rows` has for each token of the network its row in the source's table, negative for one that the source lacks: that
+    one begins as drawn. Without them the tables are row for row alike.
     """
     weights = _name_weights(source)
     is_settled = {id(parameter) for parameter in settled}
     kept = {name for name, parameter in network.named_parameters() if id(parameter) in is_settled}
     table_is_set = _TABLE in kept
+    embeddings = network.encoder.embeddings
+    if rows is None:
+        is_known: slice | Tensor = slice(None)
+    else:
+        is_known = find_known(weights[_TABLE], rows)
+        weights[_TABLE] = take_rows(weights[_TABLE], embeddings.tokens.weight, rows)
+        if _BIAS in weights:
+            weights[_BIAS] = take_rows(weights[_BIAS], network.get_parameter(_BIAS), rows)
     targets: dict[str, Tensor] = {name: parameter.detach() for name, parameter in network.named_parameters()}
     if _DELTA in targets:
         targets[_TABLE] = targets.pop(_DELTA)
@@ -58,12 +71,26 @@ def adopt_weights(
         if name in kept:
             continue
         if name == _TABLE:
-            network.encoder.embeddings.assign_table(weights[name])
+            embeddings.assign_table(weights[name])
         else:
             target.copy_(weights[name])
     if merged is not None:
-        return _factorise(network.encoder.embeddings, merged, kept)
-    return _distance(network.encoder.embeddings.tokens.weight, weights[_TABLE]) if table_is_set else 0.0
+        return _factorise(embeddings, merged, kept, is_known)
+    return _distance(embeddings.tokens.weight[is_known], weights[_TABLE][is_known]) if table_is_set else 0.0
+
+
+def find_known(theirs: Tensor, rows: Tensor) -> Tensor:
+    """(V,) the tokens whose row is there; a table may have fewer rows than its tokenizer has tokens."""
+    return (rows >= 0) & (rows < len(theirs))
+
+
+def take_rows(theirs: Tensor, fresh: Tensor, rows: Tensor) -> Tensor:
+    """(V, ...) their row of each token, and the fresh one where they have none."""
+    is_known = find_known(theirs, rows)
+    wanted = theirs[rows.clamp(0, len(theirs) - 1)]
+    if fresh.shape[1:] != theirs.shape[1:]:
+        return wanted  # a merged table, of which only known rows are used; any other is refused for its shape
+    return torch.where(is_known.view(-1, *[1] * (theirs.ndim - 1)), wanted, fresh)
 
 
 def _name_weights(source: Generator | Discriminator | TwoStream | Copying | Encoder) -> dict[str, Tensor]:
@@ -96,10 +123,13 @@ def _check_merged(network: Generator | Discriminator | TwoStream | Copying, merg
         )
 
 
-def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str]) -> float:
-    """Table and projection whose product is the merged table, as nearly as their size and what is kept allow."""
-    table, projection = embeddings.tokens.weight, embeddings.projection
-    wanted = merged.double()
+def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str], is_known: slice | Tensor) -> float:
+    """Table and projection whose product is the merged table, as nearly as their size and what is kept allow.
+
+    Rows that are not known have no part in it, and keep what they have in the table.
+    """
+    table, projection = embeddings.tokens.weight[is_known], embeddings.projection
+    wanted = merged.double()[is_known]
     if projection is None:
         found = table.double()
     elif _PROJECTION in kept:
@@ -112,9 +142,11 @@ def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str]) ->
             size = min(projection.weight.shape)
             columns = torch.zeros_like(projection.weight, dtype=wanted.dtype)  # (D, E)
             columns[:, :size] = torch.linalg.eigh(wanted.T @ wanted).eigenvectors[:, -size:]  # ascending
-            embeddings.assign_table(wanted @ columns)
+            rows = embeddings.tokens.weight.double()
+            rows[is_known] = wanted @ columns
+            embeddings.assign_table(rows)
         projection.weight.copy_(columns)
-        found = embeddings.tokens.weight.double() @ columns.T
+        found = embeddings.tokens.weight[is_known].double() @ columns.T
     return _distance(found, wanted)
 
 

@@ -6,6 +6,7 @@ PretrainRequest -> Event...
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,6 +16,7 @@ from electralab.errors import DamagedArtifact, UsageError
 from electralab.model.folder import locate_model
 from electralab.objective.exhibit import Row
 from electralab.objective.named import build_objective
+from electralab.objective.objective import Objective
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.exports import (
     PROGRESS,
@@ -54,6 +56,10 @@ class PretrainRequest:
     allow_inexact: bool
     snapshots: tuple[float, ...] = ()
     """Shares of the run after which its networks are exported too; no part of what the run is."""
+    init_generator: Path | None = None
+    """Where the generator starts from, if not from `init_from`."""
+    match_tokens: bool = False
+    """Start with the tokens that the origin and the data both have, where their tokenizers differ."""
 
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
@@ -98,7 +104,7 @@ def _settle_identity(
     """What this run is. Minutes are turned into steps once, before step 1; a stored answer is never probed again."""
     # The steps of the settings are a budget like any other, and a budget may be extended.
     settings = request.config.model_dump(mode="json", exclude={"steps"})
-    origin = describe_origin(request.init_from)
+    origin = describe_origin(request.init_from, request.init_generator)
     if stored is not None and stored.budget == request.budget:
         total_steps = stored.total_steps
     else:
@@ -111,6 +117,21 @@ def _settle_identity(
         stored = replace(stored, settings=complete_settings(stored.settings))
         require_same(request.run_dir, stored, identity, extend=request.extend, allow_inexact=request.allow_inexact)
     return identity
+
+
+def start_networks(request: PretrainRequest, objective: Objective[Any], data: PreparedData) -> list[str]:
+    """The weights that new training was asked to start from, if any; returned is what to say about them."""
+    if request.init_from is None:
+        for flag, is_given in (
+            ("--init-generator", request.init_generator is not None),
+            ("--match-tokens", request.match_tokens),
+        ):
+            if is_given:
+                raise UsageError(f"{flag}: goes with --init-from, the model to start from; give that too")
+        return []
+    return load_origin(
+        request.init_from, objective, data, generator=request.init_generator, by_text=request.match_tokens
+    )
 
 
 class _Run:
@@ -128,7 +149,7 @@ class _Run:
         self.data = data
         self.objective = build_objective(request.config, data, request.config.seed, device)
         self.state = build_state(self.objective, request.config)
-        self.origin_notes = load_origin(request.init_from, self.objective) if request.init_from is not None else []
+        self.origin_notes = start_networks(request, self.objective, data)
         self.task = PretrainTask(self.objective, data, request.config, identity.total_steps, device)
         pace = Pace(
             identity.total_steps,

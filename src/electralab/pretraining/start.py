@@ -1,49 +1,80 @@
 """`--init-from`: the weights that new training starts from, ours or Hugging Face's.
 
-run or model folder -> weights of both networks
+run or model folder, or one folder for each network -> weights of both networks
 """
 
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from electralab.artifacts import read_json, sha256_file, sha256_json
-from electralab.errors import InputError
-from electralab.model.adoption import adopt_weights
+from electralab.errors import InputError, UsageError
+from electralab.model.adoption import adopt_weights, take_rows
 from electralab.model.electra import Generator
 from electralab.model.embeddings import DisentangledTable
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import load_any, load_encoder
+from electralab.model.folder import load_any, load_encoder, locate_model, read_config
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.towers import TwoTower
 from electralab.objective.objective import Network, Objective
+from electralab.tokens.agreement import ABSENT, find_difference, match_tokens
+from electralab.tokens.shards import PreparedData
+from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import find_latest, read_weights
 
 _NOTABLE_LOSS = 0.01
+_POSITIONS = "embeddings.positions.weight"
+# Weights that have a row, or a number, for each token.
+_BY_TOKEN = ("embeddings.tokens.weight", "embeddings.tokens.delta", "head.bias")
 
 
-def describe_origin(origin: Path | None) -> str:
+def describe_origin(origin: Path | None, generator: Path | None = None) -> str:
     """The origin's identity: the hash of its weights, not its path; empty for a fresh start."""
     if origin is None:
         return ""
+    if generator is not None:
+        return sha256_json([describe_origin(folder) for folder, _ in _list_sources(origin, generator)])
     checkpoint = _find_checkpoint(origin)
     folders = [checkpoint] if checkpoint else _find_networks(origin)
     files = sorted(file for folder in folders for file in folder.glob("model*.safetensors"))
     return sha256_json([sha256_file(file) for file in files])
 
 
-def load_origin(origin: Path, objective: Objective[Any]) -> list[str]:
-    """Take over the origin's weights in place; returned is what the user should know about how well they fitted."""
+def find_max_positions(origin: Path) -> int:
+    """The longest row that the origin's networks read; 0 where it does not say."""
     checkpoint = _find_checkpoint(origin)
+    if checkpoint is not None and not _has_networks(origin):
+        tables = [weight for name, weight in read_weights(checkpoint).items() if name.endswith(_POSITIONS)]
+        return max(map(len, tables), default=0)
+    longest = [read_config(folder).get("max_position_embeddings") for folder in _find_networks(origin)]
+    return max((length for length in longest if isinstance(length, int)), default=0)
+
+
+def load_origin(
+    origin: Path,
+    objective: Objective[Any],
+    data: PreparedData,
+    *,
+    generator: Path | None = None,
+    by_text: bool = False,
+) -> list[str]:
+    """Take over the origin's weights in place; returned is what the user should know about how well they fitted.
+
+    The generator's weights may lie in a folder of their own. Ids of the data must mean the origin's tokens; `by_text`,
+    the rows of tokens that both vocabularies have are carried over, and the others begin as drawn.
+    """
+    checkpoint = _find_checkpoint(origin) if generator is None else None
     weights = read_weights(checkpoint) if checkpoint else {}
     if checkpoint is None or (_names(weights) != _names(_learning(objective.networks)) and _has_networks(origin)):
         # Of another objective the exports may still fit: networks are told by their roles there.
-        return _load_networks(_find_networks(origin), objective.exports())
+        return _load_networks(origin, generator, objective.exports(), data, by_text)
     # A run's exports would do less well: what Hugging Face's classes cannot say was merged in them.
-    settings = read_json(origin / "run.json")["settings"]
+    stored = read_json(origin / "run.json")
+    settings = stored["settings"]
     mine = next(iter(objective.exports().values())).config
     theirs = derive_encoders(
         ModelConfig.model_validate(settings["model"]),
@@ -55,8 +86,42 @@ def load_origin(origin: Path, objective: Objective[Any]) -> list[str]:
     for role, network in objective.exports().items():
         by_role = {"generator": theirs[0], "model": alone}
         _require_same(checkpoint, by_role.get(role, theirs[1]), network.config)
-    _copy(checkpoint, weights, objective.networks)
-    return []
+    rows: Tensor | None = None
+    notes: list[str] = []
+    if stored["data"] != data.identity:
+        exported = _find_networks(origin) if _has_networks(origin) else []
+        rows, notes = _match_rows(origin, exported[0] if exported else checkpoint, data, by_text)
+    _copy(checkpoint, weights, objective.networks, rows)
+    return notes
+
+
+def _match_rows(origin: Path, folder: Path, data: PreparedData, by_text: bool) -> tuple[Tensor | None, list[str]]:
+    """(V,) the row of each token of the data in the origin's table, or None where all ids agree; and what to say."""
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+        if by_text:
+            raise InputError(
+                f"{folder}: holds no tokenizer, so --match-tokens cannot tell its tokens; put its tokenizer.json or "
+                "vocab.txt there"
+            )
+        return None, [
+            f"{origin}: holds no tokenizer, so that its ids are those of {data.path} is taken on trust; put its "
+            "tokenizer.json or vocab.txt there to have it checked"
+        ]
+    theirs = Tokenizer.load(folder)
+    difference = find_difference(data.tokenizer, theirs)
+    if not difference:
+        return None, []
+    if not by_text:
+        raise InputError(
+            f"{folder}: its tokenizer {difference}, compared with {data.path}, so its weights would read other words; "
+            f"prepare the text with --tokenizer {folder}, or carry over the tokens that both have: --match-tokens"
+        )
+    rows = match_tokens(data.tokenizer, theirs)
+    carried = int(np.count_nonzero(rows != ABSENT))
+    return torch.from_numpy(rows), [
+        f"{origin}: {carried:,} of {len(rows):,} tokens are carried over by their text, {len(rows) - carried:,} begin "
+        "anew"
+    ]
 
 
 def _names(weights: Mapping[str, Tensor]) -> set[str]:
@@ -68,25 +133,40 @@ def _learning(networks: nn.Module) -> dict[str, Tensor]:
     return {name: one for name, one in networks.named_parameters() if one.requires_grad}
 
 
-def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list[str]:
+def _load_networks(
+    origin: Path, generator: Path | None, networks: Mapping[str, Network], data: PreparedData, by_text: bool
+) -> list[str]:
     """Each into the network of its role; where only one is trained, whatever encoder there is begins it."""
     mine = {role: network for role, network in networks.items() if _learning(network)}
+    if generator is not None and "generator" not in mine:
+        raise UsageError("--init-generator: these settings train no generator; leave it out")
     plain = {role: network for role, network in mine.items() if not isinstance(network, TwoTower)}
+    sources = _list_sources(origin, generator)
     if any(isinstance(network.encoder.embeddings.tokens, DisentangledTable) for network in plain.values()):
-        folders = folders[::-1]  # the generator's table first: the discriminator's is a difference from it
+        sources = sources[::-1]  # the generator's table first: the discriminator's is a difference from it
     notes = []
+    begun: set[str] = set()
     settled: list[nn.Parameter] = []
-    for folder in folders:
+    for folder, asked_role in sources:
         found = load_any(folder)
-        network = mine.get(_find_role(folder, found, mine))
+        role = asked_role or _find_role(folder, found, mine)
+        if asked_role == "generator" and not isinstance(found, Generator | TwoTower):
+            raise InputError(f"{folder}: holds no generator, which --init-generator needs; give the folder of one")
+        if asked_role is None and generator is not None and role == "generator":
+            raise InputError(f"{folder}: holds a generator; give --init-from the discriminator that goes with it")
+        network = mine.get(role)
         if network is None:
             continue
+        rows, told = _match_rows(folder if asked_role else origin, folder, data, by_text)
+        notes += told
         if isinstance(network, TwoTower) or isinstance(found, TwoTower):
-            notes += _load_towers(folder, found, network)
+            notes += _load_towers(folder, found, network, rows)
+            begun.add(role)
             continue
+        is_whole = isinstance(found, type(network))
         source = found if isinstance(found, type(network)) else load_encoder(folder)
         _require_same(folder, source.config, network.config)
-        lost = adopt_weights(network, source, str(folder), settled=settled)
+        lost = adopt_weights(network, source, str(folder), settled=settled, rows=rows)
         if lost > _NOTABLE_LOSS and settled:
             notes.append(
                 f"{folder}: its token table is not the one that both networks share from now on (they differ by "
@@ -94,17 +174,29 @@ def _load_networks(folders: list[Path], networks: Mapping[str, Network]) -> list
             )
         elif lost > _NOTABLE_LOSS:
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
+        if not is_whole:
+            notes.append(f"{folder}: has no head of the kind that the {role} needs; the {role}'s head begins anew")
         settled += network.parameters()
+        begun.add(role)
         if len(mine) == 1:
             break
-    return notes
+    for role in mine.keys() - begun:
+        remedy = "; give one with --init-generator" if role == "generator" else ""
+        shared = "what it does not share" if settled and _shares(mine[role], settled) else "it"
+        notes.append(f"{origin}: holds no {role} to start from: {shared} begins anew{remedy}")
+    return list(dict.fromkeys(notes))
 
 
-def _load_towers(folder: Path, found: nn.Module, network: Network) -> list[str]:
+def _shares(network: Network, settled: list[nn.Parameter]) -> bool:
+    known = {id(parameter) for parameter in settled}
+    return any(id(parameter) in known for parameter in network.parameters())
+
+
+def _load_towers(folder: Path, found: nn.Module, network: Network, rows: Tensor | None) -> list[str]:
     if not (isinstance(network, TwoTower) and isinstance(found, TwoTower)):
         return [f"{folder}: two towers and a single network do not begin as each other; the generator begins anew"]
     _require_same(folder, found.config, network.config)
-    _copy(folder, dict(found.named_parameters()), network)
+    _copy(folder, dict(found.named_parameters()), network, rows)
     return []
 
 
@@ -140,6 +232,16 @@ def _has_networks(origin: Path) -> bool:
     return any((origin / "export").glob("*/config.json"))
 
 
+def _list_sources(origin: Path, generator: Path | None) -> list[tuple[Path, str | None]]:
+    """Folders, and the role of the one that was named by it; the generator last, as in a folder of both."""
+    if generator is None:
+        return [(folder, None) for folder in _find_networks(origin)]
+    others: list[tuple[Path, str | None]] = [
+        (folder, None) for folder in _find_networks(origin) if folder == origin or folder.name != "generator"
+    ]
+    return [*others, (locate_model(generator, "generator"), "generator")]
+
+
 def _find_networks(origin: Path) -> list[Path]:
     """A folder with `discriminator` and `generator` in it, or one network alone.
 
@@ -159,13 +261,15 @@ def _find_networks(origin: Path) -> list[Path]:
 
 
 @torch.no_grad()
-def _copy(where: Path, theirs: Mapping[str, Tensor], target: nn.Module) -> None:
+def _copy(where: Path, theirs: Mapping[str, Tensor], target: nn.Module, rows: Tensor | None) -> None:
     known = _learning(target)
     for name in sorted(_names(theirs) - {name for name, _ in target.named_parameters()}):
         raise InputError(f"{where}: has {name}, the settings do not; give the model settings of what to start from")
     for name in sorted(_names(known)):
         parameter, found = known[name], theirs.get(name)
-        if found is not None and name.endswith("embeddings.positions.weight"):
+        if found is not None and rows is not None and name.endswith(_BY_TOKEN):
+            found = take_rows(found, parameter, rows)
+        if found is not None and name.endswith(_POSITIONS):
             found = found[: len(parameter)]  # a model of longer rows knows the positions of shorter ones
         if found is None or found.shape != parameter.shape:
             got = "absent" if found is None else list(found.shape)

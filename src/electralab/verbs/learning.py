@@ -52,6 +52,8 @@ def pretrain(
     flops: float | None = None,
     minutes: float | None = None,
     init_from: str | Path | None = None,
+    init_generator: str | Path | None = None,
+    match_tokens: bool = False,
     threads: int = 0,
     save_every: int = 500,
     log_every: int = 20,
@@ -86,6 +88,8 @@ def pretrain(
         extend=extend,
         allow_inexact=allow_inexact,
         snapshots=tuple(snapshots),
+        init_generator=Path(init_generator) if init_generator else None,
+        match_tokens=match_tokens,
     )
     if dry_run:
         return asdict(plan_pretrain(request))
