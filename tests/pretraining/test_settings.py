@@ -10,6 +10,7 @@ from electralab.errors import UsageError
 from electralab.model.settings import SIZES, derive_encoders
 from electralab.objective.settings import ObjectiveName
 from electralab.pretraining.settings import Common, preset_names, read_settings, resolve_pretrain
+from electralab.training.schedule import learning_rate_factor
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -306,3 +307,35 @@ def test_what_a_choice_implies_lies_above_the_preset_and_below_the_user() -> Non
     assert resolve_pretrain([parse_overrides(["--objective", "mlm"])]).masking.appearance == "mask-keep-random"
     words = ["--objective", "mlm", "--masking.appearance", "mask-keep"]
     assert resolve_pretrain([read_settings("tiny"), parse_overrides(words)]).masking.appearance == "mask-keep"
+
+
+@pytest.mark.parametrize("name", [name for name in preset_names() if name in ("base", "large") or "paper" in name])
+def test_the_warm_up_of_a_preset_shrinks_with_the_run_and_is_exact_at_its_own_length(name: str) -> None:
+    config = resolve_pretrain([read_settings(name)])
+    assert config.schedule.warmup_reference_steps == config.steps
+    assert config.schedule.at_length(config.steps).warmup_steps == 10_000
+    assert config.schedule.at_length(3 * config.steps).warmup_steps == 10_000
+    assert config.schedule.at_length(config.steps // 10).warmup_steps == 1_000
+    assert config.schedule.at_length(1).warmup_steps == 1
+    factors = [learning_rate_factor(step, 1_000, config.schedule.at_length(1_000)) for step in range(1, 1_001)]
+    assert max(factors) > 0.95
+
+
+def test_a_warm_up_of_the_users_own_holds_at_any_length() -> None:
+    flags = parse_overrides(["--schedule.warmup-steps", "700"])
+    assert resolve_pretrain([read_settings("base"), flags]).schedule.at_length(1_000).warmup_steps == 700
+    # A file that a run wrote before presets named a length.
+    written = Layer("old.toml", {"schedule": {"warmup_steps": 10_000}})
+    assert resolve_pretrain([read_settings("base"), written]).schedule.at_length(1_000).warmup_steps == 10_000
+    both = parse_overrides(["--schedule.warmup-steps", "700", "--schedule.warmup-reference-steps", "2000"])
+    assert resolve_pretrain([read_settings("base"), both]).schedule.at_length(1_000).warmup_steps == 350
+
+
+def test_micro_batches_of_a_preset_fit_a_smaller_batch_and_the_users_own_are_checked() -> None:
+    smaller = parse_overrides(["--batch.size", "4"])
+    assert resolve_pretrain([read_settings("small"), smaller]).batch.micro_size == 4
+    assert resolve_pretrain([read_settings("small")]).batch.micro_size == 32
+    assert resolve_pretrain([read_settings("small"), parse_overrides(["--batch.size", "64"])]).batch.micro_size == 32
+    both = parse_overrides(["--batch.size", "4", "--batch.micro-size", "8"])
+    with pytest.raises(UsageError, match=r"batch.micro_size 8 is larger than batch.size 4"):
+        resolve_pretrain([read_settings("small"), both])

@@ -86,6 +86,8 @@ class ModelConfig(Settings):
     zero_init_outputs: bool = False
     # Of both networks: one set of weights for all layers.
     share_layers: bool = False
+    # Of both networks: the longest row that they can read; 0, or anything shorter: that of the data
+    max_positions: CountOrNone = 0
     # Of the discriminator, and of the generator where it is the same network.
     discrepancy_attention: bool = False
     adaptive_norm: bool = False
@@ -133,7 +135,7 @@ def derive_encoders(
     common: Tree = {
         "backbone": model.backbone,
         "vocab_size": vocab_size,
-        "sequence_length": sequence_length,
+        "sequence_length": max(sequence_length, model.max_positions),
         "embedding_size": model.embedding_size,
         "norm_eps": 1e-5 if model.backbone == "modern" else 1e-12,
         "init_std": model.init_std,

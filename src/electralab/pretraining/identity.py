@@ -43,6 +43,8 @@ class RunIdentity:
     threads: int
     generator: str = ""
     """Hash of a frozen generator's weights: its path says nothing of what lies there."""
+    preset: str = ""
+    """The preset that the settings came from; empty in runs that did not store it."""
 
 
 def write_identity(run_dir: Path, identity: RunIdentity) -> None:

@@ -27,6 +27,19 @@ class BatchConfig(Settings):
     """Rows that go through the networks at once; gradients of a step's micro-batches add up. 0 means all."""
 
 
+class PretrainScheduleConfig(ScheduleConfig):
+    warmup_reference_steps: int = Field(0, ge=0)
+    """The length of run that warmup_steps was chosen for: in a shorter one the warm-up is shorter in proportion.
+    0: warmup_steps holds at any length."""
+
+    def at_length(self, total_steps: int) -> ScheduleConfig:
+        """With the warm-up that a run of so many steps has."""
+        if total_steps >= self.warmup_reference_steps:
+            return self
+        warmup_steps = round(self.warmup_steps * total_steps / self.warmup_reference_steps)
+        return self.model_copy(update={"warmup_steps": max(1, warmup_steps)})
+
+
 class EvaluationConfig(Settings):
     rows: int = Field(256, ge=1)
     times: int = Field(10, ge=0)
@@ -39,7 +52,7 @@ class PretrainConfig(ObjectiveConfig):
     """The budget where no other is given."""
     seed: int = Field(0, ge=0, lt=2**31)
     optimizer: OptimizerConfig = OptimizerConfig()
-    schedule: ScheduleConfig = ScheduleConfig()
+    schedule: PretrainScheduleConfig = PretrainScheduleConfig()
     batch: BatchConfig = BatchConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     runtime: RuntimeConfig = RuntimeConfig()
@@ -73,6 +86,10 @@ class Preset(Layer):
     """A layer that comes with the package."""
 
 
+class Stored(Layer):
+    """The whole settings of a run that was begun before."""
+
+
 class Common(Layer):
     """What several runs have in common: what has no effect in one of them is meant for the others."""
 
@@ -98,6 +115,7 @@ def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
     stack = [Layer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
     backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _section(layer, "model")]
     fitted = [_fit(layer, size, backbones[-1]) for layer in stack]
+    fitted = _fit_micro_size(_obey_warmup(fitted))
     config = resolve(PretrainConfig, _imply(fitted, published, SIZES[size]["generator"]["width_share"]))
     _refuse_idle(config, layers)
     return config
@@ -127,10 +145,32 @@ def _name_objective(layer: Layer) -> Layer:
     return replace(layer, values={**layer.values, "objective": PUBLISHED[name]})
 
 
+def _obey_warmup(stack: list[Layer]) -> list[Layer]:
+    """A warm-up of the user's own holds at any length; the length that a preset names is that of its own warm-up."""
+    said = [index for index, layer in enumerate(stack) if "warmup_steps" in _section(layer, "schedule")]
+    if not said or isinstance(stack[said[-1]], Preset):
+        return stack
+    place = said[-1]
+    if any("warmup_reference_steps" in _section(layer, "schedule") for layer in stack[place:]):
+        return stack
+    literal = Layer(stack[place].source, {"schedule": {"warmup_reference_steps": 0}})
+    return [*stack[: place + 1], literal, *stack[place + 1 :]]
+
+
+def _fit_micro_size(stack: list[Layer]) -> list[Layer]:
+    """What a preset says of micro-batches was chosen for its own batch: in a smaller one they are that batch."""
+    if any("micro_size" in _section(layer, "batch") for layer in stack if not isinstance(layer, Preset)):
+        return stack
+    size, micro_size = _last(stack, "batch.size", 0), _last(stack, "batch.micro_size", 0)
+    if not (isinstance(size, int) and isinstance(micro_size, int) and 0 < size < micro_size):
+        return stack
+    return [*stack, Layer("command line", {"batch": {"micro_size": size}})]
+
+
 def _refuse_idle(config: PretrainConfig, layers: Sequence[Layer]) -> None:
     """What the user asks for in vain; a file that has every setting was written by a run, and asks for nothing."""
     for layer in layers:
-        if isinstance(layer, Preset | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
+        if isinstance(layer, Preset | Stored | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
             continue
         for complaint in find_idle(config, _dotted_names(layer.values)):
             raise UsageError(f"{layer.source}: {complaint}")

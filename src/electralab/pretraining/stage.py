@@ -60,6 +60,10 @@ class PretrainRequest:
     """Where the generator starts from, if not from `init_from`."""
     match_tokens: bool = False
     """Start with the tokens that the origin and the data both have, where their tokenizers differ."""
+    preset: str = ""
+    """The preset that the settings came from, for whoever resumes."""
+    notes: tuple[str, ...] = ()
+    """What to say about the settings."""
 
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
@@ -78,6 +82,7 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         write_json(request.run_dir / "environment.json", describe_environment(threads))
         if stored != identity:
             write_identity(request.run_dir, identity)
+        yield from map(Warned, request.notes)
         if stored is not None and stored.total_steps != identity.total_steps:
             yield Warned(
                 f"extended from {stored.total_steps} to {identity.total_steps} steps: the schedule "
@@ -111,7 +116,8 @@ def _settle_identity(
         total_steps = count_steps(request.budget, request.config, data, device, stop)
     frozen = request.config.generator.path
     generator = describe_origin(locate_model(Path(frozen), "generator")) if frozen else ""
-    identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads, generator)
+    preset = stored.preset if stored is not None and stored.preset else request.preset
+    identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads, generator, preset)
     if stored is not None:
         # What a setting was before there was such a setting is its default.
         stored = replace(stored, settings=complete_settings(stored.settings))

@@ -163,7 +163,6 @@ def _load_networks(
             notes += _load_towers(folder, found, network, rows)
             begun.add(role)
             continue
-        is_whole = isinstance(found, type(network))
         source = found if isinstance(found, type(network)) else load_encoder(folder)
         _require_same(folder, source.config, network.config)
         lost = adopt_weights(network, source, str(folder), settled=settled, rows=rows)
@@ -174,7 +173,7 @@ def _load_networks(
             )
         elif lost > _NOTABLE_LOSS:
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
-        if not is_whole:
+        if source is not found:
             notes.append(f"{folder}: has no head of the kind that the {role} needs; the {role}'s head begins anew")
         settled += network.parameters()
         begun.add(role)

@@ -83,7 +83,7 @@ class PretrainTask:
     def rate_at(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
         place = place_in_stage(self.config.procedure, Moment(step, self.total_steps))
-        return learning_rate_factor(place.step, place.total_steps, self.config.schedule)
+        return learning_rate_factor(place.step, place.total_steps, self.config.schedule.at_length(place.total_steps))
 
     def count_tokens(self) -> int:
         return self.tally.tokens

@@ -68,12 +68,14 @@ def pretrain(
     from electralab.exporting.card import write_card
     from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
     from electralab.pretraining.plan import plan_pretrain
-    from electralab.pretraining.settings import read_settings, resolve_pretrain
+    from electralab.pretraining.resuming import settle_settings
+    from electralab.pretraining.settings import read_settings
     from electralab.pretraining.stage import PretrainRequest
     from electralab.pretraining.stage import pretrain as run_pretrain
 
     layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
-    resolved = resolve_pretrain(layers)
+    settled = settle_settings(layers, Path(out), Path(init_from) if init_from else None)
+    resolved = settled.config
     asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
     request = PretrainRequest(
         data_dir=Path(data),
@@ -90,6 +92,8 @@ def pretrain(
         snapshots=tuple(snapshots),
         init_generator=Path(init_generator) if init_generator else None,
         match_tokens=match_tokens,
+        preset=settled.preset,
+        notes=settled.notes,
     )
     if dry_run:
         return asdict(plan_pretrain(request))
