@@ -1,12 +1,15 @@
 """The stage as a generator: what it yields, and a stop inside an evaluation, which loses nothing."""
 
 import json
+import math
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from little_pretraining import make_request, prepare_sentences
+from torch import Tensor
 
 from electralab import verbs
 from electralab.config import parse_overrides
@@ -42,6 +45,26 @@ def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
     logged = [event.record for event in events if isinstance(event, StepLogged)]
     assert [record["step"] for record in logged] == [1, 2, 3, 4]
     assert ["heldout_auc" in record for record in logged] == [False, True, False, True]
+
+
+@pytest.mark.parametrize("lost_step", [3, 4])
+def test_a_step_that_is_not_finite_costs_one_step_wherever_it_is(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost_step: int
+) -> None:
+    """The last one too: the run ends with the weights of the step before, and exports them."""
+    parts = task.PretrainTask.parts
+
+    def lose(self: task.PretrainTask, step: int) -> Iterator[Tensor]:
+        for part in parts(self, step):
+            yield part * math.nan if step == lost_step else part
+
+    monkeypatch.setattr(task.PretrainTask, "parts", lose)
+    *_, last = pretrain(request(data, tmp_path / "run"), StopSignal())
+    assert isinstance(last, RunFinished)
+    assert last.results["skipped_steps"] == 1
+    assert math.isfinite(last.results["heldout"]["discriminator_loss"])
+    assert (tmp_path / "run/export/discriminator/config.json").is_file()
+    assert (tmp_path / "run/checkpoints/step-4").is_dir()
 
 
 def test_each_of_two_stages_warms_up_and_decays(data: Path, tmp_path: Path) -> None:

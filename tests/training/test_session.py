@@ -27,8 +27,9 @@ class Number(nn.Module):
 class Climb:
     """The number is to become one; at the steps named its loss is not a number."""
 
-    def __init__(self, number: Number, lost_at: frozenset[int]) -> None:
+    def __init__(self, number: Number, lost_at: frozenset[int], factor: float = 1.0) -> None:
         self.number = number
+        self.factor = factor
         self.lost_at = lost_at
         self.judged: list[int] = []
 
@@ -47,17 +48,23 @@ class Climb:
     def judge(self, record: Record) -> Judgement:
         step = record["step"]
         self.judged.append(step)
-        return Judgement({"score": float(step)}, [f"step {step} was judged"])
+        return Judgement({"score": float(step) * self.factor}, [f"step {step} was judged"])
 
 
 def sit(
-    run: Path, *, steps: int = 6, lost_at: tuple[int, ...] = (), evaluate_every: int = 0, **pace: int
+    run: Path,
+    *,
+    steps: int = 6,
+    lost_at: tuple[int, ...] = (),
+    score: float = 1.0,
+    evaluate_every: int = 0,
+    **pace: int,
 ) -> tuple[Climb, list[Event]]:
     number = Number()
     config = OptimizerConfig(learning_rate=0.1, max_skipped_in_a_row=2)
     optimizer = Optimizer(group_parameters(number.named_parameters(), {"value": 0}, frozenset(), config), config)
     state = TrainingState(number, optimizer, LossScale(), Progress(), None)
-    work = Climb(number, frozenset(lost_at))
+    work = Climb(number, frozenset(lost_at), score)
     often = {"log_every": 2, "save_every": 2, "keep": 9} | pace
     paces = Pace(steps, evaluate_every, often["log_every"], often["save_every"], often["keep"])
     session = Session(run, state, work, paces, config, follow(ScheduleConfig(), steps), StopSignal())
@@ -142,9 +149,20 @@ def test_too_many_skipped_steps_in_a_row_end_it_and_name_what_is_left(tmp_path: 
         sit(tmp_path, lost_at=(3, 4, 5))
 
 
-def test_a_run_does_not_end_on_a_step_that_was_skipped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lost_at", [(6,), (5, 6)])
+def test_a_last_step_that_is_not_finite_costs_no_more_than_any_other(tmp_path: Path, lost_at: tuple[int, ...]) -> None:
+    work, events = sit(tmp_path, lost_at=lost_at)
+    assert saved(events)[-1] == "step-6"
+    assert [text for text in warnings(events) if text.startswith("step 6 was not finite")]
+    assert read_metrics(tmp_path / "metrics.jsonl")[-1]["step"] == 6
+    assert work.number.value.tolist()[0] > 0
+    # The same command again has nothing left to do.
+    assert saved(sit(tmp_path, lost_at=lost_at)[1]) == []
+
+
+def test_a_run_does_not_end_with_weights_whose_scores_are_not_finite(tmp_path: Path) -> None:
     with pytest.raises(TrainingDiverged, match=r"1 steps in a row were not finite; .*step-4"):
-        sit(tmp_path, lost_at=(6,))
+        sit(tmp_path, lost_at=(6,), score=math.inf)
 
 
 def test_without_an_intact_checkpoint_it_begins_again_and_says_so(tmp_path: Path) -> None:

@@ -197,6 +197,7 @@ class Session:
             progress.seconds += time.perf_counter() - clock
             clock = time.perf_counter()
             yield from self._count_skipped(report)
+            is_end = report.step == self.pace.total_steps
             # Before the step can be saved: who resumes behind it has been told of it.
             if report.step in self.pace.marks:
                 yield Reached(report.step)
@@ -204,8 +205,10 @@ class Session:
                 speed = (progress.tokens - tokens_before) / max(progress.seconds - seconds_before, 1e-9)
                 tokens_before, seconds_before = progress.tokens, progress.seconds
                 self.state.pending = self._describe(report, speed)
+                if is_end and not self._is_sound(report):
+                    self._require_finite_scores(self.state.pending)
                 yield from self._catch_up(log)
-            if self._is_due(report.step, self.pace.save_every) and self._is_sound(report):
+            if self._is_due(report.step, self.pace.save_every) and (is_end or self._is_sound(report)):
                 yield from self._save(log)
             clock = time.perf_counter()
 
@@ -266,15 +269,23 @@ class Session:
         if not report.is_skipped:
             return
         progress.skipped_steps += 1
-        is_end = report.step == self.pace.total_steps and not self._is_sound(report)
-        if is_end or progress.skipped_in_a_row > self.optimizer.max_skipped_in_a_row:
-            kept = next(iter(list_checkpoints(self.checkpoints_dir)), None)
-            raise TrainingDiverged(
-                f"{self.run_dir}: {progress.skipped_in_a_row} steps in a row were not finite; the last good "
-                f"checkpoint is {kept or 'none'}; lower --optimizer.learning-rate and start a new run from it"
-            )
+        if progress.skipped_in_a_row > self.optimizer.max_skipped_in_a_row:
+            raise self._diverged()
         what = f"loss {report.loss:g}, gradient norm {report.gradient_norm:g}"
         yield Warned(f"step {report.step} was not finite ({what}) and changed nothing; {progress.skipped_steps} so far")
+
+    def _require_finite_scores(self, record: Record) -> None:
+        """A run may end on a step that was skipped, as any other may be, but not with weights that are past saving."""
+        scores = self.work.judge(record).scores
+        if not all(math.isfinite(score) for score in scores.values() if isinstance(score, float)):
+            raise self._diverged()
+
+    def _diverged(self) -> TrainingDiverged:
+        kept = next(iter(list_checkpoints(self.checkpoints_dir)), None)
+        return TrainingDiverged(
+            f"{self.run_dir}: {self.state.progress.skipped_in_a_row} steps in a row were not finite; the last good "
+            f"checkpoint is {kept or 'none'}; lower --optimizer.learning-rate and start a new run from it"
+        )
 
     def _save(self, log: MetricsLog) -> Iterator[Event]:
         log.sync()
