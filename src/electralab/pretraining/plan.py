@@ -1,4 +1,4 @@
-"""`--dry-run`: what a run would be, take and need, without starting it.
+"""`--dry-run`: what a run would be, take and need, without starting it; what the run would refuse is refused.
 
 PretrainRequest -> PretrainPlan
 """
@@ -12,7 +12,7 @@ from electralab.objective.named import build_objective
 from electralab.pretraining.account import estimate_memory
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.identity import read_identity
-from electralab.pretraining.stage import PretrainRequest
+from electralab.pretraining.stage import PretrainRequest, refuse_foreign, settle_identity, start_networks
 from electralab.pretraining.task import mean_step_flops
 from electralab.runtime import choose_device, default_threads, estimate_speed
 from electralab.stopping import StopSignal
@@ -32,23 +32,31 @@ class PretrainPlan:
     flops: int
     estimated_minutes: float
     estimated_memory_mb: int
+    notes: tuple[str, ...]
+    """What the run would say before its first step."""
 
 
 def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     data = open_data(request.data_dir)
+    refuse_foreign(request.run_dir)
     config = request.config
-    torch.set_num_threads(request.threads or default_threads())
+    stored = read_identity(request.run_dir)
+    threads = request.threads or (stored.threads if stored else default_threads())
+    torch.set_num_threads(threads)
     device = choose_device(config.runtime.device)
     objective = build_objective(config, data, config.seed, device)
     flops = mean_step_flops(objective, config, data)
     seconds_per_step = flops / estimate_speed()
-    stored = read_identity(request.run_dir)
-    if stored is not None and stored.budget == request.budget:
-        steps = stored.total_steps
-    elif request.budget.kind == "minutes":
-        steps = max(1, int(request.budget.amount * 60 / seconds_per_step))
-    else:
-        steps = count_steps(request.budget, config, data, device, StopSignal())
+
+    def estimate_steps() -> int:
+        """Of minutes without the run's own probe; whether they are too few to extend a run, only that can tell."""
+        if request.budget.kind != "minutes":
+            return count_steps(request.budget, config, data, device, StopSignal())
+        least = stored.total_steps if stored and request.extend else 1
+        return max(least, int(request.budget.amount * 60 / seconds_per_step))
+
+    steps = settle_identity(request, data, stored, threads, estimate_steps).total_steps
+    notes = (*request.notes, *start_networks(request, objective, data))
     latest = list_checkpoints(request.run_dir / "checkpoints")
     parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
     rows = steps * config.batch.size
@@ -63,4 +71,5 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
         flops=round(steps * flops),
         estimated_minutes=round(steps * seconds_per_step / 60, 1),
         estimated_memory_mb=estimate_memory(objective, config, data.sequence_length) >> 20,
+        notes=notes,
     )

@@ -3,7 +3,7 @@
 PretrainRequest -> Event...
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,13 +69,15 @@ class PretrainRequest:
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
     """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit."""
     data = open_data(request.data_dir)
-    _refuse_foreign(request.run_dir)
+    refuse_foreign(request.run_dir)
     with lock_folder(request.run_dir):
         stored = read_identity(request.run_dir)
         threads = request.threads or (stored.threads if stored else default_threads())
         device = choose_device(request.config.runtime.device)
         use_exact_arithmetic(threads, device)
-        identity = _settle_identity(request, data, stored, threads, device, stop)
+        identity = settle_identity(
+            request, data, stored, threads, lambda: count_steps(request.budget, request.config, data, device, stop)
+        )
         run = _Run(request, data, identity, device, stop)  # what cannot be built is refused before anything is written
         if stored is None:
             write_file(request.run_dir / "config.toml", to_toml(request.config))
@@ -91,29 +93,29 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         yield from run.events()
 
 
-def _refuse_foreign(run_dir: Path) -> None:
+def refuse_foreign(run_dir: Path) -> None:
     if (run_dir / MANIFEST).exists() or (run_dir / "config.json").exists():
         raise UsageError(f"{run_dir}: holds data or a model, not a run; choose another --out")
     if list_checkpoints(run_dir / "checkpoints") and not (run_dir / "run.json").exists():
         raise DamagedArtifact(f"{run_dir}: has checkpoints but no run.json; restore it or choose another --out")
 
 
-def _settle_identity(
+def settle_identity(
     request: PretrainRequest,
     data: PreparedData,
     stored: RunIdentity | None,
     threads: int,
-    device: torch.device,
-    stop: StopSignal,
+    count: Callable[[], int],
 ) -> RunIdentity:
-    """What this run is. Minutes are turned into steps once, before step 1; a stored answer is never probed again."""
+    """What this run is; another run's command is refused. Minutes are turned into steps once, before step 1: a stored
+    answer is never probed again."""
     # The steps of the settings are a budget like any other, and a budget may be extended.
     settings = request.config.model_dump(mode="json", exclude={"steps"})
     origin = describe_origin(request.init_from, request.init_generator)
     if stored is not None and stored.budget == request.budget:
         total_steps = stored.total_steps
     else:
-        total_steps = count_steps(request.budget, request.config, data, device, stop)
+        total_steps = count()
     frozen = request.config.generator.path
     generator = describe_origin(locate_model(Path(frozen), "generator")) if frozen else ""
     preset = stored.preset if stored is not None and stored.preset else request.preset
