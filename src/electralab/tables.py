@@ -24,7 +24,10 @@ _NARROW = 80
 def results_table(results: Record) -> Table:
     """Held-out scores, each beside what knowing only frequencies achieves."""
     table = Table(
-        title=f"held out, after {results['step']:,} steps and {results['tokens']:,} tokens", title_justify="left"
+        title=f"held out, after {results['step']:,} steps and {results['tokens']:,} tokens",
+        title_justify="left",
+        caption=Text("\n".join(_conclude(results))),
+        caption_justify="left",
     )
     table.add_column("")
     table.add_column("model", justify="right")
@@ -33,6 +36,14 @@ def results_table(results: Record) -> Table:
     for line in describe_scores(results):
         table.add_row(line.name, line.value, line.baseline, line.meaning)
     return table
+
+
+def _conclude(results: Record) -> Iterator[str]:
+    """What a run is good for and was warned of; nothing of runs that did not write it down."""
+    if verdict := results.get("verdict"):
+        yield f"verdict: {verdict['text']}"
+    for warning in results.get("warnings", []):
+        yield f"warned at step {warning['step']}: {warning['text']}"
 
 
 def scores_table(results: Record) -> Table:

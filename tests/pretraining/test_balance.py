@@ -2,7 +2,9 @@
 
 import pytest
 
-from electralab.pretraining.balance import diagnose
+from electralab.config import parse_overrides
+from electralab.pretraining.balance import diagnose, drop_numbers
+from electralab.pretraining.settings import read_settings, resolve_pretrain
 
 HEALTHY = {
     "generator_accuracy": 0.3,
@@ -108,3 +110,53 @@ def test_a_generator_that_is_further_from_the_truth_than_it_believes_proposes_no
     lost = {"generator_entropy": 8.4, "generator_loss": 10.7, "generator_accuracy": 0.0}
     (said,) = diagnose(HEALTHY | lost, progress=0.5)
     assert said.startswith("the generator proposes nonsense: it restores 0.0% of the masked tokens, and is")
+
+
+LOST = HEALTHY | {"auc": 0.55, "called_replaced": 0.0, "recall": 0.0}
+TOO_SURE = HEALTHY | {"auc": 0.55, "discriminator_loss": 0.5}
+
+
+def advise_with(scores: dict[str, float], *words: str, preset: str = "tiny", rate: float | None = None) -> str:
+    config = resolve_pretrain([read_settings(preset), parse_overrides(list(words))])
+    return " ".join(diagnose(scores, 0.5, config=config, highest_rate=rate))
+
+
+def test_what_the_settings_already_say_is_not_advised() -> None:
+    assert advise_with(LOST) == (
+        "the discriminator calls every token original (AUC 0.55): it has hardly begun to learn; train longer"
+    )
+    said = advise_with(LOST, preset="base")
+    assert "try smaller batches (--batch.size)" in said
+    assert "one encoder for both (--model.sharing everything --generator.width-share 1)" in said
+    assert "--batch.size" not in advise_with(LOST, "--batch.size", "4", preset="base")
+    assert "--generator.width-share)" in advise_with(LOST, "--generator.width-share", "0.5", preset="base")
+    assert "a smaller generator" not in advise_with(LOST, "--generator.width-share", "0.25", preset="base")
+    assert "one encoder" not in advise_with(LOST, "--generator.kind", "two-tower", preset="base")
+
+
+def test_a_procedure_that_is_followed_is_not_advised() -> None:
+    collapsed = HEALTHY | {"generator_entropy": 0.05, "generator_accuracy": 0.04}
+    assert "--procedure joint" not in advise_with(collapsed)
+    assert "slow it down (--loss.generator-weight)" in advise_with(collapsed)
+    assert "--procedure joint" in advise_with(collapsed, "--procedure", "adversarial", preset="base")
+    nonsense = HEALTHY | {"generator_entropy": 8.4, "generator_loss": 10.7, "generator_accuracy": 0.0}
+    assert advise_with(nonsense).endswith("train longer or lower --optimizer.learning-rate")
+
+
+def test_a_rate_that_was_never_reached_is_not_to_be_lowered() -> None:
+    """In `base` 2e-4 is set; a warm-up longer than the run may stop at a fortieth of it."""
+    said = advise_with(TOO_SURE, preset="base", rate=5e-6)
+    assert "lower --optimizer.learning-rate" not in said
+    assert (
+        "shorten the warm-up (--schedule.warmup-steps): the learning rate has come to 5e-06 only, 0.0002 is set" in said
+    )
+    assert "lower --optimizer.learning-rate (it came to 0.0002)" in advise_with(TOO_SURE, preset="base", rate=2e-4)
+    alarmed = HEALTHY | {"called_replaced": 0.6}
+    assert "the learning rate is probably too high" in advise_with(alarmed, preset="base", rate=2e-4)
+    assert "too high" not in advise_with(alarmed, preset="base", rate=5e-6)
+
+
+def test_sentences_about_one_fault_are_alike_without_their_numbers() -> None:
+    first, second = (advise(norms={"discriminator_gradient_norm": ratio}, auc=0.85)[0] for ratio in (54.0, 81.5))
+    assert first != second
+    assert drop_numbers(first) == drop_numbers(second)

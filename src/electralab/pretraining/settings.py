@@ -74,12 +74,18 @@ class PretrainConfig(ObjectiveConfig):
         return self
 
 
+def parse_stored(stored: Tree) -> PretrainConfig | None:
+    """Settings that a run stored, with the defaults of those that came later; None where they are no longer valid."""
+    try:
+        return PretrainConfig.model_validate(stored)
+    except (ValidationError, UsageError):
+        return None
+
+
 def complete_settings(stored: Tree) -> Tree:
     """Stored settings with the defaults of those that came later; as they are where they are no longer valid."""
-    try:
-        return PretrainConfig.model_validate(stored).model_dump(mode="json", exclude={"steps"})
-    except (ValidationError, UsageError):
-        return stored
+    config = parse_stored(stored)
+    return stored if config is None else config.model_dump(mode="json", exclude={"steps"})
 
 
 class Preset(Layer):

@@ -17,6 +17,7 @@ from electralab.model.folder import locate_model
 from electralab.objective.exhibit import Row
 from electralab.objective.named import build_objective
 from electralab.objective.objective import Objective
+from electralab.pretraining.balance import drop_numbers
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.exports import (
     PROGRESS,
@@ -30,12 +31,25 @@ from electralab.pretraining.identity import Budget, RunIdentity, read_identity, 
 from electralab.pretraining.settings import PretrainConfig, complete_settings
 from electralab.pretraining.start import describe_origin, load_origin
 from electralab.pretraining.state import build_state
-from electralab.pretraining.task import PretrainTask
+from electralab.pretraining.task import WARNINGS, PretrainTask
+from electralab.pretraining.usefulness import judge_usefulness
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import list_checkpoints
-from electralab.training.session import Event, Pace, Reached, RunFinished, Saved, Session, StepLogged, Warned, spread
+from electralab.training.metrics import METRICS, Record, read_metrics
+from electralab.training.session import (
+    Event,
+    Pace,
+    Reached,
+    RunFinished,
+    RunStarted,
+    Saved,
+    Session,
+    StepLogged,
+    Warned,
+    spread,
+)
 
 EXAMPLES = "examples.json"
 
@@ -175,10 +189,26 @@ class _Run:
             yield Warned(f"{self.data.path}: has no held-out rows, so scores are of rows that training sees")
         yield from map(Warned, self.origin_notes)
         for event in self.session.events():
+            if isinstance(event, RunStarted):
+                self._recall_warnings()
+            if isinstance(event, StepLogged):
+                self.task.told.update(map(drop_numbers, event.record.get(WARNINGS, [])))
             if isinstance(event, StepLogged) and any(key.startswith("heldout_") for key in event.record):
                 self._write_examples(self.task.exhibited)
             yield self._take_snapshot(event.step) if isinstance(event, Reached) else event
         yield from self._finish()
+
+    def _recall_warnings(self) -> None:
+        """Those that were told before the step at which this sitting goes on."""
+        last = self.state.progress.step - (1 if self.state.pending else 0)
+        records = [record for record in read_metrics(self.run_dir / METRICS) if record["step"] <= last]
+        self.task.told = {drop_numbers(text) for record in records for text in record.get(WARNINGS, [])}
+
+    def _list_warnings(self) -> list[Record]:
+        """All that the run was warned of, in order; step 0 is its start."""
+        records = read_metrics(self.run_dir / METRICS)
+        told = [(record["step"], text) for record in records for text in record.get(WARNINGS, [])]
+        return [{"step": step, "text": text} for step, text in [*((0, note) for note in self.origin_notes), *told]]
 
     def _take_snapshot(self, step: int) -> Saved:
         folder = snapshot_folder(self.run_dir, step)
@@ -202,7 +232,12 @@ class _Run:
             self._write_examples(self.task.exhibit())
             scores = self.task.judge_heldout()
             baselines = measure_baselines(self.data, self.objective, self.task.heldout(), scores)
-            stored = {"objective": name, **asdict(self.state.progress), "heldout": scores, "baselines": baselines}
+            progress = self.state.progress
+            stored = {"objective": name, **asdict(progress), "heldout": scores, "baselines": baselines}
+            usefulness = judge_usefulness(scores, baselines, steps=progress.step, tokens=progress.tokens)
+            if usefulness is not None:
+                stored["verdict"] = asdict(usefulness)
+            stored["warnings"] = self._list_warnings()
             if snapshots := read_snapshots(self.run_dir):
                 stored["snapshots"] = snapshots
             write_json(results_path, stored)

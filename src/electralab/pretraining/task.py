@@ -17,7 +17,7 @@ from electralab.objective.losses import Counts, add_counts
 from electralab.objective.objective import Moment, Objective
 from electralab.objective.observation import Observation, observe_losses
 from electralab.objective.procedures import judged_progress, place_in_stage
-from electralab.pretraining.balance import diagnose
+from electralab.pretraining.balance import diagnose, drop_numbers
 from electralab.pretraining.heldout import exhibit_heldout, judge_heldout, measure_baselines
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
@@ -31,6 +31,9 @@ from electralab.training.session import Judgement
 # Held-out rows are masked as if at this step, which training never reaches.
 _HELDOUT_STEP = -1
 _EXHIBITED_ROWS = 8
+_SAMPLED_RATES = 200
+# In the record of a step: what was told about it for the first time.
+WARNINGS = "warnings"
 
 
 @dataclass(slots=True)
@@ -60,6 +63,8 @@ class PretrainTask:
         self.tally = StepTally(0, 0, Observation())
         self.exhibited: list[Row] = []
         """Of the last judgement, inside which a stop loses nothing."""
+        self.told: set[str] = set()
+        """Warnings of the run so far, without their numbers: each is told once."""
 
     def parts(self, step: int) -> Iterator[Tensor]:
         """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
@@ -97,8 +102,22 @@ class PretrainTask:
     def judge(self, record: Record) -> Judgement:
         scores, self.exhibited = self.judge_heldout(), self.exhibit()
         progress = judged_progress(self.config.procedure, record["step"] / self.total_steps)
-        advice = diagnose(scores, progress, baselines=self._frequencies, record=record)
-        return Judgement({f"heldout_{name}": value for name, value in scores.items()}, advice)
+        advice = diagnose(
+            scores,
+            progress,
+            baselines=self._frequencies,
+            record=record,
+            config=self.config,
+            highest_rate=self.highest_rate(record["step"]),
+        )
+        fresh = [text for text in advice if drop_numbers(text) not in self.told]
+        judged = {f"heldout_{name}": value for name, value in scores.items()}
+        return Judgement(judged | ({WARNINGS: fresh} if fresh else {}), fresh)
+
+    def highest_rate(self, step: int) -> float:
+        """The highest learning rate up to a step; of a long run, of steps spread over it."""
+        steps = range(1, step + 1, max(1, step // _SAMPLED_RATES))
+        return self.config.optimizer.learning_rate * max(map(self.rate_at, (*steps, step)))
 
     @cached_property
     def _frequencies(self) -> Record:

@@ -21,10 +21,10 @@ Tree = dict[str, Any]
 
 _SHAPES: dict[str, Any] = {
     **dict.fromkeys(
-        ("heldout", "baselines", "spread", "test", "report", "ensemble", "tasks", "average", "paper"), dict
+        ("heldout", "baselines", "spread", "test", "report", "ensemble", "tasks", "average", "paper", "verdict"), dict
     ),
     **dict.fromkeys(("arms", "budget", "scores", "curves", "provenance"), dict),
-    **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds"), list),
+    **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds", "warnings"), list),
     **dict.fromkeys(("step", "seconds", "skipped_steps"), int | float),
 }
 ANALYSIS, POINTS = "analysis.json", "points.json"

@@ -79,6 +79,8 @@ def last_scores(subject: Subject) -> dict[str, float]:
 
 
 def _tell_run(subject: Subject) -> Iterator[str]:
+    if text := subject.results.get("verdict", {}).get("text"):
+        yield f"Verdict: {text}."
     settings, (taken, total) = subject.settings, measure_progress(subject)
     objective = str(settings.get("objective") or subject.results.get("objective") or "")
     other = (f"a model with the objective {objective}" if objective else "a model", "")

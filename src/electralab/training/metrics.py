@@ -11,6 +11,7 @@ from electralab.artifacts import storage_errors, write_file
 from electralab.errors import DamagedArtifact, StorageError
 
 Record = dict[str, Any]
+METRICS = "metrics.jsonl"
 
 
 def read_metrics(path: Path) -> list[Record]:
@@ -45,7 +46,7 @@ def _line(record: Mapping[str, Any]) -> str:
 
 class MetricsLog:
     def __init__(self, run_dir: Path, step: int) -> None:
-        self._path = run_dir / "metrics.jsonl"
+        self._path = run_dir / METRICS
         cut_back(self._path, step)
         self._board = _open_board(run_dir / "tb", step)
 

@@ -6,7 +6,7 @@ folder -> report.html
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from electralab.display import Display
 from electralab.errors import Stopped, TrainingDiverged
@@ -46,14 +46,40 @@ def leave_page(folder: Path, display: Display) -> None:
 
 
 def advise(subject: "Subject") -> list[str]:
-    """What training says about the balance of its networks, of the last scores that a run has."""
+    """What training says about the last scores that a run has, then what it said on its way and no longer would."""
+    from electralab.pretraining.balance import drop_numbers
+
+    now = _diagnose_last(subject)
+    signs = set(map(drop_numbers, now))
+    told = [
+        (record.get("step"), text)
+        for record in (*_read_start(subject), *subject.logs.get("", []))
+        for text in record.get("warnings") or []
+    ]
+    return [*now, *(f"at step {step}: {text}" for step, text in told if drop_numbers(str(text)) not in signs)]
+
+
+def _read_start(subject: "Subject") -> list[dict[str, Any]]:
+    """What was said before the first step, which is not in the log."""
+    told = [warning for warning in subject.results.get("warnings", []) if isinstance(warning, dict)]
+    return [{"step": 0, "warnings": [warning.get("text") for warning in told if warning.get("step") == 0]}]
+
+
+def _diagnose_last(subject: "Subject") -> list[str]:
     from electralab.reporting.summary import last_scores, measure_progress
 
     scores, (taken, total) = last_scores(subject), measure_progress(subject)
     if subject.kind != "run" or not {"auc", "called_replaced", "replaced_share"} <= scores.keys():
         return []
     from electralab.pretraining.balance import diagnose
+    from electralab.pretraining.settings import parse_stored
 
     records = subject.logs.get("", [])
-    baselines = subject.results.get("baselines", {})
-    return diagnose(scores, taken / total if total else 1.0, baselines=baselines, record=records[-1] if records else {})
+    return diagnose(
+        scores,
+        taken / total if total else 1.0,
+        baselines=subject.results.get("baselines", {}),
+        record=records[-1] if records else {},
+        config=parse_stored(subject.settings),
+        highest_rate=max((record.get("learning_rate") or 0.0 for record in records), default=None),
+    )

@@ -23,8 +23,10 @@ from electralab.analysis.material import Material
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.analysis.trials import hold_trials
+from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.pretraining.balance import diagnose
+from electralab.pretraining.settings import parse_stored
 from electralab.training.metrics import Record, read_metrics
 
 CLAIM = "M32"
@@ -87,7 +89,15 @@ def _advise(specimen: Specimen, game: Game, accuracy: Estimate, frequent: Estima
     }
     records = read_metrics(specimen.folder / "metrics.jsonl") if specimen.control_of is None else []
     record = records[-1] if records else {"generator_gradient_norm": 1.0}
-    said = diagnose(scores, 1.0, baselines={"generator_accuracy": frequent.value}, record=record)
+    run = specimen.folder / "run.json"
+    said = diagnose(
+        scores,
+        1.0,
+        baselines={"generator_accuracy": frequent.value},
+        record=record,
+        config=parse_stored(read_json(run)["settings"]) if run.is_file() else None,
+        highest_rate=max((each.get("learning_rate") or 0.0 for each in records), default=None),
+    )
     return "; ".join(said) or "training's own rules find nothing out of balance"
 
 
