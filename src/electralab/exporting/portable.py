@@ -28,6 +28,7 @@ from electralab.model.electra import Discriminator
 from electralab.model.folder import (
     Role,
     Storage,
+    has_untrained_segments,
     load_any,
     locate_networks,
     read_config,
@@ -245,7 +246,8 @@ def _save_weights(source: Source, folder: Path, storage: Storage) -> None:
         save_tuned(folder, network, **ids, storage=storage)
     else:
         objective = str(read_config(source.folder).get(OBJECTIVE, ""))
-        save_network(folder, network, **ids, objective=objective, storage=storage)
+        untrained = has_untrained_segments(source.folder)
+        save_network(folder, network, **ids, objective=objective, has_untrained_segments=untrained, storage=storage)
 
 
 def _describe_graph(source: Source) -> Tree:

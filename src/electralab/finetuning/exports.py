@@ -29,6 +29,8 @@ class TunedCard(Settings):
     spans: SpanConfig = SpanConfig()
     threshold: float = 0.0
     """The no-answer score above which a question stays unanswered."""
+    has_untrained_segments: bool = False
+    """Neither pre-training nor the task had a second text in a row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,6 +173,8 @@ class _Run:
             for split in (*data.devs, *data.tests)
         }
         self.sample = self._take_sample(self.judged["dev"])
+        self.has_pairs = any(feature.segment_ids.any() for feature in self.rows)
+        self.copies_segment = origin.has_untrained_segments and self.has_pairs and not config.from_scratch
 
     def _take_sample(self, dev: _Encoded) -> _Encoded:
         """Of the dev examples as many as are scored along the way, spread evenly over all of them."""
@@ -189,6 +191,11 @@ class _Run:
         too_long = {name: of.encoded.too_long for name, of in self.judged.items()}
         encoded = {"train": self.train, **{name: of.encoded for name, of in self.judged.items()}}
         notes = [f"{name}: {note}" for name, one in encoded.items() for note in one.notes]
+        if self.copies_segment:
+            notes.append(
+                f"{self.request.model}: was pre-trained on rows of one segment, so the segment of a pair's second text "
+                "was never trained; it begins as a copy of the first (prepare with --packing pairs to train it)"
+            )
         yield DataRead(self.data, {"train": self.train.too_long, **too_long}, (*self.data.notes, *notes))
         self._write_bad_rows()
         first = self.config.seed
@@ -230,7 +237,8 @@ class _Run:
         return self.request.run_dir / f"seed-{seed}"
 
     def _tune(self, seed: int, folder: Path) -> Iterator[TuneEvent]:
-        network = build_network(self.origin, self.data, self.config, seed).to(self.device)
+        network = build_network(self.origin, self.data, self.config, seed, copies_segment=self.copies_segment)
+        network = network.to(self.device)
         if self.config.runtime.compile:
             network.compile()
         optimizer = self.config.optimizer
@@ -272,6 +280,7 @@ class _Run:
             sequence_length=self.config.sequence_length,
             spans=self.config.spans,
             threshold=threshold,
+            has_untrained_segments=self.origin.has_untrained_segments and not self.has_pairs,
         )
         save_model(folder / "model", TunedModel(network, self.origin.tokenizer, card))
         for name, of in self.judged.items():

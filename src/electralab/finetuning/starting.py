@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.finetuning.examples import Question, ScoredExample
+from electralab.finetuning.exports import CARD
 from electralab.finetuning.identity import identify_model
 from electralab.finetuning.reading import TaskData
 from electralab.finetuning.settings import FinetuneConfig
 from electralab.model.encoder import Encoder
-from electralab.model.folder import load_encoder, locate_encoder
+from electralab.model.folder import has_untrained_segments, load_encoder, locate_encoder
 from electralab.model.tuned import HeadConfig, Tuned, build_tuned
 from electralab.model.weights import initialise
 from electralab.tokens.tokenizer import Tokenizer
@@ -27,16 +29,19 @@ class Origin:
     encoder: Encoder
     tokenizer: Tokenizer
     identity: str
+    has_untrained_segments: bool = False
+    """No row that it was trained on had a second segment, in which the second text of a pair stands."""
 
 
 def load_origin(model: Path, init_from: Path | None) -> Origin:
     """The encoder of MODEL, or of another model, tuned before, that reads the same tokens."""
     folder = locate_encoder(model)
     tokenizer = Tokenizer.load(folder)
+    used = folder
     if init_from is None:
         encoder, identity = load_encoder(folder), identify_model(folder)
     else:
-        other = locate_encoder(init_from)
+        used = other = locate_encoder(init_from)
         if Tokenizer.load(other).to_json() != tokenizer.to_json():
             raise InputError(
                 f"{other}: has another tokenizer than {folder}, so its weights would read other words; "
@@ -48,11 +53,21 @@ def load_origin(model: Path, init_from: Path | None) -> Origin:
             f"{folder}: its tokenizer has {tokenizer.vocab_size} entries, its model {encoder.config.vocab_size}; "
             "the folder mixes files of two models, restore it"
         )
-    return Origin(encoder, tokenizer, identity)
+    return Origin(encoder, tokenizer, identity, has_untrained_segments(used) or _read_card_mark(used))
 
 
-def build_network(origin: Origin, data: TaskData, config: FinetuneConfig, seed: int) -> Tuned:
-    """Step 0 of a seed: the encoder as it was pre-trained, and a head drawn by the seed."""
+def _read_card_mark(folder: Path) -> bool:
+    """Of a model tuned on single texts, whose second segment is still that of its pre-training."""
+    return (folder / CARD).is_file() and read_json(folder / CARD).get("has_untrained_segments") is True
+
+
+def build_network(
+    origin: Origin, data: TaskData, config: FinetuneConfig, seed: int, *, copies_segment: bool = False
+) -> Tuned:
+    """Step 0 of a seed: the encoder as it was pre-trained, and a head drawn by the seed.
+
+    With `copies_segment` the second segment, which nothing has trained, begins as a copy of the first.
+    """
     has_answerability = any(isinstance(example, Question) and example.is_impossible for example in data.train.examples)
     scores = [example.score for example in data.train.examples if isinstance(example, ScoredExample)]
     head = HeadConfig(
@@ -66,8 +81,12 @@ def build_network(origin: Origin, data: TaskData, config: FinetuneConfig, seed: 
         pooling="last" if origin.encoder.config.is_causal else "first",
     )
     network = build_tuned(_copy_encoder(origin.encoder, config), head, seed)
+    segments = network.encoder.embeddings.segments
     if config.from_scratch:
         initialise(network, seed)
+    elif copies_segment and segments is not None:
+        with torch.no_grad():
+            segments.weight[1] = segments.weight[0]
     return network
 
 

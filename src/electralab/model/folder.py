@@ -18,7 +18,7 @@ from electralab.model.bert import is_bert, translate_bert
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.graph import is_graph, read_graph
-from electralab.model.hf_config import CONFIG, OBJECTIVE, export_config, export_encoder_config
+from electralab.model.hf_config import CONFIG, OBJECTIVE, UNTRAINED_SEGMENTS, export_config, export_encoder_config
 from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
 from electralab.model.hf_weights import TUNED_OUTPUTS, export_weights, has_verdicts, import_encoder, import_network
 from electralab.model.own_folder import (
@@ -54,10 +54,13 @@ def save_network(
     cls_id: int | None = None,
     sep_id: int | None = None,
     objective: str = "",
+    has_untrained_segments: bool = False,
     storage: Storage = "fp32",
 ) -> None:
     """`objective` is the name of what it was taught by."""
-    taught = {OBJECTIVE: objective} if objective else {}
+    taught: Tree = {OBJECTIVE: objective} if objective else {}
+    if has_untrained_segments:
+        taught[UNTRAINED_SEGMENTS] = True
     if is_expressible(network):
         config = export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
         _write(folder, config | taught, export_weights(network), storage)
@@ -211,6 +214,11 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise DamagedArtifact(f"{folder / CONFIG}: not a JSON object; the file is damaged")
     return config
+
+
+def has_untrained_segments(folder: Path) -> bool:
+    """Whether its second segment, that of the second text of a pair, has never been seen in training."""
+    return read_config(folder).get(UNTRAINED_SEGMENTS) is True
 
 
 def says_energies(folder: Path) -> bool:

@@ -23,6 +23,8 @@ OURS = f"{MARK}-"
 
 # What a pre-trained network was taught by, in its config.json.
 OBJECTIVE = f"{MARK}_objective"
+# Says that no row of pre-training had a second segment, so that its embedding is as it was drawn.
+UNTRAINED_SEGMENTS = f"{MARK}_untrained_segments"
 
 _DECODER = "modernbert-decoder"
 _MODEL_TYPE = {"electra": "electra", "modern": "modernbert"}

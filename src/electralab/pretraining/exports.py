@@ -17,9 +17,11 @@ SNAPSHOTS = "snapshots"
 PROGRESS = "progress.json"
 
 
-def export_networks(export_dir: Path, objective: Objective[Any], name: str, tokenizer: Tokenizer) -> None:
+def export_networks(
+    export_dir: Path, objective: Objective[Any], name: str, tokenizer: Tokenizer, *, has_untrained_segments: bool
+) -> None:
     for role, network in objective.exports().items():
-        _export(export_dir / role, network, name, tokenizer)
+        _export(export_dir / role, network, name, tokenizer, has_untrained_segments)
 
 
 def name_main(objective: str) -> str:
@@ -43,11 +45,17 @@ def read_snapshots(run_dir: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda progress: progress["step"])
 
 
-def _export(folder: Path, network: Network, objective: str, tokenizer: Tokenizer) -> None:
+def _export(folder: Path, network: Network, objective: str, tokenizer: Tokenizer, has_untrained_segments: bool) -> None:
     config = network.config
     with new_folder(folder, kind="model") as temporary:
         special = tokenizer.special
         save_network(
-            temporary, network, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep, objective=objective
+            temporary,
+            network,
+            pad_id=special.pad,
+            cls_id=special.cls,
+            sep_id=special.sep,
+            objective=objective,
+            has_untrained_segments=has_untrained_segments and config.backbone == "electra",
         )
         tokenizer.save(temporary, max_length=config.sequence_length, has_segments=config.backbone == "electra")

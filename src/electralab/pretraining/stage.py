@@ -29,7 +29,7 @@ from electralab.pretraining.exports import (
 from electralab.pretraining.heldout import measure_baselines
 from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
 from electralab.pretraining.settings import PretrainConfig, complete_settings
-from electralab.pretraining.start import describe_origin, load_origin
+from electralab.pretraining.start import describe_origin, is_without_second_segment, load_origin
 from electralab.pretraining.state import build_state
 from electralab.pretraining.task import WARNINGS, PretrainTask
 from electralab.pretraining.usefulness import judge_usefulness
@@ -172,6 +172,8 @@ class _Run:
         self.objective = build_objective(request.config, data, request.config.seed, device)
         self.state = build_state(self.objective, request.config)
         self.origin_notes = start_networks(request, self.objective, data)
+        has_pairs = data.packing == "pairs" or request.config.sentence_task != "none"
+        self.has_untrained_segments = not has_pairs and is_without_second_segment(request.init_from)
         self.task = PretrainTask(self.objective, data, request.config, identity.total_steps, device)
         pace = Pace(
             identity.total_steps,
@@ -212,9 +214,13 @@ class _Run:
 
     def _take_snapshot(self, step: int) -> Saved:
         folder = snapshot_folder(self.run_dir, step)
-        export_networks(folder, self.objective, self.task.config.objective, self.data.tokenizer)
+        self._export(folder)
         write_json(folder / PROGRESS, asdict(self.state.progress))
         return Saved(folder)
+
+    def _export(self, folder: Path) -> None:
+        name, tokenizer = self.task.config.objective, self.data.tokenizer
+        export_networks(folder, self.objective, name, tokenizer, has_untrained_segments=self.has_untrained_segments)
 
     def _write_examples(self, rows: Sequence[Row]) -> None:
         """None of an objective that hides nothing."""
@@ -228,7 +234,7 @@ class _Run:
         stored = read_json(results_path) if results_path.is_file() else {}
         if stored.get("step") != self.session.pace.total_steps or not (self.run_dir / "export").is_dir():
             name = self.task.config.objective
-            export_networks(self.run_dir / "export", self.objective, name, self.data.tokenizer)
+            self._export(self.run_dir / "export")
             self._write_examples(self.task.exhibit())
             scores = self.task.judge_heldout()
             baselines = measure_baselines(self.data, self.objective, self.task.heldout(), scores)

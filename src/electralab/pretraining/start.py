@@ -17,7 +17,7 @@ from electralab.model.adoption import adopt_weights, take_rows
 from electralab.model.electra import Generator
 from electralab.model.embeddings import DisentangledTable
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import load_any, load_encoder, locate_model, read_config
+from electralab.model.folder import has_untrained_segments, load_any, load_encoder, locate_model, read_config
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.towers import TwoTower
 from electralab.objective.objective import Network, Objective
@@ -52,6 +52,15 @@ def find_max_positions(origin: Path) -> int:
         return max(map(len, tables), default=0)
     longest = [read_config(folder).get("max_position_embeddings") for folder in _find_networks(origin)]
     return max((length for length in longest if isinstance(length, int)), default=0)
+
+
+def is_without_second_segment(origin: Path | None) -> bool:
+    """Whether the second segment is as it was drawn in what a run starts from; one that does not say has trained it."""
+    if origin is None:
+        return True
+    if _find_checkpoint(origin) is not None and not _has_networks(origin):
+        return False
+    return any(map(has_untrained_segments, _find_networks(origin)))
 
 
 def load_origin(
