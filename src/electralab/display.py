@@ -109,12 +109,15 @@ class Display:
         with self._bar() as bar:
             return self._follow_run(events, bar)
 
-    def follow_finetune(self, events: "Iterator[TuneEvent]") -> Record:
-        """Draw every seed of a run to the end and return the results of all."""
-        with self._bar() as bar:
-            return self._follow_run(self._tell_seeds(events), bar)
+    def follow_finetune(self, events: "Iterator[TuneEvent]", *, most_lines: int = 0) -> Record:
+        """Draw every seed of a run to the end and return the results of all.
 
-    def follow_glue(self, events: "Iterator[SuiteEvent]") -> Record:
+        In a pipe at most so many lines a seed, beside those with scores; 0: one for every step that is logged.
+        """
+        with self._bar() as bar:
+            return self._follow_run(self._tell_seeds(events), bar, most_lines=most_lines)
+
+    def follow_glue(self, events: "Iterator[SuiteEvent]", *, most_lines: int = 0) -> Record:
         """Draw every task to its end and return the table."""
         from electralab.finetuning import suite
 
@@ -133,7 +136,7 @@ class Display:
                         yield event
 
         with self._bar() as bar:
-            self._follow_run(self._tell_seeds(of_tasks()), bar)
+            self._follow_run(self._tell_seeds(of_tasks()), bar, most_lines=most_lines)
         return results
 
     def _tell_seeds(self, events: "Iterator[TuneEvent]") -> "Iterator[Event]":
@@ -316,20 +319,22 @@ class Display:
         more = ", …" if len(places) > _SHOWN_BAD_ROWS else ""
         self.say(f"         {len(places):,} of them are long and {fate} ({first}{more})", style="dim")
 
-    def _follow_run(self, events: "Iterator[Event]", bar: Progress) -> Record:
+    def _follow_run(self, events: "Iterator[Event]", bar: Progress, *, most_lines: int = 0) -> Record:
         from electralab.training import session
 
         results: Record = {}
         task = bar.add_task("training", total=None)
-        total = 0
+        total = shown = 0
         for event in events:
             match event:
                 case session.RunStarted():
-                    total = event.total_steps
+                    total, shown = event.total_steps, event.first_step - 1
                     self._announce(event)
                     bar.reset(task, total=total, completed=event.first_step - 1)
                 case session.StepLogged(record):
-                    self._draw_step(bar, task, record, total)
+                    is_told = not most_lines or most_lines * record["step"] // total > most_lines * shown // total
+                    shown = record["step"] if is_told else shown
+                    self._draw_step(bar, task, record, total, is_told=is_told)
                 case session.Warned(text):
                     self.say(f"warning: {text}", style="yellow")
                 case session.Saved(path):
@@ -351,11 +356,11 @@ class Display:
             f"{event.threads} thread{'s' if event.threads > 1 else ''}"
         )
 
-    def _draw_step(self, bar: Progress, task: TaskID, record: Record, total: int) -> None:
+    def _draw_step(self, bar: Progress, task: TaskID, record: Record, total: int, *, is_told: bool) -> None:
         bar.update(task, completed=record["step"], description=escape(describe_step(record)))
         is_heldout = any(name.startswith("heldout_") for name in record)
         dev = {name.removeprefix("dev_"): value for name, value in record.items() if name.startswith("dev_")}
-        if is_heldout or dev or not self.is_live:
+        if is_heldout or dev or (is_told and not self.is_live):
             left = record["seconds"] / record["step"] * (total - record["step"])
             eta = "" if self.is_live else f"  eta {int(left // 60)}:{int(left % 60):02d}"
             self.say(f"step {record['step']:>6}/{total}  {describe_step(record)}{eta}")

@@ -13,6 +13,9 @@ from electralab.verbs.page import page_at_end
 
 Result = dict[str, Any]
 
+# Where nobody says how often: the loss is written down more often than a person wants to read it.
+_LINES_PER_SEED = 10
+
 
 def prepare(
     inputs: Sequence[str | Path],
@@ -181,7 +184,7 @@ def finetune(
         return plan_finetune(request)
     display = display or Display()
     with listen_for_stop() as stop, page_at_end(Path(out), display):
-        results = display.follow_finetune(run_finetune(request, stop))
+        results = display.follow_finetune(run_finetune(request, stop), most_lines=0 if log_every else _LINES_PER_SEED)
     write_tuned_card(Path(out))
     return results
 
@@ -231,7 +234,7 @@ def glue(
         }
     display = display or Display()
     with listen_for_stop() as stop, page_at_end(Path(out), display):
-        results = display.follow_glue(run_suite(request, chosen, stop))
+        results = display.follow_glue(run_suite(request, chosen, stop), most_lines=0 if log_every else _LINES_PER_SEED)
     for task in chosen:
         write_tuned_card(Path(out) / task.name)
     return results
