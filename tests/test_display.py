@@ -8,10 +8,11 @@ import pytest
 
 from electralab.display import Display, TameConsole
 from electralab.evaluation.outcome import Evaluation, Progress
+from electralab.finetuning.baselines import Baseline
 from electralab.finetuning.examples import BadRow, Split, TextExample
 from electralab.finetuning.predicting import Chunk
 from electralab.finetuning.reading import TaskData
-from electralab.finetuning.stage import DataRead, SeedFinished, SeedStarted, TuneEvent
+from electralab.finetuning.stage import BaselinesScored, DataRead, SeedFinished, SeedStarted, TuneEvent
 from electralab.finetuning.tasks import find_task
 from electralab.training.session import Event, RunFinished, RunStarted, Saved, StepLogged, Warned
 
@@ -86,6 +87,26 @@ def test_fine_tuning_in_a_pipe_is_plain_lines(capsys: pytest.CaptureFixture[str]
         "       dev  accuracy 0.7500  macro_f1 0.7000",
         "saved run/seed-3/checkpoints/step-2",
         "seed 3: dev accuracy 0.7500",
+    ]
+
+
+def test_a_pipe_gets_a_few_lines_of_many_steps_and_every_score(capsys: pytest.CaptureFixture[str]) -> None:
+    steps: list[TuneEvent] = [
+        step(number, **({"dev_accuracy": 0.5} if number == 17 else {})) for number in range(1, 37)
+    ]
+    Display().follow_finetune(iter([RunStarted(1, 36, 1000, 1), *steps]), most_lines=4)
+    told = [int(line.split()[1].partition("/")[0]) for line in lines_of(capsys) if line.startswith("step")]
+    assert told == [9, 17, 18, 27, 36]
+    Display().follow_finetune(iter([RunStarted(1, 36, 1000, 1), *steps]))
+    assert sum(line.startswith("step") for line in lines_of(capsys)) == 36
+
+
+def test_baselines_are_told_before_anything_is_tuned(capsys: pytest.CaptureFixture[str]) -> None:
+    baseline = Baseline("linear", "a linear [SVM]", 9, {"dev": {"accuracy": 0.5}, "test": {"accuracy": 0.25}})
+    Display().follow_finetune(iter([BaselinesScored((baseline,))]))
+    assert lines_of(capsys) == [
+        "baseline (a linear [SVM]): dev accuracy 0.5000",
+        "baseline (a linear [SVM]): test accuracy 0.2500",
     ]
 
 

@@ -50,6 +50,28 @@ def test_what_is_given_wins_and_leaves_the_rest() -> None:
     assert (config.optimizer.learning_rate, config.optimizer.layer_decay) == (1e-3, 0.8)
 
 
+@pytest.mark.parametrize(
+    ("values", "fewest"),
+    [({"epochs": 3}, 0), ({"steps": 7}, 0), ({"min_steps": 9}, 9), ({"epochs": 3, "min_steps": 9}, 9)],
+)
+def test_few_rows_have_a_floor_of_steps_unless_their_length_is_given(values: Tree, fewest: int) -> None:
+    assert settings("classify").min_steps > 100
+    assert settings("classify", values).min_steps == fewest
+
+
+def test_a_run_that_began_before_there_was_a_floor_keeps_what_it_began_with() -> None:
+    encoder = make_encoder_config(hidden_size=128)
+    begun = {"epochs": 3.0, "optimizer": {"learning_rate": 7e-4, "layer_decay": 0.65, "beta2": 0.999}}
+    kept = resolve_finetune(find_task("classify"), encoder, [Layer("command line", {})], begun)
+    assert (kept.min_steps, kept.optimizer.learning_rate, kept.optimizer.layer_decay) == (0, 7e-4, 0.65)
+    given = Layer("command line", {"optimizer": {"learning_rate": 1e-3}})
+    assert resolve_finetune(find_task("classify"), encoder, [given], begun).optimizer.learning_rate == 1e-3
+    later = begun | {"min_steps": 300}
+    assert resolve_finetune(find_task("classify"), encoder, [], later) == settings(
+        "classify", hidden_size=128, sequence_length=16
+    )
+
+
 def test_rows_are_no_longer_than_the_encoders() -> None:
     assert settings("squad1", sequence_length=128).sequence_length == 128
     assert settings("sst2", {"sequence_length": 400}, sequence_length=64).sequence_length == 64

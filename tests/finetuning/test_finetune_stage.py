@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from little_tasks import fill, follow, make_request, read_lines, save_origin, tune, write_animals, write_rows
 
-from electralab.config import Tree
+from electralab.config import Layer, Tree
 from electralab.errors import ElectraError, IdentityMismatch, Stopped, UsageError
 from electralab.finetuning import stage
 from electralab.finetuning.decoding import decode
@@ -20,7 +20,14 @@ from electralab.finetuning.exports import load_model
 from electralab.finetuning.features import Feature
 from electralab.finetuning.forward import RowOutput, run_network
 from electralab.finetuning.predictions import describe_predictions
-from electralab.finetuning.stage import FinetuneRequest, SeedFinished, SeedStarted, finetune
+from electralab.finetuning.stage import (
+    BaselinesScored,
+    DataRead,
+    FinetuneRequest,
+    SeedFinished,
+    SeedStarted,
+    finetune,
+)
 from electralab.model.tuned import Tuned
 from electralab.stopping import StopSignal
 from electralab.training.optimizer import Optimizer, OptimizerConfig, ParameterGroup
@@ -193,6 +200,80 @@ def test_the_curve_is_that_of_every_seed(whole: Path) -> None:
     assert [line["step"] for line in logged if "dev_accuracy" in line] == [4, 8, 12, 16]
     assert [line["step"] for line in logged] == [4, 5, 8, 10, 12, 15, 16]
     assert (whole / "learning-curve.png").is_file()
+
+
+def test_simple_methods_are_scored_once_on_the_same_examples(
+    origin: Path, animals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    results = tune(make_request(origin, "classify", animals, run, FEW))
+    assert results["baselines"]["commonest"]["scores"]["dev"]["accuracy"] == 0.5
+    assert results["baselines"]["linear"]["scores"]["dev"] == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert results["baselines"]["linear"]["rows"] == 64
+    assert results["notes"][0].startswith("a baseline ")
+    monkeypatch.setattr(stage, "score_baselines", lambda *_: pytest.fail("they were known"))
+    again = follow(make_request(origin, "classify", animals, run, FEW, seeds=2))
+    assert [len(event.baselines) for event in again if isinstance(event, BaselinesScored)] == [2]
+    assert json.loads((run / "results.json").read_text())["baselines"] == results["baselines"]
+    results = tune(make_request(origin, "classify", animals, tmp_path / "without", FEW, has_baselines=False))
+    assert "baselines" not in results
+    assert results["notes"] == []
+
+
+def test_questions_are_said_to_have_no_baseline(origin: Path, tmp_path: Path) -> None:
+    write_questions(tmp_path / "data", can_be_impossible=False)
+    results = tune(make_request(origin, "qa", tmp_path / "data", tmp_path / "run", FEW))
+    assert results["baselines"] == {}
+    assert results["notes"] == ["no baseline: nothing simple does question answering"]
+
+
+def test_few_rows_are_learned_from_for_longer_and_a_note_says_so(origin: Path, animals: Path, tmp_path: Path) -> None:
+    layers = (Layer("command line", {"batch": {"size": 8}, "min_steps": 30, "evaluation": {"times": 0}}),)
+    events = follow(make_request(origin, "classify", animals, tmp_path / "run", layers=layers))
+    (read,) = (event for event in events if isinstance(event, DataRead))
+    assert read.notes == (
+        "few rows: 30 steps, about 4 epochs, where 3 would be too short to learn from; --epochs 3 for those",
+    )
+    assert json.loads((tmp_path / "run/results.json").read_text())["steps"] == 30
+    obeyed = tune(make_request(origin, "classify", animals, tmp_path / "obeyed", {"epochs": 1}))
+    assert obeyed["steps"] == 8
+
+
+def test_a_run_that_still_improves_says_how_to_go_on(origin: Path, animals: Path, tmp_path: Path) -> None:
+    slow: Tree = {"epochs": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 2e-3}}
+    results = tune(make_request(origin, "classify", animals, tmp_path / "run", slow, log_every=1))
+    assert results["improvement"]["suggested_epochs"] == 9
+    assert results["notes"][-1].endswith("try --epochs 9; this was 3")
+    through = tune(make_request(origin, "classify", animals, tmp_path / "through", log_every=1))
+    assert through["improvement"] is None
+
+
+def test_every_labelled_split_has_a_report_by_class(origin: Path, tmp_path: Path) -> None:
+    write_animals(tmp_path / "data")
+    rows = read_lines(tmp_path / "data/dev.jsonl")
+    write_rows(tmp_path / "data/test.jsonl", rows[:6])
+    results = tune(make_request(origin, "classify", tmp_path / "data", tmp_path / "run", FEW))
+    assert {name: sum(map(sum, of["confusion"])) for name, of in results["reports"].items()} == {"dev": 16, "test": 6}
+    assert results["report"] == results["reports"]["dev"]
+    assert results["baselines"]["linear"]["scores"].keys() == {"dev", "test"}
+    assert " test accuracy " in results["notes"][0]
+
+
+def test_a_run_begun_before_there_was_a_floor_of_steps_goes_on(origin: Path, animals: Path, tmp_path: Path) -> None:
+    """Twice: going on must not make it look like one that began later."""
+    run = tmp_path / "run"
+    layers = (Layer("command line", {"batch": {"size": 8}, "min_steps": 0, "optimizer": {"learning_rate": 1e-2}}),)
+    tune(make_request(origin, "classify", animals, run, layers=layers))
+    identity = json.loads((run / "run.json").read_text())
+    del identity["settings"]["min_steps"]
+    identity["settings"]["optimizer"]["layer_decay"] = 0.6  # a default that may have been another
+    (run / "run.json").write_text(json.dumps(identity))
+    same = (Layer("command line", {"batch": {"size": 8}, "optimizer": {"learning_rate": 1e-2}}),)
+    for seeds in (2, 3):
+        results = tune(make_request(origin, "classify", animals, run, layers=same, seeds=seeds))
+        assert [of["seed"] for of in results["seeds"]] == list(range(seeds))
+        assert results["steps"] == 24
+    assert json.loads((run / "run.json").read_text()) == identity
 
 
 def test_checkpoints_can_be_let_go_at_the_end(origin: Path, animals: Path, whole: Path, tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def test_the_average_is_of_medians_and_its_spread_of_what_each_seed_averages() -
 def test_wnli_is_shown_and_not_averaged() -> None:
     table = tabulate({"rte": of_task("accuracy", 0.6), "wnli": of_task("accuracy", 0.1)})
     assert table["tasks"]["wnli"]["median"] == 0.1
-    assert table["average"] == {"median": 0.6, "mean": 0.6, "sd": 0.0, "paper": 0.685}
+    assert table["average"] == {"median": 0.6, "mean": 0.6, "sd": 0.0, "n": 1, "paper": 0.685}
     assert table["paper"]["wnli"] is None
     alone = tabulate({"wnli": of_task("accuracy", 0.1)})
     assert set(alone["average"].values()) == {None}

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from electralab.finetuning.summary import rank_seeds, read_curves, summarise
+import pytest
+
+from electralab.finetuning.summary import choose_split, find_improvement, rank_seeds, read_curves, summarise
 from electralab.finetuning.tasks import find_task
 
 MRPC = find_task("mrpc")
@@ -38,6 +40,61 @@ def test_the_report_is_the_best_seeds_and_seconds_add_up() -> None:
     assert (summary["best_seed"], summary["report"], summary["seconds"]) == (1, {"of": 1}, 8.0)
     assert [one["seed"] for one in summary["seeds"]] == [0, 1, 2, 3]
     assert summary["seeds"][3] == {"seed": 3, "dev": {"accuracy": 0.7, "f1": 0.3}}
+
+
+def test_reports_are_those_of_every_split_and_of_a_seed_from_before_that_of_dev() -> None:
+    assert summarise(MRPC, RESULTS, ["dev"])["reports"] == {"dev": {"of": 1}}
+    reports = {"dev": {"of": 1}, "test": {"of": 9}}
+    assert summarise(MRPC, [RESULTS[1] | {"reports": reports}], ["dev"])["reports"] == reports
+
+
+def test_a_labelled_test_says_more_than_dev() -> None:
+    assert choose_split(["dev", "dev-mm", "test-mm"]) == "test-mm"
+    assert choose_split(["dev", "dev-mm"]) == "dev"
+
+
+def curves(*, losses: list[float], scores: list[float]) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+    """Of a run of 30 steps, evenly apart."""
+    return tuple(  # type: ignore[return-value]
+        [(30 * place // len(values), value) for place, value in enumerate(values, start=1)]
+        for values in (losses, scores)
+    )
+
+
+RISING = curves(losses=[1.4, 1.3, 1.2, 1.1, 0.9, 0.7], scores=[0.5, 0.6, 0.675])
+
+
+def test_a_run_that_still_improves_is_told_how_to_go_on() -> None:
+    found = find_improvement({0: RISING[0]}, {0: RISING[1]}, 30, 3.0)
+    assert found is not None
+    assert (found.epochs, found.suggested_epochs, found.before, found.after) == (3.0, 9, 0.6, 0.675)
+    assert found.tell("macro_f1") == (
+        "still improving at the end (dev macro f1 0.6000, then 0.6750, the loss falling): try --epochs 9; this was 3"
+    )
+
+
+@pytest.mark.parametrize(
+    ("losses", "scores"),
+    [
+        ([1.4, 1.3, 1.2, 1.1, 1.2, 1.3], [0.5, 0.6, 0.675]),  # the loss rises
+        ([1.4, 1.3, 0.5, 0.3, 0.1, 0.01], [0.5, 0.6, 0.605]),  # learning by heart
+        ([1.4, 1.3, 1.2, 1.1, 0.9, 0.7], [0.7, 0.6, 0.675]),  # it was better before
+        ([1.4, 1.3, 1.2, 1.1, 0.9, 0.7], [0.5, 0.9, 1.0]),  # nothing is left to gain
+        ([1.4, 1.3, 1.2, 1.1, 0.9, 0.7], [0.675]),  # nothing to compare with
+        ([1.4, 1.3, 1.2, 1.1, 0.9, 0.7], []),
+        ([], [0.5, 0.6, 0.675]),
+    ],
+)
+def test_a_run_that_is_through_is_not(losses: list[float], scores: list[float]) -> None:
+    points = curves(losses=losses, scores=scores)
+    assert find_improvement({0: points[0]}, {0: points[1]}, 30, 3.0) is None
+
+
+def test_most_of_the_seeds_must_improve() -> None:
+    flat = curves(losses=[1.0] * 6, scores=[0.5] * 3)
+    both = {0: RISING[0], 1: flat[0]}, {0: RISING[1], 1: flat[1]}
+    assert find_improvement(*both, 30, 3.0) is None
+    assert find_improvement(both[0] | {2: RISING[0]}, both[1] | {2: RISING[1]}, 30, 3.0) is not None
 
 
 def test_curves_leave_out_what_was_not_finite_or_not_judged(tmp_path: Path) -> None:

@@ -44,7 +44,15 @@ def losses(work: TuneWork, *steps: int) -> list[list[float]]:
 
 @pytest.mark.parametrize(
     ("values", "steps"),
-    [({"epochs": 3}, 9), ({"epochs": 0.5}, 2), ({"epochs": 0.001}, 1), ({"epochs": 3, "steps": 5}, 5)],
+    [
+        ({"epochs": 3}, 9),
+        ({"epochs": 0.5}, 2),
+        ({"epochs": 0.001}, 1),
+        ({"epochs": 3, "steps": 5}, 5),
+        ({"min_steps": 100}, 100),
+        ({"epochs": 50, "min_steps": 100}, 150),
+        ({"steps": 5, "min_steps": 100}, 5),
+    ],
 )
 def test_epochs_or_steps_say_how_long_a_run_is(values: Tree, steps: int) -> None:
     assert count_steps(settings(**values), rows=10) == steps

@@ -6,6 +6,7 @@ FinetuneRequest -> plan
 from typing import Any
 
 from electralab.finetuning.encoding import Framer
+from electralab.finetuning.identity import read_identity
 from electralab.finetuning.reading import read_task
 from electralab.finetuning.settings import resolve_finetune
 from electralab.finetuning.stage import FinetuneRequest
@@ -18,7 +19,9 @@ from electralab.runtime import estimate_speed, use_threads
 def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
     """Everything is read and checked as for training. FLOPs and time are those of the steps, padding left out."""
     origin = load_origin(request.model, request.init_from)
-    config = resolve_finetune(request.task, origin.encoder.config, request.layers)
+    stored = read_identity(request.run_dir)
+    begun = stored.settings if stored else None
+    config = resolve_finetune(request.task, origin.encoder.config, request.layers, begun)
     data = read_task(request.task, request.data_dir, config.data, config.train_rows)
     framer = Framer(origin.tokenizer, data.labels, config.sequence_length, config.spans)
     encoded = framer.encode(data.train.examples, is_labelled=True)

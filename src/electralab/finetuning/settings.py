@@ -3,8 +3,8 @@
 task, encoder, file, flags -> FinetuneConfig
 """
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -45,6 +45,8 @@ class FinetuneConfig(Settings):
     """Instead of epochs, where it is not 0."""
     train_rows: int = Field(0, ge=0)
     """At most so many training rows, chosen by their content; 0 means all."""
+    min_steps: int = Field(0, ge=0)
+    """The fewest steps, where the epochs of few rows would have less; 0: no more than the epochs have."""
     sequence_length: int = Field(ge=8)
     seed: int = Field(0, ge=0, lt=2**31)
     from_scratch: bool = False
@@ -63,34 +65,61 @@ class FinetuneConfig(Settings):
     runtime: RuntimeConfig = RuntimeConfig()
 
 
-# Settings that a run begun before there were any does not have, and what it did.
-LATER_SETTINGS: Tree = {"train_rows": 0}
+class SizeDefaults(NamedTuple):
+    up_to: float
+    """The largest hidden size."""
+    learning_rate: float
+    layer_decay: float
+    min_steps: int
+    """Three epochs of a few hundred rows end before anything is learned; none where epochs or steps are given."""
 
-# Up to this hidden size: learning rate and layer-wise decay, the paper's for 256, 768 and 1024; below them our own.
-_BY_HIDDEN_SIZE: tuple[tuple[float, float, float], ...] = (
-    (192, 5e-4, 0.9),
-    (512, 3e-4, 0.8),
-    (896, 1e-4, 0.8),
-    (float("inf"), 5e-5, 0.9),
+
+# Rates and decays are the paper's for 256, 768 and 1024; all else is our own.
+_BY_HIDDEN_SIZE = (
+    SizeDefaults(192, 5e-4, 0.9, 300),
+    SizeDefaults(512, 3e-4, 0.8, 300),
+    SizeDefaults(896, 1e-4, 0.8, 300),
+    SizeDefaults(float("inf"), 5e-5, 0.9, 300),
 )
 
+# Settings that a run begun before there were any does not have, and what it did.
+LATER_SETTINGS: Tree = {"train_rows": 0, "min_steps": 0}
 
-def default_settings(task: Task, encoder: EncoderConfig, *, from_scratch: bool = False) -> Layer:
-    rate, decay = next((rate, decay) for size, rate, decay in _BY_HIDDEN_SIZE if encoder.hidden_size <= size)
-    if from_scratch:
-        decay = 1.0  # lower layers that know nothing have as much to learn as the upper ones
+
+def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Layer] = ()) -> Layer:
+    """Those of the task and the size, beside what the layers above say."""
+    size = next(size for size in _BY_HIDDEN_SIZE if encoder.hidden_size <= size.up_to)
+    from_scratch = any(layer.values.get("from_scratch") is True for layer in layers)
+    is_length_given = any(layer.values.get(name) for layer in layers for name in ("epochs", "steps"))
     values: Tree = {
         "epochs": task.epochs,
+        "min_steps": 0 if is_length_given else size.min_steps,
         "sequence_length": min(task.sequence_length, encoder.sequence_length),
         "double_pairs": task.doubles_pairs,
-        "optimizer": {"learning_rate": rate, "layer_decay": decay, "weight_decay": 0.0, "beta2": 0.999},
+        "optimizer": {
+            "learning_rate": size.learning_rate,
+            # Lower layers that know nothing have as much to learn as the upper ones.
+            "layer_decay": 1.0 if from_scratch else size.layer_decay,
+            "weight_decay": 0.0,
+            "beta2": 0.999,
+        },
     }
     return Layer(f"defaults of {task.display}", values)
 
 
-def resolve_finetune(task: Task, encoder: EncoderConfig, layers: Sequence[Layer]) -> FinetuneConfig:
-    """Later layers win; a text longer than the encoder's rows is cut to them."""
-    from_scratch = any(layer.values.get("from_scratch") is True for layer in layers)
-    config = resolve(FinetuneConfig, [default_settings(task, encoder, from_scratch=from_scratch), *layers])
+def resolve_finetune(
+    task: Task, encoder: EncoderConfig, layers: Sequence[Layer], begun: Mapping[str, Any] | None = None
+) -> FinetuneConfig:
+    """Later layers win; a text longer than the encoder's rows is cut to them.
+
+    `begun`: the settings of the run that is gone on with, where there is one. If it is older than `min_steps`, the
+    defaults of its size were others, and it keeps those that it began with.
+    """
+    defaults = [default_settings(task, encoder, layers)]
+    if begun is not None and "min_steps" not in begun:
+        optimizer = begun.get("optimizer", {})
+        kept = {name: optimizer[name] for name in ("learning_rate", "layer_decay") if name in optimizer}
+        defaults.append(Layer("the run as it began", {**LATER_SETTINGS, "optimizer": kept}))
+    config = resolve(FinetuneConfig, [*defaults, *layers])
     longest = encoder.sequence_length
     return config if config.sequence_length <= longest else config.model_copy(update={"sequence_length": longest})

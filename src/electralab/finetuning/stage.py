@@ -15,6 +15,13 @@ import torch
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, write_file, write_json
 from electralab.config import Layer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
+from electralab.finetuning.baselines import (
+    Baseline,
+    compare_baselines,
+    read_baselines,
+    score_baselines,
+    write_baselines,
+)
 from electralab.finetuning.curves import draw_learning_curve
 from electralab.finetuning.decoding import AnswerPrediction, Prediction, decode
 from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
@@ -35,9 +42,9 @@ from electralab.finetuning.reading import TaskData, read_task
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.squad_scores import write_squad_files
 from electralab.finetuning.starting import Origin, build_network, load_origin
-from electralab.finetuning.summary import list_seeds, read_curves, summarise
+from electralab.finetuning.summary import choose_split, find_improvement, list_seeds, read_curves, summarise
 from electralab.finetuning.tasks import Task
-from electralab.finetuning.work import TuneWork, count_steps
+from electralab.finetuning.work import TuneWork, count_batches, count_steps
 from electralab.model.electra import parameter_depths
 from electralab.model.tuned import HeadConfig, Tuned
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
@@ -50,6 +57,7 @@ from electralab.training.schedule import follow
 from electralab.training.session import Event, Pace, RunFinished, Session, Warned, spread
 
 RESULTS = "results.json"
+BASELINES = "baselines.json"
 _LOGGED_STEPS = 50
 
 
@@ -71,6 +79,8 @@ class FinetuneRequest:
     keep: int
     """Checkpoints that stay when a seed is finished; 0 for none."""
     allow_inexact: bool
+    has_baselines: bool = True
+    """Whether simple methods are scored on the same examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,13 @@ class DataRead:
     too_long: dict[str, list[int]]
     """By split, the places of the examples that did not fit a row."""
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BaselinesScored:
+    """Before anything is tuned: what a model has to be better than."""
+
+    baselines: tuple[Baseline, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +111,7 @@ class SeedFinished:
     dev: Record
 
 
-TuneEvent = Event | DataRead | SeedStarted | SeedFinished
+TuneEvent = Event | DataRead | BaselinesScored | SeedStarted | SeedFinished
 
 
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
@@ -106,7 +123,8 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
     if request.init_from is not None and any(layer.values.get("from_scratch") for layer in request.layers):
         raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
     origin = load_origin(request.model, request.init_from)
-    config = resolve_finetune(task, origin.encoder.config, request.layers)
+    begun = read_identity(request.run_dir)
+    config = resolve_finetune(task, origin.encoder.config, request.layers, begun.settings if begun else None)
     data = read_task(task, request.data_dir, config.data, config.train_rows)
     with lock_folder(request.run_dir):
         stored = read_identity(request.run_dir)
@@ -121,8 +139,10 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
         if stored is None:
             write_file(request.run_dir / "config.toml", to_toml(config))
         write_json(request.run_dir / "environment.json", describe_environment(threads))
-        if stored != identity:
+        if stored is None:
             write_identity(request.run_dir, identity)
+        elif stored.threads != threads:
+            write_identity(request.run_dir, replace(stored, threads=threads))
         yield from run.events()
 
 
@@ -196,12 +216,17 @@ class _Run:
                 f"{self.request.model}: was pre-trained on rows of one segment, so the segment of a pair's second text "
                 "was never trained; it begins as a copy of the first (prepare with --packing pairs to train it)"
             )
+        notes += self._explain_length()
         yield DataRead(self.data, {"train": self.train.too_long, **too_long}, (*self.data.notes, *notes))
         self._write_bad_rows()
         first = self.config.seed
         # Those that are there already count too: a summary never forgets one.
         seeds = sorted({*range(first, first + self.request.seeds), *self._finished_seeds()})
         is_summarised = self._has_summary_of(seeds)
+        baselines: list[Baseline] = []
+        if self.request.has_baselines and not is_summarised:
+            baselines = self._score_baselines()
+            yield BaselinesScored(tuple(baselines))
         for number, seed in enumerate(seeds, start=1):
             yield SeedStarted(seed, number, len(seeds))
             folder = self._folder_of(seed)
@@ -210,12 +235,36 @@ class _Run:
                 yield from self._tune(seed, folder)
             yield SeedFinished(seed, read_json(folder / RESULTS)["dev"])
         if not is_summarised:
-            yield from self._summarise(seeds)
+            yield from self._summarise(seeds, baselines)
         yield RunFinished(read_json(self.request.run_dir / RESULTS))
 
     def _has_summary_of(self, seeds: Sequence[int]) -> bool:
         path = self.request.run_dir / RESULTS
         return path.is_file() and [result["seed"] for result in read_json(path)["seeds"]] == list(seeds)
+
+    def _explain_length(self) -> list[str]:
+        """Why there are more epochs than the task has by default."""
+        steps, batches = count_steps(self.config, len(self.rows)), count_batches(self.config, len(self.rows))
+        if self.config.steps or steps <= math.ceil(round(self.config.epochs * batches, 6)):
+            return []
+        return [
+            f"few rows: {steps:,} steps, about {steps / batches:.0f} epochs, where {self.config.epochs:g} would be too "
+            f"short to learn from; --epochs {self.config.epochs:g} for those"
+        ]
+
+    def _score_baselines(self) -> list[Baseline]:
+        """Once for a run: they depend on its data alone."""
+        path = self.request.run_dir / BASELINES
+        if path.is_file():
+            return read_baselines(path)
+        found = []
+        for baseline in score_baselines(
+            self.task, self.data.labels, self.data.train.examples, [*self.data.devs, *self.data.tests]
+        ):
+            self.stop.check()
+            found.append(baseline)
+        write_baselines(path, found)
+        return found
 
     def _write_bad_rows(self) -> None:
         """All of them: the display shows the first only."""
@@ -290,8 +339,9 @@ class _Run:
             write_predictions(folder / "predictions" / f"{name}.jsonl", rows)
             if head.kind == "qa":
                 self._write_squad(folder / "predictions" / name, of.split, said)
-        results = {"seed": seed, **asdict(state.progress), **self._scores_of(judged), "report": judged["dev"].report}
-        write_json(folder / RESULTS, results)
+        reports = {name: found.report for name, found in judged.items() if self.judged[name].split.is_labelled}
+        results = {"seed": seed, **asdict(state.progress), **self._scores_of(judged)}
+        write_json(folder / RESULTS, results | {"report": judged["dev"].report, "reports": reports})
         if not self.request.keep:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
@@ -315,7 +365,7 @@ class _Run:
         predictions = decode(head, of.split.examples, of.encoded, outputs, self.config.spans, threshold)
         return judge_predictions(self.task, of.split, predictions, self.data.labels, threshold)
 
-    def _summarise(self, seeds: Sequence[int]) -> Iterator[TuneEvent]:
+    def _summarise(self, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Iterator[TuneEvent]:
         """All seeds side by side, the best one as the run's model, and what they say together."""
         run_dir = self.request.run_dir
         results = [read_json(self._folder_of(seed) / RESULTS) for seed in seeds]
@@ -330,6 +380,7 @@ class _Run:
             }
             for split in self._splits
         }
+        summary |= self._explain_scores(summary, seeds, baselines)
         best = self._folder_of(summary["best_seed"])
         if len(seeds) > 1:
             summary["ensemble"] = self._judge_together(seeds)
@@ -344,6 +395,24 @@ class _Run:
             yield from self._diagnose()
         self._draw(seeds)
         write_json(run_dir / RESULTS, summary)
+
+    def _explain_scores(self, summary: Record, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Record:
+        """What to hold the scores against, and whether more training would raise them; the notes say it in words."""
+        metric, split = self.task.metrics[0], choose_split(summary["spread"])
+        steps, batches = count_steps(self.config, len(self.rows)), count_batches(self.config, len(self.rows))
+        losses, scores = read_curves([(seed, self._folder_of(seed)) for seed in seeds], metric)
+        improvement = find_improvement(losses, scores, steps, steps / batches)
+        notes = [
+            compare_baselines(metric, split, summary[split][metric], baselines),
+            improvement.tell(metric) if improvement else "",
+        ]
+        if self.request.has_baselines and not baselines:
+            notes.append(f"no baseline: nothing simple does {self.task.display}")
+        return {
+            "notes": [note for note in notes if note],
+            "improvement": asdict(improvement) if improvement else None,
+            **({"baselines": {of.name: asdict(of) for of in baselines}} if self.request.has_baselines else {}),
+        }
 
     def _diagnose(self) -> Iterator[TuneEvent]:
         """GLUE's diagnostic rows, where they lie beside MNLI's; bad ones must not cost the run its results."""

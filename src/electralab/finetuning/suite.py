@@ -116,6 +116,7 @@ def tabulate(results: dict[str, Record]) -> Record:
             "median": float(np.mean([tasks[name]["median"] for name in averaged])) if averaged else None,
             "mean": average.mean if average else None,
             "sd": average.sd if average else None,
+            "n": average.n if average else None,
             "paper": float(np.mean(papers)) if papers else None,
         },
         "paper": {name: PAPER.get(name) for name in results},

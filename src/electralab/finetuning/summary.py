@@ -3,21 +3,35 @@
 results of seeds -> results of the run
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 
 from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.tasks import Task
 from electralab.training.metrics import Record, read_metrics
 
 Curves = dict[int, list[tuple[int, float]]]
+"""By seed: (step, value)"""
+
+# So much of a score gained is more than the luck of a moment.
+_GAIN = 0.01
+# Nothing is left to gain above it.
+_CEILING = 0.995
+_MORE_EPOCHS = 3
 
 
 def list_seeds(run_dir: Path) -> list[Path]:
     """The folders of a run's seeds, in order."""
     folders = [path for path in run_dir.glob("seed-*") if path.name.removeprefix("seed-").isdecimal()]
     return sorted(folders, key=lambda path: int(path.name.removeprefix("seed-")))
+
+
+def choose_split(splits: Iterable[str]) -> str:
+    """The labelled split that says most: a test, which nothing was chosen by, before dev."""
+    return next((split for split in splits if split.startswith("test")), "dev")
 
 
 def rank_seeds(task: Task, results: Sequence[Record]) -> list[Record]:
@@ -42,6 +56,8 @@ def summarise(task: Task, results: Sequence[Record], splits: Sequence[str]) -> R
         "spread": spread,
         "best_seed": best["seed"],
         "report": best["report"],
+        # A seed that was finished before there were others has the dev report alone.
+        "reports": best.get("reports") or {"dev": best["report"]},
         "seeds": [{"seed": result["seed"], **{split: result[split] for split in splits}} for result in results],
         "steps": best["step"],
         "tokens_per_seed": best["tokens"],
@@ -58,3 +74,49 @@ def read_curves(folders: Sequence[tuple[int, Path]], metric: str) -> tuple[Curve
         losses[seed] = [(record["step"], record["loss"]) for record in records if record["loss"] is not None]
         scores[seed] = [(record["step"], record[f"dev_{metric}"]) for record in records if f"dev_{metric}" in record]
     return losses, scores
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """A run that ended while it still became better."""
+
+    epochs: float
+    """That it had."""
+    suggested_epochs: int
+    before: float
+    """The dev score before the last part of the run, and at its end."""
+    after: float
+
+    def tell(self, metric: str) -> str:
+        name = metric.replace("_", " ")
+        return (
+            f"still improving at the end (dev {name} {self.before:.4f}, then {self.after:.4f}, the loss falling): "
+            f"try --epochs {self.suggested_epochs}; this was {self.epochs:.3g}"
+        )
+
+
+def find_improvement(losses: Curves, scores: Curves, total_steps: int, epochs: float) -> Improvement | None:
+    """Nothing unless more than half of the seeds still improved: the loss fell, the dev score rose above all before.
+
+    A loss that falls while the score stands still is learning by heart.
+    """
+    found = [
+        ends for seed in scores if (ends := _find_rise(scores[seed])) and _is_falling(losses.get(seed, []), total_steps)
+    ]
+    if 2 * len(found) <= len(scores):
+        return None
+    before, after = (fmean(values) for values in zip(*found, strict=True))
+    return Improvement(epochs, math.ceil(_MORE_EPOCHS * epochs), before, after)
+
+
+def _find_rise(points: Sequence[tuple[int, float]]) -> tuple[float, float] | None:
+    *earlier, last = (value for _, value in sorted(points)) if points else (0.0,)
+    is_better = bool(earlier) and last >= max(earlier) + _GAIN
+    return (earlier[-1], last) if is_better and last < _CEILING else None
+
+
+def _is_falling(points: Sequence[tuple[int, float]], total_steps: int) -> bool:
+    """From the middle third of the run to the last one."""
+    middle = [loss for step, loss in points if total_steps < 3 * step <= 2 * total_steps]
+    last = [loss for step, loss in points if 3 * step > 2 * total_steps]
+    return bool(middle and last) and fmean(last) < fmean(middle)

@@ -23,7 +23,14 @@ from electralab.training.session import Judgement
 
 
 def count_steps(config: FinetuneConfig, rows: int) -> int:
-    return config.steps or max(1, math.ceil(round(config.epochs * math.ceil(rows / config.batch.size), 6)))
+    """As many as are given; otherwise those of the epochs, and of few rows the fewest that there may be."""
+    of_epochs = math.ceil(round(config.epochs * count_batches(config, rows), 6))
+    return config.steps or max(1, of_epochs, config.min_steps)
+
+
+def count_batches(config: FinetuneConfig, rows: int) -> int:
+    """Of an epoch."""
+    return math.ceil(rows / config.batch.size)
 
 
 class TuneWork:
@@ -47,7 +54,7 @@ class TuneWork:
         self.device = device
         self.score = score
         self._lengths = np.array([len(feature.ids) for feature in features], dtype=np.int64)
-        self._batches_per_epoch = math.ceil(len(features) / config.batch.size)
+        self._batches_per_epoch = count_batches(config, len(features))
         self._ordered_epoch = -1
         self._order: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
         self._tokens = self._flops = 0

@@ -135,9 +135,12 @@ def _add_tuning(parser: Parser) -> None:
     parser.add_argument("--out", required=True, metavar="RUN", help="the run folder")
     parser.add_argument("--seeds", type=positive_int, default=1, metavar="N", help="runs, each with its seed (1)")
     parser.add_argument("--seed", type=int, metavar="S", help="the first seed (0)")
-    parser.add_argument("--epochs", type=positive, metavar="X", help="default: the paper's for the task")
+    parser.add_argument("--epochs", type=positive, metavar="X", help="default: the paper's, more for few rows")
     parser.add_argument("--steps", type=positive_int, metavar="N", help="instead of epochs")
     parser.add_argument("--train-rows", type=positive_int, metavar="N", help="learn from so many rows at most")
+    parser.add_argument(
+        "--min-steps", type=count, metavar="N", help="of few rows: no fewer steps, unless --epochs or --steps is given"
+    )
     parser.add_argument("--learning-rate", type=positive, metavar="X", help="default: the paper's for the size")
     parser.add_argument("--batch-size", type=positive_int, metavar="N", help="rows in a step (32)")
     parser.add_argument("--sequence-length", type=positive_int, metavar="N", help="tokens in a row")
@@ -149,7 +152,10 @@ def _add_tuning(parser: Parser) -> None:
     )
     parser.add_argument("--encoder-dropout", type=float, metavar="P", help="default: as in pre-training")
     parser.add_argument("--save-every", type=count, default=500, metavar="N", help="steps between checkpoints (500)")
-    parser.add_argument("--log-every", type=count, default=0, metavar="N", help="steps between log lines (50 lines)")
+    parser.add_argument("--log-every", type=count, default=0, metavar="N", help="steps between log lines (10 lines)")
+    parser.add_argument(
+        "--no-baseline", dest="baseline", action="store_false", help="score no simple methods on the same examples"
+    )
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
     add_settings(parser, "a TOML file of settings")

@@ -40,6 +40,7 @@ _TUNING_FLAGS = {
     "epochs": "epochs",
     "train_rows": "train_rows",
     "steps": "steps",
+    "min_steps": "min_steps",
     "encoder_dropout": "encoder_dropout",
     "sequence_length": "sequence_length",
     "learning_rate": "optimizer.learning_rate",
@@ -98,7 +99,8 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
 
 
 def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    names = ["seeds", "init_from", "threads", "save_every", "log_every", "keep", "allow_inexact", "dry_run", "config"]
+    names = ["seeds", "init_from", "threads", "save_every", "log_every", "keep", "allow_inexact", "baseline"]
+    names += ["dry_run", "config"]
     result = verbs.finetune(
         arguments.model,
         arguments.task,
@@ -116,7 +118,7 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
 
 
 def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
-    names = ["seeds", "threads", "save_every", "log_every", "allow_inexact", "dry_run", "config"]
+    names = ["seeds", "threads", "save_every", "log_every", "allow_inexact", "baseline", "dry_run", "config"]
     result = verbs.glue(
         arguments.model,
         arguments.data,

@@ -257,7 +257,7 @@ class _Matrix:
         if score.is_tuned:
             # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
             words += ("--seeds", str(score.config.seeds), "--seed", str(seed * score.config.seeds))
-            words = ("finetune", *words, "--out", str(folder / name), "--keep", "0")
+            words = ("finetune", *words, "--out", str(folder / name), "--keep", "0", "--no-baseline")
         else:
             words = ("evaluate", *words, "--suite", score.config.suite)
         needs = None

@@ -200,7 +200,8 @@ def count_flops(score: Score, encoder: EncoderConfig) -> float:
         tokens = _count_tokens([find_files(score.task, score.data)["train"]]) * (2 if config.double_pairs else 1)
         if config.train_rows:
             tokens = min(tokens, config.train_rows * _ROW_TOKENS)
-        seen = config.steps * config.batch.size * _ROW_TOKENS if config.steps else config.epochs * tokens
+        fewest = (config.steps or config.min_steps) * config.batch.size * _ROW_TOKENS
+        seen = fewest if config.steps else max(config.epochs * tokens, fewest)
         return 3 * per_token * seen * score.config.seeds
     files = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
     evaluation = resolve(EvaluateConfig, [Layer("settings", score.config.settings)])

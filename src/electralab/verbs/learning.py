@@ -156,6 +156,7 @@ def finetune(
     log_every: int = 0,
     keep: int = 1,
     allow_inexact: bool = False,
+    baseline: bool = True,
     dry_run: bool = False,
     display: Display | None = None,
 ) -> Result:
@@ -179,6 +180,7 @@ def finetune(
         log_every=log_every,
         keep=keep,
         allow_inexact=allow_inexact,
+        has_baselines=baseline,
     )
     if dry_run:
         return plan_finetune(request)
@@ -202,6 +204,7 @@ def glue(
     save_every: int = 500,
     log_every: int = 0,
     allow_inexact: bool = False,
+    baseline: bool = True,
     dry_run: bool = False,
     display: Display | None = None,
 ) -> Result:
@@ -225,6 +228,7 @@ def glue(
         log_every=log_every,
         keep=0,
         allow_inexact=allow_inexact,
+        has_baselines=baseline,
     )
     if dry_run:
         return {

@@ -1,0 +1,149 @@
+"""What simple methods reach on the same examples: a tuned model is worth its time where it is better than these.
+
+Task, examples -> Baseline...
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from electralab.artifacts import read_json, write_json
+from electralab.errors import DamagedArtifact
+from electralab.finetuning.decoding import ClassPrediction, Prediction, TagsPrediction, ValuePrediction
+from electralab.finetuning.examples import Example, ScoredExample, Split, TaggedExample, TextExample
+from electralab.finetuning.judging import judge_predictions
+from electralab.finetuning.linear_models import LinearClassifier, LinearRegressor, WindowTagger
+from electralab.finetuning.scores import Scores
+from electralab.finetuning.tasks import Task
+
+COMMONEST, LINEAR = "commonest", "linear"
+
+
+# So much of the training rows, taken evenly from all of them, is fitted within seconds.
+_MOST_CHARACTERS = 6_000_000
+_MOST_WORDS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    name: str
+    what: str
+    """The method in words."""
+    rows: int
+    """Training rows that it has seen."""
+    scores: dict[str, Scores]
+    """By split, the scores of the task."""
+
+
+def write_baselines(path: Path, baselines: Sequence[Baseline]) -> None:
+    write_json(path, {"baselines": [asdict(baseline) for baseline in baselines]})
+
+
+def read_baselines(path: Path) -> list[Baseline]:
+    try:
+        return [Baseline(**baseline) for baseline in read_json(path)["baselines"]]
+    except (KeyError, TypeError):
+        raise DamagedArtifact(f"{path}: not the baselines of a run; remove the file, it is written again") from None
+
+
+def score_baselines(
+    task: Task, labels: Sequence[str], train: Sequence[Example], splits: Sequence[Split]
+) -> Iterator[Baseline]:
+    """One after the other, as each is fitted; none for questions, which ask for a place in a text."""
+    labelled = [split for split in splits if split.is_labelled]
+
+    def judge(name: str, what: str, rows: int, predictions: Mapping[str, Sequence[Prediction]]) -> Baseline:
+        scores = {of.name: judge_predictions(task, of, predictions[of.name], labels, 0.0).scores for of in labelled}
+        return Baseline(name, what, rows, scores)
+
+    match train[0]:
+        case TextExample():
+            known = [example for example in train if isinstance(example, TextExample)]
+            label = _find_commonest([example.label for example in known])
+            constant = {of.name: [ClassPrediction(label, {})] * len(of.examples) for of in labelled}
+            yield judge(COMMONEST, f"always answering {label!r}", len(known), constant)
+            some = _take_evenly(known, sum(len(text) for example in known for text in example.texts), _MOST_CHARACTERS)
+            model = LinearClassifier().fit([e.texts for e in some], [e.label for e in some])
+            found = {of.name: [ClassPrediction(c, {}) for c in model.predict(_texts_of(of))] for of in labelled}
+            yield judge(LINEAR, f"a linear SVM over {_describe_features(known)}", len(some), found)
+        case ScoredExample():
+            scored = [example for example in train if isinstance(example, ScoredExample)]
+            mean = float(np.mean([example.score for example in scored]))
+            constants = {of.name: [ValuePrediction(mean)] * len(of.examples) for of in labelled}
+            yield judge(COMMONEST, "always answering the mean of the training rows", len(scored), constants)
+            few = _take_evenly(scored, sum(len(text) for e in scored for text in e.texts), _MOST_CHARACTERS)
+            ridge = LinearRegressor().fit([e.texts for e in few], [e.score for e in few])
+            values = {of.name: [ValuePrediction(float(v)) for v in ridge.predict(_texts_of(of))] for of in labelled}
+            yield judge(LINEAR, f"ridge regression over {_describe_features(scored)}", len(few), values)
+        case TaggedExample():
+            tagged = [example for example in train if isinstance(example, TaggedExample)]
+            by_word = _tag_by_word(tagged, labelled)
+            yield judge(COMMONEST, "each word's commonest tag", len(tagged), by_word)
+            part = _take_evenly(tagged, sum(len(example.words) for example in tagged), _MOST_WORDS)
+            tagger = WindowTagger().fit([e.words for e in part], [e.tags for e in part])
+            tags = {of.name: _as_tags(tagger.predict(_words_of(of))) for of in labelled}
+            yield judge(
+                LINEAR, "a linear SVM over the word, its spelling and two words on either side", len(part), tags
+            )
+        case _:
+            return
+
+
+def _texts_of(split: Split) -> list[tuple[str, ...]]:
+    return [example.texts for example in split.examples if isinstance(example, TextExample | ScoredExample)]
+
+
+def _words_of(split: Split) -> list[tuple[str, ...]]:
+    return [example.words for example in split.examples if isinstance(example, TaggedExample)]
+
+
+def _as_tags(found: Sequence[tuple[str, ...]]) -> list[Prediction]:
+    return [TagsPrediction(tags, ()) for tags in found]
+
+
+def _describe_features(examples: Sequence[TextExample] | Sequence[ScoredExample]) -> str:
+    shared = " and what the pair shares" if len(examples[0].texts) > 1 else ""
+    return f"TF-IDF of words and characters{shared}"
+
+
+def _find_commonest(labels: Sequence[str]) -> str:
+    """Of equals the first by its name, so that the order of the rows changes nothing."""
+    counts = Counter(labels)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def _tag_by_word(train: Sequence[TaggedExample], splits: Sequence[Split]) -> dict[str, list[Prediction]]:
+    counts: dict[str, list[str]] = {}
+    for example in train:
+        for word, tag in zip(example.words, example.tags, strict=True):
+            counts.setdefault(word, []).append(tag)
+    usual = _find_commonest([tag for example in train for tag in example.tags])
+    tag_of = {word: _find_commonest(tags) for word, tags in counts.items()}
+    return {of.name: _as_tags([tuple(tag_of.get(w, usual) for w in words) for words in _words_of(of)]) for of in splits}
+
+
+def _take_evenly(examples: Sequence[Any], size: int, most: int) -> list[Any]:
+    """All of them, or so many, evenly apart, that about `most` of their `size` is left."""
+    count = max(1, min(len(examples), len(examples) * most // max(size, 1)))
+    return [examples[place * len(examples) // count] for place in range(count)]
+
+
+def compare_baselines(metric: str, split: str, score: float, baselines: Sequence[Baseline]) -> str:
+    """Whether tuning was worth it, in a sentence; nothing where no baseline has this score."""
+    known = [baseline for baseline in baselines if metric in baseline.scores.get(split, {})]
+    if not known:
+        return ""
+    best = max(known, key=lambda baseline: baseline.scores[split][metric])
+    theirs, named = best.scores[split][metric], metric.replace("_", " ")
+    if theirs > score:
+        return (
+            f"a baseline wins: {best.what} has {split} {named} {theirs:.4f}, the tuned model {score:.4f}; use it, "
+            "train longer, or pre-train on more text"
+        )
+    if theirs == score:
+        return f"a baseline is as good: {best.what} also has {split} {named} {theirs:.4f}"
+    return f"better than its baselines: {split} {named} {score:.4f}, against {theirs:.4f} of {best.what}"

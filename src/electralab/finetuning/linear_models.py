@@ -1,0 +1,204 @@
+"""Linear models over words and characters: no network, no pre-training, seconds to fit.
+
+texts, labels -> LinearClassifier; texts, numbers -> LinearRegressor; words, tags -> WindowTagger
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Texts = Sequence[tuple[str, ...]]
+"""One text each, or a pair."""
+Sentences = Sequence[Sequence[str]]
+FloatArray = NDArray[np.float64]
+Row = TypeVar("Row")
+
+# Whatever is not a space counts: a question mark tells a question.
+_WORDS = r"(?u)\w+|[^\w\s]"
+# Beyond it a text says little that is new, and a single one could fill the memory.
+_MOST_CHARACTERS = 50_000
+_ROWS_AT_ONCE = 5000
+_HASHED_FEATURES = 2**18
+
+
+class TextFeatures:
+    """TF-IDF of words (1-2-grams) and characters (2-5-grams); of a pair also how much its two texts have in common."""
+
+    def __init__(self) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.preprocessing import StandardScaler
+
+        self._words = TfidfVectorizer(token_pattern=_WORDS, ngram_range=(1, 2), sublinear_tf=True)
+        self._characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
+        self._scaler = StandardScaler()
+
+    def fit(self, texts: Texts) -> Self:
+        known = [text[:_MOST_CHARACTERS] for of in texts for text in of]
+        self._words.fit(known)
+        self._characters.fit(known)
+        if len(texts[0]) > 1:
+            self._scaler.fit(self._compare(texts, self._count(texts)))
+        return self
+
+    def transform(self, texts: Texts) -> "csr_matrix":
+        from scipy.sparse import csr_matrix, hstack
+
+        counts = self._count(texts)
+        blocks: list[Any] = [block for of_text in counts for block in of_text]
+        if len(counts) > 1:
+            blocks.append(csr_matrix(self._scaler.transform(self._compare(texts, counts))))
+        return hstack(blocks, format="csr")
+
+    def _count(self, texts: Texts) -> list[tuple["csr_matrix", "csr_matrix"]]:
+        """Words and characters of the first text of each example and, of pairs, of the second."""
+        columns = [[text[:_MOST_CHARACTERS] for text in column] for column in zip(*texts, strict=True)]
+        return [(self._words.transform(column), self._characters.transform(column)) for column in columns]
+
+    def _compare(self, texts: Texts, counts: Sequence[tuple["csr_matrix", "csr_matrix"]]) -> FloatArray:
+        """The rows have unit length, so the product of two is their cosine."""
+        (first_words, first_characters), (second_words, second_characters) = counts
+        cosines = [
+            np.asarray(first.multiply(second).sum(axis=1)).ravel()
+            for first, second in ((first_words, second_words), (first_characters, second_characters))
+        ]
+        analyzers = (self._words.build_analyzer(), self._characters.build_analyzer())
+        shared = [
+            [value for analyze in analyzers for value in compare_bags(analyze(first), analyze(second))]
+            for first, second in ((a[:_MOST_CHARACTERS], b[:_MOST_CHARACTERS]) for a, b in texts)
+        ]
+        return np.column_stack([*cosines, np.array(shared)])
+
+
+def compare_bags(first: Sequence[str], second: Sequence[str]) -> list[float]:
+    """What two texts share: of both, of the first, of the second; how long they are, and how unlike in that."""
+    left, right = set(first), set(second)
+    common = len(left & right)
+    lengths = float(np.log1p(len(first))), float(np.log1p(len(second)))
+    return [
+        common / max(len(left | right), 1),
+        common / max(len(left), 1),
+        common / max(len(right), 1),
+        *lengths,
+        abs(lengths[0] - lengths[1]),
+    ]
+
+
+class LinearClassifier:
+    """A linear support vector machine over `TextFeatures`."""
+
+    def __init__(self, strength: float = 0.5) -> None:
+        self.strength = strength
+
+    def fit(self, texts: Texts, labels: Sequence[str]) -> Self:
+        from sklearn.svm import LinearSVC
+
+        self._single = labels[0] if len(set(labels)) == 1 else None
+        if self._single is None:
+            self._features = TextFeatures().fit(texts)
+            self._model = LinearSVC(C=self.strength, dual=True, random_state=0)
+            _fit_quietly(self._model, self._features.transform(texts), list(labels))
+        return self
+
+    def predict(self, texts: Texts) -> list[str]:
+        if self._single is not None:
+            return [self._single] * len(texts)
+        return [str(label) for rows in _cut(texts) for label in self._model.predict(self._features.transform(rows))]
+
+
+class LinearRegressor:
+    """Ridge regression over `TextFeatures`."""
+
+    def __init__(self, penalty: float = 5.0) -> None:
+        self.penalty = penalty
+
+    def fit(self, texts: Texts, values: Sequence[float]) -> Self:
+        from sklearn.linear_model import Ridge
+
+        self._features = TextFeatures().fit(texts)
+        self._model = Ridge(alpha=self.penalty, solver="sparse_cg")
+        self._model.fit(self._features.transform(texts), np.asarray(values, dtype=np.float64))
+        return self
+
+    def predict(self, texts: Texts) -> FloatArray:
+        found = [self._model.predict(self._features.transform(rows)) for rows in _cut(texts)]
+        return np.concatenate(found).astype(np.float64) if found else np.zeros(0)
+
+
+class WindowTagger:
+    """A tag for each word by a linear model of the word, its spelling and two words on either side."""
+
+    def __init__(self, epochs: int = 8) -> None:
+        self.epochs = epochs
+
+    def fit(self, sentences: Sentences, tags: Sentences) -> Self:
+        from sklearn.feature_extraction import FeatureHasher
+        from sklearn.linear_model import SGDClassifier
+
+        known = [tag for of in tags for tag in of]
+        self._single = known[0] if len(set(known)) == 1 else None
+        if self._single is None:
+            self._hasher = FeatureHasher(_HASHED_FEATURES, input_type="string", alternate_sign=False)
+            self._model = SGDClassifier(
+                loss="hinge", alpha=1e-6, max_iter=self.epochs, tol=None, average=True, random_state=0
+            )
+            _fit_quietly(self._model, self._hasher.transform(_describe_words(sentences)), known)
+        return self
+
+    def predict(self, sentences: Sentences) -> list[tuple[str, ...]]:
+        if self._single is not None:
+            return [(self._single,) * len(words) for words in sentences]
+        return [tags for rows in _cut(sentences) for tags in self._predict(rows)]
+
+    def _predict(self, sentences: Sentences) -> Iterator[tuple[str, ...]]:
+        found = iter(self._model.predict(self._hasher.transform(_describe_words(sentences))))
+        for words in sentences:
+            yield tuple(str(next(found)) for _ in words)
+
+
+def _describe_words(sentences: Sentences) -> Iterator[list[str]]:
+    for words in sentences:
+        lower = ["<<", "<", *(word.lower() for word in words), ">", ">>"]
+        for place, word in enumerate(words, start=2):
+            before, here, after = lower[place - 1], lower[place], lower[place + 1]
+            yield [
+                "bias",
+                f"word {word}",
+                f"lower {here}",
+                f"before {before}",
+                f"after {after}",
+                f"second before {lower[place - 2]}",
+                f"second after {lower[place + 2]}",
+                f"with before {before} {here}",
+                f"with after {here} {after}",
+                *(f"end {here[-size:]}" for size in (1, 2, 3)),
+                *(f"start {here[:size]}" for size in (1, 2, 3)),
+                f"shape {_find_shape(word)}",
+                f"first {place == 2}",
+            ]
+
+
+def _find_shape(word: str) -> str:
+    """Dr.Who3 -> Xx.Xx0: what stands in a row of its kind counts once."""
+    kinds = ["X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word]
+    return "".join(kind for kind, last in zip(kinds, ["", *kinds], strict=False) if kind != last)
+
+
+def _fit_quietly(model: Any, features: Any, labels: Sequence[str]) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        # A fit that has not come to its end is judged by what it predicts, like any other.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(features, list(labels))
+
+
+def _cut(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """So many at once that their features fit in memory."""
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield rows[start : start + _ROWS_AT_ONCE]
