@@ -13,12 +13,12 @@ from electralab.tables import (
     glue_table,
     paper_table,
     results_table,
-    scores_table,
     sparkline,
     study_tables,
     suspicion,
     tame,
     tree_table,
+    tuned_tables,
 )
 
 
@@ -83,25 +83,60 @@ def test_scores_of_one_network_stand_beside_what_frequencies_achieve() -> None:
 def test_scores_of_a_run_stand_beside_those_of_the_ensemble() -> None:
     spread = {"median": 0.5, "mean": 0.51, "sd": 0.02, "best": 0.625}
     results: dict[str, Any] = {"task": "cola", "seeds": [{}], "spread": {"dev": {"mcc": spread}}}
-    rows = render(scores_table(results))
-    assert rows[0] == ["cola, 1 seed"]
-    assert ["dev mcc", "0.5000", "0.5100", "0.0200", "0.6250"] in rows
-    rows = render(scores_table({**results, "seeds": [{}, {}], "ensemble": {"mcc": 0.7}}))
+    rows = render(next(tuned_tables(results)))
+    assert rows[0] == ["cola, one seed"]
+    assert rows[2] == ["", "score"]
+    assert ["dev mcc", "0.5000"] in rows
+    rows = render(next(tuned_tables({**results, "seeds": [{}, {}], "ensemble": {"mcc": 0.7}})))
     assert rows[0] == ["cola, 2 seeds"]
     assert ["dev mcc", "0.5000", "0.5100", "0.0200", "0.6250", "0.7000"] in rows
+
+
+def test_scores_stand_beside_baselines_on_every_split_that_has_them() -> None:
+    of = {"median": 0.5, "mean": 0.5, "sd": 0.0, "best": 0.5}
+    baselines = {
+        "commonest": {"what": "always 'no'", "rows": 9, "scores": {"dev": {"accuracy": 0.4}}},
+        "linear": {"what": "a linear SVM", "rows": 9, "scores": {"dev": {"accuracy": 0.75}, "test": {"accuracy": 0.7}}},
+    }
+    spread = {"dev": {"accuracy": of}, "test": {"accuracy": of}}
+    rows = render(next(tuned_tables({"task": "mine", "seeds": [{}], "spread": spread, "baselines": baselines})))
+    assert rows[2] == ["", "score", "commonest", "linear model"]
+    assert ["dev accuracy", "0.5000", "0.4000", "0.7500"] in rows
+    assert ["test accuracy", "0.5000", "", "0.7000"] in rows
+
+
+def test_scores_of_many_seeds_fit_a_narrow_terminal() -> None:
+    of = {"median": 0.5, "mean": 0.5, "sd": 0.0, "best": 0.5}
+    baselines = {
+        name: {"what": "", "rows": 9, "scores": {"dev": {"precision": 0.4}}} for name in ("commonest", "linear")
+    }
+    results = {"task": "ner", "seeds": [{}, {}], "spread": {"dev": {"precision": of}}, "baselines": baselines}
+    first, second = (render(table, width=80) for table in tuned_tables({**results, "ensemble": {"precision": 0.6}}))
+    assert first[2] == ["", "median", "commonest", "linear model", "mean", "± sd", "best"]
+    assert first[4] == ["dev precision", "0.5000", "0.4000", "0.4000", "0.5000", "0.0000", "0.5000"]
+    assert second[3] == ["dev precision", "0.6000"]
 
 
 def test_classes_are_shown_with_what_they_were_taken_for_where_there_is_room() -> None:
     scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3, "support": 1200}
     names = ["[yes]", "no", ":cat:"]
     report = {"classes": [{"name": name, **scores} for name in names], "confusion": [[7, 5, 1], [0, 2, 0], [1, 1, 9]]}
-    by_class, taken_for = map(render, class_tables(report))
+    by_class, taken_for = map(render, class_tables({"report": report}))
+    assert by_class[0] == ["by class, dev"]
     assert ["[yes]", "0.500", "0.250", "0.333", "1,200"] in by_class
     assert ["", *names] in taken_for
     assert ["[yes]", "7", "5", "1"] in taken_for
     many = {"classes": [{"name": str(n), **scores} for n in range(7)], "confusion": [[0] * 7] * 7}
-    assert len(list(class_tables(many))) == 1
-    assert list(class_tables({})) == []
+    assert len(list(class_tables({"report": many}))) == 1
+    assert list(class_tables({"report": {}})) == []
+
+
+def test_classes_are_those_of_a_labelled_test_where_there_is_one() -> None:
+    scores = {"precision": 0.5, "recall": 0.25, "f1": 1 / 3}
+    reports = {split: {"classes": [{"name": split, "support": 7, **scores}]} for split in ("dev", "test")}
+    (table,) = class_tables({"report": reports["dev"], "reports": reports})
+    assert render(table)[0] == ["by class, test"]
+    assert ["test", "0.500", "0.250", "0.333", "7"] in render(table)
 
 
 def test_an_account_names_the_parts_of_each_network_and_what_is_not_defined() -> None:
@@ -147,6 +182,9 @@ def test_glue_is_in_points_with_the_paper_beside_it() -> None:
     assert ["rte", "accuracy", "50.0", "51.0 ± 2.0", "62.5", "68.5"] in rows
     assert ["wnli", "accuracy", "50.0", "51.0 ± 2.0", "62.5", ""] in rows
     assert ["average", "", "50.0", "51.0 ± 2.0", "", "68.5"] in rows
+    alone = {"tasks": {"rte": spread | {"n": 1}}, "average": average | {"n": 1}, "paper": {"rte": 0.685}}
+    assert ["rte", "accuracy", "50.0", "51.0", "62.5", "68.5"] in render(glue_table(alone))
+    assert ["average", "", "50.0", "51.0", "", "68.5"] in render(glue_table(alone))
 
 
 def test_the_average_of_nothing_is_blank() -> None:

@@ -14,13 +14,13 @@ from electralab.tables import (
     class_tables,
     glue_table,
     results_table,
-    scores_table,
     sparkline,
     study_tables,
     suspicion,
     tame,
     tradeoff_tables,
     tree_table,
+    tuned_tables,
 )
 
 Result = dict[str, Any]
@@ -90,9 +90,10 @@ def _print_tuning(result: Result, console: Console) -> None:
 
 
 def print_scores(results: Result, console: Console) -> None:
-    console.print(scores_table(results))
-    for table in class_tables(results["report"]):
+    for table in (*tuned_tables(results), *class_tables(results)):
         console.print(table)
+    for note in results.get("notes", ()):
+        console.print(Text(tame(note), style="yellow"))
 
 
 def _print_row(result: Result, console: Console) -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from electralab.exporting.scores import describe_scores
+from electralab.exporting.tuned_scores import choose_report, describe_tuned
 from electralab.terminal import tame as tame
 
 Record = dict[str, Any]
@@ -46,34 +47,27 @@ def _conclude(results: Record) -> Iterator[str]:
         yield f"warned at step {warning['step']}: {warning['text']}"
 
 
-def scores_table(results: Record) -> Table:
-    """The scores of a fine-tuning run over its seeds; those of dev first, then of any other labelled file."""
+def tuned_tables(results: Record) -> Iterator[Table]:
+    """The scores of a fine-tuning run over its seeds and beside baselines; dev first, then other labelled files."""
     count = len(results["seeds"])
-    table = Table(title=f"{results['task']}, {count} seed{'s' if count > 1 else ''}", title_justify="left")
-    table.add_column("")
-    for name in ("median", "mean", "± sd", "best", *(["ensemble"] if "ensemble" in results else [])):
-        table.add_column(name, justify="right")
-    for split, metrics in results["spread"].items():
-        for metric, spread in metrics.items():
-            values = [f"{spread[name]:.4f}" for name in ("median", "mean", "sd", "best")]
-            together = [f"{results['ensemble'][metric]:.4f}"] if "ensemble" in results and split == "dev" else []
-            table.add_row(f"{split} {metric.replace('_', ' ')}", *values, *together)
-    return table
+    head, rows = describe_tuned(results)
+    yield from _fold(f"{results['task']}, {'one seed' if count == 1 else f'{count} seeds'}", head, rows)
 
 
-def class_tables(report: Record) -> Iterator[Table]:
+def class_tables(results: Record) -> Iterator[Table]:
     """What was found of each class and, where there is room, what its examples were taken for."""
+    split, report = choose_report(results)
     classes, confusion = report.get("classes", []), report.get("confusion", [])
     if classes:
         rows = [
             [of["name"], *(f"{of[name]:.3f}" for name in ("precision", "recall", "f1")), f"{of['support']:,}"]
             for of in classes
         ]
-        yield _grid("by class", ["", "precision", "recall", "f1", "examples"], rows)
+        yield _grid(f"by class, {split}", ["", "precision", "recall", "f1", "examples"], rows)
     if confusion and len(classes) <= _WIDEST_CONFUSION:
         names = [of["name"] for of in classes]
         rows = [[name, *map(str, counts)] for name, counts in zip(names, confusion, strict=True)]
-        yield _grid("true classes, and what they were taken for", ["", *names], rows)
+        yield _grid(f"true classes, and what they were taken for, {split}", ["", *names], rows)
 
 
 def _grid(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
@@ -131,7 +125,10 @@ def _points(value: float | None) -> str:
 
 
 def _spread(of: Record) -> str:
-    return "" if of["mean"] is None else f"{_points(of['mean'])} ± {_points(of['sd'])}"
+    """One seed has none."""
+    if of["mean"] is None:
+        return ""
+    return _points(of["mean"]) if of.get("n") == 1 else f"{_points(of['mean'])} ± {_points(of['sd'])}"
 
 
 def evaluation_tables(result: Record) -> Iterator[Table]:

@@ -78,16 +78,28 @@ def test_every_number_of_a_run_has_its_place() -> None:
     assert ["steps, batch", "1,500, 32"] in facts
     assert ["learning rate, layer-wise decay", "0.0003, 0.8"] in facts
     assert ["seeds", "1, from 5; the exported model is that of seed 6, the best"] in facts
-    assert scores[0] == ["", "median", "mean", "sd", "best"]
-    assert scores[2] == ["dev accuracy", "0.5000", "0.5100", "0.0200", "0.6250"]
+    assert scores[0] == ["", "score"]
+    assert scores[2] == ["dev accuracy", "0.5000"]
+    assert classes[0][0] == "class, dev"
     assert classes[2] == ["no", "0.500", "0.250", "0.333", "1,200"]
     assert confusion[2:] == [["no", "700", "500"], ["yes", "1", "1200"]]
 
 
 def test_seeds_together_have_a_column_of_their_own() -> None:
     scores = tables_in(classify(CLASSES, REPORT, seeds=2))[1]
-    assert scores[0][-1] == "all seeds together"
+    assert scores[0] == ["", "median", "mean", "± sd", "best", "ensemble"]
+    assert scores[2][:5] == ["dev accuracy", "0.5000", "0.5100", "0.0200", "0.6250"]
     assert [row[-1] for row in scores[2:]] == ["0.7000", "0.6500"]
+
+
+def test_baselines_have_columns_and_are_explained() -> None:
+    baseline = {"what": "always answering 'a|b'", "rows": 9, "scores": {"dev": {"accuracy": 0.4, "macro_f1": 0.3}}}
+    results = make_results("classify", REPORT) | {"baselines": {"commonest": baseline}, "notes": ["it was worth it"]}
+    card = compose_tuned_card("mine", RUN, results, make_model("classify", CLASSES), 1)
+    scores = tables_in(card)[1]
+    assert scores[0] == ["", "score", "commonest"]
+    assert scores[2:] == [["dev accuracy", "0.5000", "0.4000"], ["dev macro f1", "0.5000", "0.3000"]]
+    assert "- commonest: always answering 'a&#124;b'\n- it was worth it" in card
 
 
 @pytest.mark.parametrize("name", ["a|b", "|", "two\nlines", "tab\there", "  spaces  ", "\\|"])

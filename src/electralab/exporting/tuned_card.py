@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import read_json, write_file
+from electralab.exporting.tuned_scores import BASELINE_COLUMNS, choose_report, describe_tuned
 
 
 def write_tuned_card(run_dir: Path) -> None:
@@ -46,10 +47,9 @@ A text encoder tuned with electralab on the task `{results["task"]}`{f", for the
 
 ## Scores
 
-{_tabulate_spread(results)}
-
-The best of several seeds, chosen by the dev scores themselves, is flattered by them: compare medians or means.
-{_tabulate_classes(results["report"])}
+{_tabulate_scores(results)}
+{_explain_scores(results)}
+{_tabulate_classes(*choose_report(results))}
 ![learning curve](learning-curve.png)
 
 ## Use
@@ -68,23 +68,26 @@ It knows the examples named above and what its encoder read before. Scores on ot
 """
 
 
-def _tabulate_spread(results: dict[str, Any]) -> str:
-    together = results.get("ensemble")
-    rows = ["| | median | mean | sd | best |" + (" all seeds together |" if together else "")]
-    rows.append("|---" * (6 if together else 5) + "|")
-    for split, metrics in results["spread"].items():
-        for metric, of in metrics.items():
-            values = " | ".join(f"{of[key]:.4f}" for key in ("median", "mean", "sd", "best"))
-            last = f" {together[metric]:.4f} |" if together and split == "dev" else " |" if together else ""
-            rows.append(f"| {split} {metric} | {values} |{last}")
-    return "\n".join(rows)
+def _tabulate_scores(results: dict[str, Any]) -> str:
+    head, rows = describe_tuned(results)
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
-def _tabulate_classes(report: dict[str, Any]) -> str:
+def _explain_scores(results: dict[str, Any]) -> str:
+    baselines = results.get("baselines", {})
+    lines = [f"- {BASELINE_COLUMNS.get(name, name)}: {_cell(of['what'])}" for name, of in baselines.items()]
+    lines += [f"- {_cell(note)}" for note in results.get("notes", [])]
+    if len(results["seeds"]) > 1:
+        lines.append("- the best of several seeds, chosen by its dev scores, is flattered by them: compare medians")
+    return "\n".join(["", *lines]) if lines else ""
+
+
+def _tabulate_classes(split: str, report: dict[str, Any]) -> str:
     classes = report.get("classes", [])
     if not classes:
         return ""
-    rows = ["", "| class | precision | recall | F1 | examples |", "|---|---|---|---|---|"]
+    rows = ["", f"| class, {split} | precision | recall | F1 | examples |", "|---|---|---|---|---|"]
     rows += [
         f"| {_cell(of['name'])} | {of['precision']:.3f} | {of['recall']:.3f} | {of['f1']:.3f} | {of['support']:,} |"
         for of in classes
