@@ -19,7 +19,8 @@ from electralab.reporting.drawing import find_ticks, pad, shorten
 from electralab.reporting.markup import table
 from electralab.reporting.stage import write_report
 from electralab.reporting.subjects import Subject, read_subject
-from electralab.reporting.summary import find_majority, summarise
+from electralab.reporting.summary import summarise
+from electralab.reporting.tuning import find_majority
 from electralab.reporting.wording import say_count, say_estimate, say_seconds
 
 

@@ -26,6 +26,7 @@ from electralab.reporting.markup import absent, bullets, heading, long_table, pa
 from electralab.reporting.questions import tell_answers
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import is_finished, measure_progress, summarise
+from electralab.reporting.tuning import show_mistakes, show_tuning
 
 Advice = Callable[[Subject], Sequence[str]]
 """What is out of balance in a run, and what to do about it."""
@@ -92,7 +93,7 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
 def news(subjects: Sequence[Subject], advise: Advice) -> dict[str, Any]:
     """What a live page asks for: its charts and the sections that change while training goes on."""
     charts = gather_charts(subjects)
-    moving = ("summary", "warnings", "scores", "examples", "compute")
+    moving = ("summary", "warnings", "scores", "mistakes", "examples", "compute")
     inner = {name: html for name, _, html in compose_sections(subjects, charts, advise) if name in moving and html}
     is_over = all(map(is_finished, subjects))
     return {"charts": [chart.as_data() for chart in charts], "sections": inner, "is_finished": is_over}
@@ -122,6 +123,7 @@ def compose_sections(
             section("claims", "What holds of the claims", *(_attempt(show_claims, one) for one in subjects)),
         ),
         ("scores", "Scores", section("scores", "Scores", *_scores(subjects))),
+        ("mistakes", "Mistakes", section("mistakes", "Examples it got wrong", *_mistakes(subjects))),
     ]
     controls = _CONTROLS
     is_pair = any(chart.name == "auc" for chart in charts)
@@ -160,7 +162,19 @@ def compose_sections(
         ),
         ("words", "Words", section("words", "Words used here", show_words(), is_folded=True)),
     ]
+    if all(subject.kind == "fine-tuning run" for subject in subjects):
+        # Of a tuned model nobody looks for gradient norms and throughput first.
+        order = [name for name, *_ in found if name not in ("balance", "pace")]
+        place = order.index("environment")
+        order[place:place] = ["balance", "pace"]
+        found.sort(key=lambda of: order.index(of[0]))
     return found
+
+
+def _mistakes(subjects: Sequence[Subject]) -> Iterator[str]:
+    for subject in subjects:
+        shown = _attempt(show_mistakes, subject)
+        yield heading(subject.name) + shown if shown and len(subjects) > 1 else shown
 
 
 def _summaries(subjects: Sequence[Subject]) -> str:
@@ -245,7 +259,7 @@ _SCORED = ("run", "fine-tuning run", "GLUE run")
 """Kinds whose scores fit beside each other."""
 _OWN: Mapping[str, Callable[[Subject], str]] = {
     "run": scores.show_heldout,
-    "fine-tuning run": scores.show_tuning,
+    "fine-tuning run": show_tuning,
     "GLUE run": scores.show_suite,
     "study": scores.show_study,
     "trade-off": scores.show_tradeoff,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from electralab.reporting.likeness import About, explain_unlike, name_objective
 from electralab.reporting.subjects import Record, Subject
+from electralab.reporting.tuning import read_baselines
 from electralab.reporting.wording import is_number, name_key, name_score
 
 Part = Literal["learning", "balance", "pace", "study"]
@@ -177,13 +178,15 @@ def draw_charts(subjects: Sequence[Subject]) -> list[Chart]:
     plain = [key.removeprefix("heldout_") for key in keys if key not in _KNOWN]
     others = [_name_family(key) for key in dict.fromkeys(plain) if key not in _KNOWN]
     charts = (_draw_family(family, logs) for family in (*FAMILIES, *others))
-    return [chart for chart in charts if chart.lines and not _is_idle(chart)]
+    shown = [chart for chart in charts if chart.lines and not _is_idle(chart)]
+    return sorted(shown, key=lambda chart: not chart.name.startswith("key-dev_"))
 
 
 def _name_family(key: str) -> Family:
     """Of a figure that nobody foresaw; scores of a dev set are in points, as its table has them."""
-    family = Family(f"key-{key}", f"{name_key(key)[:1].upper()}{name_key(key)[1:]}", "", "learning", (key,))
-    is_score = key.startswith("dev_") and not key.endswith("loss")
+    part: Part = "balance" if key.endswith("gradient_norm") else "learning"
+    family = Family(f"key-{key}", f"{name_key(key)[:1].upper()}{name_key(key)[1:]}", "", part, (key,))
+    is_score = key.startswith("dev_") and not key.endswith(("loss", "threshold"))
     return replace(family, unit="points", scale=100.0) if is_score else family
 
 
@@ -200,20 +203,33 @@ def _draw_family(family: Family, logs: Sequence[Log]) -> Chart:
     asked = [(number, *log) for number, log in enumerate(logs) if any(_has(log[2], one) for one in wanted)]
     is_compared = len({one[0].name for one in logs}) > 1
     lines: list[Line] = []
-    trivial: dict[float, list[tuple[int, str]]] = {}
+    trivial: dict[tuple[str, float], list[tuple[int, str]]] = {}
     for number, subject, seed, records in asked:
         who = " ".join(one for one in (subject.name if is_compared else "", seed if len(logs) > 1 else "") if one)
         for place, key in enumerate(family.keys):
             lines += _trace_key(family, place, records, who, _Colors(number, len(logs), len(asked)))
-            baseline = subject.results.get("baselines", {}).get(key)
-            if is_number(baseline):
-                trivial.setdefault(baseline, []).append((number, who))
+            for name, baseline in _find_baselines(subject, key).items():
+                trivial.setdefault((name, family.scale * baseline), []).append((number, who))
+    # Several in one chart have colours of their own.
+    first = len(logs) if len(trivial) > 1 and not is_compared else None
     levels = [
-        Level(f"baseline of {', '.join(who for _, who in owners)}" if is_compared else "baseline", owners[0][0], y)
-        for y, owners in trivial.items()
+        Level(
+            f"{name} of {', '.join(who for _, who in owners)}" if is_compared else name,
+            owners[0][0] if first is None else first + place,
+            y,
+        )
+        for place, ((name, y), owners) in enumerate(trivial.items())
     ]
     note = " ".join(one for one in (family.note, _warn(family, [subject for _, subject, *_ in asked])) if one)
     return Chart(family.name, family.title, family.unit, family.part, tuple(lines), tuple(levels), note)
+
+
+def _find_baselines(subject: Subject, key: str) -> dict[str, float]:
+    """By name, what a figure is to be better than."""
+    if subject.kind == "fine-tuning run":
+        return read_baselines(subject.results, "dev", key.removeprefix("dev_")) if key.startswith("dev_") else {}
+    baseline = subject.results.get("baselines", {}).get(key)
+    return {"baseline": baseline} if is_number(baseline) else {}
 
 
 def _warn(family: Family, subjects: Sequence[Subject]) -> str:

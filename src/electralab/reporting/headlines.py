@@ -6,7 +6,8 @@ Subject -> (name, value, beside)...
 from collections.abc import Iterator
 
 from electralab.reporting.subjects import Subject
-from electralab.reporting.summary import find_majority, last_scores, measure_progress, name_metric
+from electralab.reporting.summary import last_scores, measure_progress
+from electralab.reporting.tuning import find_tuned_headlines
 from electralab.reporting.wording import is_number, say_count, say_flops, say_seconds, say_share
 
 Headline = tuple[str, str, str]
@@ -22,7 +23,7 @@ def find_headlines(subject: Subject) -> list[Headline]:
     if subject.kind == "run":
         return [*_of_scores(subject), *_of_amounts(subject)]
     if subject.kind == "fine-tuning run":
-        return [*_of_tuning(subject)]
+        return [*find_tuned_headlines(subject)]
     return []
 
 
@@ -46,17 +47,3 @@ def _of_amounts(subject: Subject) -> Iterator[Headline]:
     if is_number(last.get("seconds")) and last["seconds"] > 0:
         pace = f"{say_count(last.get('tokens', 0) / last['seconds'])} tokens/s"
         yield "time", say_seconds(last["seconds"]), pace
-
-
-def _of_tuning(subject: Subject) -> Iterator[Headline]:
-    results = subject.results
-    metric = results.get("metric", "")
-    if spread := results.get("spread", {}).get(metric):
-        yield f"{name_metric(metric)}, dev", f"{100 * spread['median']:.1f}", f"median of {spread['n']} seeds"
-    if is_number(test := results.get("test", {}).get(metric)):
-        yield f"{name_metric(metric)}, test", f"{100 * test:.1f}", f"seed {results.get('best_seed', '–')}"
-    trivial = find_majority(results)
-    if metric == "accuracy" and trivial is not None:
-        yield "most frequent class", f"{100 * trivial:.1f}", "what a constant answer gets"
-    if is_number(results.get("seconds")):
-        yield "time", say_seconds(results["seconds"]), "all seeds"

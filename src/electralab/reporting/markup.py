@@ -42,6 +42,27 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell]], mar
     )
 
 
+def matrix(caption: str, names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """A row and a column for each name; the diagonal stands out, the rest is shaded by its share of the row."""
+    top = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in names)
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th>'
+        + "".join(_cell(count, sum(row), is_diagonal=column == place) for column, count in enumerate(row))
+        + "</tr>"
+        for place, (name, row) in enumerate(zip(names, counts, strict=True))
+    )
+    return (
+        f'<div class="scroll" role="region" aria-label="{escape(caption)}" tabindex="0"><table class="matrix">'
+        f"<caption>{escape(caption)}</caption><thead><tr><td></td>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(count: int, total: int, *, is_diagonal: bool) -> str:
+    heat = -(-9 * count // max(total, 1))
+    kinds = "number marked" if is_diagonal else f"number heat-{heat}" if count else "number none"
+    return f'<td class="{kinds}">{say_value(count)}</td>'
+
+
 def fold(summary: str, inner: str) -> str:
     return f"<details><summary>{escape(summary)}</summary>{inner}</details>"
 

@@ -8,9 +8,10 @@ from html import escape
 from typing import Any
 
 from electralab.reporting.likeness import explain_unlike, find_topic
-from electralab.reporting.markup import absent, bullets, fold, long_table, paragraph, picture, table
+from electralab.reporting.markup import absent, bullets, fold, long_table, picture, table
 from electralab.reporting.subjects import Subject
-from electralab.reporting.summary import find_best, find_lead, find_majority, is_sure, last_scores, name_metric
+from electralab.reporting.summary import find_best, find_lead, is_sure, last_scores
+from electralab.reporting.tuning import name_metric, points, read_spread
 from electralab.reporting.wording import (
     is_number,
     name_key,
@@ -26,10 +27,6 @@ from electralab.reporting.wording import (
 _CHANCE = {"auc": 0.5}
 
 
-def points(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:z.1f}".replace("-", "\N{MINUS SIGN}")
-
-
 def show_heldout(subject: Subject) -> str:
     scores, baselines = last_scores(subject), _CHANCE | subject.results.get("baselines", {})
     if not scores:
@@ -42,41 +39,6 @@ def show_heldout(subject: Subject) -> str:
     return table("On rows that training does not see", ["score", "model", "trivial baseline"], rows)
 
 
-def show_tuning(subject: Subject) -> str:
-    results = subject.results
-    if not results:
-        return absent("No scores", "They are written when the last seed is finished.")
-    spread, ensemble = results.get("spread", {}), results.get("ensemble") or {}
-    rows = [
-        (
-            name_metric(key),
-            points(one["median"]),
-            points(one["mean"]),
-            points(one["sd"]),
-            points(one["best"]),
-            points(results.get("test", {}).get(key)),
-            points(ensemble.get(key)),
-        )
-        for key, one in spread.items()
-    ]
-    head = ["metric", "median", "mean", "s.d.", "best", "test", "ensemble"]
-    parts = [table(f"{results.get('task', 'Task')}: dev set over {len(subject.logs)} seeds, in points", head, rows)]
-    report = results.get("report") or {}
-    if classes := report.get("classes"):
-        by_class = [
-            (one["name"], points(one["precision"]), points(one["recall"]), points(one["f1"]), one["support"])
-            for one in classes
-        ]
-        parts.append(table("By class, best seed", ["class", "precision", "recall", "F1", "examples"], by_class))
-    if (confusion := report.get("confusion")) and len(confusion) <= 12:
-        names = [one["name"] for one in report["classes"]]
-        truths = [(name, *row) for name, row in zip(names, confusion, strict=False)]
-        parts.append(table("Confusion: rows are true, columns predicted", ["", *names], truths))
-    trivial = find_majority(results)
-    parts.append(paragraph(f"Most frequent class: {points(trivial)} %.", "note") if trivial else "")
-    return "".join(parts)
-
-
 def show_suite(subject: Subject) -> str:
     results = subject.results
     paper = results.get("paper", {})
@@ -86,7 +48,7 @@ def show_suite(subject: Subject) -> str:
             name_metric(one["metric"]),
             points(one["median"]),
             points(one["mean"]),
-            points(one["sd"]),
+            points(one["sd"] if one["n"] > 1 else None),
             one["n"],
             points(paper.get(task)),
         )
@@ -284,8 +246,11 @@ def find_scores(subject: Subject) -> dict[str, Any]:
     if subject.kind == "run":
         found = {_name_alike(key): value for key, value in last_scores(subject).items()}
     elif subject.kind == "fine-tuning run":
-        found = {f"{key} (dev, median)": one["median"] for key, one in results.get("spread", {}).items()}
-        found |= {f"{key} (test)": value for key, value in results.get("test", {}).items() if is_number(value)}
+        found = {
+            f"{metric} ({split}, median)": of["median"]
+            for split, metrics in read_spread(results).items()
+            for metric, of in metrics.items()
+        }
     elif subject.kind == "GLUE run":
         found = {key: one["median"] for key, one in results.get("tasks", {}).items()}
     for name, one in subject.evaluations.items():

@@ -5,7 +5,7 @@ path -> Subject
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from electralab.artifacts import read_json, real_path
 from electralab.errors import DamagedArtifact, InputError
+from electralab.reporting.predictions import Predictions, read_predictions
 from electralab.reporting.wording import is_number
 
 Kind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis"]
@@ -23,6 +24,7 @@ _SHAPES: dict[str, Any] = {
     **dict.fromkeys(
         ("heldout", "baselines", "spread", "test", "report", "ensemble", "tasks", "average", "paper", "verdict"), dict
     ),
+    **dict.fromkeys(("reports", "data"), dict),
     **dict.fromkeys(("arms", "budget", "scores", "curves", "provenance"), dict),
     **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds", "warnings"), list),
     **dict.fromkeys(("step", "seconds", "skipped_steps"), int | float),
@@ -77,6 +79,8 @@ class Subject:
     pictures: dict[str, str] = field(default_factory=dict)
     """name -> data: address"""
     examples: list[Tree] = field(default_factory=list)
+    predictions: Predictions | None = None
+    """Of a tuned model, where the truth is known."""
     parameters: dict[str, int] = field(default_factory=dict)
     troubles: tuple[str, ...] = ()
 
@@ -127,13 +131,15 @@ def read_subject(path: Path, name: str = "") -> Subject:
         logs = {folder.name: read_log(folder / "metrics.jsonl", troubles) for folder in folders}
     identity = troubles.read(path / "run.json") if is_trained else {}
     analysis = _read_analysis(path, troubles)
+    is_needed = kind == "run" and not _is_going(identity, logs[""])
+    found = _read_results(path / results, troubles, is_needed=is_needed)
     return Subject(
         kind,
         name or real_path(path).name,
         path,
         identity=identity,
         environment=troubles.read(path / "environment.json", is_needed=is_trained),
-        results=_read_results(path / results, troubles, is_needed=kind == "run" and not _is_going(identity, logs[""])),
+        results=found,
         logs=logs,
         evaluations=_read_evaluations(path),
         analysis=analysis,
@@ -141,9 +147,23 @@ def read_subject(path: Path, name: str = "") -> Subject:
         clouds=_read_clouds(path, troubles),
         pictures=read_pictures(path, analysis, troubles),
         examples=_read_examples(path, troubles),
+        predictions=_read_predictions(path, found) if kind == "fine-tuning run" else None,
         parameters=_count_parameters(path) if is_trained else {},
         troubles=tuple(troubles.said),
     )
+
+
+def choose_split(splits: Iterable[str]) -> str:
+    """The labelled split that says most: a test, which nothing was chosen by, before dev."""
+    return next((split for split in splits if split.startswith("test")), "dev")
+
+
+def _read_predictions(path: Path, results: Tree) -> Predictions | None:
+    """Those of the best seed, once there is one."""
+    if not isinstance(seed := results.get("best_seed"), int):
+        return None
+    split = choose_split(results.get("spread") or ())
+    return read_predictions(path / f"seed-{seed}" / "predictions" / f"{split}.jsonl", split)
 
 
 def _is_going(identity: Tree, records: Sequence[Record]) -> bool:

@@ -4,10 +4,10 @@ Subject -> sentence...
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from electralab.reporting.questions import find_twins, list_own
 from electralab.reporting.subjects import Subject, Tree
+from electralab.reporting.tuning import tell_tuning
 from electralab.reporting.wording import is_number, say_count, say_flops, say_seconds, say_share, say_signed
 
 _KINDS = {
@@ -40,7 +40,7 @@ _MOST_SURE = 4
 def summarise(subject: Subject) -> list[str]:
     tellers = {
         "run": _tell_run,
-        "fine-tuning run": _tell_tuning,
+        "fine-tuning run": tell_tuning,
         "GLUE run": _tell_suite,
         "study": _tell_study,
         "trade-off": _tell_tradeoff,
@@ -145,40 +145,6 @@ def _tell_verdicts(subject: Subject) -> Iterator[str]:
         better = "better" if loss < trivial else "no better"
         said += f". Its loss is {loss:.3f}, {better} than {trivial:.3f} of knowing only their share"
     yield f"{said}."
-
-
-def _tell_tuning(subject: Subject) -> Iterator[str]:
-    results, seeds = subject.results, len(subject.logs)
-    task = results.get("task") or subject.identity.get("task") or "a task"
-    often = "once" if seeds == 1 else f"{seeds} times, each with another seed"
-    yield f"A pre-trained model was fine-tuned for the task {task}, {often}."
-    metric = results.get("metric", "")
-    spread = results.get("spread", {}).get(metric)
-    if spread:
-        said = f"Median {name_metric(metric)} on the dev set is {100 * spread['median']:.1f}"
-        if spread.get("n", 1) > 1:
-            said += f" over {spread['n']} seeds (standard deviation {100 * spread['sd']:.1f})"
-        test = results.get("test", {}).get(metric)
-        said += f"; on the test set {100 * test:.1f}" if is_number(test) else ""
-        yield f"{said}."
-    trivial = find_majority(results)
-    if metric == "accuracy" and trivial is not None:
-        yield f"Always answering the most frequent class would be right {say_share(trivial)} of the time."
-    if is_number(results.get("seconds")):
-        yield f"It took {say_seconds(results['seconds'])} in all, {results.get('steps', 0):,} steps a seed."
-
-
-def name_metric(metric: str) -> str:
-    return {"f1": "F1", "mcc": "Matthews correlation", "em": "exact match"}.get(metric, metric)
-
-
-def find_majority(results: dict[str, Any]) -> float | None:
-    """The share of the most frequent class, where each example has one class."""
-    report = results.get("report") or {}
-    if not report.get("confusion"):
-        return None
-    supports = [one["support"] for one in report.get("classes", [])]
-    return max(supports) / sum(supports) if sum(supports) else None
 
 
 def _tell_suite(subject: Subject) -> Iterator[str]:
