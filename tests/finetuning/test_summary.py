@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from electralab.finetuning.summary import choose_split, find_improvement, rank_seeds, read_curves, summarise
+from electralab.finetuning.examples import choose_split
+from electralab.finetuning.summary import find_improvement, rank_seeds, read_curves, summarise
 from electralab.finetuning.tasks import find_task
 
 MRPC = find_task("mrpc")

@@ -25,7 +25,7 @@ from electralab.finetuning.baselines import (
 from electralab.finetuning.curves import draw_learning_curve
 from electralab.finetuning.decoding import AnswerPrediction, Prediction, decode
 from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
-from electralab.finetuning.examples import Question, Split
+from electralab.finetuning.examples import Question, Split, choose_split
 from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
 from electralab.finetuning.forward import RowOutput, average_outputs, run_network
 from electralab.finetuning.identity import FinetuneIdentity, read_identity, require_same, write_identity
@@ -42,7 +42,7 @@ from electralab.finetuning.reading import TaskData, read_task
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.squad_scores import write_squad_files
 from electralab.finetuning.starting import Origin, build_network, load_origin
-from electralab.finetuning.summary import choose_split, find_improvement, list_seeds, read_curves, summarise
+from electralab.finetuning.summary import find_improvement, list_seeds, read_curves, summarise
 from electralab.finetuning.tasks import Task
 from electralab.finetuning.work import TuneWork, count_batches, count_steps
 from electralab.model.electra import parameter_depths

@@ -4,7 +4,7 @@ results of seeds -> results of the run
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
@@ -27,11 +27,6 @@ def list_seeds(run_dir: Path) -> list[Path]:
     """The folders of a run's seeds, in order."""
     folders = [path for path in run_dir.glob("seed-*") if path.name.removeprefix("seed-").isdecimal()]
     return sorted(folders, key=lambda path: int(path.name.removeprefix("seed-")))
-
-
-def choose_split(splits: Iterable[str]) -> str:
-    """The labelled split that says most: a test, which nothing was chosen by, before dev."""
-    return next((split for split in splits if split.startswith("test")), "dev")
 
 
 def rank_seeds(task: Task, results: Sequence[Record]) -> list[Record]:
