@@ -12,7 +12,7 @@ from electralab.finetuning.baselines import Baseline
 from electralab.finetuning.examples import BadRow, Split, TextExample
 from electralab.finetuning.predicting import Chunk
 from electralab.finetuning.reading import TaskData
-from electralab.finetuning.stage import BaselinesScored, DataRead, SeedFinished, SeedStarted, TuneEvent
+from electralab.finetuning.stage import BaselineScored, DataRead, SeedFinished, SeedStarted, TuneEvent
 from electralab.finetuning.tasks import find_task
 from electralab.training.session import Event, RunFinished, RunStarted, Saved, StepLogged, Warned
 
@@ -103,7 +103,7 @@ def test_a_pipe_gets_a_few_lines_of_many_steps_and_every_score(capsys: pytest.Ca
 
 def test_baselines_are_told_before_anything_is_tuned(capsys: pytest.CaptureFixture[str]) -> None:
     baseline = Baseline("linear", "a linear [SVM]", 9, {"dev": {"accuracy": 0.5}, "test": {"accuracy": 0.25}})
-    Display().follow_finetune(iter([BaselinesScored((baseline,))]))
+    Display().follow_finetune(iter([BaselineScored(baseline)]))
     assert lines_of(capsys) == [
         "baseline (a linear [SVM]): dev accuracy 0.5000",
         "baseline (a linear [SVM]): test accuracy 0.2500",

@@ -146,10 +146,9 @@ class Display:
             match event:
                 case stage.DataRead():
                     self._announce_data(event)
-                case stage.BaselinesScored(baselines):
-                    for baseline in baselines:
-                        for split, scores in baseline.scores.items():
-                            self.say(f"baseline ({baseline.what}): {split} {describe_scores(scores)}", style="dim")
+                case stage.BaselineScored(baseline):
+                    for split, scores in baseline.scores.items():
+                        self.say(f"baseline ({baseline.what}): {split} {describe_scores(scores)}", style="dim")
                 case stage.SeedStarted(seed, number, count):
                     if count > 1:
                         self.say(f"seed {seed} ({number} of {count})", style="bold")

@@ -21,7 +21,7 @@ from electralab.finetuning.features import Feature
 from electralab.finetuning.forward import RowOutput, run_network
 from electralab.finetuning.predictions import describe_predictions
 from electralab.finetuning.stage import (
-    BaselinesScored,
+    BaselineScored,
     DataRead,
     FinetuneRequest,
     SeedFinished,
@@ -213,8 +213,10 @@ def test_simple_methods_are_scored_once_on_the_same_examples(
     assert results["notes"][0].startswith("a baseline ")
     monkeypatch.setattr(stage, "score_baselines", lambda *_: pytest.fail("they were known"))
     again = follow(make_request(origin, "classify", animals, run, FEW, seeds=2))
-    assert [len(event.baselines) for event in again if isinstance(event, BaselinesScored)] == [2]
+    assert [event.baseline.name for event in again if isinstance(event, BaselineScored)] == ["commonest", "linear"]
     assert json.loads((run / "results.json").read_text())["baselines"] == results["baselines"]
+    (run / "seed-1/results.json").unlink()  # a seed that is tuned once more must not cost the run its baselines
+    assert tune(make_request(origin, "classify", animals, run, FEW, seeds=2))["baselines"] == results["baselines"]
     results = tune(make_request(origin, "classify", animals, tmp_path / "without", FEW, has_baselines=False))
     assert "baselines" not in results
     assert results["notes"] == []

@@ -92,8 +92,25 @@ def test_json_is_one_object_with_the_scores_of_every_seed(tuning: Shell) -> None
     assert "text from 'review'" in ended.err
     assert "label from 'stars'" in ended.err
     assert without_times(result) == without_times(json.loads((tuning.folder / "tuned/results.json").read_text()))
+    assert result["baselines"]["linear"]["scores"]["dev"]["accuracy"] == 1.0
+    assert "baseline (a linear SVM over TF-IDF of words and characters): dev accuracy 1.0000" in ended.err
     again = tuning.must(*words("tuned", "--seeds", 2, "--json"))
     assert again.json == result
+
+
+def test_the_table_has_baselines_beside_the_score_of_one_seed_unless_they_are_not_wanted(tuning: Shell) -> None:
+    with_them = tuning.must(*words("tuned")).out
+    assert with_them.startswith("classify, one seed")
+    assert "commonest" in with_them
+    assert "by class, test" in with_them
+    assert "a baseline " in with_them or "better than its baselines" in with_them
+    assert "±" not in with_them
+    ended = tuning.must(*words("bare", "--no-baseline"))
+    assert "baseline" not in ended.err + ended.out
+    page = (tuning.folder / "tuned/report.html").read_text()
+    assert "linear model" in page
+    assert "Cannot be shown" not in page
+    tuning.must("report", "tuned", "bare", "--out", "both.html")
 
 
 def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(tuning: Shell, kills: int) -> None:

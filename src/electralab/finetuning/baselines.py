@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from electralab.finetuning.scores import Scores
 from electralab.finetuning.tasks import Task
 
 COMMONEST, LINEAR = "commonest", "linear"
+Kind = TypeVar("Kind", TextExample, ScoredExample, TaggedExample)
 
 
 # So much of the training rows, taken evenly from all of them, is fitted within seconds.
@@ -50,47 +51,64 @@ def read_baselines(path: Path) -> list[Baseline]:
         raise DamagedArtifact(f"{path}: not the baselines of a run; remove the file, it is written again") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What a method says of every example of the splits."""
+
+    name: str
+    what: str
+    rows: int
+    predictions: Mapping[str, Sequence[Prediction]]
+
+
 def score_baselines(
     task: Task, labels: Sequence[str], train: Sequence[Example], splits: Sequence[Split]
 ) -> Iterator[Baseline]:
     """One after the other, as each is fitted; none for questions, which ask for a place in a text."""
     labelled = [split for split in splits if split.is_labelled]
-
-    def judge(name: str, what: str, rows: int, predictions: Mapping[str, Sequence[Prediction]]) -> Baseline:
-        scores = {of.name: judge_predictions(task, of, predictions[of.name], labels, 0.0).scores for of in labelled}
-        return Baseline(name, what, rows, scores)
-
     match train[0]:
         case TextExample():
-            known = [example for example in train if isinstance(example, TextExample)]
-            label = _find_commonest([example.label for example in known])
-            constant = {of.name: [ClassPrediction(label, {})] * len(of.examples) for of in labelled}
-            yield judge(COMMONEST, f"always answering {label!r}", len(known), constant)
-            some = _take_evenly(known, sum(len(text) for example in known for text in example.texts), _MOST_CHARACTERS)
-            model = LinearClassifier().fit([e.texts for e in some], [e.label for e in some])
-            found = {of.name: [ClassPrediction(c, {}) for c in model.predict(_texts_of(of))] for of in labelled}
-            yield judge(LINEAR, f"a linear SVM over {_describe_features(known)}", len(some), found)
+            found = _answer_classes([example for example in train if isinstance(example, TextExample)], labelled)
         case ScoredExample():
-            scored = [example for example in train if isinstance(example, ScoredExample)]
-            mean = float(np.mean([example.score for example in scored]))
-            constants = {of.name: [ValuePrediction(mean)] * len(of.examples) for of in labelled}
-            yield judge(COMMONEST, "always answering the mean of the training rows", len(scored), constants)
-            few = _take_evenly(scored, sum(len(text) for e in scored for text in e.texts), _MOST_CHARACTERS)
-            ridge = LinearRegressor().fit([e.texts for e in few], [e.score for e in few])
-            values = {of.name: [ValuePrediction(float(v)) for v in ridge.predict(_texts_of(of))] for of in labelled}
-            yield judge(LINEAR, f"ridge regression over {_describe_features(scored)}", len(few), values)
+            found = _answer_numbers([example for example in train if isinstance(example, ScoredExample)], labelled)
         case TaggedExample():
-            tagged = [example for example in train if isinstance(example, TaggedExample)]
-            by_word = _tag_by_word(tagged, labelled)
-            yield judge(COMMONEST, "each word's commonest tag", len(tagged), by_word)
-            part = _take_evenly(tagged, sum(len(example.words) for example in tagged), _MOST_WORDS)
-            tagger = WindowTagger().fit([e.words for e in part], [e.tags for e in part])
-            tags = {of.name: _as_tags(tagger.predict(_words_of(of))) for of in labelled}
-            yield judge(
-                LINEAR, "a linear SVM over the word, its spelling and two words on either side", len(part), tags
-            )
+            found = _answer_tags([example for example in train if isinstance(example, TaggedExample)], labelled)
         case _:
             return
+    for said in found:
+        scores = {
+            split.name: judge_predictions(task, split, said.predictions[split.name], labels, 0.0).scores
+            for split in labelled
+        }
+        yield Baseline(said.name, said.what, said.rows, scores)
+
+
+def _answer_classes(train: Sequence[TextExample], splits: Sequence[Split]) -> Iterator[_Answers]:
+    label = _find_commonest([example.label for example in train])
+    constant = {split.name: [ClassPrediction(label, {})] * len(split.examples) for split in splits}
+    yield _Answers(COMMONEST, f"always answering {label!r}", len(train), constant)
+    some = _take_evenly(train, sum(len(text) for example in train for text in example.texts), _MOST_CHARACTERS)
+    model = LinearClassifier().fit([example.texts for example in some], [example.label for example in some])
+    found = {split.name: [ClassPrediction(name, {}) for name in model.predict(_texts_of(split))] for split in splits}
+    yield _Answers(LINEAR, f"a linear SVM over {_describe_features(train)}", len(some), found)
+
+
+def _answer_numbers(train: Sequence[ScoredExample], splits: Sequence[Split]) -> Iterator[_Answers]:
+    mean = float(np.mean([example.score for example in train]))
+    constant = {split.name: [ValuePrediction(mean)] * len(split.examples) for split in splits}
+    yield _Answers(COMMONEST, "always answering the mean of the training rows", len(train), constant)
+    some = _take_evenly(train, sum(len(text) for example in train for text in example.texts), _MOST_CHARACTERS)
+    model = LinearRegressor().fit([example.texts for example in some], [example.score for example in some])
+    found = {split.name: [ValuePrediction(float(x)) for x in model.predict(_texts_of(split))] for split in splits}
+    yield _Answers(LINEAR, f"ridge regression over {_describe_features(train)}", len(some), found)
+
+
+def _answer_tags(train: Sequence[TaggedExample], splits: Sequence[Split]) -> Iterator[_Answers]:
+    yield _Answers(COMMONEST, "each word's commonest tag", len(train), _tag_by_word(train, splits))
+    some = _take_evenly(train, sum(len(example.words) for example in train), _MOST_WORDS)
+    model = WindowTagger().fit([example.words for example in some], [example.tags for example in some])
+    found = {split.name: _as_tags(model.predict(_words_of(split))) for split in splits}
+    yield _Answers(LINEAR, "a linear SVM over the word, its spelling and two words on either side", len(some), found)
 
 
 def _texts_of(split: Split) -> list[tuple[str, ...]]:
@@ -126,7 +144,7 @@ def _tag_by_word(train: Sequence[TaggedExample], splits: Sequence[Split]) -> dic
     return {of.name: _as_tags([tuple(tag_of.get(w, usual) for w in words) for words in _words_of(of)]) for of in splits}
 
 
-def _take_evenly(examples: Sequence[Any], size: int, most: int) -> list[Any]:
+def _take_evenly(examples: Sequence[Kind], size: int, most: int) -> list[Kind]:
     """All of them, or so many, evenly apart, that about `most` of their `size` is left."""
     count = max(1, min(len(examples), len(examples) * most // max(size, 1)))
     return [examples[place * len(examples) // count] for place in range(count)]

@@ -92,10 +92,10 @@ class DataRead:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselinesScored:
+class BaselineScored:
     """Before anything is tuned: what a model has to be better than."""
 
-    baselines: tuple[Baseline, ...]
+    baseline: Baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class SeedFinished:
     dev: Record
 
 
-TuneEvent = Event | DataRead | BaselinesScored | SeedStarted | SeedFinished
+TuneEvent = Event | DataRead | BaselineScored | SeedStarted | SeedFinished
 
 
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
@@ -222,16 +222,16 @@ class _Run:
         first = self.config.seed
         # Those that are there already count too: a summary never forgets one.
         seeds = sorted({*range(first, first + self.request.seeds), *self._finished_seeds()})
-        is_summarised = self._has_summary_of(seeds)
+        is_summarised = self._has_summary_of(seeds) and set(seeds) <= set(self._finished_seeds())
         baselines: list[Baseline] = []
         if self.request.has_baselines and not is_summarised:
-            baselines = self._score_baselines()
-            yield BaselinesScored(tuple(baselines))
+            for baseline in self._score_baselines():
+                baselines.append(baseline)
+                yield BaselineScored(baseline)
         for number, seed in enumerate(seeds, start=1):
             yield SeedStarted(seed, number, len(seeds))
             folder = self._folder_of(seed)
             if not (folder / RESULTS).is_file():
-                is_summarised = False
                 yield from self._tune(seed, folder)
             yield SeedFinished(seed, read_json(folder / RESULTS)["dev"])
         if not is_summarised:
@@ -252,19 +252,19 @@ class _Run:
             f"short to learn from; --epochs {self.config.epochs:g} for those"
         ]
 
-    def _score_baselines(self) -> list[Baseline]:
+    def _score_baselines(self) -> Iterator[Baseline]:
         """Once for a run: they depend on its data alone."""
         path = self.request.run_dir / BASELINES
         if path.is_file():
-            return read_baselines(path)
+            yield from read_baselines(path)
+            return
         found = []
-        for baseline in score_baselines(
-            self.task, self.data.labels, self.data.train.examples, [*self.data.devs, *self.data.tests]
-        ):
+        splits = [*self.data.devs, *self.data.tests]
+        for baseline in score_baselines(self.task, self.data.labels, self.data.train.examples, splits):
             self.stop.check()
             found.append(baseline)
+            yield baseline
         write_baselines(path, found)
-        return found
 
     def _write_bad_rows(self) -> None:
         """All of them: the display shows the first only."""
