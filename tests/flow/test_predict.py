@@ -124,7 +124,7 @@ def test_glue_is_one_table_and_again_trains_nothing(shell: Shell) -> None:
     table = first.json
     assert table.keys() == {"run", "suite", "tasks", "average", "paper"}
     assert {name: of["metric"] for name, of in table["tasks"].items()} == {"cola": "mcc", "rte": "accuracy"}
-    assert table["average"].keys() == {"median", "mean", "sd", "paper"}
+    assert table["average"].keys() == {"median", "mean", "sd", "n", "paper"}
     assert "step " in first.err
     again = shell.must(*words)
     assert again.json == table
