@@ -61,5 +61,6 @@ def test_tags_follow_the_word_and_its_neighbours() -> None:
 
 
 def test_a_text_of_any_length_and_script_has_features() -> None:
-    features = TextFeatures().fit([("고양이가 앉았다",), ("x" * 200_000,), ("?",)])
+    features = TextFeatures()
+    assert features.fit_transform([("고양이가 앉았다",), ("x" * 200_000,), ("?",)]).shape[0] == 3
     assert features.transform([("고양이",), ("🙂",), (" ",)]).shape[0] == 3

@@ -3,8 +3,10 @@
 texts, labels -> LinearClassifier; texts, numbers -> LinearRegressor; words, tags -> WindowTagger
 """
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -38,41 +40,51 @@ class TextFeatures:
         self._characters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True)
         self._scaler = StandardScaler()
 
-    def fit(self, texts: Texts) -> Self:
-        known = [text[:_MOST_CHARACTERS] for of in texts for text in of]
-        self._words.fit(known)
-        self._characters.fit(known)
-        if len(texts[0]) > 1:
-            self._scaler.fit(self._compare(texts, self._count(texts)))
-        return self
+    def fit_transform(self, texts: Texts) -> "csr_matrix":
+        first, *_ = texts
+        columns = self._cut_texts(texts)
+        joined = [text for column in columns for text in column]
+        words, characters = self._words.fit_transform(joined), self._characters.fit_transform(joined)
+        ends = [len(texts) * place for place in range(len(first) + 1)]
+        counts = [(words[start:end], characters[start:end]) for start, end in pairwise(ends)]
+        return self._join(
+            counts, self._scaler.fit_transform(self._compare(columns, counts)) if len(first) > 1 else None
+        )
 
     def transform(self, texts: Texts) -> "csr_matrix":
+        columns = self._cut_texts(texts)
+        counts = [(self._words.transform(column), self._characters.transform(column)) for column in columns]
+        return self._join(counts, self._scaler.transform(self._compare(columns, counts)) if len(columns) > 1 else None)
+
+    def _cut_texts(self, texts: Texts) -> list[list[str]]:
+        """The first texts of all and, of pairs, the second ones."""
+        return [[text[:_MOST_CHARACTERS] for text in column] for column in zip(*texts, strict=True)]
+
+    def _join(self, counts: Sequence[tuple["csr_matrix", "csr_matrix"]], shared: FloatArray | None) -> "csr_matrix":
         from scipy.sparse import csr_matrix, hstack
 
-        counts = self._count(texts)
         blocks: list[Any] = [block for of_text in counts for block in of_text]
-        if len(counts) > 1:
-            blocks.append(csr_matrix(self._scaler.transform(self._compare(texts, counts))))
-        return hstack(blocks, format="csr")
+        return hstack([*blocks, *([] if shared is None else [csr_matrix(shared)])], format="csr")
 
-    def _count(self, texts: Texts) -> list[tuple["csr_matrix", "csr_matrix"]]:
-        """Words and characters of the first text of each example and, of pairs, of the second."""
-        columns = [[text[:_MOST_CHARACTERS] for text in column] for column in zip(*texts, strict=True)]
-        return [(self._words.transform(column), self._characters.transform(column)) for column in columns]
-
-    def _compare(self, texts: Texts, counts: Sequence[tuple["csr_matrix", "csr_matrix"]]) -> FloatArray:
+    def _compare(
+        self, columns: Sequence[Sequence[str]], counts: Sequence[tuple["csr_matrix", "csr_matrix"]]
+    ) -> FloatArray:
         """The rows have unit length, so the product of two is their cosine."""
-        (first_words, first_characters), (second_words, second_characters) = counts
-        cosines = [
-            np.asarray(first.multiply(second).sum(axis=1)).ravel()
-            for first, second in ((first_words, second_words), (first_characters, second_characters))
-        ]
-        analyzers = (self._words.build_analyzer(), self._characters.build_analyzer())
+        cosines = [np.asarray(left.multiply(right).sum(axis=1)).ravel() for left, right in zip(*counts, strict=True)]
         shared = [
-            [value for analyze in analyzers for value in compare_bags(analyze(first), analyze(second))]
-            for first, second in ((a[:_MOST_CHARACTERS], b[:_MOST_CHARACTERS]) for a, b in texts)
+            [*compare_bags(*map(_find_words, pair)), *compare_bags(*map(_find_trigrams, pair))]
+            for pair in zip(*columns, strict=True)
         ]
         return np.column_stack([*cosines, np.array(shared)])
+
+
+def _find_words(text: str) -> list[str]:
+    return re.findall(_WORDS, text.lower())
+
+
+def _find_trigrams(text: str) -> list[str]:
+    padded = f" {text.lower()} "
+    return [padded[start : start + 3] for start in range(len(padded) - 2)]
 
 
 def compare_bags(first: Sequence[str], second: Sequence[str]) -> list[float]:
@@ -100,9 +112,9 @@ class LinearClassifier:
 
         self._single = labels[0] if len(set(labels)) == 1 else None
         if self._single is None:
-            self._features = TextFeatures().fit(texts)
+            self._features = TextFeatures()
             self._model = LinearSVC(C=self.strength, dual=True, random_state=0)
-            _fit_quietly(self._model, self._features.transform(texts), list(labels))
+            _fit_quietly(self._model, self._features.fit_transform(texts), list(labels))
         return self
 
     def predict(self, texts: Texts) -> list[str]:
@@ -120,9 +132,9 @@ class LinearRegressor:
     def fit(self, texts: Texts, values: Sequence[float]) -> Self:
         from sklearn.linear_model import Ridge
 
-        self._features = TextFeatures().fit(texts)
+        self._features = TextFeatures()
         self._model = Ridge(alpha=self.penalty, solver="sparse_cg")
-        self._model.fit(self._features.transform(texts), np.asarray(values, dtype=np.float64))
+        self._model.fit(self._features.fit_transform(texts), np.asarray(values, dtype=np.float64))
         return self
 
     def predict(self, texts: Texts) -> FloatArray:
