@@ -12,7 +12,7 @@ from little_server import get, open_desk, open_gate, post, save_models, tell
 from pydantic import ValidationError
 
 from electralab.serving.app import write_policy
-from electralab.serving.bodies import PredictBody
+from electralab.serving.bodies import Body, DetectBody, EmbedBody, FillBody, PlayBody, PredictBody
 from electralab.serving.desk import Desk
 from electralab.serving.gate import Gate
 from electralab.serving.loaded import Loaded
@@ -289,10 +289,55 @@ def test_pages_may_do_nothing_but_what_they_bring_along(gate: Gate) -> None:
     assert "access-control-allow-origin" not in get(gate, "/", headers={"origin": "http://elsewhere"}).headers
 
 
-def test_a_long_list_of_wrong_things_is_refused_at_the_first() -> None:
+MANY = 50_000
+UNKNOWN = {f"k{number}": 1 for number in range(MANY)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (PredictBody, {"text": [1] * MANY}),
+        (PredictBody, {"text": {"words": [1] * MANY}}),
+        (PredictBody, {"text": UNKNOWN}),
+        (PredictBody, {"texts": [1] * MANY}),
+        (PredictBody, {"texts": [[1] * MANY]}),
+        (PredictBody, {"texts": [UNKNOWN]}),
+        (PredictBody, UNKNOWN),
+        (FillBody, {"text": "a", "at": [["x"] * MANY]}),
+        (FillBody, {"text": "a", "at": [["x", 1]] * MANY}),
+        *((kind, {"text": "a"} | UNKNOWN) for kind in (DetectBody, FillBody, PlayBody, EmbedBody)),
+        *((kind, {"texts": [1] * MANY}) for kind in (DetectBody, FillBody, PlayBody, EmbedBody)),
+    ],
+)
+def test_of_very_many_wrong_things_only_the_first_is_noted(kind: type[Body], body: Any) -> None:
+    """An error for each of them took seconds, in which the server answered nobody."""
     with pytest.raises(ValidationError) as found:
-        PredictBody.model_validate({"texts": [1] * 100_000})
-    assert {error["loc"][:2] for error in found.value.errors()} == {("texts", 0)}
+        kind.model_validate(body)
+    assert found.value.error_count() == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        ("detect", {"text": "a"} | UNKNOWN, "no field named 'k0'; GET /docs lists them"),
+        ("detect", {"text": [1] * MANY}, "text: input should be a valid string (got a list of 50,000); mend it"),
+        ("predict", {"text": ["a", 1]}, "text: a list should hold strings only, item 1 is not one (got a list of 2)"),
+        ("predict", {"texts": ["a", {"words": [7]}]}, "texts[1]: part 'words' should hold strings only, item 0 is not"),
+        ("predict", {"text": {"a": None}}, "text: part 'a' should be a string or a list of strings"),
+        ("predict", {"text": 7}, "text: should be a string, a list of strings or an object of named parts (got '7')"),
+        ("predict", {"text": UNKNOWN}, "text: has 50,000 named parts, at most 32 are read"),
+        ("predict", {"text": {"k" * MANY: "a"}, "model": "reviews"}, f"text: has '{'k' * 40}'; give 'text_a' and"),
+    ],
+)
+def test_a_body_of_very_much_that_is_wrong_gets_a_short_answer(
+    models: dict[str, Loaded], path: str, body: Any, words: str
+) -> None:
+    desk = open_desk(models)
+    refused = post(open_gate(desk), f"/v1/{path}", body)
+    assert refused.status_code == 400
+    assert words in refused.json()["error"]["message"]
+    assert len(refused.content) < 400
+    desk.batcher.close(1)
 
 
 def test_a_request_that_is_too_much_work_is_refused_before_it_waits(models: dict[str, Loaded]) -> None:

@@ -231,20 +231,32 @@ def _add_errors(app: "FastAPI") -> None:
 
 def explain_invalid(errors: Sequence[Any]) -> Refusal:
     """What FastAPI found wrong with a body, as one sentence about the first thing."""
-    # A field that nobody knows first: it may be why another is missing.
-    error = min(errors, key=lambda one: one["type"] != "extra_forbidden")
+    error = errors[0]
     _, *path = error["loc"] or ("body",)
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     if error["type"] == "json_invalid":
         reason = error.get("ctx", {}).get("error", "it cannot be read")
         return Refusal("bad_json", f"the body is not JSON ({reason}); mend it")
-    if error["type"] == "extra_forbidden":
-        return Refusal("bad_value", f"no field named {where[:80]!r}; GET /docs lists them")
+    if error["type"] == bodies.UNKNOWN_FIELD:
+        return Refusal("bad_value", f"{error['msg']}; GET /docs lists them")
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     if not path:
         return Refusal("bad_value", f"the body: {message}; send a JSON object")
-    return Refusal("bad_value", f"{where[:80]}: {message} (got {str(error['input'])[:40]!r}); mend it")
+    return Refusal("bad_value", f"{where[:80]}: {message} (got {_preview(error['input'])}); mend it")
+
+
+def _preview(given: Any) -> str:
+    """In a few characters, without writing all of it out first."""
+    match given:
+        case str():
+            return repr(given[:40])
+        case list():
+            return f"a list of {len(given):,}"
+        case dict():
+            return f"an object of {len(given):,}"
+        case _:
+            return repr(str(given)[:40])
 
 
 def describe_api(app: "FastAPI", *, needs_key: bool) -> dict[str, Any]:

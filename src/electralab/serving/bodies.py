@@ -6,7 +6,8 @@ JSON -> Body -> what a station is asked
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic_core import PydanticCustomError
 
 from electralab.model.pooling import Pooling
 from electralab.serving.embedder import EmbedAsk
@@ -15,9 +16,47 @@ from electralab.serving.game import PlayAsk
 
 _EITHER = {"oneOf": [{"required": ["text"]}, {"required": ["texts"]}]}
 _MOST_SPANS = 256
+# Named parts of one input: a question and its context are two, and a row of a table has few columns.
+_MOST_PARTS = 32
 _SEED = 2**63
 
-TextInput = str | list[str] | dict[str, str | list[str]]
+UNKNOWN_FIELD = "unknown_field"
+
+
+def _check_input(given: Any) -> Any:
+    """The first wrong part ends it: of a union pydantic collects an error for every part of every alternative."""
+    if fault := _find_fault(given):
+        raise ValueError(fault)
+    return given
+
+
+def _find_fault(given: Any) -> str:
+    match given:
+        case None | str():
+            return ""
+        case list():
+            return _find_odd_item("a list", given)
+        case dict() if len(given) > _MOST_PARTS:
+            return f"has {len(given):,} named parts, at most {_MOST_PARTS} are read"
+        case dict():
+            faults = (_find_odd_part(f"part {name[:40]!r}", part) for name, part in given.items())
+            return next(filter(None, faults), "")
+        case _:
+            return "should be a string, a list of strings or an object of named parts"
+
+
+def _find_odd_part(where: str, part: Any) -> str:
+    if isinstance(part, list):
+        return _find_odd_item(where, part)
+    return "" if isinstance(part, str) else f"{where} should be a string or a list of strings"
+
+
+def _find_odd_item(where: str, items: list[Any]) -> str:
+    odd = next((place for place, item in enumerate(items) if not isinstance(item, str)), None)
+    return "" if odd is None else f"{where} should hold strings only, item {odd} is not one"
+
+
+TextInput = Annotated[str | list[str] | dict[str, str | list[str]], BeforeValidator(_check_input)]
 
 
 def _config(**example: Any) -> ConfigDict:
@@ -30,6 +69,15 @@ class Body(BaseModel):
     """A text or a list of texts, and the name of the model where the server has several that could answer."""
 
     model: str | None = Field(None, description="A name of GET /v1/models; needed where several models could answer.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_fields(cls, given: Any) -> Any:
+        """Before anything else, and by the first: a body may name more unknown fields than there is time to list."""
+        unknown = next((name for name in given if name not in cls.model_fields), None) if type(given) is dict else None
+        if unknown is not None:
+            raise PydanticCustomError(UNKNOWN_FIELD, "no field named {name}", {"name": repr(unknown[:80])})
+        return given
 
     @model_validator(mode="after")
     def _check(self) -> Self:

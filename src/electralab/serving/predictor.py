@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -194,7 +195,9 @@ def _pick_parts(kind: str, given: Mapping[str, Any]) -> Any:
                 return found
             return found[0].split() if isinstance(found[0], str) else found[0]
     wanted = " or ".join(" and ".join(map(repr, names)) for names in options)
-    raise InputError(f"has {', '.join(map(repr, given)) or 'nothing'}; give {wanted}")
+    named = [repr(str(name)[:40]) for name in islice(given, 8)]
+    more = [f"{len(given) - len(named):,} more"] if len(given) > len(named) else []
+    raise InputError(f"has {', '.join([*named, *more]) or 'nothing'}; give {wanted}")
 
 
 def check_out(out: Path) -> None:
