@@ -92,6 +92,16 @@ def describe_waiting() -> str:
     return ", ".join(settings) or "the runtime's default (spinning)"
 
 
+def count_descriptors() -> int:
+    """Connections that this process may have open, by its limit of descriptors; some are left for its own files."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if most == resource.RLIM_INFINITY else max(1, most - 64, most // 2)
+
+
 def use_exact_arithmetic(threads: int, device: "torch.device") -> None:
     """Same inputs, same bits: deterministic kernels, and a fixed number of threads because it changes sums.
 

@@ -30,12 +30,12 @@ _REASONS = {
     403: "A page of another origin asks, or by a name that the server does not go by.",
     404: "No such path or model.",
     405: "No such method on this path.",
-    408: "The body took too long to arrive.",
+    408: "The headers or the body took too long to arrive.",
     413: "The body is too large.",
     415: "The body is not said to be JSON.",
     429: "Too much is waiting; Retry-After says when to come back.",
     500: "The server failed; it goes on.",
-    503: "The server is shutting down, or the answer took too long; see Retry-After.",
+    503: "The server is shutting down, has too many connections, or took too long; see Retry-After.",
 }
 
 

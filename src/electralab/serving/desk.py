@@ -33,6 +33,10 @@ class LimitsConfig(Settings):
     """Until a request without an answer is given up."""
     body_seconds: float = Field(10.0, gt=0)
     """Until the whole body must be here."""
+    header_seconds: float = Field(10.0, gt=0)
+    """Until a connection must have sent all headers of a request: since it began, or since its last answer."""
+    connections: int = Field(1000, ge=1)
+    """At once; fewer where the process may not open so many files."""
     open_requests: int = Field(1024, ge=1)
 
 

@@ -42,6 +42,7 @@ class Metrics:
         self._seconds: dict[str, Histogram] = {}
         self._batches: dict[str, Histogram] = {}
         self._refused: Counter[str] = Counter()
+        self._turned_away = 0
 
     def count_request(self, path: str, status: int, seconds: float) -> None:
         with self._lock:
@@ -55,6 +56,10 @@ class Metrics:
     def count_refusal(self, code: str) -> None:
         with self._lock:
             self._refused[code] += 1
+
+    def count_turned_away(self) -> None:
+        with self._lock:
+            self._turned_away += 1
 
     def sum_statuses(self) -> dict[str, int]:
         with self._lock:
@@ -83,6 +88,10 @@ class Metrics:
         )
         for code, count in sorted(self._refused.items()):
             yield _line("electralab_refused_total", (("code", code),), count)
+        yield from _head(
+            "electralab_accept_errors_total", "counter", "Connections that the process had no descriptor for."
+        )
+        yield _line("electralab_accept_errors_total", (), self._turned_away)
         for name, (says, value) in gauges.items():
             yield from _head(name, "gauge", says)
             yield _line(name, (), value)

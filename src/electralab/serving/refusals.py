@@ -15,6 +15,7 @@ STATUS = {
     "unknown_model": 404,
     "unknown_path": 404,
     "wrong_method": 405,
+    "headers_too_slow": 408,
     "body_too_slow": 408,
     "body_too_large": 413,
     "wrong_media_type": 415,
@@ -22,6 +23,7 @@ STATUS = {
     "internal": 500,
     "stopping": 503,
     "too_slow": 503,
+    "too_many_connections": 503,
 }
 
 

@@ -11,9 +11,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -21,11 +22,18 @@ from electralab.artifacts import real_path
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
 from electralab.model.graph import GRAPH
+from electralab.runtime import count_descriptors
 from electralab.serving.batching import BatchingConfig
 from electralab.serving.desk import Desk, LimitsConfig, view_model
 from electralab.serving.loaded import Loaded
 from electralab.serving.windows import WindowConfig
 from electralab.stopping import stop_signals
+
+if TYPE_CHECKING:  # these need the libraries of the server
+    import uvicorn
+
+    from electralab.serving.connections import Listener
+    from electralab.serving.gate import Gate
 
 Runtime = Literal["torch", "onnx"]
 
@@ -52,10 +60,11 @@ class ServeConfig(Settings):
 def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], None]) -> dict[str, Any]:
     """Until a signal to stop; `on_ready` is told the address. Returns what was done, and whether all work has ended."""
     keys = read_keys(config)
-    loaded = load_models(models, config)
     _require_library()
+    loaded = load_models(models, config)
     with listen(config) as listener:
         desk = Desk(loaded, config.limits, config.batching, needs_key=bool(keys))
+        listener.on_turned_away = desk.metrics.count_turned_away
         address = describe_address(listener)
         started = time.monotonic()
         try:
@@ -137,9 +146,11 @@ def is_loopback(host: str) -> bool:
 
 
 @contextlib.contextmanager
-def listen(config: ServeConfig) -> Iterator[socket.socket]:
+def listen(config: ServeConfig) -> Iterator["Listener"]:
+    from electralab.serving.connections import Listener
+
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    with Listener(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((config.host, config.port))
@@ -167,23 +178,10 @@ def _require_library() -> None:
 async def _run(
     desk: Desk, keys: Sequence[str], listener: socket.socket, config: ServeConfig, on_ready: Callable[[], None]
 ) -> None:
-    import uvicorn
-
     from electralab.serving.app import build_app
 
     gate = build_app(desk, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
-    server = uvicorn.Server(
-        uvicorn.Config(
-            gate,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="off",
-            timeout_graceful_shutdown=_FAREWELL,
-        )
-    )
-    # Its own handlers would close the door first and answer afterwards, and end with the signal's status.
-    server.capture_signals = contextlib.nullcontext
+    server = build_server(gate, desk)
     stopping = asyncio.Event()
     with _hear_signals(stopping):
         serving = asyncio.ensure_future(server.serve([listener]))
@@ -194,6 +192,32 @@ async def _run(
         ending = asyncio.ensure_future(_end(stopping, desk, gate, server, config.drain_seconds))
         await serving
         ending.cancel()
+
+
+def build_server(gate: "Gate", desk: Desk) -> "uvicorn.Server":
+    import uvicorn
+
+    from electralab.serving.connections import BoundedProtocol, Bounds
+
+    limits = desk.limits
+    bounds = Bounds(min(limits.connections, count_descriptors()), limits.header_seconds, desk.metrics)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            gate,
+            http=partial(BoundedProtocol, bounds),  # type: ignore[arg-type]  # whatever makes a protocol will do
+            ws="none",
+            log_config=None,
+            # A warning for each request that is no HTTP would let anybody fill the disk.
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_FAREWELL,
+        )
+    )
+    # Its own handlers would close the door first and answer afterwards, and end with the signal's status.
+    server.capture_signals = contextlib.nullcontext
+    return server
 
 
 async def _end(stopping: asyncio.Event, desk: Desk, gate: Any, server: Any, seconds: float) -> None:
