@@ -48,7 +48,8 @@ def test_a_server_answers_and_at_the_end_finishes_what_it_has_begun(tmp_path: Pa
     save_pair(tmp_path / "run")
     shell = Shell(tmp_path)
     # The window is so long that the last request is certainly waiting when the signal comes.
-    running = shell.start("serve", "run", "--port", 0, "--threads", 1, "--batching.window-ms", 700)
+    patient = ("--batching.window-ms", 700, "--drain-seconds", 30)
+    running = shell.start("serve", "run", "--port", 0, "--threads", 1, *patient)
     with httpx.Client(base_url=wait_for_address(shell, running), timeout=60) as client:
         assert client.get("/ready").json() == {"status": "ready"}
         found = client.post("/v1/detect", json={"text": "the cat sat"}).json()
@@ -103,6 +104,27 @@ def test_what_outlasts_the_time_to_finish_is_refused_and_the_process_leaves_in_o
         assert answer.status_code == 200 or int(answer.headers["retry-after"]) > 0
     assert 503 in [answer.status_code for answer in answers]
     assert set(json.loads(out)["answers"]) <= {"200", "503"}
+
+
+@pytest.mark.flow
+def test_under_load_the_end_comes_soon_at_the_defaults(tmp_path: Path) -> None:
+    save_pair(tmp_path / "run", num_layers=12, width=128)
+    shell = Shell(tmp_path)
+    # One run of the network, out of which the worker cannot be called back, for far longer than it may take.
+    running = shell.start("serve", "run", "--port", 0, "--threads", 1, "--windows.batch-tokens", 10_000_000)
+    large = {"texts": ["the cat sat on the mat and a dog saw it " * 90] * 32}
+    with httpx.Client(base_url=wait_for_address(shell, running), timeout=60) as client:
+        answers: list[int] = []
+        asking = threading.Thread(target=lambda: answers.append(client.post("/v1/detect", json=large).status_code))
+        asking.start()
+        time.sleep(1)
+        started = time.monotonic()
+        running.send(signal.SIGTERM)
+        assert running.wait().status == 0
+        # Five seconds by the settings, and as much again for a busy machine.
+        assert time.monotonic() - started < 10
+        asking.join(60)
+    assert answers == [503]
 
 
 @pytest.mark.flow

@@ -8,7 +8,9 @@ from little_tuned import make_tuned, save_pretrained, save_tuned_folder
 
 import electralab
 from electralab.errors import InputError, UsageError
+from electralab.serving.batching import _ONE_RUN
 from electralab.serving.server import (
+    _FAREWELL,
     ServeConfig,
     describe_address,
     find_runtime,
@@ -74,6 +76,11 @@ def test_a_port_that_is_taken_is_named_and_0_finds_a_free_one() -> None:
     if socket.has_ipv6:
         with listen(ServeConfig(host="::1", port=0)) as sixth:
             assert describe_address(sixth).startswith("http://[::1]:")
+
+
+def test_the_end_takes_at_most_five_seconds_by_default() -> None:
+    half_a_second_to_notice = 0.5
+    assert ServeConfig().drain_seconds + _FAREWELL + _ONE_RUN + half_a_second_to_notice < 5
 
 
 def test_graphs_are_looked_for_where_they_lie(tmp_path: Path) -> None:

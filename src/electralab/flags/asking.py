@@ -76,7 +76,7 @@ def _add_serve(verbs: Any) -> None:
     )
     parser.add_argument("--key-file", metavar="FILE", help="keys, one a line, of which each request must bring one")
     parser.add_argument(
-        "--drain-seconds", type=number, metavar="S", help="to finish in what was begun when told to stop (10)"
+        "--drain-seconds", type=number, metavar="S", help="to finish in what was begun when told to stop (2)"
     )
     parser.add_argument("--runtime", choices=["torch", "onnx"], help="what runs the networks (torch)")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")

@@ -38,7 +38,7 @@ class Bounds:
     metrics: Metrics
 
 
-class BoundedProtocol(H11Protocol):
+class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicorn are not read
     """A connection has a deadline whenever no request of its own is being worked on.
 
     uvicorn by itself closes a connection only where it is silent after an answer: one that never asks anything, or
@@ -52,7 +52,7 @@ class BoundedProtocol(H11Protocol):
         self._unread_bytes = 0
         self._is_refused = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+    def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         beyond = len(self.connections) - self._bounds.most
         if beyond > _REFUSED_AT_ONCE:

@@ -157,15 +157,14 @@ def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
         dry_run=arguments.dry_run,
         on_ready=lambda address: print(address, file=ready, flush=True),
     )
-    if arguments.dry_run:
-        console.print(tree_table("plan", result))
-    elif not result["has_ended"]:
+    if not arguments.dry_run:
         _leave(result if arguments.json else None)
+    console.print(tree_table("plan", result))
     return result
 
 
 def _leave(result: Result | None) -> NoReturn:
-    """At once: Python's own way out would tear a thread out of its network, which aborts the process."""
+    """At once: Python's own way out takes its time, and would tear a thread out of its network, which aborts."""
     if result is not None:
         print_json(result)
     sys.stdout.flush()
