@@ -50,7 +50,7 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
     sections = compose_sections(subjects, charts, advise)
     title = " · ".join(subject.name for subject in subjects)
     is_over = all(map(is_finished, subjects))
-    style, script = read_asset("report.css"), read_asset("report.js") + read_asset("cloud.js")
+    style, script = read_style_and_script()
     data = {
         "axes": AXES,
         "charts": [chart.as_data() for chart in charts],
@@ -65,7 +65,7 @@ def compose_page(subjects: Sequence[Subject], advise: Advice = advise_nothing, *
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{escape(_policy(style, script, live_seconds > 0))}">
+<meta http-equiv="Content-Security-Policy" content="{escape(write_policy(style, script, is_live=live_seconds > 0))}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
@@ -314,7 +314,11 @@ def read_asset(name: str) -> str:
     return files("electralab.reporting").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _policy(style: str, script: str, is_live: bool) -> str:
+def read_style_and_script() -> tuple[str, str]:
+    return read_asset("report.css"), read_asset("report.js") + read_asset("cloud.js")
+
+
+def write_policy(style: str, script: str, *, is_live: bool) -> str:
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)]
     connect = "'self'" if is_live else "'none'"
     return (

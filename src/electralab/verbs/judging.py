@@ -216,7 +216,8 @@ def report(
     With `data`, the folder of prepared text, the first run is shown at work on a few of its held-out rows.
     """
     from electralab.inspection import exhibit_rows
-    from electralab.reporting.stage import plan_report, watch_report, write_report
+    from electralab.reporting.stage import plan_report, write_report
+    from electralab.reporting.watching import watch_report
 
     paths = [Path(run) for run in runs]
     if dry_run:
