@@ -254,7 +254,8 @@ def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None
 def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors="replace"))
-    monkeypatch.setattr("electralab.verbs.detect", lambda _, texts, **__: [{"text": t, "tokens": []} for t in texts])
+    rest = {"tokens": [], "suspicious": [], "is_relative": False, "warning": None}
+    monkeypatch.setattr("electralab.verbs.detect", lambda _, texts, **__: [{"text": text, **rest} for text in texts])
     (tmp_path / "lines.txt").write_text("über\nÄpfel\nnaïve\n", encoding="utf-8")
     assert main(["detect", "model", "--file", str(tmp_path / "lines.txt"), "--lines", "--json"]) == 0
     lines = written.getvalue().decode("ascii").splitlines()

@@ -67,7 +67,8 @@ def test_words_that_look_wrong_give_no_orders_to_the_terminal() -> None:
     }
     out = io.StringIO()
     console = Console(file=out, width=120, force_terminal=True, color_system=None, markup=False)
-    print_proofs({"proofs": [{"source": f"[red]{order}.txt", "words": 3, "findings": [finding]}]}, console)
+    proof = {"source": f"[red]{order}.txt", "words": 3, "findings": [finding], "most_suspicious": []}
+    print_proofs({"proofs": [proof], "threshold": 0.5, "warning": None}, console)
     assert out.getvalue().splitlines() == [
         "[red]�[2J.txt: 1 of 3 words look wrong",
         "    1:5    0.90  the�[2J ca�[2Jt sat�[2J   → dog�[2J",

@@ -31,7 +31,7 @@ def test_each_token_has_its_colour_and_the_text_stays_as_it_is() -> None:
         {"text": "an", "start": 0, "end": 2, "p_replaced": 0.05},
         {"text": "elephant", "start": 3, "end": 11, "p_replaced": 0.8},
     ]
-    coloured = colour_tokens({"text": "an elephant", "tokens": tokens})
+    coloured = colour_tokens({"text": "an elephant", "tokens": tokens, "suspicious": [1]})
     assert coloured.plain == "an elephant"
     assert [(span.start, span.end, str(span.style)) for span in coloured.spans] == [
         (0, 2, "green"),
@@ -46,7 +46,7 @@ def test_a_document_gives_no_orders_to_the_terminal_and_its_characters_keep_thei
     assert tame("tab\tline\r\nrest") == "tab\tline \nrest"
     assert tame(HOSTILE) == "a�]0;title�b�2Jc�"
     token = {"text": "c", "start": HOSTILE.index("c"), "end": HOSTILE.index("c") + 1, "p_replaced": 0.8}
-    coloured = colour_tokens({"text": HOSTILE, "tokens": [token]})
+    coloured = colour_tokens({"text": HOSTILE, "tokens": [token], "suspicious": [0]})
     (span,) = coloured.spans
     assert coloured.plain[span.start : span.end] == "c"
     for shown in (coloured, tree_table("plan", {"documents": {HOSTILE: HOSTILE}})):

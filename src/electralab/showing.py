@@ -115,11 +115,15 @@ def _print_row(result: Result, console: Console) -> None:
 
 def print_proofs(result: Result, console: Console) -> None:
     """A line for each word: where, how suspicious, in its context, and what may be meant."""
+    if result["warning"]:
+        console.print(Text(f"warning: {result['warning']}", style="yellow"))
     for proof in result["proofs"]:
-        findings = proof["findings"]
-        told = f"{tame(proof['source'])}: {len(findings):,} of {proof['words']:,} words look wrong"
+        named = proof["findings"] or proof["most_suspicious"]
+        told = f"{tame(proof['source'])}: {len(proof['findings']):,} of {proof['words']:,} words look wrong"
+        if not proof["findings"] and named:
+            told += f" at {result['threshold']:g}; the {len(named)} most suspicious of this text"
         console.print(Text(told, style="bold"))
-        for finding in findings:
+        for finding in named:
             word = finding["word"]
             perhaps = ", ".join(one["text"] for one in finding["suggestions"])
             before, written, after, meant = map(tame, (finding["before"], word["text"], finding["after"], perhaps))

@@ -313,11 +313,41 @@ def describe_miss(results: Record) -> str:
 
 
 def colour_tokens(result: Record) -> Text:
-    """The text as it is, each token in the colour of its suspicion."""
+    """The text as it is, each token in the colour of its suspicion; those named for another reason underlined."""
     text = Text(tame(result["text"]))
     for token in result["tokens"]:
         text.stylize(suspicion(token["p_replaced"]), token["start"], token["end"])
+    for place in result["suspicious"]:
+        token = result["tokens"][place]
+        if token["p_replaced"] <= 0.5:
+            text.stylize("underline", token["start"], token["end"])
     return text
+
+
+def describe_suspects(result: Record) -> str:
+    """In words, what colours cannot say: the most suspicious where none passes, and tokens that are unknown."""
+    tokens = [result["tokens"][place] for place in result["suspicious"]]
+    if result["is_relative"]:
+        named = ", ".join(f"{tame(_widen(result['text'], token))} ({token['p_replaced']:.2f})" for token in tokens)
+        return f"none of {len(result['tokens']):,} tokens passes 0.5; the most suspicious of this text: {named}"
+    unknown = [token["text"] for token in tokens if token["unknown"] and token["p_replaced"] <= 0.5]
+    if not unknown:
+        return ""
+    named = ", ".join(map(tame, unknown[:5])) + (f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else "")
+    return f"never seen in training, and suspicious for that alone: {named}"
+
+
+def _widen(text: str, token: Record) -> str:
+    """The word that a token is a piece of, in scripts that put spaces between words; else the token itself."""
+    start, end = token["start"], token["end"]
+    while start > 0 and text[start - 1].isalnum() and text[start].isalnum():
+        start -= 1
+    while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+        end += 1
+    return text[start:end] if end - start <= _LONGEST_WORD else token["text"]
+
+
+_LONGEST_WORD = 24
 
 
 def suspicion(chance: float) -> str:

@@ -291,7 +291,8 @@ def test_detect_refuses_what_is_no_model_or_no_text(finished: Shell) -> None:
 
 
 def test_detect_says_nothing_of_an_empty_text(finished: Shell) -> None:
-    assert finished.must("detect", "run", "", "--json").json == {"text": "", "tokens": []}
+    said = finished.must("detect", "run", "", "--json").json
+    assert (said["text"], said["tokens"], said["suspicious"], said["is_relative"]) == ("", [], [], False)
 
 
 def test_show_refuses_what_it_does_not_know(finished: Shell) -> None:

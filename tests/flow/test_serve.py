@@ -66,7 +66,7 @@ def test_a_server_answers_and_at_the_end_finishes_what_it_has_begun(tmp_path: Pa
         asking.join(60)
     assert last[0].status_code == 200
     ended = running.wait()
-    assert (ended.status, ended.err) == (0, "")
+    assert (ended.status, ended.err) == (0, "loading run\n")
 
 
 @pytest.mark.flow

@@ -19,6 +19,7 @@ from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import save_network
 from electralab.model.weights import initialise
 from electralab.serving.detector import DetectConfig, Detection, Detector, TokenVerdict
+from electralab.serving.strength import Strength
 from electralab.serving.windows import Window, cut_windows
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
@@ -177,10 +178,100 @@ def test_symbols_are_judged_one_by_one() -> None:
     assert [token.text for token in found.tokens] == ["open", "7", "never seen", "read"]
     assert all(found.text[token.start : token.end] == token.text for token in found.tokens)
     assert detector.detect('["open", 7, "never seen", "read"]') == found
+    assert [token.unknown for token in found.tokens] == [False, False, True, False]
     with pytest.raises(
         InputError, match="a model of symbols takes a JSON list of strings or integers, got 'open read'"
     ):
         detector.detect("open read")
+
+
+class Calm(Discriminator):
+    """Judges a token by its id alone, and never passes the threshold: the chance of the last id is a third."""
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: object = None) -> Tensor:
+        assert segment_ids.shape == input_ids.shape
+        assert is_pad is None or trace is None
+        return torch.logit(input_ids.double() / (3 * self.config.vocab_size)).float()
+
+
+def calm_detector(strength: Strength | None = None) -> Detector:
+    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    return Detector(Calm(make_config(tokenizer.vocab_size, 64)), tokenizer, DetectConfig(), strength)
+
+
+def test_where_no_token_passes_the_most_suspicious_words_of_the_text_are_named() -> None:
+    found = calm_detector().detect(TEXT)
+    assert max(token.p_replaced for token in found.tokens) < 0.5
+    assert found.is_relative
+    # Three of fewer than twenty words, the most suspicious first, each by its most suspicious token.
+    chances = [found.tokens[place].p_replaced for place in found.suspicious]
+    assert len(chances) == 3
+    assert chances == sorted(chances, reverse=True)
+    words = [token for token in found.tokens if any(map(str.isalnum, token.text))]
+    assert chances[0] == max(token.p_replaced for token in words)
+    assert all(any(map(str.isalnum, found.tokens[place].text)) for place in found.suspicious)
+
+
+def test_of_a_long_text_at_most_five_words_are_named() -> None:
+    assert len(calm_detector().detect(" ".join([TEXT] * 10)).suspicious) == 5
+
+
+@pytest.mark.parametrize("text", ["", "cat", "cat cat cat cat", "!!! ..."])
+def test_where_nothing_stands_out_nothing_is_named(text: str) -> None:
+    found = calm_detector().detect(text)
+    assert (found.suspicious, found.is_relative) == ((), False)
+
+
+def test_where_some_pass_exactly_these_are_named() -> None:
+    found = make_detector().detect(TEXT)
+    passing = {place for place, token in enumerate(found.tokens) if token.p_replaced > 0.5}
+    assert passing
+    assert set(found.suspicious) == passing
+    assert not found.is_relative
+    chances = [found.tokens[place].p_replaced for place in found.suspicious]
+    assert chances == sorted(chances, reverse=True)
+
+
+def test_an_unknown_symbol_is_suspicious_before_all_others_whatever_the_network_thinks() -> None:
+    tokenizer = learn_symbols(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
+    for network in (Suspicious, Calm):
+        detector = Detector(network(make_config(tokenizer.vocab_size, 16)), tokenizer, DetectConfig())
+        found = detector.detect(["open", "never seen", "read", "nor this"])
+        assert [token.unknown for token in found.tokens] == [False, True, False, True]
+        assert set(found.suspicious[:2]) == {1, 3}
+        assert not found.is_relative
+        # What the network said is reported as it is.
+        assert all(found.tokens[place].p_replaced <= 0.5 for place in (1, 3))
+        # The server answers about events of which it knows none.
+        (strange,) = detector.answer([detector.parse('["never seen", "nor this"]')])
+        assert set(strange.suspicious) == {0, 1}
+
+
+def test_an_unknown_word_of_a_text_is_marked_and_judged_like_any() -> None:
+    found = make_detector().detect("the cat 漢 sat")
+    assert [token.text for token in found.tokens if token.unknown] == ["漢"]
+    unknown = next(place for place, token in enumerate(found.tokens) if token.unknown)
+    assert unknown not in found.suspicious
+
+
+@pytest.mark.parametrize(
+    ("strength", "is_weak", "words"),
+    [
+        (Strength(0.60, 0.0, 0.0), True, "too weak to use: on held-out text its AUC is 0.60, and guessing has 0.50"),
+        (Strength(0.71, 0.076, 0.64), False, "only 8% of the replaced tokens pass 0.5 (AUC 0.71)"),
+        (Strength(0.93, 0.6, 0.8), False, None),
+        (None, False, None),
+    ],
+)
+def test_a_model_says_how_far_it_can_be_trusted(strength: Strength | None, is_weak: bool, words: str | None) -> None:
+    found = calm_detector(strength).detect(TEXT)
+    assert strength is None or strength.is_weak == is_weak
+    if words is None:
+        assert found.warning is None
+    else:
+        assert found.warning is not None
+        assert words in found.warning
+        assert found.warning in unescape(found._repr_html_())
 
 
 def test_a_model_of_text_takes_no_list() -> None:

@@ -187,6 +187,24 @@ def test_page_shows_the_text_as_it_is_written() -> None:
     assert not re.search(r"https?://", page)
 
 
+def test_where_no_word_passes_a_few_of_the_text_are_named_apart() -> None:
+    proof = proofreader_of(threshold=1.0).proofread(TEXT)
+    assert proof.findings == ()
+    words = proofreader_of().judge(TEXT)
+    worst = sorted((word.suspicion for word in words), reverse=True)[: len(proof.most_suspicious)]
+    assert len(worst) == 3
+    named = [finding.word for finding in proof.most_suspicious]
+    assert sorted((word.suspicion for word in named), reverse=True) == worst
+    assert [word.start for word in named] == sorted(word.start for word in named)
+    page = compose_page([proof], "this model is too weak to use")
+    assert page.count('<mark class="relative"') == 3
+    assert f"none of {proof.words} words passes the threshold; marked with dots: the 3 most suspicious" in page
+    assert '<p class="warning">This model is too weak to use.</p>' in page
+    assert len(proofreader_of(threshold=1.0, limit=1).proofread(TEXT).most_suspicious) == 1
+    assert proofreader_of(threshold=0.0).proofread(TEXT).most_suspicious == ()
+    assert proofreader_of(threshold=1.0).proofread("").most_suspicious == ()
+
+
 def test_python_and_the_page_agree(tmp_path: Path) -> None:
     model = save_pretrained(tmp_path / "run")
     page = tmp_path / "proofs.html"

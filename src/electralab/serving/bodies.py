@@ -184,11 +184,18 @@ def list_strings(given: Any) -> list[str]:
     return [text for part in parts for text in list_strings(part)]
 
 
-class Verdict(BaseModel):
+class Span(BaseModel):
     text: str
     start: int = Field(description="In Unicode code points.")
     end: int
     p_replaced: float
+    p_original: float = Field(description="1 - p_replaced.")
+
+
+class Verdict(Span):
+    unknown: bool = Field(
+        description="Whether the vocabulary has no such token; of a model of symbols it is suspicious for that alone."
+    )
 
 
 class GuessAnswer(BaseModel):
@@ -204,7 +211,7 @@ class BlankAnswer(BaseModel):
     guesses: list[GuessAnswer]
 
 
-class TokenAnswer(Verdict):
+class TokenAnswer(Span):
     is_masked: bool
     guesses: list[GuessAnswer]
     drawn: str | None
@@ -223,6 +230,11 @@ class ScoresAnswer(BaseModel):
 class Detected(BaseModel):
     text: str
     tokens: list[Verdict]
+    suspicious: list[int] = Field(description="Places in `tokens` of the suspicious ones, the most suspicious first.")
+    is_relative: bool = Field(
+        description="Whether none passes 0.5, so that `suspicious` names the most suspicious of this text."
+    )
+    warning: str | None = Field(description="What the model's held-out scores say against its verdicts.")
 
 
 class Filled(BaseModel):

@@ -170,10 +170,23 @@ def describe(answer: Any) -> Json:
         case Detection():
             # By hand: this is most of what the server says, and `asdict` copies everything first.
             tokens = [
-                {"text": token.text, "start": token.start, "end": token.end, "p_replaced": token.p_replaced}
+                {
+                    "text": token.text,
+                    "start": token.start,
+                    "end": token.end,
+                    "p_replaced": token.p_replaced,
+                    "p_original": token.p_original,
+                    "unknown": token.unknown,
+                }
                 for token in answer.tokens
             ]
-            return {"text": answer.text, "tokens": tokens}
+            return {
+                "text": answer.text,
+                "tokens": tokens,
+                "suspicious": list(answer.suspicious),
+                "is_relative": answer.is_relative,
+                "warning": answer.warning,
+            }
         case Filling() | Played():
             return asdict(answer)
         case dict():

@@ -4,7 +4,7 @@ texts -> Reading... -> Detection...
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
@@ -17,10 +17,17 @@ from electralab.model.electra import Discriminator
 from electralab.model.folder import load_network, locate_model, read_config
 from electralab.model.hf_config import OBJECTIVE
 from electralab.serving.reading import Given, Reading, read, read_known
+from electralab.serving.strength import Strength, read_strength
 from electralab.serving.windows import WindowConfig, frame, place_windows
 from electralab.stopping import NEVER, StopSignal
 from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
+
+# Above it a token is more likely replaced than not.
+THRESHOLD = 0.5
+# Where no word of a text passes, one in five is named all the same, within these bounds.
+_ONE_IN = 5
+_FEWEST_NAMED, _MOST_NAMED = 3, 5
 
 
 class DetectConfig(WindowConfig):
@@ -33,10 +40,12 @@ class TokenVerdict:
     start: int
     end: int
     p_replaced: float
+    p_original: float = field(init=False)
+    unknown: bool = False
+    """Whether the vocabulary has no such token, so that the network saw [UNK] in its place."""
 
-    @property
-    def p_original(self) -> float:
-        return 1.0 - self.p_replaced
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p_original", 1.0 - self.p_replaced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +54,32 @@ class Detection:
 
     text: str
     tokens: tuple[TokenVerdict, ...]
+    suspicious: tuple[int, ...] = ()
+    """The places of the suspicious tokens, the most suspicious first; symbols that are unknown before all others."""
+    is_relative: bool = False
+    """Whether none passes 0.5, and those named are only the most suspicious of this text."""
+    warning: str | None = None
+    """What the model's held-out scores say against its verdicts."""
 
     def _repr_html_(self) -> str:
         """In a notebook: the text with each token shaded by suspicion; hovering says how likely it was replaced."""
-        parts = ['<div style="white-space: pre-wrap; line-height: 1.8">']
-        end = 0
-        for token in self.tokens:
+        told = [f"<p>{escape(self.warning)}</p>"] if self.warning else []
+        parts = [*told, '<div style="white-space: pre-wrap; line-height: 1.8">']
+        end, named = 0, set(self.suspicious)
+        for place, token in enumerate(self.tokens):
             # Translucent red below the notebook's own colour of text, which so stays readable in light and dark.
             style = f"background: rgba(230, 60, 40, {0.75 * token.p_replaced:.3f}); border-radius: 3px"
-            title = f"p_replaced {token.p_replaced:.3f}"
+            style += "; border-bottom: 2px dotted" * (place in named)
+            title = f"p_replaced {token.p_replaced:.3f}{', unknown' * token.unknown}"
             parts.append(escape(self.text[end : token.start]))
             parts.append(f'<span style="{style}" title="{title}">{escape(self.text[token.start : token.end])}</span>')
             end = token.end
         return "".join([*parts, escape(self.text[end:]), "</div>"])
+
+
+def count_named(words: int) -> int:
+    """How many of so many words are named where none passes the threshold."""
+    return min(_MOST_NAMED, max(_FEWEST_NAMED, words // _ONE_IN))
 
 
 def has_energies(folder: Path) -> bool:
@@ -66,10 +88,14 @@ def has_energies(folder: Path) -> bool:
 
 
 class Detector:
-    def __init__(self, model: Discriminator, tokenizer: Tokenizer, config: DetectConfig) -> None:
+    def __init__(
+        self, model: Discriminator, tokenizer: Tokenizer, config: DetectConfig, strength: Strength | None = None
+    ) -> None:
+        """`strength` is None where nothing is known of it."""
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.config = config
+        self.strength = strength
 
     @classmethod
     def load(cls, path: Path, config: DetectConfig) -> "Detector":
@@ -84,7 +110,7 @@ class Detector:
             )
         tokenizer = Tokenizer.load(folder)
         tokenizer.require_fit(network.config.vocab_size, folder)
-        return cls(network, tokenizer, config)
+        return cls(network, tokenizer, config, read_strength(folder))
 
     def detect(self, given: Given) -> Detection:
         return self.detect_many([given])[0]
@@ -94,7 +120,8 @@ class Detector:
         return self.answer([read(self.tokenizer, given) for given in many])
 
     def parse(self, given: Given) -> Reading:
-        return read_known(self.tokenizer, given)
+        # Of events that were never seen there is something to say, and be they all of them.
+        return read(self.tokenizer, given) if self.tokenizer.is_symbols else read_known(self.tokenizer, given)
 
     def answer(self, readings: Sequence[Reading], stop: StopSignal = NEVER) -> list[Detection]:
         chances = self._judge([reading.ids for reading in readings], stop)
@@ -104,8 +131,33 @@ class Detector:
         special, text = self.tokenizer.special, reading.text
         # Typed in the text they are context like any token, but none to pass a verdict on.
         is_judged = ~np.isin(reading.ids, [special.cls, special.sep, special.pad])
-        judged = zip(reading.offsets, chances.tolist(), is_judged.tolist(), strict=True)
-        return Detection(text, tuple(TokenVerdict(text[a:b], a, b, p) for (a, b), p, is_told in judged if is_told))
+        is_unknown = reading.ids == special.unk
+        judged = zip(reading.offsets, chances.tolist(), is_judged.tolist(), is_unknown.tolist(), strict=True)
+        tokens = tuple(TokenVerdict(text[a:b], a, b, p, unknown) for (a, b), p, is_told, unknown in judged if is_told)
+        # No network was ever taught what an unknown symbol is; that it is one is all the suspicion it needs.
+        suspicions = chances + is_unknown if self.tokenizer.is_symbols else chances
+        suspicious, is_relative = self._name_suspicious(tokens, reading.ids[is_judged], suspicions[is_judged])
+        warning = self.strength.warning if self.strength else None
+        return Detection(text, tokens, suspicious, is_relative, warning)
+
+    def _name_suspicious(
+        self, tokens: Sequence[TokenVerdict], ids: NDArray[np.int64], suspicions: NDArray[np.float64]
+    ) -> tuple[tuple[int, ...], bool]:
+        """The tokens that pass the threshold or, where none does, those that stand out of this text, one a word."""
+        order = np.argsort(-suspicions, kind="stable")
+        passing = order[suspicions[order] > THRESHOLD]
+        if len(passing) or not len(order):
+            return tuple(passing.tolist()), False
+        word_of = np.cumsum(~self.tokenizer.continues_word[ids])
+        most = count_named(len(set(word_of.tolist())))
+        above = order[suspicions[order] > np.median(suspicions)].tolist()
+        named: dict[int, int] = {}
+        for place in above:
+            if len(named) == most:
+                break
+            if self.tokenizer.is_symbols or any(map(str.isalnum, tokens[place].text)):
+                named.setdefault(int(word_of[place]), place)
+        return tuple(named.values()), bool(named)
 
     @torch.inference_mode()
     def _judge(self, texts: Sequence[NDArray[np.int64]], stop: StopSignal = NEVER) -> list[NDArray[np.float64]]:

@@ -4,7 +4,7 @@ PlayAsk -> Board -> Played
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -55,6 +55,10 @@ class PlayedToken:
     """What it put there; the original, if it was lucky."""
     is_replaced: bool
     p_replaced: float
+    p_original: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p_original", 1.0 - self.p_replaced)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from electralab.serving.game import Game, Played
 from electralab.serving.predictor import Input, PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.serving.reading import Given
+from electralab.serving.strength import read_strength
 from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -106,7 +107,8 @@ class Loaded:
     @cached_property
     def detector(self) -> Detector:
         part = self._need("detect", self._judge)
-        return Detector(_as(Discriminator, part), part.tokenizer, DetectConfig(**self._windows.model_dump()))
+        config = DetectConfig(**self._windows.model_dump())
+        return Detector(_as(Discriminator, part), part.tokenizer, config, read_strength(part.folder))
 
     @cached_property
     def filler(self) -> Filler:

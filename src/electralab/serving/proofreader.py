@@ -5,13 +5,14 @@ text -> Word... -> Proof
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from unicodedata import category
 
 from pydantic import Field
 
 from electralab.config import Settings
 from electralab.errors import InputError
-from electralab.serving.detector import Detection, Detector
+from electralab.serving.detector import Detection, Detector, count_named
 from electralab.serving.filler import FillAsk, Filler
 from electralab.serving.spelling import Lexicon, Suggestion
 from electralab.serving.windows import WindowConfig
@@ -56,6 +57,8 @@ class Proof:
     words: int
     findings: tuple[Finding, ...]
     """In the order of the text."""
+    most_suspicious: tuple[Finding, ...] = ()
+    """Where no word passes the threshold: a few that stand out of this text, in its order."""
 
 
 class Proofreader:
@@ -69,11 +72,18 @@ class Proofreader:
     def proofread(self, text: str, source: str = "") -> Proof:
         words = self.judge(text)
         wrong = [word for word in words if word.suspicion > self.config.threshold]
-        wrong = sorted(wrong, key=lambda word: -word.suspicion)[: self.config.limit or None]
-        chosen = sorted(wrong, key=lambda word: word.start)
+        if wrong:
+            return Proof(source, text, len(words), self._find(text, wrong, self.config.limit or len(wrong)))
+        usual = median(word.suspicion for word in words) if words else 0.0
+        outstanding = [word for word in words if word.suspicion > usual]
+        most = min(count_named(len(words)), self.config.limit or len(words))
+        return Proof(source, text, len(words), (), self._find(text, outstanding, most))
+
+    def _find(self, text: str, words: Sequence[Word], most: int) -> tuple[Finding, ...]:
+        """The most suspicious of these, in the order of the text."""
+        chosen = sorted(sorted(words, key=lambda word: -word.suspicion)[:most], key=lambda word: word.start)
         suggestions = self.suggest(text, chosen)
-        findings = (self._place(text, *one) for one in zip(chosen, suggestions, strict=True))
-        return Proof(source, text, len(words), tuple(findings))
+        return tuple(self._place(text, word, of) for word, of in zip(chosen, suggestions, strict=True))
 
     def judge(self, text: str) -> list[Word]:
         """Every word, in order; what holds neither letter nor digit is none."""

@@ -4,7 +4,7 @@ import argparse
 import codecs
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ from electralab.showing import print_proofs
 from electralab.tables import (
     colour_tokens,
     damage_table,
+    describe_suspects,
     tame,
     tree_table,
 )
@@ -31,12 +32,14 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
         plan = {"model": arguments.model, "texts": len(texts), "characters": sum(map(len, texts))}
         console.print(tree_table("plan", plan))
         return plan
+    _say_loading(arguments, arguments.model)
     found = verbs.detect(arguments.model, texts, config=arguments.config, settings=dotted)
     for result in found:
         if console.is_terminal:
             console.print(colour_tokens(result))
         else:
             console.file.write("" if console.quiet else _tabulate(result))
+    _tell_suspects(found, Display(quiet=arguments.json))
     if not arguments.lines:
         return found[0]
     if arguments.json:
@@ -44,6 +47,20 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
         for result in found[:-1]:
             print_json(result)
     return found[-1] if found else {}
+
+
+def _tell_suspects(found: Sequence[Result], display: Display) -> None:
+    """On standard error, beside what a pipe takes; of many texts only what holds of all."""
+    if found and found[0]["warning"]:
+        display.say(f"warning: {found[0]['warning']}", style="yellow")
+    if len(found) == 1 and (told := describe_suspects(found[0])):
+        display.say(told)
+
+
+def _say_loading(arguments: argparse.Namespace, *models: str) -> None:
+    """Before a silence of seconds; a program that reads JSON needs no such word."""
+    if all(Path(model).exists() or "=" in model for model in models):
+        Display(quiet=arguments.json).say(f"loading {tame(', '.join(models))}")
 
 
 def _tabulate(result: Result) -> str:
@@ -99,6 +116,7 @@ def _decode(data: bytes, source: str, *, may_be_cut: bool = True) -> str:
 
 def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     settings = collect(arguments, {name: f"data.{name}" for name in COLUMN_FLAGS}, dotted)
+    _say_loading(arguments, arguments.model)
     result = verbs.predict(
         arguments.model,
         arguments.input,
@@ -128,6 +146,7 @@ def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) ->
         plan = {"model": arguments.model, "documents": {source: len(text) for source, text in texts.items()}}
         console.print(tree_table("plan", plan))
         return plan
+    _say_loading(arguments, arguments.model)
     result = verbs.proofread(
         texts,
         settings=collect(arguments, {name: name for name in ("threshold", "limit", "suggestions")}, dotted),
@@ -136,6 +155,8 @@ def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) ->
     if arguments.measure:
         console.print(damage_table(result))
     elif arguments.html:
+        if result["warning"]:
+            console.print(f"warning: {result['warning']}", style="yellow")
         console.print(f"page  {arguments.html}")
     else:
         print_proofs(result, console)
@@ -145,6 +166,7 @@ def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) ->
 def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     # With --json standard output is for the result, which comes at the end.
     ready = sys.stderr if arguments.json else sys.stdout
+    _say_loading(arguments, *arguments.models)
     result = verbs.serve(
         arguments.models,
         config=arguments.config,

@@ -30,7 +30,10 @@ def detect(
     config: str | None = None,
     settings: Tree | None = None,
 ) -> list[Result]:
-    """For each text its tokens with character spans and p_replaced; a model of symbols takes JSON lists."""
+    """For each text its tokens with character spans and p_replaced, and which of them are the most suspicious.
+
+    A model of symbols takes JSON lists. `warning` says where the model's held-out scores speak against its verdicts.
+    """
     from electralab.serving.detector import DetectConfig, Detector
 
     detector = Detector.load(Path(model), resolve(DetectConfig, stack_layers(config, settings)))
@@ -108,9 +111,16 @@ def proofread(
             "scores": {k: asdict(v) for k, v in scores.items()},
         }
     proofs = [proofreader.proofread(text, source) for source, text in texts.items()]
+    strength = proofreader.detector.strength
+    warning = strength.warning if strength else None
     if html:
-        write_file(Path(html), compose_page(proofs))
-    return {"model": str(model), "threshold": resolved.threshold, "proofs": [asdict(proof) for proof in proofs]}
+        write_file(Path(html), compose_page(proofs, warning))
+    return {
+        "model": str(model),
+        "threshold": resolved.threshold,
+        "warning": warning,
+        "proofs": [asdict(proof) for proof in proofs],
+    }
 
 
 def serve(
