@@ -35,6 +35,8 @@ def test_classes_have_bars_and_numbers_and_the_likeliest_stands_first(page: "Pag
 def test_pairs_questions_numbers_and_tags_each_have_their_form(page: "Page", served: Served) -> None:
     choose(page, "pairs")
     page.get_by_label("First text").fill(FIRST)
+    page.get_by_label("Second text").fill("")
+    page.locator("#answer", has_text="as you type").wait_for()
     assert "as you type" in page.locator("#answer").inner_text()
     page.get_by_label("Second text").fill(SECOND)
     said = served.post("predict", text=[FIRST, SECOND], model="pairs")

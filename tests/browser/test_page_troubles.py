@@ -109,6 +109,7 @@ def test_one_key_is_enough_for_all_who_wait_and_whoever_types_goes_on_typing(
         field.press("Enter")
         # Two kinds of requests wait for the right one.
         text = page.locator("#text")
+        text.fill("")
         text.press_sequentially("the cat", delay=80)
         page.get_by_text("That key was not accepted").wait_for()
         text.press_sequentially(" sat", delay=80)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from electra_process import Shell
-from little_runs import SMALL
+from little_runs import KINDS, NAMES, SMALL
 
 import electralab
 
@@ -50,6 +50,14 @@ def test_a_run_that_has_hardly_learned_says_so(shell: Shell) -> None:
     assert [len(found["proofs"][0][key]) for key in ("findings", "most_suspicious")] == [0, 4]
 
     run = shell.folder / "run"
+    assert "; too weak to use (AUC 0." in repr(electralab.load(run))
+    examples = electralab.load(run).examples
+    assert 1 <= len(examples) <= 6
+    known = " ".join((shell.folder / "text.txt").read_text().lower().split())
+    for example in examples:
+        (original,) = example.texts
+        assert original[:40] in known
+        assert example.corrupted != original
     assert electralab.load(run).detect(TEXT).warning == said["warning"]
     assert electralab.load(run / "export" / "discriminator").detect(TEXT).warning == said["warning"]
     # Of a folder that was taken out of its run nothing is known.
@@ -58,3 +66,16 @@ def test_a_run_that_has_hardly_learned_says_so(shell: Shell) -> None:
     # Damaged scores are no reason not to answer.
     (run / "results.json").write_text("{")
     assert json.loads(shell.must("detect", "run", TEXT, "--json").out)["warning"] is None
+
+
+def test_a_tuned_run_has_an_example_of_each_class(shell: Shell) -> None:
+    shell.must("pretrain", "--data", "data", "--out", "run", "--steps", 1, *SMALL)
+    things = {"yes": "horse", "no": "letter"}
+    texts = {f"{who} sees the {kind} {things[label]}.": label for who in NAMES for kind in KINDS for label in things}
+    rows = [f"{text},{label}" for text, label in texts.items()]
+    (shell.folder / "table.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    words = ("--epochs", 1, "--data.dev-share", 0.5, "--threads", 1)
+    shell.must("finetune", "run", "--task", "classify", "--data", "table.csv", "--out", "tuned", *words)
+    examples = electralab.load(shell.folder / "tuned").examples
+    assert sorted(example.truth or "" for example in examples) == ["no", "yes"]
+    assert all(texts[example.texts[0]] == example.truth for example in examples)

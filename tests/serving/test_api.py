@@ -4,15 +4,30 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict
+from html import unescape
 from typing import Any
 
 import httpx
 import pytest
 from little_server import get, open_desk, open_gate, post, save_models, tell
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from electralab.serving.app import write_policy
-from electralab.serving.bodies import Body, DetectBody, EmbedBody, FillBody, PlayBody, PredictBody
+from electralab.serving.bodies import (
+    EXAMPLE_ANSWERS,
+    Body,
+    DetectBody,
+    Detected,
+    EmbedBody,
+    Embedded,
+    FillBody,
+    Filled,
+    PlayBody,
+    PlayedAnswer,
+    PredictBody,
+    Predicted,
+    single,
+)
 from electralab.serving.desk import Desk
 from electralab.serving.gate import Gate
 from electralab.serving.loaded import Loaded
@@ -83,6 +98,7 @@ def test_the_models_are_listed_with_what_they_can_do(gate: Gate) -> None:
         ("questions", ["embed", "predict"], "qa"),
     ]
     assert listed["models"][1]["labels"] == ["no", "yes", "maybe"]
+    assert [(model["heldout"], model["warning"]) for model in listed["models"]] == [(None, None)] * 3
     assert [model["num_texts"] for model in listed["models"]] == [1, 1, 2]
     assert listed["limits"] == {"body_bytes": 4096, "text_characters": 200, "batch_texts": 4, "seconds": 10.0}
     assert listed["needs_key"] is False
@@ -277,9 +293,9 @@ def test_pages_may_do_nothing_but_what_they_bring_along(gate: Gate) -> None:
     policy = docs.headers["content-security-policy"]
     assert policy.startswith("default-src 'none'; script-src 'none'; style-src 'sha256-")
     assert "unsafe" not in policy
-    assert "http" not in docs.text.replace("http://127.0.0.1:8000", "")
+    assert "http" not in docs.text.replace("http://here", "")
     for path in ("/v1/detect", "/v1/fill", "/v1/play", "/v1/embed", "/v1/predict"):
-        assert f"curl http://127.0.0.1:8000{path}" in docs.text
+        assert f"curl http://here{path}" in docs.text
     # echo -n 'let a = 1' | openssl dgst -sha256 -binary | base64
     assert "script-src 'sha256-LAfYd7pbFUgwfQu8b4q135PeTG2z+/coPEUYCd74eCQ='" in write_policy(
         "<script>let a = 1</script>"
@@ -287,6 +303,57 @@ def test_pages_may_do_nothing_but_what_they_bring_along(gate: Gate) -> None:
     assert get(gate, "/").status_code == 200
     assert get(gate, "/").headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in get(gate, "/", headers={"origin": "http://elsewhere"}).headers
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1:8123", "http://127.0.0.1:8123"),
+        ("lab.example", "http://lab.example"),
+        ("[::1]:80", "http://[::1]:80"),
+        ("evil'; rm -rf ~ #", "http://127.0.0.1:8000"),
+    ],
+)
+def test_the_docs_name_the_address_by_which_they_were_asked(gate: Gate, host: str, address: str) -> None:
+    docs = get(gate, "/docs", headers={"host": host}).text
+    assert f"curl {address}/v1/models" in docs
+    assert "evil" not in docs
+    assert '<a href="/">' in docs
+
+
+def test_the_docs_show_an_answer_to_every_question(gate: Gate) -> None:
+    """Those that are written by hand have exactly the keys of a real one."""
+    kinds: dict[str, tuple[type[BaseModel], Any]] = {
+        "detect": (Detected, {"text": TEXT, "model": "pair"}),
+        "fill": (Filled, {"text": "the [MASK]", "model": "pair"}),
+        "play": (PlayedAnswer, {"text": TEXT, "model": "pair", "mask_share": 0.5}),
+        "embed": (Embedded, {"text": TEXT, "model": "pair"}),
+        "predict": (Predicted, {"text": TEXT, "model": "reviews"}),
+    }
+    docs = unescape(get(gate, "/docs").text)
+    for ability, (kind, body) in kinds.items():
+        example = EXAMPLE_ANSWERS[ability]
+        assert single(kind).model_validate(example, extra="forbid")
+        real = post(gate, f"/v1/{ability}", body).json()
+        assert example.keys() == real.keys()
+        for name in ("tokens", "blanks"):
+            assert [one.keys() for one in example.get(name, [])[:1]] == [one.keys() for one in real.get(name, [])[:1]]
+        assert json.dumps(example, indent=1) in docs
+    assert json.dumps(get(gate, "/v1/models").json(), indent=1) in docs
+    schema = get(gate, "/openapi.json").json()
+    answers = schema["paths"]["/v1/detect"]["post"]["responses"]["200"]["content"]["application/json"]
+    assert answers["example"] == EXAMPLE_ANSWERS["detect"]
+    assert answers["schema"]
+
+
+def test_examples_of_held_out_rows_need_the_key(models: dict[str, Loaded]) -> None:
+    desk = open_desk(models, needs_key=True)
+    gate = open_gate(desk, ["sesame"])
+    assert error_of(get(gate, "/v1/examples"))[:2] == (401, "wrong_key")
+    told = get(gate, "/v1/examples", headers={"authorization": "Bearer sesame"}).json()
+    # These folders belong to no run.
+    assert told == {"models": [{"name": name, "examples": []} for name in models]}
+    desk.batcher.close(1)
 
 
 MANY = 50_000

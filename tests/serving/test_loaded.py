@@ -44,6 +44,16 @@ def test_a_model_says_what_it_can_do(tmp_path: Path) -> None:
         electralab.load(run / "export" / "generator").play("the cat")
 
 
+def test_a_model_shows_what_it_is(tmp_path: Path) -> None:
+    run = save_pretrained(tmp_path / "run")
+    held = "discriminator and generator; rows of 24 tokens; can detect, fill, play, embed"
+    assert repr(electralab.load(run)) == f"<electralab model {run}: {held}>"
+    tuned = save_tuned_folder(tmp_path / "tuned", make_tuned())
+    held = "tuned model; classify: no, yes, maybe; can embed, predict"
+    assert repr(electralab.load(tuned)) == f"<electralab model {tuned}: {held}>"
+    assert repr(electralab.load("nowhere")).startswith("<electralab model: nowhere: holds no model")
+
+
 def test_a_pre_trained_run_detects_and_does_not_predict(tmp_path: Path) -> None:
     model = electralab.load(str(save_pretrained(tmp_path / "run")))
     found = model.detect("the cat sat")

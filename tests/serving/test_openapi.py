@@ -27,7 +27,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenApiSchema]:
 
 
 POSTED = ("/v1/detect", "/v1/fill", "/v1/play", "/v1/embed", "/v1/predict")
-GOT = ("/v1/models", "/health", "/ready", "/metrics")
+GOT = ("/v1/models", "/v1/examples", "/health", "/ready", "/metrics")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _TITLE = "electralab"
 _SAYS = "Which tokens look replaced, what could stand there instead, and what tuned models say of a text."
+_ADDRESS = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 _NO_PAGE = "The server of electralab is up. This installation has no page; GET /docs says what can be asked.\n"
 _REASONS = {
     400: "A value, a text or the JSON itself is wrong; the message says which and why.",
@@ -118,6 +119,11 @@ def _add_states(app: "FastAPI", desk: Desk) -> None:
         """The models of this server, what each can do, and the limits of a request. Needs no key."""
         return Response(encode(desk.list_models()), media_type="application/json")
 
+    @app.get("/v1/examples", responses={200: {"model": bodies.ExamplesAnswer}, **_errors(401)}, response_class=Response)
+    async def examples() -> Response:
+        """Texts to try each model with: a few rows that its run held out of training, where its folder has them."""
+        return Response(encode(desk.list_examples()), media_type="application/json")
+
     @app.get("/health", response_model=bodies.StateAnswer)
     async def health() -> Response:
         """Whether the process is up. Needs no key."""
@@ -140,26 +146,35 @@ def _add_states(app: "FastAPI", desk: Desk) -> None:
 
 def _add_pages(app: "FastAPI", desk: Desk) -> None:
     from fastapi import Response
+    from starlette.requests import Request
 
     page = read_page()
     schema = describe_api(app, needs_key=desk.needs_key)
-    docs = render_docs(schema)
-    shown = {"/docs": (docs, "text/html"), "/": (page or _NO_PAGE, "text/html" if page else "text/plain")}
+    seen = {"/v1/models": desk.list_models(), "/health": {"status": "up"}, "/ready": {"status": "ready"}}
 
-    def add(path: str, content: str, media_type: str) -> None:
-        headers = {"content-security-policy": write_policy(content), "referrer-policy": "no-referrer"}
+    def guard(content: str) -> dict[str, str]:
+        return {"content-security-policy": write_policy(content), "referrer-policy": "no-referrer"}
 
-        async def show() -> Response:
-            return Response(content, media_type=media_type, headers=headers)
+    page_headers = guard(page or "")
 
-        app.get(path, include_in_schema=False)(show)
+    async def show_page() -> Response:
+        return Response(page or _NO_PAGE, media_type="text/html" if page else "text/plain", headers=page_headers)
 
-    for path, (content, media_type) in shown.items():
-        add(path, content, media_type)
+    async def show_docs(request: Request) -> Response:
+        docs = render_docs(schema, find_address(request.headers.get("host", "")), seen)
+        return Response(docs, media_type="text/html", headers=guard(docs))
+
+    app.get("/", include_in_schema=False)(show_page)
+    app.get("/docs", include_in_schema=False)(show_docs)
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         return Response(encode(schema), media_type="application/json")
+
+
+def find_address(host: str) -> str:
+    """By which whoever reads the page has reached the server; another where the header is no address."""
+    return f"http://{host}" if _ADDRESS.fullmatch(host) else "http://127.0.0.1:8000"
 
 
 def read_page() -> str | None:
@@ -267,6 +282,9 @@ def describe_api(app: "FastAPI", *, needs_key: bool) -> dict[str, Any]:
     for path, methods in schema["paths"].items():
         for operation in methods.values():
             operation["responses"].pop("422", None)
+            if example := bodies.EXAMPLE_ANSWERS.get(path.removeprefix("/v1/")):
+                # Not by FastAPI, which leaves out what is null.
+                operation["responses"]["200"]["content"]["application/json"]["example"] = example
             if needs_key and path not in OPEN_PATHS:
                 operation["security"] = [{"key": []}]
     if needs_key:

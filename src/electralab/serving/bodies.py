@@ -260,6 +260,12 @@ class Predicted(BaseModel):
     probabilities: dict[str, float | None] | list[float | None] | None = None
 
 
+class StrengthView(BaseModel):
+    auc: float
+    recall: float
+    precision: float
+
+
 class ModelView(BaseModel):
     name: str
     can: list[Literal["detect", "fill", "play", "embed", "predict"]]
@@ -269,6 +275,23 @@ class ModelView(BaseModel):
     is_symbols: bool
     runtime: Literal["torch", "onnx"]
     sequence_length: int
+    heldout: StrengthView | None = Field(description="Scores of the discriminator on held-out text, at 0.5.")
+    warning: str | None = Field(description="What these scores say against its verdicts.")
+
+
+class ExampleView(BaseModel):
+    texts: list[str]
+    truth: str | None
+    corrupted: str | None = Field(description="The text with words of the generator in it.")
+
+
+class ExamplesView(BaseModel):
+    name: str
+    examples: list[ExampleView]
+
+
+class ExamplesAnswer(BaseModel):
+    models: list[ExamplesView]
 
 
 class LimitsView(BaseModel):
@@ -304,3 +327,49 @@ def single(kind: type[BaseModel]) -> type[BaseModel]:
 
 def batch(kind: type[BaseModel]) -> type[BaseModel]:
     return create_model(f"{kind.__name__}Many", model=(str, ...), results=(list[kind], ...))  # type: ignore[valid-type]
+
+
+_TOKENS = [
+    {"text": "the", "start": 0, "end": 3, "p_replaced": 0.03, "p_original": 0.97, "unknown": False},
+    {"text": "elephants", "start": 4, "end": 13, "p_replaced": 0.82, "p_original": 0.18, "unknown": False},
+]
+_GUESSES = [
+    {"text": "states", "p": 0.61, "continues_word": False},
+    {"text": "people", "p": 0.07, "continues_word": False},
+]
+_PLAYED = [
+    {
+        **{"text": "the", "start": 0, "end": 3, "is_masked": False, "guesses": [], "drawn": None, "is_replaced": False},
+        **{"p_replaced": 0.03, "p_original": 0.97},
+    },
+    {
+        **{"text": "states", "start": 4, "end": 10, "is_masked": True, "guesses": _GUESSES, "drawn": "people"},
+        **{"is_replaced": True, "p_replaced": 0.74, "p_original": 0.26},
+    },
+]
+
+# What an answer looks like, by its path: figures of no model in particular.
+EXAMPLE_ANSWERS: dict[str, dict[str, Any]] = {
+    "detect": {
+        "model": "mine",
+        "text": "the elephants",
+        "tokens": _TOKENS,
+        "suspicious": [1],
+        "is_relative": False,
+        "warning": None,
+    },
+    "fill": {
+        "model": "mine",
+        "text": "the [MASK]",
+        "blanks": [{"start": 4, "end": 10, "text": "[MASK]", "guesses": _GUESSES}],
+    },
+    "play": {
+        "model": "mine",
+        "text": "the states",
+        "corrupted": "the people",
+        "tokens": _PLAYED,
+        "scores": {"masked": 1, "replaced": 1, "restored": 0, "found": 1, "false_alarms": 0, "auc": 1.0},
+    },
+    "embed": {"model": "mine", "embedding": [0.12, -0.4, 0.88]},
+    "predict": {"model": "reviews", "prediction": "good", "probabilities": {"bad": 0.04, "good": 0.96}},
+}

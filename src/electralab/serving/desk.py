@@ -125,6 +125,14 @@ class Desk:
         models = [view_model(name, model) for name, model in self.models.items()]
         return {"models": models, "limits": limits, "needs_key": self.needs_key}
 
+    def list_examples(self) -> Json:
+        return {
+            "models": [
+                {"name": name, "examples": [asdict(example) for example in model.examples]}
+                for name, model in self.models.items()
+            ]
+        }
+
     def render_metrics(self) -> str:
         return self.metrics.render(
             {
@@ -150,6 +158,8 @@ def view_model(name: str, model: Loaded) -> Json:
         "is_symbols": model.is_symbols,
         "runtime": model.runtime,
         "sequence_length": model.sequence_length,
+        "heldout": asdict(model.strength) if model.strength else None,
+        "warning": model.strength.warning if model.strength else None,
     }
 
 

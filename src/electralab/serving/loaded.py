@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 from torch import nn
 
-from electralab.errors import InputError
+from electralab.errors import ElectraError, InputError
 from electralab.finetuning.exports import TunedModel, attach_card
 from electralab.finetuning.predictions import PredictionRow
 from electralab.model.electra import Discriminator, Guesser
@@ -22,12 +22,13 @@ from electralab.model.pooling import Pooling
 from electralab.model.tuned import Tuned
 from electralab.serving.detector import DetectConfig, Detection, Detector, has_energies
 from electralab.serving.embedder import Embedder, Vector
+from electralab.serving.examples import ExampleText, read_examples
 from electralab.serving.filler import Filler, Filling, Span
 from electralab.serving.game import Game, Played
 from electralab.serving.predictor import Input, PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.serving.reading import Given
-from electralab.serving.strength import read_strength
+from electralab.serving.strength import Strength, read_strength
 from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -56,6 +57,23 @@ class Loaded:
     def __init__(self, path: Path, windows: WindowConfig | None = None) -> None:
         self.path = path
         self._windows = windows or WindowConfig()
+
+    def __repr__(self) -> str:
+        """What it holds and can do, for which the networks are read."""
+        try:
+            held = " and ".join(_name(self._load(folder)) for folder in self._folders)
+            about = [held, *self._describe_task(), f"can {', '.join(self.can) or 'do nothing that is asked for'}"]
+            if self.strength and self.strength.is_weak:
+                about.append(f"too weak to use (AUC {self.strength.auc:.2f})")
+        except ElectraError as error:
+            return f"<electralab model: {error}>"
+        return f"<electralab model {self.path}: {'; '.join(about)}>"
+
+    def _describe_task(self) -> list[str]:
+        if self._find(Tuned) is None:
+            return [f"rows of {self.sequence_length} {'symbols' if self.is_symbols else 'tokens'}"]
+        head = self.predictor.models[0].network.head_config
+        return [f"{head.kind}: {', '.join(head.labels)}" if head.labels else head.kind]
 
     def detect(self, text: Given) -> Detection:
         """Each token of the text with the probability that it was replaced."""
@@ -99,6 +117,16 @@ class Loaded:
         if self._find(Tuned):
             return self.predictor.models[0].card.sequence_length
         return min(self._load(folder).config.sequence_length for folder in self._folders)
+
+    @property
+    def strength(self) -> Strength | None:
+        """How its discriminator did on held-out text, where its run says so."""
+        return self.detector.strength if self._judge is not None else None
+
+    @cached_property
+    def examples(self) -> list[ExampleText]:
+        """Rows that its run held out of training."""
+        return read_examples(self._folders[0], is_symbols=self.is_symbols)
 
     @property
     def runtime(self) -> Literal["torch", "onnx"]:
