@@ -27,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{who} sees the {kind} {thing}.,{thing}s" for who in NAMES for kind in KINDS for thing in ("horse", "book")
     ]
     (shell.folder / "table.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    words = ("--epochs", 1, "--data.dev-share", 0.5, "--threads", 1)
+    words = ("--epochs", 1, "--data.dev-share", "0.5", "--threads", 1)
     shell.must("finetune", "pair", "--task", "classify", "--data", "table.csv", "--out", "things", *words)
     return shell.folder
 

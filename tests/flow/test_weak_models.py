@@ -74,7 +74,7 @@ def test_a_tuned_run_has_an_example_of_each_class(shell: Shell) -> None:
     texts = {f"{who} sees the {kind} {things[label]}.": label for who in NAMES for kind in KINDS for label in things}
     rows = [f"{text},{label}" for text, label in texts.items()]
     (shell.folder / "table.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    words = ("--epochs", 1, "--data.dev-share", 0.5, "--threads", 1)
+    words = ("--epochs", 1, "--data.dev-share", "0.5", "--threads", 1)
     shell.must("finetune", "run", "--task", "classify", "--data", "table.csv", "--out", "tuned", *words)
     examples = electralab.load(shell.folder / "tuned").examples
     assert sorted(example.truth or "" for example in examples) == ["no", "yes"]
