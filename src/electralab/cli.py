@@ -69,6 +69,10 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _print_completion(parser: Parser, arguments: argparse.Namespace) -> int:
+    if arguments.dry_run:
+        plan = f"would print a completion script for {arguments.shell}"
+        sys.stdout.write((json.dumps({"shell": arguments.shell}) if arguments.json else plan) + "\n")
+        return 0
     import shtab
 
     script = shtab.complete(parser, shell=arguments.shell)

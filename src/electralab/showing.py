@@ -3,12 +3,14 @@
 what `show` returns -> the eye
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from electralab.display import describe_heldout
+from electralab.summaries import describe_checkpoint, describe_data, describe_model
 from electralab.tables import (
     analysis_tables,
     class_tables,
@@ -26,6 +28,11 @@ from electralab.tables import (
 Result = dict[str, Any]
 
 _NAME_WIDTH = 29
+_IN_WORDS: dict[str, Callable[[Result], list[str]]] = {
+    "data": lambda result: describe_data(result["path"], result["report"]),
+    "model": describe_model,
+    "checkpoint": describe_checkpoint,
+}
 
 
 def print_artifact(result: Result, console: Console) -> None:
@@ -46,8 +53,11 @@ def print_artifact(result: Result, console: Console) -> None:
             console.print(table)
     elif result["kind"] == "row":
         _print_row(result, console)
+    elif result["kind"] in _IN_WORDS:
+        for line in _IN_WORDS[result["kind"]](result):
+            console.print(tame(line))
     else:
-        console.print(tree_table(f"{result['kind']} {result['path']}", result.get("report", result)))
+        console.print(tree_table(f"{result['kind']} {result['path']}", result))
 
 
 def _print_run(result: Result, console: Console) -> None:

@@ -15,6 +15,7 @@ from electralab import verbs
 from electralab.config import Tree
 from electralab.display import Display
 from electralab.randomness import mix
+from electralab.summaries import describe_data
 from electralab.tables import colour_tokens, results_table
 
 _SENTENCES = 8
@@ -51,12 +52,14 @@ def quickstart(
     data_dir = run_dir / "data"
     if dry_run:
         plan = {"text": list(map(str, inputs)) or ["bundled"], "data": str(data_dir), "run": out, "minutes": minutes}
-        console.print(plan)
+        told = f"would prepare {', '.join(map(str, inputs)) or 'the text that comes along'} into {data_dir}, then "
+        console.print(f"{told}pre-train {run_dir} for {minutes:g} minutes and try it", markup=False)
         return plan
     console.print("[bold]1. Text → rows[/]")
     texts = [str(path) for path in inputs] or [str(path) for path in write_bundled_text(run_dir / "text")]
     report = verbs.prepare(texts, data_dir, settings={"seed": seed}, display=display)
-    console.print(_describe_data(report, data_dir))
+    for line in describe_data(str(data_dir), report):
+        console.print(line, markup=False)
 
     console.print("[bold]2. Rows → generator and discriminator[/]")
     results = verbs.pretrain(
@@ -125,12 +128,6 @@ def _print_swaps(swaps: Sequence[Swap], found: Sequence[dict[str, Any]], console
         style="dim",
     )
     return hits
-
-
-def _describe_data(report: dict[str, Any], data_dir: Path) -> str:
-    counts = report.get("counts", {})
-    shown = ", ".join(f"{value:,} {name.replace('_', ' ')}" for name, value in counts.items() if isinstance(value, int))
-    return f"{data_dir}: {shown}"
 
 
 def _describe_next(run_dir: Path, data_dir: Path) -> str:

@@ -18,6 +18,7 @@ Record = dict[str, Any]
 
 _WIDEST_CONFUSION = 6
 _MOST_GROUPS = 15
+_MOST_ITEMS = 20
 _NARROW = 80
 """Columns of a terminal that nobody has widened."""
 
@@ -385,7 +386,8 @@ def _name_leaves(values: Record, prefix: str = "") -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             yield from _name_leaves(value, f"{prefix}{key}.")
         elif isinstance(value, list):
-            yield f"{prefix}{key}", ", ".join(map(_describe_item, value))
+            more = f", and {len(value) - _MOST_ITEMS:,} more" if len(value) > _MOST_ITEMS else ""
+            yield f"{prefix}{key}", ", ".join(map(_describe_item, value[:_MOST_ITEMS])) + more
         else:
             yield f"{prefix}{key}", value
 

@@ -102,9 +102,9 @@ def test_detect_in_a_pipe_prints_a_table_of_tokens(trained: Shell) -> None:
 
 
 def test_show_knows_every_artifact(trained: Shell) -> None:
-    assert "train_rows" in trained.must("show", "data").out
+    assert "398 training rows" in trained.must("show", "data").out
     assert "generator_loss" in trained.must("show", "run").out
-    assert "progress.step" in trained.must("show", "run/checkpoints/step-12").out
+    assert "after 12 steps" in trained.must("show", "run/checkpoints/step-12").out
     assert "discriminator" in trained.must("show", "run/export/discriminator").out
     assert "generator_loss" in trained.must("show", "run/metrics.jsonl").out
     row = trained.must("show", "data", "--row", 3, "--model", "run", "--json").json

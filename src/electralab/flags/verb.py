@@ -1,4 +1,4 @@
-"""What every verb has: a summary, an example, --json, --dry-run, and settings from a file."""
+"""What every verb has: a summary, an example, --json, --dry-run, --verbose, and settings from a file."""
 
 import argparse
 from typing import Any
@@ -16,7 +16,8 @@ def add_verb(verbs: Any, name: str, summary: str, example: str) -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object on standard output")
-    parser.add_argument("--dry-run", action="store_true", help="print the resolved plan and do nothing")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done and do nothing")
+    parser.add_argument("--verbose", action="store_true", help="print every setting and figure, not only the main ones")
     return parser
 
 

@@ -10,19 +10,19 @@ from typing import Any, NoReturn
 
 from rich.console import Console
 
-from electralab import verbs
+from electralab import summaries, verbs
 from electralab.config import Tree
 from electralab.display import Display
 from electralab.errors import InputError, UsageError
 from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
 from electralab.shell.json_line import print_json
+from electralab.shell.summary import print_summary
 from electralab.showing import print_proofs
 from electralab.tables import (
     colour_tokens,
     damage_table,
     describe_suspects,
     tame,
-    tree_table,
 )
 
 
@@ -30,7 +30,7 @@ def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> An
     texts = list(_read_texts(arguments))
     if arguments.dry_run:
         plan = {"model": arguments.model, "texts": len(texts), "characters": sum(map(len, texts))}
-        console.print(tree_table("plan", plan))
+        print_summary(summaries.describe_detect_plan(plan), arguments, console)
         return plan
     _say_loading(arguments, arguments.model)
     found = verbs.detect(arguments.model, texts, config=arguments.config, settings=dotted)
@@ -128,7 +128,7 @@ def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
         dry_run=arguments.dry_run,
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_predict_plan(result, arguments.input), arguments, console)
     elif arguments.out:
         bad = f", {result['bad_rows']:,} bad rows" if result["bad_rows"] else ""
         console.print(f"{arguments.out}: {len(result['predictions']) - result['bad_rows']:,} predictions{bad}")
@@ -144,7 +144,7 @@ def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) ->
     texts = {source: _read_source(source) for source in sources}
     if arguments.dry_run:
         plan = {"model": arguments.model, "documents": {source: len(text) for source, text in texts.items()}}
-        console.print(tree_table("plan", plan))
+        print_summary(summaries.describe_proofread_plan(plan), arguments, console)
         return plan
     _say_loading(arguments, arguments.model)
     result = verbs.proofread(
@@ -179,9 +179,10 @@ def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
         dry_run=arguments.dry_run,
         on_ready=lambda address: print(address, file=ready, flush=True),
     )
-    if not arguments.dry_run:
+    if arguments.dry_run:
+        print_summary(summaries.describe_serve_plan(result), arguments, console)
+    else:
         _leave(result if arguments.json else None)
-    console.print(tree_table("plan", result))
     return result
 
 

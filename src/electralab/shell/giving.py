@@ -4,15 +4,15 @@ import argparse
 
 from rich.console import Console
 
-from electralab import verbs
+from electralab import summaries, verbs
 from electralab.config import Tree
 from electralab.errors import InputError
 from electralab.shell.flag_settings import Result, collect
 from electralab.shell.json_line import print_json
+from electralab.shell.summary import print_summary
 from electralab.tables import (
     describe_miss,
     tradeoff_tables,
-    tree_table,
 )
 
 _COMPRESS_FLAGS = {
@@ -28,7 +28,8 @@ def _export(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
         settings=collect(arguments, {name: name for name in ("activations", "storage")}, dotted),
         **{name: getattr(arguments, name) for name in ("format", "data", "license", "config", "threads", "dry_run")},
     )
-    console.print(tree_table("plan" if arguments.dry_run else arguments.out, result))
+    lines = summaries.describe_export_plan(result) if arguments.dry_run else summaries.describe_export(result)
+    print_summary(lines, arguments, console)
     return result
 
 
@@ -42,7 +43,7 @@ def _compress(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         **{name: getattr(arguments, name) for name in names},
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_compress_plan(result, arguments.out), arguments, console)
         return result
     for table in tradeoff_tables(result):
         console.print(table)
@@ -61,10 +62,10 @@ def _compress(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
 def _import(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     if arguments.dry_run:
         plan = {"old": arguments.old, "out": arguments.out}
-        console.print(tree_table("plan", plan))
+        print_summary(summaries.describe_import_plan(plan), arguments, console)
         return plan
     result = verbs.import_model(arguments.old, arguments.out)
-    console.print(tree_table(arguments.out, result))
+    print_summary(summaries.describe_import(result), arguments, console)
     return result
 
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from electralab import verbs
+from electralab import summaries, verbs
 from electralab.artifacts import write_json
 from electralab.config import Tree
 from electralab.errors import InputError, StudyFailed
 from electralab.shell.flag_settings import Result, collect
 from electralab.shell.json_line import print_json
+from electralab.shell.summary import print_summary
 from electralab.showing import print_artifact
 from electralab.tables import (
     analysis_tables,
     claims_tables,
     evaluation_tables,
     study_tables,
-    tree_table,
 )
 
 
@@ -35,10 +35,11 @@ def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         dry_run=arguments.dry_run,
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_evaluation_plan(result), arguments, console)
         return result
     if arguments.out:
         write_json(Path(arguments.out), result)
+    print_summary(summaries.describe_evaluation(result), arguments, console)
     for table in evaluation_tables(result):
         console.print(table)
     return result
@@ -56,7 +57,7 @@ def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
         },
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_study_plan(result, arguments.out), arguments, console)
         return _require_data(result, is_json=arguments.json)
     for table in study_tables(result):
         console.print(table)
@@ -102,7 +103,7 @@ def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
         dry_run=arguments.dry_run,
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_analysis_plan(result), arguments, console)
         return result
     for table in analysis_tables(result):
         console.print(table)
@@ -119,7 +120,7 @@ def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
         **{name: getattr(arguments, name) for name in flags},
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_claims_plan(result, arguments.runs), arguments, console)
         return _require_data(result, is_json=arguments.json) if "refusal" in result else result
     for table in claims_tables(result):
         console.print(table)
@@ -138,7 +139,7 @@ def _report(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
         on_ready=lambda address: print(address, file=ready, flush=True),
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_report_plan(result), arguments, console)
         return result
     for text in result["warnings"]:
         console.print(f"warning: {text}", style="yellow")

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from electralab import verbs
+from electralab import summaries, verbs
 from electralab.config import Tree
 from electralab.display import Display
 from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
+from electralab.shell.summary import print_summary
 from electralab.showing import print_scores
 from electralab.tables import (
     flops_tables,
     glue_table,
     paper_table,
     results_table,
-    tree_table,
 )
 
 # Flags that are settings under a shorter name.
@@ -76,7 +76,10 @@ def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
     report = verbs.prepare(
         arguments.inputs, arguments.out, config=arguments.config, settings=settings, dry_run=arguments.dry_run
     )
-    console.print(tree_table("plan" if arguments.dry_run else arguments.out, report))
+    lines = (
+        summaries.describe_prepare_plan(report) if arguments.dry_run else summaries.describe_data(arguments.out, report)
+    )
+    print_summary(lines, arguments, console)
     return report
 
 
@@ -90,7 +93,8 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         **{name: getattr(arguments, name) for name in names},
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        lines = summaries.describe_pretrain_plan(result, arguments.data, arguments.out)
+        print_summary(lines, arguments, console)
     else:
         console.print(results_table(result))
         folders = sorted(path.parent for path in Path(arguments.out).glob("export/*/config.json"))
@@ -110,7 +114,8 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         **{name: getattr(arguments, name) for name in names},
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        lines = summaries.describe_finetune_plan(result, arguments.model, arguments.data)
+        print_summary(lines, arguments, console)
     else:
         print_scores(result, console)
         console.print(f"model  {arguments.out}/export/model")
@@ -127,7 +132,10 @@ def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Resu
         settings=collect(arguments, _TUNING_FLAGS, dotted),
         **{name: getattr(arguments, name) for name in names},
     )
-    console.print(tree_table("plan", result) if arguments.dry_run else glue_table(result))
+    if arguments.dry_run:
+        print_summary(summaries.describe_glue_plan(result, arguments.model, arguments.out), arguments, console)
+    else:
+        console.print(glue_table(result))
     return {"run": arguments.out, **result}
 
 
@@ -139,8 +147,10 @@ def _flops(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
         **{name: getattr(arguments, name) for name in names},
     )
     if arguments.dry_run:
-        console.print(tree_table("plan", result))
+        print_summary(summaries.describe_flops_plan(result), arguments, console)
         return result
+    if not arguments.table:
+        print_summary(summaries.describe_flops(result), arguments, console)
     for table in [paper_table(result)] if arguments.table else flops_tables(result):
         console.print(table)
     return result
