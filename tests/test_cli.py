@@ -95,10 +95,23 @@ def test_flops_that_are_not_to_be_counted_show_their_settings(capsys: pytest.Cap
     assert plan["settings"]["objective"] == "electra"
 
 
+def test_the_bare_command_prints_the_help_with_the_status_of_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
+    status, err = said(capsys)
+    assert status == 2
+    assert err.startswith("usage: electra ")
+    assert all(f"\n    {verb}" in err for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_flag_and_argument_of_a_verb_has_help(verb: str) -> None:
+    actions = build_parser()[1][verb]._actions
+    told = {"/".join(action.option_strings) or action.dest: action.help or "" for action in actions}
+    assert [name for name, text in told.items() if len(text) < len("fold case")] == []
+
+
 WRONG_WORDS = {
     "pretrian": "no verb named 'pretrian'; did you mean 'pretrain'?",
     "fly": "no verb named 'fly'; see 'electra --help'",
-    "": "no verb given; see 'electra --help'",
     "pretrain --data d --out r --stesp 5": "pretrain: no flag named '--stesp'; did you mean '--steps'?",
     "pretrain --data d --ot r": "pretrain: no flag named '--ot'; did you mean '--out'?",
     "prepare x --out d --vocabsize=9": "prepare: no flag named '--vocabsize'; did you mean '--vocab-size'?",

@@ -43,12 +43,15 @@ def _run(words: Sequence[str]) -> int:
     parser, verbs = build_parser()
     plain, dotted = split_overrides(words)
     verb = plain[0] if plain else ""
+    if not plain:
+        # As click does: the help, on standard error, for nothing was asked for that could be done.
+        sys.stderr.write(parser.format_help())
+        return UsageError.status
     if verb in verbs:
         verbs[verb].check_flags(plain[1:])
         plain = [verb, *verbs[verb].gather(plain[1:])]
     elif not verb.startswith("-"):
-        what = f"no verb named '{verb}'" if verb else "no verb given"
-        raise UsageError(f"{what}; {hint(verb, list(verbs), parser.prog)}")
+        raise UsageError(f"no verb named '{verb}'; {hint(verb, list(verbs), parser.prog)}")
     arguments, unknown = parser.parse_known_args(plain)
     verbs[arguments.verb].refuse_unknown(unknown)
     if dotted and not hasattr(arguments, "config"):

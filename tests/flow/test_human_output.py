@@ -110,7 +110,7 @@ EVALUATIONS: dict[str, str] = {
 
 @pytest.mark.parametrize("suite", EVALUATIONS)
 def test_an_evaluation_says_first_what_its_score_means(worked: Shell, suite: str) -> None:
-    words = ("evaluate", "run", "--suite", *suite.split(), "--threads", 1, "--probe.max-iterations", 20)
+    words: list[str] = ["evaluate", "run", "--suite", *suite.split(), "--threads", "1", "--probe.max-iterations", "20"]
     assert re.search(EVALUATIONS[suite], worked.must(*words).out.splitlines()[0])
 
 

@@ -52,7 +52,7 @@ def _add_proofread(verbs: Any) -> None:
     parser.add_argument("--suggestions", type=count, metavar="N", help="for each word (3)")
     parser.add_argument("--html", metavar="FILE", help="write a page with the marked texts instead of lines")
     parser.add_argument("--measure", action="store_true", help="plant damage in the texts and say how much is found")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the damage (0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of the damage that --measure plants (0)")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a TOML file of settings")
 

@@ -53,7 +53,7 @@ def _add_compress(verbs: Any) -> None:
     parser.add_argument("--license", default="", metavar="NAME", help="of the weights: apache-2.0, mit, …, or a file")
     parser.add_argument("--generator", metavar="MODEL", help="of a pair: the fixed generator that replaces tokens")
     parser.add_argument("--task", metavar="NAME", help="of a tuned model that does not say what it was tuned for")
-    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--seed", type=int, metavar="S", help="of the training of what is left (0)")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a TOML file of settings")
 
@@ -71,7 +71,7 @@ def _add_import(verbs: Any) -> None:
 
 def _add_completion(verbs: Any) -> None:
     parser = add_verb(verbs, "completion", "print a completion script for a shell", 'eval "$(electra completion bash)"')
-    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+    parser.add_argument("shell", choices=["bash", "zsh", "tcsh"], help="the shell to complete words in")
 
 
 VERBS = (_add_export, _add_compress, _add_import, _add_completion)

@@ -14,12 +14,17 @@ def _add_evaluate(verbs: Any) -> None:
         "electra evaluate runs/mine --suite blimp --data blimp.tar.xz",
     )
     parser.add_argument("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
-    parser.add_argument("--suite", required=True, choices=["blimp", "rtd", "mlm", "sts", "probe"], help="what to score")
+    parser.add_argument(
+        "--suite",
+        required=True,
+        choices=["blimp", "rtd", "mlm", "sts", "probe"],
+        help="minimal pairs, replaced tokens, masked tokens, sentence similarity, or a linear probe",
+    )
     parser.add_argument("--data", required=True, metavar="PATH", help="the suite's file or folder")
     parser.add_argument("--out", metavar="FILE", help="write the result as JSON here too")
     parser.add_argument("--generator", metavar="MODEL", help="of rtd: the fixed generator that replaces tokens")
     parser.add_argument("--task", metavar="NAME", help="of probe: the task whose files --data holds")
-    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--seed", type=int, metavar="S", help="of what is masked, drawn and left out (0)")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a TOML file of settings")
 
@@ -43,8 +48,8 @@ def _add_study(verbs: Any) -> None:
     parser.add_argument("--out", required=True, metavar="DIR", help="the folder of the study")
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument("--flops", type=positive, metavar="X", help="of each arm, instead of the study's budget")
-    budget.add_argument("--tokens", type=positive, metavar="N", help="likewise")
-    budget.add_argument("--steps", type=positive_int, metavar="N", help="likewise")
+    budget.add_argument("--tokens", type=positive, metavar="N", help="of each arm, instead of the study's budget")
+    budget.add_argument("--steps", type=positive_int, metavar="N", help="of each arm, instead of the study's budget")
     parser.add_argument("--seeds", type=whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
     parser.add_argument(
         "--only", type=names, default=[], metavar="ARM,ARM", help="run these arms only, the others later"
@@ -59,10 +64,12 @@ def _add_looking(parser: Any) -> None:
     """What models are asked about, and how closely."""
     parser.add_argument("--tagged", metavar="FILE", help="CoNLL: words with tags, instead of our English ones")
     parser.add_argument(
-        "--pairs", metavar="FILE", help="a table of sentences (source) and changed ones (target), likewise"
+        "--pairs", metavar="FILE", help="a table of sentences (source) and changed ones (target), instead of ours"
     )
-    parser.add_argument("--analogies", metavar="FILE", help="a table of a, b, c, d, likewise")
-    parser.add_argument("--senses", metavar="FILE", help="a table of word, sense and sentence, likewise")
+    parser.add_argument(
+        "--analogies", metavar="FILE", help="a table of a, b, c, d: a is to b as c to d, instead of ours"
+    )
+    parser.add_argument("--senses", metavar="FILE", help="a table of word, sense and sentence, instead of ours")
     parser.add_argument("--rows", type=positive_int, metavar="N", help="the most rows of text to look at (256)")
     parser.add_argument("--vectors", type=positive_int, metavar="N", help="the most states in one figure (1000)")
     parser.add_argument("--points", type=positive_int, metavar="N", help="the most points of a picture (600)")
@@ -91,7 +98,7 @@ def _add_analyze(verbs: Any) -> None:
     parser.add_argument(
         "--no-untrained", dest="untrained", action="store_const", const=False, help="leave out the untrained twins"
     )
-    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--seed", type=int, metavar="S", help="of what is drawn: rows, states, intervals (0)")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a TOML file of settings")
 

@@ -16,9 +16,9 @@ def _add_quickstart(verbs: Any) -> None:
         "electra quickstart --minutes 5",
     )
     parser.add_argument("inputs", nargs="*", metavar="INPUT", help="your own text instead")
-    parser.add_argument("--out", default="runs/quickstart", metavar="RUN")
+    parser.add_argument("--out", default="runs/quickstart", metavar="RUN", help="the run folder (runs/quickstart)")
     parser.add_argument("--minutes", type=positive, default=5.0, metavar="M", help="of pre-training (5)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="of all that is random (0)")
     add_settings(parser, "a preset or a TOML file for pre-training")
 
 
@@ -36,7 +36,7 @@ def _add_prepare(verbs: Any) -> None:
     parser.add_argument(
         "--tokenizer", metavar="PATH", help="a vocab.txt, tokenizer.json, model folder or prepared data"
     )
-    parser.add_argument("--tokenizer-kind", choices=["wordpiece", "bpe", "unigram"], help="what to learn")
+    parser.add_argument("--tokenizer-kind", choices=["wordpiece", "bpe", "unigram"], help="the tokenizer to learn")
     parser.add_argument("--lowercase", action=argparse.BooleanOptionalAction, help="fold case")
     parser.add_argument("--strip-accents", action=argparse.BooleanOptionalAction, help="remove accents")
     parser.add_argument("--documents", choices=["blank-lines", "lines", "files"], help="where a .txt document ends")
@@ -56,7 +56,7 @@ def _add_prepare(verbs: Any) -> None:
     )
     parser.add_argument("--symbols", action="store_true", default=None, help="JSONL lists taken as tokens as they are")
     parser.add_argument("--heldout-share", type=float, metavar="P", help="of the documents, kept for evaluation")
-    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--seed", type=int, metavar="S", help="of what is held out and of all else that is random (0)")
     add_settings(parser, "a TOML file of settings")
 
 
@@ -71,11 +71,18 @@ def _add_pretrain(verbs: Any) -> None:
     parser.add_argument("--out", required=True, metavar="RUN", help="the run folder")
     parser.add_argument("--size", choices=["tiny", "small", "base", "large"], help="sizes of both networks")
     budget = parser.add_mutually_exclusive_group()
-    budget.add_argument("--steps", type=positive_int, metavar="N")
-    budget.add_argument("--tokens", type=positive, metavar="N")
-    budget.add_argument("--flops", type=positive, metavar="X")
-    budget.add_argument("--minutes", type=positive, metavar="M", help="turned into steps by a short probe, once")
-    parser.add_argument("--seed", type=int, metavar="S")
+    budget.add_argument("--steps", type=positive_int, metavar="N", help="train for this many steps")
+    budget.add_argument("--tokens", type=positive, metavar="N", help="train on this many tokens: 1e7")
+    budget.add_argument(
+        "--flops", type=positive, metavar="X", help="train for this many floating-point operations: 1e14"
+    )
+    budget.add_argument(
+        "--minutes",
+        type=positive,
+        metavar="M",
+        help="train for about this long; turned into steps by a short probe, once",
+    )
+    parser.add_argument("--seed", type=int, metavar="S", help="of first weights, masks and all else that is random (0)")
     parser.add_argument("--save-every", type=count, default=500, metavar="N", help="steps between checkpoints (500)")
     parser.add_argument("--log-every", type=count, default=20, metavar="N", help="steps between log lines (20)")
     parser.add_argument("--keep", type=positive_int, default=2, metavar="N", help="checkpoints to keep (2)")
@@ -187,12 +194,14 @@ def _add_flops(verbs: Any) -> None:
     parser.add_argument("--sequence-length", type=positive_int, metavar="N", help="tokens per row (128)")
     parser.add_argument("--size", choices=["tiny", "small", "base", "large"], help="sizes of both networks")
     budget = parser.add_mutually_exclusive_group()
-    budget.add_argument("--steps", type=positive_int, metavar="N")
-    budget.add_argument("--tokens", type=positive, metavar="N")
-    budget.add_argument("--flops", type=positive, metavar="X")
-    parser.add_argument("--objective", metavar="NAME", help="as of pretrain")
-    parser.add_argument("--procedure", metavar="NAME", help="as of pretrain")
-    parser.add_argument("--sentence-task", metavar="NAME", help="as of pretrain")
+    budget.add_argument("--steps", type=positive_int, metavar="N", help="count a run of this many steps")
+    budget.add_argument("--tokens", type=positive, metavar="N", help="count a run on this many tokens: 1e7")
+    budget.add_argument("--flops", type=positive, metavar="X", help="count a run of this many operations: 1e14")
+    parser.add_argument("--objective", metavar="NAME", help="what is learned, as named by pretrain (electra)")
+    parser.add_argument(
+        "--procedure", metavar="NAME", help="how two networks are trained, as named by pretrain (joint)"
+    )
+    parser.add_argument("--sentence-task", metavar="NAME", help="a task about sentences, as named by pretrain (none)")
     parser.add_argument("--threads", type=positive_int, default=0, metavar="N", help="default: the cores there are")
     add_settings(parser, "a preset (tiny, small, base, large, paper-small, …) or a TOML file")
 
