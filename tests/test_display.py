@@ -14,7 +14,7 @@ from electralab.finetuning.predicting import Chunk
 from electralab.finetuning.reading import TaskData
 from electralab.finetuning.stage import BaselineScored, DataRead, SeedFinished, SeedStarted, TuneEvent
 from electralab.finetuning.tasks import find_task
-from electralab.training.session import Event, RunFinished, RunStarted, Saved, StepLogged, Warned
+from electralab.training.session import Announced, Event, RunFinished, RunStarted, Saved, StepLogged, Warned
 
 
 def make_split(name: str, bad: int = 0) -> Split:
@@ -113,12 +113,15 @@ def test_baselines_are_told_before_anything_is_tuned(capsys: pytest.CaptureFixtu
 def test_pre_training_names_the_losses_it_has(capsys: pytest.CaptureFixture[str]) -> None:
     heldout = {"heldout_masked_loss": 4.5, "heldout_masked_accuracy": 0.25, "heldout_masked_entropy": 4.0}
     events: list[Event] = [
+        Announced("measuring [the speed]"),
         RunStarted(1, 1, 1000, 1),
         step(1, masked_loss=5.0, masked_accuracy=0.2, **heldout),
         RunFinished({}),
     ]
     Display().follow_pretrain(iter(events))
-    assert lines_of(capsys)[1:] == [
+    assert lines_of(capsys) == [
+        "measuring [the speed]",
+        "starting at step 1 of 1, 1,000 parameters, 1 thread",
         "step      1/1  masked 5  1,234 tok/s  eta 0:00",
         "       held out  masked 4.5 (25.0% right)",
     ]

@@ -3,6 +3,7 @@
 PrepareProgress..., Event... -> the eye
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,12 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
 Record = dict[str, Any]
 
 _SHOWN_BAD_ROWS = 5
+_PHASES = {
+    "hashing": "checking the files",
+    "sampling": "sampling text for the tokenizer",
+    "learning": "learning the tokenizer",
+    "encoding": "encoding documents",
+}
 
 
 class TameConsole(Console):
@@ -70,6 +77,14 @@ class Display:
     def say(self, text: str, style: str = "") -> None:
         self.console.print(tame_line(text), style=style, markup=False, soft_wrap=True)
 
+    def tell_loading(self, *, only_live: bool = False) -> None:
+        """Before a verb imports PyTorch, which takes seconds; nothing where that is done already.
+
+        `only_live`: of verbs that answer at once, often in a pipe, where nobody waits before a silent terminal.
+        """
+        if "torch" not in sys.modules and (self.is_live or not only_live):
+            self.say("loading PyTorch", style="dim")
+
     def _bar(self) -> Progress:
         return Progress(
             SpinnerColumn(),
@@ -93,7 +108,7 @@ class Display:
                 total = max(step.total_bytes, 1)
                 counts = [f"{step.documents:,} documents"] if step.documents else []
                 counts += [f"{step.tokens:,} tokens"] if step.tokens else []
-                text = step.phase + (f": {', '.join(counts)}" if counts else "")
+                text = _PHASES.get(step.phase, step.phase) + (f": {', '.join(counts)}" if counts else "")
                 if step.phase != shown[0]:
                     bar.reset(task, total=total)
                 bar.update(task, description=text, completed=step.done_bytes, total=total)
@@ -340,6 +355,8 @@ class Display:
                     self._draw_step(bar, task, record, total, is_told=is_told)
                 case session.Warned(text):
                     self.say(f"warning: {text}", style="yellow")
+                case session.Announced(text):
+                    self.say(text, style="dim")
                 case session.Saved(path):
                     if self.is_live:
                         bar.update(task, refresh=True)

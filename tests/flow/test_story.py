@@ -164,3 +164,30 @@ def test_minutes_are_probed_once_and_kept(shell: Shell) -> None:
     assert steps >= 1
     again = shell.must(*words)
     assert again.err == f"already finished: {steps} steps\npage  run/report.html\n"
+
+
+def first_line(folder: Path, *words: str) -> str:
+    """What the installed command says on standard error before anything else."""
+    command = [sys.executable, "-m", "electralab", *words]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        process.kill()
+    return line
+
+
+def test_long_work_says_what_it_does_before_pytorch_is_loaded(shell: Shell) -> None:
+    assert first_line(shell.folder, "pretrain", "--data", "data", "--out", "run", "--steps", "1") == "loading PyTorch\n"
+    words = ("finetune", "nowhere", "--task", "classify", "--data", "d", "--out", "tuned")
+    assert first_line(shell.folder, *words) == "loading PyTorch\n"
+    assert first_line(shell.folder, "prepare", "text.txt", "--out", "again") == "checking the files (0%)\n"
+
+
+def test_an_answer_in_a_pipe_is_not_announced(shell: Shell) -> None:
+    assert first_line(shell.folder, "detect", "nowhere", "word").startswith("electra: nowhere: ")
+
+
+def test_minutes_are_measured_with_a_word_about_it(shell: Shell) -> None:
+    told = shell.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--minutes", "0.002").err.splitlines()
+    assert told[0] == "measuring the speed, to know how many steps 0.002 minutes are"
+    assert "exporting the networks and scoring them on held-out rows" in told

@@ -54,7 +54,7 @@ from electralab.training.loop import LossScale
 from electralab.training.metrics import Record
 from electralab.training.optimizer import Optimizer, group_parameters
 from electralab.training.schedule import follow
-from electralab.training.session import Event, Pace, RunFinished, Session, Warned, spread
+from electralab.training.session import Announced, Event, Pace, RunFinished, Session, Warned, spread
 
 RESULTS = "results.json"
 BASELINES = "baselines.json"
@@ -122,6 +122,7 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
         raise UsageError(f"--seeds: must be at least 1, got {request.seeds}")
     if request.init_from is not None and any(layer.values.get("from_scratch") for layer in request.layers):
         raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
+    yield Announced(f"loading {request.model} and reading {request.data_dir}")
     origin = load_origin(request.model, request.init_from)
     begun = read_identity(request.run_dir)
     config = resolve_finetune(task, origin.encoder.config, request.layers, begun.settings if begun else None)

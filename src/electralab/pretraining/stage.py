@@ -39,6 +39,7 @@ from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import list_checkpoints
 from electralab.training.metrics import METRICS, Record, read_metrics
 from electralab.training.session import (
+    Announced,
     Event,
     Pace,
     Reached,
@@ -89,6 +90,8 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         threads = request.threads or (stored.threads if stored else default_threads())
         device = choose_device(request.config.runtime.device)
         use_exact_arithmetic(threads, device)
+        if request.budget.kind == "minutes" and (stored is None or stored.budget != request.budget):
+            yield Announced(f"measuring the speed, to know how many steps {request.budget.amount:g} minutes are")
         identity = settle_identity(
             request, data, stored, threads, lambda: count_steps(request.budget, request.config, data, device, stop)
         )
@@ -233,6 +236,7 @@ class _Run:
         results_path = self.run_dir / "results.json"
         stored = read_json(results_path) if results_path.is_file() else {}
         if stored.get("step") != self.session.pace.total_steps or not (self.run_dir / "export").is_dir():
+            yield Announced("exporting the networks and scoring them on held-out rows")
             name = self.task.config.objective
             self._export(self.run_dir / "export")
             self._write_examples(self.task.exhibit())

@@ -9,6 +9,7 @@ from rich.console import Console
 from electralab import summaries, verbs
 from electralab.artifacts import write_json
 from electralab.config import Tree
+from electralab.display import Display
 from electralab.errors import InputError, StudyFailed
 from electralab.shell.flag_settings import Result, collect
 from electralab.shell.json_line import print_json
@@ -148,6 +149,8 @@ def _report(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
 
 
 def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+    if arguments.model is not None:
+        Display().tell_loading(only_live=True)
     result = verbs.show(arguments.path, row=arguments.row, model=arguments.model)
     if arguments.dry_run:
         console.print(f"{arguments.path}: {result['kind']}")

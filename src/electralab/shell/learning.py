@@ -141,6 +141,7 @@ def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Resu
 
 def _flops(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     names = ["table", "data", "vocab_size", "sequence_length", "steps", "tokens", "flops", "threads", "dry_run"]
+    Display().tell_loading(only_live=True)
     result = verbs.flops(
         config=arguments.config,
         settings=collect(arguments, _FLOPS_FLAGS, dotted),

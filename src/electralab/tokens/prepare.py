@@ -112,6 +112,7 @@ def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopS
         try:
             spool = None
             if STANDARD_INPUT in inputs:
+                yield PrepareProgress("reading standard input", 0, 0, 0, 0, "")
                 spool = out / BUILD / "standard-input"
                 spool_standard_input(spool, stop)
             sources = find_sources(inputs, symbols=config.symbols, spool=spool)

@@ -48,6 +48,13 @@ class Warned:
 
 
 @dataclass(frozen=True, slots=True)
+class Announced:
+    """What is done now, for seconds or more, without a step to show for it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Saved:
     path: Path
 
@@ -64,7 +71,7 @@ class RunFinished:
     results: Record
 
 
-Event = RunStarted | StepLogged | Warned | Saved | Reached | RunFinished
+Event = RunStarted | StepLogged | Warned | Announced | Saved | Reached | RunFinished
 
 
 @dataclass(frozen=True, slots=True)

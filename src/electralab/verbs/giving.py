@@ -28,6 +28,8 @@ def export(
     display: Display | None = None,
 ) -> Result:
     """A model as a folder for `transformers` or as ONNX graphs, tried against the model before it is written."""
+    display = display or Display()
+    display.tell_loading()
     from electralab.exporting.portable import ExportConfig, export_model, plan_export
     from electralab.runtime import use_threads
 
@@ -36,7 +38,6 @@ def export(
     if dry_run:
         return plan_export(Path(model), Path(out), form, resolved, data=text, licence=license)
     use_threads(threads)
-    display = display or Display()
     with listen_for_stop() as stop:
         steps = export_model(Path(model), Path(out), form, resolved, data=text, licence=license, stop=stop)
         exported = display.follow_export(steps)
@@ -64,6 +65,8 @@ def compress(
 
     With `target_speedup` or `max_loss` one of them becomes the model of `out`; "picked" is None where none fits.
     """
+    display = display or Display()
+    display.tell_loading()
     from electralab.compression.opening import recall_reading
     from electralab.compression.settings import CompressConfig
     from electralab.compression.stage import CompressRequest, plan_compress
@@ -83,7 +86,6 @@ def compress(
     )
     if dry_run:
         return plan_compress(request)
-    display = display or Display()
     with listen_for_stop() as stop:
         return display.follow_compress(run_compress(request, stop))
 

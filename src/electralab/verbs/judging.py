@@ -31,6 +31,8 @@ def evaluate(
     display: Display | None = None,
 ) -> Result:
     """Scores of a model as it is: minimal pairs, replaced tokens, masked tokens, similarity, linear probes."""
+    display = display or Display()
+    display.tell_loading()
     from electralab.evaluation.stage import EvaluateConfig
     from electralab.evaluation.stage import evaluate as run_evaluate
     from electralab.runtime import use_threads
@@ -42,7 +44,6 @@ def evaluate(
         found = {"model": str(locate_encoder(Path(model))), "suite": suite, "data": str(data)}
         return {**found, "generator": generator, "task": task, "settings": resolved.model_dump(mode="json")}
     use_threads(threads)
-    display = display or Display()
     with listen_for_stop() as stop:
         steps = run_evaluate(
             Path(model),
@@ -77,13 +78,15 @@ def run_study(
 
     A cell that fails says why under `cells` of the result, and is run again by the same call.
     """
+    budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
+    if budget and "budget" in (settings or {}):
+        raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
+    display = display or Display()
+    display.tell_loading()
     from electralab.study.cells import StudyRequest
     from electralab.study.stage import describe_plan
     from electralab.study.stage import run_study as run
 
-    budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
-    if budget and "budget" in (settings or {}):
-        raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
     asked = ({"budget": budget} if budget else {}) | ({"seeds": list(seeds)} if seeds else {})
     request = StudyRequest(
         study=study,
@@ -97,7 +100,6 @@ def run_study(
     )
     if dry_run:
         return describe_plan(request)
-    display = display or Display()
     with listen_for_stop() as stop, page_at_end(Path(out), display):
         return display.follow_study(run(request, stop))
 
@@ -118,6 +120,8 @@ def analyze(
 
     What cannot be measured says why under `missing`; the same call again goes on where the last one stopped.
     """
+    display = display or Display()
+    display.tell_loading()
     from electralab.analysis.settings import AnalysisSettings
     from electralab.analysis.stage import AnalysisRequest, plan_analysis
     from electralab.analysis.stage import analyze as run_analyze
@@ -128,7 +132,6 @@ def analyze(
     if dry_run:
         return plan_analysis(request)
     use_threads(threads)
-    display = display or Display()
     with listen_for_stop() as stop:
         return display.follow_analyze(run_analyze(request, stop))
 
@@ -157,10 +160,12 @@ def judge_claims(
     there are judged. `settings` are those of the analysis. `runs` may also be a claims.json, whose figures are then
     judged again by the rules of now.
     """
+    display = display or Display()
+    display.tell_loading()
     from electralab.analysis.claims import stage
     from electralab.analysis.claims.table import choose_claims
 
-    display, runs, claims = display or Display(), Path(runs), choose_claims(only)
+    runs, claims = Path(runs), choose_claims(only)
     if runs.is_file():
         if corpus is not None:
             raise UsageError(f"claims: {runs} is a file, to be judged again as it is; leave out --corpus")

@@ -68,6 +68,8 @@ def pretrain(
     display: Display | None = None,
 ) -> Result:
     """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
+    display = display or Display()
+    display.tell_loading()
     from electralab.exporting.card import write_card
     from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
     from electralab.pretraining.plan import plan_pretrain
@@ -100,7 +102,6 @@ def pretrain(
     )
     if dry_run:
         return asdict(plan_pretrain(request))
-    display = display or Display()
     with listen_for_stop() as stop, page_at_end(Path(out), display):
         results = display.follow_pretrain(run_pretrain(request, stop))
     write_card(Path(out))
@@ -161,6 +162,8 @@ def finetune(
     display: Display | None = None,
 ) -> Result:
     """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
+    display = display or Display()
+    display.tell_loading()
     from electralab.exporting.tuned_card import write_tuned_card
     from electralab.finetuning.plan import plan_finetune
     from electralab.finetuning.stage import FinetuneRequest
@@ -184,7 +187,6 @@ def finetune(
     )
     if dry_run:
         return plan_finetune(request)
-    display = display or Display()
     with listen_for_stop() as stop, page_at_end(Path(out), display):
         results = display.follow_finetune(run_finetune(request, stop), most_lines=0 if log_every else _LINES_PER_SEED)
     write_tuned_card(Path(out))
@@ -209,6 +211,8 @@ def glue(
     display: Display | None = None,
 ) -> Result:
     """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on."""
+    display = display or Display()
+    display.tell_loading()
     from electralab.exporting.tuned_card import write_tuned_card
     from electralab.finetuning.plan import plan_finetune
     from electralab.finetuning.stage import FinetuneRequest
@@ -236,7 +240,6 @@ def glue(
                 task.name: plan_finetune(replace(request, task=task, run_dir=Path(out) / task.name)) for task in chosen
             }
         }
-    display = display or Display()
     with listen_for_stop() as stop, page_at_end(Path(out), display):
         results = display.follow_glue(run_suite(request, chosen, stop), most_lines=0 if log_every else _LINES_PER_SEED)
     for task in chosen:
