@@ -148,7 +148,7 @@ def test_a_plan_is_printed_and_nothing_written(tuning: Shell) -> None:
     assert plan["labels"] == ["no", "yes"]
     assert plan["columns"].items() >= {"text": "review", "label": "stars"}.items()
     assert plan["steps_per_seed"] == 24
-    assert "steps_per_seed" in tuning.must(*words("tuned", "--dry-run")).out
+    assert "1 seed of 24 steps" in tuning.must(*words("tuned", "--dry-run")).out
     assert sorted(path for path in tuning.folder.rglob("*") if not path.name.startswith(".log")) == before
 
 

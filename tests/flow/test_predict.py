@@ -158,7 +158,7 @@ def test_a_tuned_run_and_its_model_show_what_they_are(shell: Shell) -> None:
     assert "ensemble" in run
     model = shell.must("show", "tuned/export/model", "--json").json
     assert model["head"]["labels"] == ["no", "yes"]
-    assert "head.kind" in shell.must("show", "tuned/export/model").out
+    assert "tuned to classify: no, yes" in shell.must("show", "tuned/export/model").out
     card = (shell.folder / "tuned/README.md").read_text()
     assert "# tuned\n" in card
     assert "`no`, `yes`" in card
