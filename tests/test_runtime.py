@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from electralab.errors import UsageError
-from electralab.runtime import choose_device, default_threads, describe_environment
+from electralab.runtime import choose_device, default_threads, describe_environment, name_command
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("max 100000", 64), ("200000 100000", 2), ("150000 100000", 2)])
@@ -112,3 +112,43 @@ def test_environment_says_how_threads_wait() -> None:
     program = "import electralab\nelectralab.flops\nfrom electralab.runtime import describe_environment\n"
     told = run_without_a_policy(program + "print(describe_environment(2)['thread_waiting'])")
     assert told == "OMP_WAIT_POLICY=passive\n"
+
+
+def write_script(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for name in ("electra", "python"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return folder / "electra"
+
+
+@pytest.mark.parametrize(
+    ("path", "called", "typed"),
+    [
+        ("venv/bin", "venv/bin/electra", "electra"),  # activated
+        ("link", "link/electra", "electra"),  # as pipx installs it
+        ("other/bin", "venv/bin/electra", "venv/bin/electra"),  # another installation is the one on the path
+        ("", "venv/bin/electra", "venv/bin/electra"),
+        ("", "electralab/__main__.py", "{here}/venv/bin/electra"),  # python -m electralab
+        ("", "my_script.py", "{here}/venv/bin/electra"),
+    ],
+)
+def test_a_command_is_named_as_it_can_be_typed(
+    path: str, called: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = write_script(tmp_path / "venv/bin")
+    write_script(tmp_path / "other/bin")
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link/electra").symlink_to(ours)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / path) if path else "/nowhere")
+    monkeypatch.setattr(sys, "executable", str(ours.with_name("python")))
+    monkeypatch.setattr(sys, "argv", [called])
+    assert name_command() == typed.format(here=tmp_path)
+
+
+def test_without_a_script_the_module_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "my env/python"))
+    monkeypatch.setattr(sys, "argv", ["electralab/__main__.py"])
+    assert name_command() == f"'{tmp_path}/my env/python' -m electralab"

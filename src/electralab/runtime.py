@@ -5,6 +5,8 @@ torch is imported where it is used: preparing a corpus asks for the number of co
 
 import os
 import platform
+import shlex
+import shutil
 import sys
 import time
 import warnings
@@ -143,6 +145,17 @@ def autocast(device: "torch.device", precision: Precision) -> AbstractContextMan
 
     dtype = torch.bfloat16 if precision == "bf16" else torch.float16
     return torch.autocast(device.type, dtype=dtype)
+
+
+def name_command() -> str:
+    """How to type `electra` here: by its name where PATH leads to this installation, else by the path that was used."""
+    called, found, ours = Path(sys.argv[0]), shutil.which("electra"), Path(sys.executable).parent
+    if found and Path(found).resolve().parent == ours.resolve():
+        return "electra"
+    if called.name == "electra" and called.is_file():
+        return shlex.quote(str(called))
+    script = ours / "electra"
+    return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m electralab"
 
 
 def describe_environment(threads: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from electralab import verbs
 from electralab.config import Tree
 from electralab.display import Display
 from electralab.randomness import mix
+from electralab.runtime import name_command
 from electralab.summaries import describe_data
 from electralab.tables import colour_tokens, results_table
 
@@ -121,6 +122,10 @@ def _print_swaps(swaps: Sequence[Swap], found: Sequence[dict[str, Any]], console
         line = mark + colour_tokens(result)
         line.append(f"   [{swap.text[swap.start : swap.end]} ← {swap.original}]", style="dim")
         console.print(line)
+    if not swaps:
+        low, high = _WORDS
+        console.print(f"no whole sentence of {low} to {high} words is held out, so there is none to try", style="dim")
+        return 0
     average = sum(1 / max(len(result["tokens"]), 1) for result in found)
     console.print(
         f"the swapped word is the most suspicious token in {hits} of {len(swaps)} sentences; "
@@ -131,6 +136,8 @@ def _print_swaps(swaps: Sequence[Swap], found: Sequence[dict[str, Any]], console
 
 
 def _describe_next(run_dir: Path, data_dir: Path) -> str:
+    electra = name_command()
+    table = "examples/messages.csv" if Path("examples/messages.csv").is_file() else "my_table.csv"
     return "\n".join(
         [
             "[bold]Where everything is[/]",
@@ -140,10 +147,10 @@ def _describe_next(run_dir: Path, data_dir: Path) -> str:
             f"  {run_dir}/report.html  the page about the run: open it in a browser",
             f"  {run_dir}/README.md  the model card",
             "[bold]What to try next[/]",
-            f"  electra detect {run_dir} 'We thank the congress for its elephant.'",
-            f"  electra show {run_dir}",
-            f"  electra finetune {run_dir} --task classify --data examples/messages.csv --out runs/messages",
-            "  electra prepare my_texts/ --out data/mine",
-            "  electra pretrain --data data/mine --out runs/mine --minutes 30",
+            f"  {electra} detect {run_dir} 'We thank the congress for its elephant.'",
+            f"  {electra} show {run_dir}",
+            f"  {electra} finetune {run_dir} --task classify --data {table} --out runs/messages",
+            f"  {electra} prepare my_texts/ --out data/mine",
+            f"  {electra} pretrain --data data/mine --out runs/mine --minutes 30",
         ]
     )

@@ -1,6 +1,7 @@
 """From a text to an answer, through the shell, as a person would."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -191,3 +192,18 @@ def test_minutes_are_measured_with_a_word_about_it(shell: Shell) -> None:
     told = shell.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--minutes", "0.002").err.splitlines()
     assert told[0] == "measuring the speed, to know how many steps 0.002 minutes are"
     assert "exporting the networks and scoring them on held-out rows" in told
+
+
+def test_what_quickstart_says_to_try_next_works_as_it_is_typed(tmp_path: Path) -> None:
+    """Not on the path, as after `make quickstart`."""
+    write_text(tmp_path / "text.txt")
+    environment = {**os.environ, "PATH": "/usr/bin:/bin"}
+    words = ("quickstart", "text.txt", "--out", "q", "--minutes", "0.002", *NETWORKS)
+    command = [sys.executable, "-m", "electralab", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    hints = [line for line in done.stdout.splitlines() if " detect q " in line or " show q" in line]
+    assert len(hints) == 2
+    for hint in hints:
+        subprocess.run(["bash", "-c", hint], cwd=tmp_path, env=environment, capture_output=True, check=True)
+    assert "no whole sentence of 10 to 24 words is held out" in done.stdout
