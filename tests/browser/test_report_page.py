@@ -77,6 +77,19 @@ def test_a_logarithm_leaves_out_what_is_zero(open_report: "Open", tmp_path: Path
     assert "NaN" not in page.locator(f"{LOSS} svg").inner_html()
 
 
+def test_a_folded_chart_is_drawn_for_its_width_when_it_is_opened(open_report: "Open", tmp_path: Path) -> None:
+    run = make_run(tmp_path / "zero")
+    records = [make_record(step, recall=0.0) for step in range(1, 41)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    write_report([run], tmp_path / "zero.html")
+    page = open_report(address=(tmp_path / "zero.html").as_uri(), viewport={"width": 360, "height": 700})
+    chart = page.locator("[data-chart=recall] .plot")
+    assert not chart.is_visible()
+    page.get_by_text("Always 0: Replaced tokens found").click()
+    plot = "document.querySelector('[data-chart=recall] .plot')"
+    wait_until(page, f"{plot}.querySelector('svg').viewBox.baseVal.width === {plot}.clientWidth")
+
+
 def test_a_tap_shows_values_and_they_stay(open_report: "Open") -> None:
     page = open_report("run", has_touch=True, viewport={"width": 360, "height": 700})
     page.locator(f"{LOSS} .plot").tap()

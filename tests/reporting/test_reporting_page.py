@@ -233,3 +233,17 @@ def test_findings_stand_beside_their_controls_and_missing_ones_say_why(tmp_path:
     assert '"kinds":[1,0,0],"names":["V","N"],"words":["cat","ran","\\u003cb>"]' in page
     assert "0.40 (0.30 to 0.50)" in page
     assert "<strong>analogies (a).</strong> needs 20 quadruples, 3 given" in page
+
+
+def test_charts_that_show_nothing_but_zeros_are_folded(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+    def page(recall: float) -> str:
+        written = "".join(json.dumps({**record, "recall": recall, "heldout_recall": 0.0}) + "\n" for record in records)
+        (run / "metrics.jsonl").write_text(written)
+        return compose_page([read_subject(run, "run")])
+
+    folded = page(0.0).partition("<details><summary>Always 0: Replaced tokens found</summary>")[2]
+    assert 'data-chart="recall"' in folded.partition("</details>")[0]
+    assert "Always 0" not in page(0.01)

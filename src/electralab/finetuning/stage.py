@@ -139,7 +139,8 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
         run = _Run(request, origin, config, data, device, stop)
         if stored is None:
             write_file(request.run_dir / "config.toml", to_toml(config))
-        write_json(request.run_dir / "environment.json", describe_environment(threads))
+        environment = describe_environment(threads) | {"data": str(request.data_dir)}
+        write_json(request.run_dir / "environment.json", environment)
         if stored is None:
             write_identity(request.run_dir, identity)
         elif stored.threads != threads:

@@ -98,7 +98,9 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         run = _Run(request, data, identity, device, stop)  # what cannot be built is refused before anything is written
         if stored is None:
             write_file(request.run_dir / "config.toml", to_toml(request.config))
-        write_json(request.run_dir / "environment.json", describe_environment(threads))
+        # Where the data lies is no part of what the run is, but people know data by its place, not by its hash.
+        environment = describe_environment(threads) | {"data": str(request.data_dir)}
+        write_json(request.run_dir / "environment.json", environment)
         if stored != identity:
             write_identity(request.run_dir, identity)
         yield from map(Warned, request.notes)

@@ -22,7 +22,7 @@ from electralab.reporting.examples import show_all_examples
 from electralab.reporting.glossary import show_words
 from electralab.reporting.headlines import find_headlines
 from electralab.reporting.likeness import tell_comparison
-from electralab.reporting.markup import absent, bullets, heading, long_table, paragraph, section, table
+from electralab.reporting.markup import absent, bullets, fold, heading, long_table, paragraph, section, table
 from electralab.reporting.questions import tell_answers
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import is_finished, measure_progress, summarise
@@ -129,16 +129,21 @@ def compose_sections(
     is_pair = any(chart.name == "auc" for chart in charts)
     for part, (name, full_title) in _PARTS.items():
         title = full_title if part != "balance" or is_pair else "Inside training"
-        figures = [_figure(chart, choose_axis(subjects)) for chart in charts if chart.part == part]
-        inner = section(name, title, controls, f'<div class="charts">{"".join(figures)}</div>') if figures else ""
+        of_part = [chart for chart in charts if chart.part == part]
+        figures = "".join(_figure(chart, choose_axis(subjects)) for chart in of_part if not chart.is_zero)
+        shown = f'<div class="charts">{figures}</div>' if figures else ""
+        inner = section(name, title, controls, shown, _fold_zeros(of_part, subjects)) if of_part else ""
         controls = "" if inner else controls
         found.append((name, title, inner))
     if not charts and any(subject.logs for subject in subjects):
         missing = absent("No curves", "metrics.jsonl holds no step yet; they appear with the first logged step.")
         found.append(("learning", "Learning", section("learning", "Learning", missing)))
     several = len(subjects) > 1
+    examples = section("examples", "Hidden, guessed, judged", show_all_examples(subjects))
+    # A run is best known by seeing it at work; what is compared, by its scores.
+    place = len(found) if several or not subjects[0].examples else 1
+    found.insert(place, ("examples", "Examples", examples))
     found += [
-        ("examples", "Examples", section("examples", "Hidden, guessed, judged", show_all_examples(subjects))),
         (
             "findings",
             "Analysis",
@@ -229,7 +234,8 @@ def _differences(subjects: Sequence[Subject]) -> list[str]:
     for group in groups:
         if len(group) > 1:
             kind = f" ({group[0].kind}s)" if len(groups) > 1 else ""
-            trees = {one.name: one.settings | _identity(one) for one in group}
+            data = _name_data(group)
+            trees = {one.name: one.settings | _identity(one) | data[one.name] for one in group}
             parts.append(_show_differences(f"Settings that are not the same in all{kind}", trees))
     return parts
 
@@ -250,9 +256,18 @@ def _show_differences(caption: str, trees: Mapping[str, Mapping[str, Any]]) -> s
 
 
 def _identity(subject: Subject) -> dict[str, Any]:
-    known = ("data", "total_steps", "threads", "task")
-    kept: dict[str, Any] = {key: subject.identity[key] for key in known if key in subject.identity}
-    return {key: str(value)[:12] if key == "data" else value for key, value in kept.items()}
+    return {key: subject.identity[key] for key in ("total_steps", "threads", "task") if key in subject.identity}
+
+
+def _name_data(group: Sequence[Subject]) -> dict[str, dict[str, str]]:
+    """By their paths. The hash decides whether data are the same, and tells apart what lay in one place in turn."""
+    named: dict[Any, str] = {}
+    for subject in group:
+        if (key := subject.identity.get("data")) and key not in named:
+            mark = f"fingerprint {str(key)[:8]}"
+            path = subject.data_path
+            named[key] = (f"{path}, {mark}" if path in named.values() else path) or mark
+    return {one.name: {"data": named[key]} if (key := one.identity.get("data")) else {} for one in group}
 
 
 _SCORED = ("run", "fine-tuning run", "GLUE run")
@@ -284,6 +299,14 @@ def _attempt(show: Callable[[Subject], str], subject: Subject) -> str:
         return show(subject)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         return absent("Cannot be shown", f"A file of {subject.name} is not as electralab writes it ({error!r}).")
+
+
+def _fold_zeros(charts: Sequence[Chart], subjects: Sequence[Subject]) -> str:
+    zeros = [chart for chart in charts if chart.is_zero]
+    if not zeros:
+        return ""
+    figures = "".join(_figure(chart, choose_axis(subjects)) for chart in zeros)
+    return fold(f"Always 0: {', '.join(chart.title for chart in zeros)}", f'<div class="charts">{figures}</div>')
 
 
 def _figure(chart: Chart, axis: str) -> str:

@@ -56,8 +56,13 @@ class Chart:
     levels: tuple[Level, ...] = ()
     note: str = ""
 
+    @property
+    def is_zero(self) -> bool:
+        """Nothing happened yet that it would show."""
+        return not any(value for line in self.lines for value in line.y)
+
     def as_data(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"is_zero": self.is_zero}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +196,7 @@ def _name_family(key: str) -> Family:
 
 
 def _is_idle(chart: Chart) -> bool:
-    return chart.name == "skipped" and not any(value for line in chart.lines for value in line.y)
+    return chart.name == "skipped" and chart.is_zero
 
 
 Log = tuple[Subject, str, list[Record]]

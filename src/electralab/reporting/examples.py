@@ -16,6 +16,8 @@ Row = dict[str, Any]
 
 _SHADES = 10
 _ROWS_COMPARED = 2
+# What comes below the first rows should not be out of sight.
+_ROWS_SHOWN = 3
 _NEEDED = "'electra pretrain' writes examples.json with its evaluations; with prepared data, --data shows some now."
 _OF_GUESSES = (
     "The text with hidden tokens struck through, and below it the text as the model would have it: its likeliest "
@@ -48,7 +50,10 @@ def show_examples(subject: Subject, most: int | None = None) -> str:
         return absent("No examples", _NEEDED)
     has = {key for row in subject.examples for key in row}
     note = paragraph(_OF_REPLACEMENTS if "corrupted" in has else _OF_GUESSES, "note")
-    return note + (_SCALE if "p_replaced" in has else "") + "".join(map(_try_row, subject.examples[:most]))
+    shown = [_try_row(row) for row in subject.examples[:most]]
+    rest = "".join(shown[_ROWS_SHOWN:])
+    more = fold(f"{len(shown) - _ROWS_SHOWN} more", rest) if rest else ""
+    return note + (_SCALE if "p_replaced" in has else "") + "".join(shown[:_ROWS_SHOWN]) + more
 
 
 def _try_row(row: Row) -> str:

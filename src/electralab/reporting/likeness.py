@@ -64,14 +64,27 @@ def _find_flops(subject: Subject) -> float:
     return float(sum(one for one in ends if is_number(one)))
 
 
+def rank(subjects: Sequence[Subject], scores: Sequence[Mapping[str, Any]], key: str) -> list[int]:
+    """Places from the best to the worst of those that have the score; none where it has no better end, or asks
+    different things of them."""
+    who = [place for place, one in enumerate(scores) if is_number(one.get(key))]
+    is_up, is_down = (any(word in key for word in words) for words in (_UPWARD, _DOWNWARD))
+    if len(who) < 2 or is_up == is_down or explain_unlike([subjects[place] for place in who], find_topic(key)):
+        return []
+    return sorted(who, key=lambda place: float(scores[place][key]), reverse=is_up)
+
+
+def find_better(subjects: Sequence[Subject], scores: Sequence[Mapping[str, Any]], key: str) -> int | None:
+    """The place of the one that is ahead of all others."""
+    ranked = rank(subjects, scores, key)
+    return ranked[0] if ranked and scores[ranked[0]][key] != scores[ranked[1]][key] else None
+
+
 def _find_leads(subjects: Sequence[Subject], scores: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for key in dict.fromkeys(key for one in scores for key in one):
-        who = [place for place, one in enumerate(scores) if is_number(one.get(key))]
-        is_up, is_down = (any(word in key for word in words) for words in (_UPWARD, _DOWNWARD))
-        asked = [subjects[place] for place in who]
-        if len(who) < 2 or is_up == is_down or explain_unlike(asked, find_topic(key)):
+        ranked = rank(subjects, scores, key)
+        if not ranked:
             continue
-        ranked = sorted(who, key=lambda place: scores[place][key], reverse=is_up)
         first, second = ranked[0], ranked[1]
         values = f"{say_value(scores[first][key])} against {say_value(scores[second][key])} of {subjects[second].name}"
         if scores[first][key] != scores[second][key]:

@@ -5,6 +5,7 @@ rows -> table; words -> paragraphs
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
 from typing import Any
@@ -12,7 +13,14 @@ from typing import Any
 from electralab.reporting.wording import is_number, say_value
 
 Cell = Any
-"""A number or text."""
+"""A number or text, or one that is the best of its row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    value: Any
+
+
 MOST_ROWS = 12
 
 
@@ -79,15 +87,18 @@ def _row(cells: Sequence[Cell], kinds: Sequence[str], is_marked: bool) -> str:
     name = re.sub(r"([._])(?=[a-z])", r"\1<wbr>", escape(say_value(first)))
     return (
         f'<tr{_class("marked" if is_marked else "")}><th scope="row">{name}</th>'
-        + "".join(
-            f"<td{_class(kind)}>{escape(say_value(one))}</td>" for one, kind in zip(rest, kinds[1:], strict=False)
-        )
+        + "".join(f"<td{_class(kind)}>{_cell(one)}</td>" for one, kind in zip(rest, kinds[1:], strict=False))
         + "</tr>"
     )
 
 
+def _cell(cell: Cell) -> str:
+    return f"<strong>{escape(say_value(cell.value))}</strong>" if isinstance(cell, Best) else escape(say_value(cell))
+
+
 def _is_numeric(column: Sequence[Cell]) -> bool:
-    said = [one for one in column if one not in (None, "", "–")]
+    values = (one.value if isinstance(one, Best) else one for one in column)
+    said = [one for one in values if one not in (None, "", "–")]
     return all(is_number(one) or (isinstance(one, str) and one.lstrip("−+-")[:1].isdigit()) for one in said)
 
 

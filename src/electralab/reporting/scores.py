@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from electralab.reporting.likeness import explain_unlike, find_topic
-from electralab.reporting.markup import absent, bullets, fold, long_table, picture, table
+from electralab.reporting.likeness import explain_unlike, find_better, find_topic
+from electralab.reporting.markup import Best, absent, bullets, fold, long_table, paragraph, picture, table
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import find_best, find_lead, is_sure, last_scores
 from electralab.reporting.tuning import name_metric, points, read_spread
@@ -180,10 +180,24 @@ def show_compute(subjects: Sequence[Subject]) -> str:
     return _show_columns("What it took", subjects, columns) if any(columns) else ""
 
 
-def _show_columns(caption: str, subjects: Sequence[Subject], columns: Sequence[Mapping[str, Any]]) -> str:
-    """A column for each subject, a row for whatever one of them has."""
+def _show_columns(
+    caption: str,
+    subjects: Sequence[Subject],
+    columns: Sequence[Mapping[str, Any]],
+    better: Mapping[str, int | None] | None = None,
+) -> str:
+    """A column for each subject, a row for whatever one of them has; `better`: the place of the best in a row."""
     keys = dict.fromkeys(key for one in columns for key in one)
-    rows = [(key, *(one.get(key) for one in columns)) for key in keys]
+    rows = [
+        (
+            key,
+            *(
+                Best(one[key]) if place == (better or {}).get(key) else one.get(key)
+                for place, one in enumerate(columns)
+            ),
+        )
+        for key in keys
+    ]
     return table(caption, ["", *(subject.name for subject in subjects)], rows)
 
 
@@ -228,10 +242,13 @@ def show_final(subjects: Sequence[Subject]) -> str:
     if not any(scores):
         return absent("No scores to compare", "None of the runs has been evaluated yet.")
     named = [{name_key(key): value for key, value in one.items()} for one in scores]
+    better = {name_key(key): find_better(subjects, scores, key) for one in scores for key in one}
+    is_marked = any(place is not None for place in better.values())
+    caption = f"Last scores; the {'better' if len(subjects) == 2 else 'best'} in bold" if is_marked else "Last scores"
     shared = {find_topic(key) for one in scores for key in one if sum(key in other for other in scores) > 1}
     notes = {topic: explain_unlike(subjects, topic) for topic in sorted(shared)}
     said = [f"{topic.capitalize()}. {note}" for topic, note in notes.items() if note]
-    return _show_columns("Last scores", subjects, named) + bullets(said, "note")
+    return _show_columns(caption, subjects, named, better) + bullets(said, "note")
 
 
 def _name_alike(key: str) -> str:

@@ -7,6 +7,7 @@ import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal
@@ -88,6 +89,15 @@ class Subject:
     def settings(self) -> Tree:
         found = self.identity.get("settings", {})
         return found if isinstance(found, dict) else {}
+
+    @property
+    def data_path(self) -> str:
+        """Where its data lay; of runs that did not write it down, as their command has it; else empty."""
+        if isinstance(found := self.environment.get("data"), str):
+            return found
+        command = self.environment.get("command")
+        words = [word for given in command for word in str(given).split("=", 1)] if isinstance(command, list) else []
+        return next((after for word, after in pairwise(words) if word == "--data"), "")
 
 
 def find_kind(path: Path) -> Kind:

@@ -102,7 +102,7 @@ def _tell_amount(subject: Subject, taken: int, total: int) -> str:
         else (f"It is at step {taken:,} of {total:,} ({say_share(taken / total)})")
     )
     if is_number(last.get("tokens")):
-        done += f" on {say_count(last['tokens'])} tokens"
+        done += f" on {say_count(last['tokens'])} tokens" + (f" of {subject.data_path}" if subject.data_path else "")
     if is_number(last.get("seconds")):
         done += f" in {say_seconds(last['seconds'])}"
     if is_number(last.get("flops")):

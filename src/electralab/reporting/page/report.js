@@ -269,7 +269,7 @@ async function askNews() {
     const answer = await fetch("news.json", { cache: "no-store" });
     if (!answer.ok) throw new Error(String(answer.status));
     const news = await answer.json();
-    const shape = (charts) => JSON.stringify(charts.map((chart) => [chart.name, chart.lines.map((line) => line.name), chart.levels.map((level) => level.name)]));
+    const shape = (charts) => JSON.stringify(charts.map((chart) => [chart.name, chart.is_zero, chart.lines.map((line) => line.name), chart.levels.map((level) => level.name)]));
     const isNew = shape(news.charts) !== shape(data.charts) || Object.keys(news.sections).some((name) => !document.getElementById(name));
     if (isNew) { remember(); location.reload(); return; }
     data.charts = news.charts;
@@ -291,6 +291,8 @@ async function askNews() {
 startTheme();
 startControls();
 $$(".chart").forEach(enliven);
+// What is folded has no width to be drawn for.
+$$("details").filter((one) => $(".chart", one)).forEach((one) => one.addEventListener("toggle", drawAll));
 drawAll();
 let waiting = 0;
 addEventListener("resize", () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(drawAll); });
