@@ -288,6 +288,17 @@ def describe_proofread_plan(plan: Record) -> Lines:
     ]
 
 
+def describe_damage(result: Record) -> Lines:
+    """How much of each kind of planted error proofreading finds, and how often it cries wolf."""
+    names = {"typo": "typos", "swap": "swapped words", "ocr": "scanner's errors"}
+    return [
+        f"{names.get(kind, kind)}: {say_share(found['recall'])} of {found['damaged']:,} planted are marked; "
+        f"{say_share(found['precision'])} of what is marked was planted; the first suggestion is the original in "
+        f"{say_share(found['corrected'])} of the planted ones that are marked"
+        for kind, found in result["scores"].items()
+    ]
+
+
 def describe_serve_plan(plan: Record) -> Lines:
     settings = plan["settings"]
     keys = f"with one of {count_of(plan['keys'], 'key')}" if plan["keys"] else "without a key"

@@ -114,6 +114,15 @@ def test_an_evaluation_says_first_what_its_score_means(worked: Shell, suite: str
     assert re.search(EVALUATIONS[suite], worked.must(*words).out.splitlines()[0])
 
 
+def test_measured_proofreading_says_how_much_it_finds(worked: Shell) -> None:
+    out = worked.must("proofread", "text.txt", "--model", "run", "--measure", "--threads", 1).out
+    scores = worked.must("proofread", "text.txt", "--model", "run", "--measure", "--threads", 1, "--json").json[
+        "scores"
+    ]
+    typos = scores["typo"]
+    assert out.startswith(f"typos: {100 * typos['recall']:.1f} % of {typos['damaged']:,} planted are marked; ")
+
+
 def test_verbose_lists_every_key_below_the_words(worked: Shell) -> None:
     out = worked.must("show", "data", "--verbose").out
     assert out.startswith("data: 120 documents became")

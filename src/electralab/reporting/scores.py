@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from electralab.reporting.likeness import explain_unlike, find_better, find_topic
-from electralab.reporting.markup import Best, absent, bullets, fold, long_table, paragraph, picture, table
+from electralab.reporting.markup import Best, absent, bullets, fold, long_table, picture, table
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import find_best, find_lead, is_sure, last_scores
 from electralab.reporting.tuning import name_metric, points, read_spread

@@ -153,6 +153,7 @@ def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) ->
         **{name: getattr(arguments, name) for name in ("model", "measure", "seed", "html", "config", "threads")},
     )
     if arguments.measure:
+        print_summary(summaries.describe_damage(result), arguments, console)
         console.print(damage_table(result))
     elif arguments.html:
         if result["warning"]:
