@@ -16,7 +16,7 @@ from electralab.config import Tree
 from electralab.display import Display
 from electralab.randomness import mix
 from electralab.runtime import name_command
-from electralab.summaries import describe_data
+from electralab.summaries import describe_data, describe_folder
 from electralab.tables import colour_tokens, results_table
 
 _SENTENCES = 8
@@ -72,6 +72,8 @@ def quickstart(
         display=display,
     )
     console.print(results_table(results))
+    for line in describe_folder(str(run_dir)):
+        console.print(line, markup=False)
 
     console.print("[bold]3. Verdicts on held-out sentences in which one word was swapped[/]")
     swaps = draw_swaps(data_dir, seed)

@@ -3,9 +3,13 @@
 result -> lines
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from electralab.reporting.subjects import read_subject
+from electralab.reporting.summary import summarise
 from electralab.reporting.wording import is_number, name_key, say_count, say_flops, say_seconds, say_share
 
 Record = Mapping[str, Any]
@@ -34,14 +38,19 @@ def _say_minutes(minutes: float) -> str:
 
 
 def _say_size(size: float) -> str:
-    if size >= 2**30:
-        return f"{size / 2**30:.1f} GB"
-    return f"{size / 2**20:.0f} MB" if size >= 10 * 2**20 else f"{size / 2**10:,.0f} kB"
+    if size >= 1e9:
+        return f"{size / 1e9:.1f} GB"
+    return f"{size / 1e6:.{'1' if size < 1e7 else '0'}f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
 
 
 def _say_effort(plan: Record) -> str:
     """Time and memory that training takes."""
     return f"{_say_minutes(plan['estimated_minutes'])}, {_say_size(plan['estimated_memory_mb'] * 2**20)} of memory"
+
+
+def describe_folder(path: str) -> Lines:
+    """A run, study, trade-off or analysis in the words of its page."""
+    return summarise(read_subject(Path(path)))
 
 
 # Learning
@@ -229,6 +238,12 @@ def describe_claims_plan(plan: Record, runs: str) -> Lines:
         f"would judge {count_of(len(plan['claims']), 'claim')} by the models of {runs}: {', '.join(plan['claims'])}",
         f"{count_of(len(models), 'model')} to measure: {_list_names(models, 8)}",
     ]
+
+
+def describe_claims(result: Record) -> Lines:
+    verdicts = Counter(claim["verdict"] for claim in result["claims"])
+    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+    return [f"of {count_of(len(result['claims']), 'claim')}, {told}"]
 
 
 def describe_report_plan(plan: Record) -> Lines:

@@ -34,7 +34,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Shell:
 
 PLANS: dict[str, str] = {
     "quickstart": "would prepare the text that comes along into runs/quickstart/data",
-    "prepare text.txt --out other": "would prepare 1 file (text.txt), 53 kB, into other",
+    "prepare text.txt --out other": "would prepare 1 file (text.txt), 55 kB, into other",
     "pretrain --data data --out new --steps 7 --threads 1": "would pre-train new on data: electra, size tiny",
     "pretrain --data data --out run --steps 4 --threads 1": "every step is taken already",
     "finetune run --task classify --data messages.csv --out t": "would fine-tune run for classify on messages.csv",
@@ -112,6 +112,14 @@ EVALUATIONS: dict[str, str] = {
 def test_an_evaluation_says_first_what_its_score_means(worked: Shell, suite: str) -> None:
     words: list[str] = ["evaluate", "run", "--suite", *suite.split(), "--threads", "1", "--probe.max-iterations", "20"]
     assert re.search(EVALUATIONS[suite], worked.must(*words).out.splitlines()[0])
+
+
+def test_training_ends_with_what_its_page_says_first(worked: Shell) -> None:
+    out = worked.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 4).out
+    assert "It was trained for 4 steps on 1,024 tokens of data in " in out
+    assert "The discriminator ranks a replaced token above an original token " in out
+    out = worked.must("finetune", "run", "--task", "classify", "--data", "messages.csv", "--out", "tuned", *TINY).out
+    assert "fine-tuned for the task classify, once." in out
 
 
 def test_measured_proofreading_says_how_much_it_finds(worked: Shell) -> None:

@@ -47,6 +47,7 @@ def _compress(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         return result
     for table in tradeoff_tables(result):
         console.print(table)
+    print_summary(summaries.describe_folder(arguments.out), arguments, console)
     console.print(f"report  {arguments.out}/report.md")
     result = {"out": arguments.out, **result}
     is_asked = any(value is not None for value in result["asked"].values())

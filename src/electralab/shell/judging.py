@@ -62,6 +62,7 @@ def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Res
         return _require_data(result, is_json=arguments.json)
     for table in study_tables(result):
         console.print(table)
+    print_summary(summaries.describe_folder(arguments.out), arguments, console)
     console.print(f"report  {arguments.out}/report.md")
     result = {"out": arguments.out, **result}
     if arguments.json and any(cell["error"] for cell in result["cells"]):
@@ -108,6 +109,7 @@ def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
         return result
     for table in analysis_tables(result):
         console.print(table)
+    print_summary(summaries.describe_folder(arguments.out), arguments, console)
     console.print(f"tables and pictures  {arguments.out}/README.md")
     return {"out": arguments.out, **result}
 
@@ -125,6 +127,7 @@ def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
         return _require_data(result, is_json=arguments.json) if "refusal" in result else result
     for table in claims_tables(result):
         console.print(table)
+    print_summary(summaries.describe_claims(result), arguments, console)
     if Path(arguments.runs).is_dir():
         console.print(f"table  {arguments.runs}/claims.md")
     return result

@@ -97,6 +97,7 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         print_summary(lines, arguments, console)
     else:
         console.print(results_table(result))
+        print_summary(summaries.describe_folder(arguments.out), arguments, console)
         folders = sorted(path.parent for path in Path(arguments.out).glob("export/*/config.json"))
         console.print(f"export  {', '.join(map(str, folders))}")
     return {"run": arguments.out, **result}
@@ -118,6 +119,7 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         print_summary(lines, arguments, console)
     else:
         print_scores(result, console)
+        print_summary(summaries.describe_folder(arguments.out), arguments, console)
         console.print(f"model  {arguments.out}/export/model")
     return {"run": arguments.out, **result}
 
@@ -136,6 +138,7 @@ def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Resu
         print_summary(summaries.describe_glue_plan(result, arguments.model, arguments.out), arguments, console)
     else:
         console.print(glue_table(result))
+        print_summary(summaries.describe_folder(arguments.out), arguments, console)
     return {"run": arguments.out, **result}
 
 
