@@ -323,6 +323,25 @@ def test_paragraphs_of_chinese_are_not_called_words(tmp_path: Path) -> None:
     assert report["characters_per_word"] < 2
 
 
+def test_the_tokenizer_files_of_data_keep_their_bytes_because_they_are_part_of_its_identity(
+    tmp_path: Path, corpus: Path
+) -> None:
+    """A run made before resumes on data prepared again: a model folder may tell other libraries more, data may not."""
+    run(corpus, tmp_path / "data")
+    assert json.loads((tmp_path / "data" / "tokenizer" / "tokenizer_config.json").read_text()) == {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+        "model_max_length": 16,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "is_symbols": False,
+    }
+
+
 def test_a_given_tokenizer_is_used_as_it_is(tmp_path: Path, corpus: Path) -> None:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "river", "stone"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")

@@ -262,7 +262,8 @@ class _Build:
         tokenizer = self._given
         if tokenizer is None:
             tokenizer = yield from (self._learn_symbols() if self._config.symbols else self._learn_text())
-        tokenizer.save(folder, max_length=self._config.packing.sequence_length)
+        # The hashes of these files are part of the data's identity: they stay as they have always been written.
+        tokenizer.save(folder, max_length=self._config.packing.sequence_length, with_bert_options=False)
         write_json(done, describe_files(folder))
         return tokenizer
 

@@ -2,8 +2,8 @@
 
     str -> Encoded
 
-The saved folder names Hugging Face's generic fast class, which loads the file as it is; the classes of single
-architectures would rebuild the normaliser and give other ids.
+The saved folder names Hugging Face's generic fast class, which loads the file as it is. The classes of single
+architectures, such as ElectraTokenizer, rebuild the normaliser; a model folder tells them how.
 """
 
 import json
@@ -215,11 +215,17 @@ class Tokenizer:
         """The whole pipeline as the text of a tokenizer.json: what a tokenizer is."""
         return self._backend.to_str(pretty=True) + "\n"
 
-    def save(self, folder: Path, *, max_length: int = 512, has_segments: bool = True) -> None:
-        """tokenizer.json and tokenizer_config.json; `has_segments` says whether the model takes token_type_ids."""
+    def save(
+        self, folder: Path, *, max_length: int = 512, has_segments: bool = True, with_bert_options: bool = True
+    ) -> None:
+        """tokenizer.json and tokenizer_config.json; `has_segments` says whether the model takes token_type_ids.
+
+        `with_bert_options` adds what ElectraTokenizer and BertTokenizer need to give the same ids.
+        """
         segments = ["token_type_ids"] if has_segments else []
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
+            **(self._bert_options() if with_bert_options else {}),
             **{f"{role}_token": name for role, name in asdict(self._names).items()},
             "model_max_length": max_length,
             "model_input_names": ["input_ids", *segments, "attention_mask"],
@@ -228,6 +234,23 @@ class Tokenizer:
         }
         write_file(folder / "tokenizer.json", self.to_json())
         write_json(folder / "tokenizer_config.json", config)
+
+    def _bert_options(self) -> dict[str, bool | None]:
+        """The arguments of BertTokenizer, which rebuilds BERT's normaliser from them; empty where it cannot.
+
+        Theirs has no NFC after it: text that is not composed, and Hangul whose accents are stripped, get other ids.
+        """
+        pipeline = json.loads(self._backend.to_str())
+        normalizer = pipeline["normalizer"] or {}
+        steps = normalizer["normalizers"] if normalizer.get("type") == "Sequence" else [normalizer]
+        bert = next((step for step in steps if step.get("type") == "BertNormalizer"), None)
+        if bert is None or pipeline["model"]["type"] != "WordPiece":
+            return {}
+        return {
+            "do_lower_case": bert["lowercase"],
+            "strip_accents": bert["strip_accents"],
+            "tokenize_chinese_chars": bert["handle_chinese_chars"],
+        }
 
     @classmethod
     def load(cls, path: Path, config: TokenizerConfig | None = None) -> "Tokenizer":
