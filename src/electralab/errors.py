@@ -16,6 +16,23 @@ A message says where, what, got and what to do. An OSError that nobody foresaw b
 Anything else that escapes is our bug and keeps its traceback.
 """
 
+import reprlib
+
+_LONGEST_QUOTE = 120
+
+
+def shorten(text: str) -> str:
+    """A name from a stranger's file as a message may repeat it."""
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+
+
+def quote(value: object) -> str:
+    """What a stranger's file says as a message may repeat it: its repr, cut where it is long or deep."""
+    short = reprlib.Repr()
+    short.maxstring = short.maxlong = short.maxother = _LONGEST_QUOTE
+    short.maxlevel = 2
+    return shorten(short.repr(value))
+
 
 class ElectraError(Exception):
     status = 1

@@ -126,8 +126,9 @@ def test_a_damaged_description_is_refused(folder: Path, changes: dict[str, Any],
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"num_layers": 10**12}, "config.json says 1000000000000 layers, but the weights are fewer"),
-        ({"num_layers": 10**12, "share_layers": True}, "config.json says 1000000000000 layers"),
+        ({"num_layers": 10**12}, "config.json: num_layers: input should be less than or equal to 10000"),
+        ({"num_layers": 9_000}, "config.json says 9000 layers, but the weights are fewer"),
+        ({"num_layers": 9_000, "share_layers": True}, "config.json says 9000 layers"),
         ({"num_layers": 3}, "lacks the tensor encoder.layers.2."),
         ({"num_layers": 1}, "holds the tensor encoder.layers.1."),
         ({"vocab_size": 99}, "encoder.embeddings.tokens.weight has the shape (100, 128) where config.json says"),

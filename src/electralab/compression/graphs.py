@@ -13,10 +13,10 @@ from electralab.exporting.fidelity import TOLERANCE, require_equal
 from electralab.exporting.graphs import write_graph
 from electralab.exporting.quantisation import Activations, quantise_folder
 from electralab.exporting.samples import Sample
+from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator
 from electralab.model.folder import WEIGHTS, load_any, read_config
 from electralab.model.graph import GRAPH
-from electralab.model.hf_config import CONFIG
 from electralab.model.own_folder import export_own_config
 from electralab.model.tuned import Tuned
 

@@ -24,6 +24,7 @@ from electralab.exporting.quantisation import Activations, quantise_folder
 from electralab.exporting.samples import Sample, pair_some, sample_rows, space_pairs
 from electralab.finetuning.exports import CARD as TASK
 from electralab.finetuning.exports import attach_card
+from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator
 from electralab.model.folder import (
     Role,
@@ -37,7 +38,7 @@ from electralab.model.folder import (
     says_energies,
 )
 from electralab.model.graph import GRAPH, AnyGraph
-from electralab.model.hf_config import CONFIG, LABELS, OBJECTIVE, export_encoder_config, export_labels
+from electralab.model.hf_config import LABELS, OBJECTIVE, export_encoder_config, export_labels
 from electralab.model.hf_tuned import export_tuned_config, tuned_class_name
 from electralab.model.own_folder import export_own_config, is_expressible
 from electralab.model.pruning import pad

@@ -11,7 +11,7 @@ from typing import Any
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.errors import InputError
 from electralab.exporting.fidelity import Fidelity
-from electralab.model.hf_config import CONFIG
+from electralab.model.config_file import CONFIG
 
 EXPORT = "export.json"
 LICENCE = "LICENSE"

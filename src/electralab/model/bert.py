@@ -4,9 +4,7 @@ config.json, tensors of BERT -> config.json, tensors of ELECTRA
 """
 
 from collections.abc import Mapping
-from typing import Any
-
-from torch import Tensor
+from typing import Any, TypeVar
 
 from electralab.config import Tree
 
@@ -25,11 +23,14 @@ _LEFT_OUT = ("bert.pooler.", "pooler.", "cls.seq_relationship.")
 _OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
+V = TypeVar("V")
+
+
 def is_bert(tree: Mapping[str, Any]) -> bool:
     return tree.get("model_type") == MODEL_TYPE
 
 
-def translate_bert(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[Tree, dict[str, Tensor]]:
+def translate_config(tree: Mapping[str, Any]) -> Tree:
     """The sizes that BERT has by itself are written out: ELECTRA's are others."""
     sizes: Tree = {
         "hidden_size": 768,
@@ -39,8 +40,12 @@ def translate_bert(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tu
     }
     described = {**sizes, **tree, "model_type": "electra"}
     described["embedding_size"] = described["hidden_size"]
-    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith(_LEFT_OUT)}
-    return described, {_translate(name): tensor for name, tensor in kept.items()}
+    return described
+
+
+def translate_names(tensors: Mapping[str, V]) -> dict[str, V]:
+    """Of tensors, or of their shapes."""
+    return {_translate(name): tensor for name, tensor in tensors.items() if not name.startswith(_LEFT_OUT)}
 
 
 def _translate(name: str) -> str:

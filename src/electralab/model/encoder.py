@@ -23,7 +23,14 @@ from electralab.model.weights import Drawn, dense
 Backbone = Literal["electra", "modern"]
 Trace = dict[str, Tensor]
 
-Count = Annotated[int, Field(gt=0)]
+# Beyond these no network is meant, but a damaged or hostile file: sizes of tensors stay far from overflowing.
+MAX_SIZE = 2**24
+MAX_LAYERS = 10_000
+MAX_POSITIONS = 2**20
+# Rotary angles are held for every position and every coordinate of a head.
+_MAX_ANGLES = 2**25
+
+Count = Annotated[int, Field(gt=0, le=MAX_SIZE)]
 CountOrNone = Annotated[int, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
@@ -42,10 +49,10 @@ class EncoderConfig(Settings):
 
     backbone: Backbone
     vocab_size: Count
-    sequence_length: Annotated[int, Field(gt=0, le=2**20)]
+    sequence_length: Annotated[int, Field(gt=0, le=MAX_POSITIONS)]
     embedding_size: Count
     hidden_size: Count
-    num_layers: Count
+    num_layers: Annotated[int, Field(gt=0, le=MAX_LAYERS)]
     num_heads: Count
     feedforward_size: Count
     dropout: Probability
@@ -83,6 +90,11 @@ class EncoderConfig(Settings):
             raise ValueError(
                 f"rotary positions need an even number of coordinates per head, not {self.head_size} "
                 f"({self.hidden_size} / {self.num_heads}); change hidden_size or num_heads"
+            )
+        if self.is_modern and self.sequence_length * self.head_size > _MAX_ANGLES:
+            raise ValueError(
+                f"{self.sequence_length:,} positions with heads {self.head_size:,} wide are more than {_MAX_ANGLES:,} "
+                "rotary angles; take shorter rows or more heads"
             )
         if self.shapes:
             self._check_shapes()

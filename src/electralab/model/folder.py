@@ -3,6 +3,8 @@
 The caller owns the folder (its temporary name, its manifest) and adds the tokenizer's files.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -13,14 +15,23 @@ from torch import Tensor, nn
 
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
 from electralab.config import Tree
-from electralab.errors import DamagedArtifact, InputError
-from electralab.model.bert import is_bert, translate_bert
+from electralab.errors import DamagedArtifact, InputError, quote, shorten
+from electralab.model.bert import is_bert, translate_config, translate_names
+from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.graph import is_graph, read_graph
-from electralab.model.hf_config import CONFIG, OBJECTIVE, UNTRAINED_SEGMENTS, export_config, export_encoder_config
+from electralab.model.hf_config import OBJECTIVE, UNTRAINED_SEGMENTS, export_config, export_encoder_config
 from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
-from electralab.model.hf_weights import TUNED_OUTPUTS, export_weights, has_verdicts, import_encoder, import_network
+from electralab.model.hf_weights import (
+    TUNED_OUTPUTS,
+    Shape,
+    export_weights,
+    has_verdicts,
+    import_encoder,
+    import_network,
+    require_sizes,
+)
 from electralab.model.own_folder import (
     export_own_config,
     export_own_weights,
@@ -96,7 +107,7 @@ def load_network(folder: Path) -> Generator | Discriminator:
     """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
     network = _load_own(folder)
     if network is None:
-        return import_network(read_config(folder), read_tensors(folder), str(folder)).eval()
+        return import_network(*_read_foreign(folder), str(folder)).eval()
     if not isinstance(network, Generator | Discriminator):
         raise InputError(f"{folder}: holds a {_name(network)}; give a generator or a discriminator")
     return network
@@ -106,7 +117,7 @@ def load_tuned(folder: Path) -> Tuned:
     """A network tuned for a task, here or with `transformers`, ready for evaluation."""
     network = _load_own(folder)
     if network is None:
-        return import_tuned(read_config(folder), read_tensors(folder), str(folder)).eval()
+        return import_tuned(*_read_foreign(folder), str(folder)).eval()
     if not isinstance(network, Tuned):
         raise InputError(
             f"{folder}: holds a {_name(network)}, which is not tuned for a task; "
@@ -120,11 +131,9 @@ def load_any(folder: Path) -> nn.Module:
     network = _load_own(folder)
     if network is not None:
         return network
-    config, tensors = read_config(folder), read_tensors(folder)
+    config, tensors = _read_foreign(folder, takes_bert=True)
     if TUNED_OUTPUTS & tensors.keys() and not has_verdicts(config, tensors):
         return import_tuned(config, tensors, str(folder)).eval()
-    if is_bert(config):
-        config, tensors = translate_bert(config, tensors)
     return import_network(config, tensors, str(folder)).eval()
 
 
@@ -134,10 +143,7 @@ def load_encoder(folder: Path) -> Encoder:
         raise InputError(f"{folder}: is a graph, which only answers; give the model that it was exported from")
     network = _load_own(folder)
     if network is None:
-        config, tensors = read_config(folder), read_tensors(folder)
-        if is_bert(config):
-            config, tensors = translate_bert(config, tensors)
-        return import_encoder(config, tensors, str(folder)).eval()
+        return import_encoder(*_read_foreign(folder, takes_bert=True), str(folder)).eval()
     encoder = getattr(network, "encoder", None)
     if not isinstance(encoder, Encoder):
         raise InputError(f"{folder}: holds a {_name(network)}, which has not one encoder; give another model")
@@ -152,6 +158,20 @@ def _load_own(folder: Path) -> nn.Module | None:
     if is_graph(folder):
         return read_graph(folder, config)
     return import_own(config, read_tensors(folder), str(folder)).eval() if is_own(config) else None
+
+
+def _read_foreign(folder: Path, *, takes_bert: bool = False) -> tuple[Tree, dict[str, Tensor]]:
+    """config.json and tensors in Hugging Face's words; BERT's, where it is taken, in those of ELECTRA.
+
+    The sizes are held against the header of the weights first: a file that lies about them is not read at all.
+    """
+    config, shapes = read_config(folder), _read_shapes(folder)
+    is_translated = takes_bert and is_bert(config)
+    if is_translated:
+        config, shapes = translate_config(config), translate_names(shapes)
+    require_sizes(config, shapes, str(folder))
+    tensors = read_tensors(folder)
+    return config, translate_names(tensors) if is_translated else tensors
 
 
 def _name(network: nn.Module) -> str:
@@ -228,10 +248,27 @@ def says_energies(folder: Path) -> bool:
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
     """Their name -> tensor, from one file or from the shards that an index names."""
+    tensors: dict[str, Tensor] = {}
+    for path in _list_weights(folder):
+        with _damage(path):
+            tensors.update(safetensors.torch.load_file(path))
+    return tensors
+
+
+def _read_shapes(folder: Path) -> dict[str, Shape]:
+    """Their name -> shape, from the headers of the same files."""
+    shapes: dict[str, Shape] = {}
+    for path in _list_weights(folder):
+        with _damage(path), safetensors.safe_open(path, framework="pt") as file:
+            shapes.update({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()})  # noqa: SIM118
+    return shapes
+
+
+def _list_weights(folder: Path) -> list[Path]:
     if (folder / WEIGHTS).is_file():
-        return _read_file(folder / WEIGHTS)
+        return [folder / WEIGHTS]
     if (folder / INDEX).is_file():
-        return _read_shards(folder)
+        return list_shards(folder / INDEX)
     for name in (PICKLE, PICKLE_INDEX):
         if (folder / name).is_file():
             raise InputError(
@@ -239,13 +276,6 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
                 f"convert it with 'electra import {folder} --out NEW' and use NEW"
             )
     raise InputError(f"{folder}: has no {WEIGHTS}; give a folder with the weights")
-
-
-def _read_shards(folder: Path) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = {}
-    for shard in list_shards(folder / INDEX):
-        tensors.update(_read_file(shard))
-    return tensors
 
 
 def list_shards(index_path: Path) -> list[Path]:
@@ -258,15 +288,16 @@ def list_shards(index_path: Path) -> list[Path]:
     for place in sorted(set(places.values())):
         # By name, not by where it leads: in a download cache the files of a folder are links to elsewhere.
         if Path(place).name != place or place in ("", ".", ".."):
-            raise InputError(f"{index_path}: names {place!r}, which is not a file of this folder; do not trust it")
+            raise InputError(f"{index_path}: names {quote(place)}, which is not a file of this folder; do not trust it")
         if not (index_path.parent / place).is_file():
-            raise InputError(f"{index_path}: names {place}, which is missing; copy the whole folder again")
+            raise InputError(f"{index_path}: names {shorten(place)}, which is missing; copy the whole folder again")
         shards.append(index_path.parent / place)
     return shards
 
 
-def _read_file(path: Path) -> dict[str, Tensor]:
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
     try:
-        return safetensors.torch.load_file(path)
+        yield
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise DamagedArtifact(f"{path}: cannot be read ({error}); the file is damaged, copy it again") from None

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from electralab.config import Tree
 from electralab.errors import DamagedArtifact, InputError
+from electralab.model.config_file import describe
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import EncoderConfig, Trace
-from electralab.model.hf_config import describe
 from electralab.model.own_folder import read_own
 from electralab.model.tuned import HeadConfig, SpanLogits, Tuned
 

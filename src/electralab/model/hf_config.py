@@ -6,17 +6,24 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from electralab.config import Tree
-from electralab.errors import InputError
+from electralab.errors import InputError, quote
+from electralab.model.config_file import (
+    ElectraFile,
+    ModernBertFile,
+    RopeByLayerType,
+    RopeParameters,
+    describe,
+    read_config_file,
+)
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import EncoderConfig
 
-CONFIG = "config.json"
 HeadKind = Literal["guesses", "verdicts", "plain verdicts"]
 LABELS = {"0": "original", "1": "replaced"}
 
 # The part of config.json in which a tuned model says what only we understand.
 MARK = "electralab"
-# Says that the layers, copies of each other in the file, are one.
+# Says that the layers, copies of each other in the file, are one; `ConfigFile.share_layers` reads it.
 SHARED_LAYERS = f"{MARK}_share_layers"
 # Before the model_type of a folder that no class of `transformers` can load, so that none tries to.
 OURS = f"{MARK}-"
@@ -143,20 +150,12 @@ def import_config(tree: Mapping[str, Any], where: str) -> EncoderConfig:
         case "modernbert-decoder":
             fields = _modern_fields(tree, where) | {"is_causal": True}
         case _:
-            other, known = tree.get("model_type"), f"'electra', 'modernbert' and '{_DECODER}'"
-            raise InputError(f"{where}: model_type is {other!r}; models of type {known} can be read")
+            other, known = quote(tree.get("model_type")), f"'electra', 'modernbert' and '{_DECODER}'"
+            raise InputError(f"{where}: model_type is {other}; models of type {known} can be read")
     try:
-        return EncoderConfig(**fields, share_layers=tree.get(SHARED_LAYERS, False))
+        return EncoderConfig(**fields)
     except ValidationError as error:
         raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
-
-
-def describe(error: ValidationError) -> str:
-    """What is wrong in config.json, in half a sentence."""
-    first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{CONFIG}: {name + ': ' if name else ''}{message[:1].lower()}{message[1:]}"
 
 
 def require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> None:
@@ -164,7 +163,7 @@ def require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> 
     for name, values in allowed.items():
         if name in tree and tree[name] not in values:
             raise InputError(
-                f"{where}: {name} is {tree[name]!r}, but only {' or '.join(map(repr, values))} is supported; "
+                f"{where}: {name} is {quote(tree[name])}, but only {' or '.join(map(repr, values))} is supported; "
                 "this variant of the architecture cannot be read"
             )
 
@@ -180,21 +179,23 @@ def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
         add_cross_attention=(False,),
         tie_word_embeddings=(True,),
     )
+    file = read_config_file(ElectraFile, tree, where)
     return {
         "backbone": "electra",
-        "vocab_size": tree.get("vocab_size", 30522),
-        "sequence_length": tree.get("max_position_embeddings", 512),
-        "embedding_size": tree.get("embedding_size", 128),
-        "hidden_size": tree.get("hidden_size", 256),
-        "num_layers": tree.get("num_hidden_layers", 12),
-        "num_heads": tree.get("num_attention_heads", 4),
-        "feedforward_size": tree.get("intermediate_size", 1024),
-        "dropout": tree.get("hidden_dropout_prob", 0.1),
-        "attention_dropout": tree.get("attention_probs_dropout_prob", 0.1),
-        "norm_eps": tree.get("layer_norm_eps", 1e-12),
-        "init_std": tree.get("initializer_range", 0.02),
-        "num_segments": tree.get("type_vocab_size", 2),
-        "is_causal": tree.get("is_decoder", False),
+        "vocab_size": file.vocab_size,
+        "sequence_length": file.max_position_embeddings,
+        "embedding_size": file.embedding_size,
+        "hidden_size": file.hidden_size,
+        "num_layers": file.num_hidden_layers,
+        "num_heads": file.num_attention_heads,
+        "feedforward_size": file.intermediate_size,
+        "dropout": file.hidden_dropout_prob,
+        "attention_dropout": file.attention_probs_dropout_prob,
+        "norm_eps": file.layer_norm_eps,
+        "init_std": file.initializer_range,
+        "num_segments": file.type_vocab_size,
+        "is_causal": file.is_decoder,
+        "share_layers": file.share_layers,
     }
 
 
@@ -211,44 +212,47 @@ def _modern_fields(tree: Mapping[str, Any], where: str) -> Tree:
         decoder_bias=(True,),
         tie_word_embeddings=(True,),
     )
-    num_layers = tree.get("num_hidden_layers", 22)
-    global_every = _find_global_every(tree, num_layers, where)
-    hidden_size = tree.get("hidden_size", 768)
+    file = read_config_file(ModernBertFile, tree, where)
+    global_every = _find_global_every(file, where)
+    global_theta, local_theta = _read_thetas(file, where)
     return {
         "backbone": "modern",
-        "vocab_size": tree.get("vocab_size", 50368),
-        "sequence_length": tree.get("max_position_embeddings", 8192),
-        "embedding_size": hidden_size,
-        "hidden_size": hidden_size,
-        "num_layers": num_layers,
-        "num_heads": tree.get("num_attention_heads", 12),
-        "feedforward_size": tree.get("intermediate_size", 1152),
-        "dropout": tree.get("mlp_dropout", 0.0),
-        "attention_dropout": tree.get("attention_dropout", 0.0),
-        "norm_eps": tree.get("norm_eps", 1e-5),
-        "init_std": tree.get("initializer_range", 0.02),
-        "local_attention": 0 if global_every == 1 else tree.get("local_attention", 128),
+        "vocab_size": file.vocab_size,
+        "sequence_length": file.max_position_embeddings,
+        "embedding_size": file.hidden_size,
+        "hidden_size": file.hidden_size,
+        "num_layers": file.num_hidden_layers,
+        "num_heads": file.num_attention_heads,
+        "feedforward_size": file.intermediate_size,
+        "dropout": file.mlp_dropout,
+        "attention_dropout": file.attention_dropout,
+        "norm_eps": file.norm_eps,
+        "init_std": file.initializer_range,
+        "local_attention": 0 if global_every == 1 else file.local_attention,
         "global_every": global_every,
-        "global_rope_theta": _find_theta(tree, "full_attention", "global_rope_theta", 160_000.0, where),
-        "local_rope_theta": _find_theta(tree, "sliding_attention", "local_rope_theta", 10_000.0, where),
+        "global_rope_theta": global_theta,
+        "local_rope_theta": local_theta,
+        "share_layers": file.share_layers,
     }
 
 
-def _find_global_every(tree: Mapping[str, Any], num_layers: Any, where: str) -> Any:
-    kinds = tree.get("layer_types")
+def _find_global_every(file: ModernBertFile, where: str) -> int:
+    kinds = file.layer_types
     if kinds is None:
-        return tree.get("global_attn_every_n_layers", 3)
-    for every in range(1, len(kinds) + 1) if isinstance(kinds, list) else ():
-        if kinds == ["sliding_attention" if index % every else "full_attention" for index in range(num_layers)]:
-            return every
-    raise InputError(f"{where}: layer_types is not 'full_attention' in every n-th layer from the first; cannot be read")
+        return file.global_attn_every_n_layers
+    full, sliding = "full_attention", "sliding_attention"
+    every = kinds.index(full, 1) if full in kinds[1:] else max(1, len(kinds))
+    if kinds != [sliding if index % every else full for index in range(file.num_hidden_layers)]:
+        raise InputError(f"{where}: layer_types is not {full!r} in every n-th layer from the first; cannot be read")
+    return every
 
 
-def _find_theta(tree: Mapping[str, Any], kind: str, old_name: str, default: float, where: str) -> Any:
-    parameters = tree.get("rope_parameters") or {}
-    parameters = parameters.get(kind) or {} if isinstance(parameters, dict) else {}
-    scaling = tree.get("rope_scaling")
-    rope_type = parameters.get("rope_type", "default")
-    if rope_type != "default" or scaling:
-        raise InputError(f"{where}: rotary positions of type {scaling or rope_type!r} cannot be read, only 'default'")
-    return parameters.get("rope_theta", tree.get(old_name, default))
+def _read_thetas(file: ModernBertFile, where: str) -> tuple[float, float]:
+    """The bases of rotary positions in global and in local layers."""
+    by_layer = file.rope_parameters or RopeByLayerType()
+    full, sliding = by_layer.full_attention or RopeParameters(), by_layer.sliding_attention or RopeParameters()
+    for parameters in (full, sliding):
+        if parameters.rope_type != "default" or file.rope_scaling:
+            other = quote(file.rope_scaling or parameters.rope_type)
+            raise InputError(f"{where}: rotary positions of type {other} cannot be read, only 'default'")
+    return full.rope_theta or file.global_rope_theta, sliding.rope_theta or file.local_rope_theta

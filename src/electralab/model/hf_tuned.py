@@ -22,9 +22,10 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from electralab.config import Tree
-from electralab.errors import InputError
+from electralab.errors import InputError, quote
+from electralab.model.config_file import describe
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.hf_config import MARK, OURS, describe, export_encoder_config, export_labels, require
+from electralab.model.hf_config import MARK, OURS, export_encoder_config, export_labels, require
 from electralab.model.hf_weights import (
     PREFIX,
     TUNED_OUTPUTS,
@@ -200,7 +201,7 @@ def _find_task(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
         found = min(TUNED_OUTPUTS & tensors.keys())
         tasks = {"classifier.out_proj.weight": "classify", "classifier.weight": "label", "qa_outputs.weight": "qa"}
     if str(found) not in tasks:
-        raise InputError(f"{where}: config.json does not say what its head is for (got {found!r}); restore it")
+        raise InputError(f"{where}: config.json does not say what its head is for (got {quote(found)}); restore it")
     return tasks[str(found)]
 
 

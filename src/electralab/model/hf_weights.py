@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from electralab.errors import InputError
+from electralab.errors import InputError, shorten
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.embeddings import merge_tables
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.hf_config import LABELS, MARK, HeadKind, head_kind, import_config, is_two_classes
 
+Shape = tuple[int, ...]
 # Our name -> theirs; several names where our matrix is theirs, stacked.
 Names = dict[str, tuple[str, ...]]
 
@@ -175,6 +176,40 @@ def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where
     return fill(build, weights, where)
 
 
+def require_sizes(tree: Mapping[str, Any], shapes: Mapping[str, Shape], where: str) -> None:
+    """The sizes in config.json are those of the weights, as far as the header of their file shows without reading them.
+
+    A tensor that is missing, and every other shape, is named when the weights are read.
+    """
+    config = import_config(tree, where)
+    _require_layers(config, len(shapes), where)
+    if config.is_modern:
+        expected: dict[str, Shape] = {
+            "embeddings.tok_embeddings.weight": (config.vocab_size, config.hidden_size),
+            "layers.0.mlp.Wi.weight": (2 * config.feedforward_size, config.hidden_size),
+        }
+    else:
+        expected = {
+            "embeddings.word_embeddings.weight": (config.vocab_size, config.embedding_size),
+            "embeddings.position_embeddings.weight": (config.sequence_length, config.embedding_size),
+            "embeddings.token_type_embeddings.weight": (config.num_segments, config.embedding_size),
+            "encoder.layer.0.intermediate.dense.weight": (config.feedforward_size, config.hidden_size),
+        }
+    prefix = find_prefix(config, shapes)
+    for name, shape in expected.items():
+        found = shapes.get(prefix + name, shape)
+        if found != shape:
+            raise InputError(
+                f"{where}: {prefix}{name} has the shape {found} where config.json says {shape}; "
+                "the weights do not belong to it"
+            )
+
+
+def _require_layers(config: EncoderConfig, num_tensors: int, where: str) -> None:
+    if config.num_layers > num_tensors:
+        raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
+
+
 def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Encoder:
     """The encoder alone, whatever head the tensors have."""
     config = read_encoder_config(tree, tensors, where)
@@ -185,8 +220,7 @@ def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where
 
 def read_encoder_config(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> EncoderConfig:
     config = import_config(tree, where)
-    if config.num_layers > len(tensors):
-        raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
+    _require_layers(config, len(tensors), where)
     if config.share_layers and not _are_copies(config, tensors):
         # Whoever trains them further with `transformers` trains each on its own, and leaves config.json as it was.
         return config.model_copy(update={"share_layers": False})
@@ -208,7 +242,7 @@ def _are_copies(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> bool:
     return True
 
 
-def find_prefix(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> str:
+def find_prefix(config: EncoderConfig, tensors: Mapping[str, object]) -> str:
     """Their encoder saved alone has no prefix."""
     prefix = PREFIX[config.backbone]
     return prefix if any(name.startswith(prefix) for name in tensors) else ""
@@ -238,8 +272,8 @@ def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool
 
 
 def _list(labels: Any) -> str:
-    names = [str(name) for name in labels.values()] if isinstance(labels, dict) else ["unnamed"]
-    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    names = list(labels.values()) if isinstance(labels, dict) else ["unnamed"]
+    return ", ".join(shorten(str(name)) for name in names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def _check_tied(tensors: Mapping[str, Tensor], table_name: str, where: str) -> None:
@@ -258,7 +292,9 @@ def gather(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str)
         raise InputError(f"{where}: lacks the tensor {missing[0]}{more}; the weights do not belong to config.json")
     for name in tensors.keys() - known if prefix else ():
         if name.startswith(prefix) and not name.endswith(_REDUNDANT):
-            raise InputError(f"{where}: holds the tensor {name}, which this architecture lacks; cannot be read")
+            raise InputError(
+                f"{where}: holds the tensor {shorten(name)}, which this architecture lacks; cannot be read"
+            )
     return {ours: _stack([tensors[name] for name in theirs]) for ours, theirs in names.items()}
 
 

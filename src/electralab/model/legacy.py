@@ -23,8 +23,8 @@ from torch import Tensor
 from electralab.artifacts import new_folder, write_file, write_json
 from electralab.config import Tree
 from electralab.errors import ElectraError, InputError
+from electralab.model.config_file import CONFIG
 from electralab.model.folder import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, list_shards, load_encoder, read_config
-from electralab.model.hf_config import CONFIG
 
 TOKENIZER_FILES = (
     "vocab.txt",

@@ -13,13 +13,14 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from electralab.config import Settings, Tree
-from electralab.errors import InputError
+from electralab.errors import InputError, quote, shorten
+from electralab.model.config_file import describe
 from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.embeddings import merge_tables
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.heads import VerdictKind
-from electralab.model.hf_config import OURS, describe
+from electralab.model.hf_config import OURS
 from electralab.model.hf_weights import fill, gather
 from electralab.model.streams import TwoStream
 from electralab.model.towers import TwoTower
@@ -108,7 +109,7 @@ def read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, T
         raise InputError(f"{where}: {OWN} in config.json does not describe a network; restore the file")
     if str(own.get("class")) not in RECIPES:
         known = ", ".join(RECIPES)
-        raise InputError(f"{where}: config.json names the class {own.get('class')!r}; known are {known}")
+        raise InputError(f"{where}: config.json names the class {quote(own.get('class'))}; known are {known}")
     try:
         return str(own["class"]), EncoderConfig.model_validate(own["encoder"]), own
     except ValidationError as error:
@@ -134,5 +135,7 @@ def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: st
     weights = gather({name: (saved[id(parameter)],) for name, parameter in named}, tensors, "", where)
     strangers = sorted(tensors.keys() - saved.values())
     if strangers:
-        raise InputError(f"{where}: holds the tensor {strangers[0]}, which this architecture lacks; cannot be read")
+        raise InputError(
+            f"{where}: holds the tensor {shorten(strangers[0])}, which this architecture lacks; cannot be read"
+        )
     return fill(lambda: recipe.build(config, own), weights, where)
