@@ -166,11 +166,24 @@ def test_pretrain_names_the_damaged_settings_file(shell: Shell) -> None:
 def test_pretrain_refuses_data_that_is_none(shell: Shell) -> None:
     words = ("--out", "run", "--steps", 2)
     said = sentence(shell.run("pretrain", "--data", "nowhere", *words))
-    assert said == "nowhere: no such folder; rerun 'electra prepare' to build it again"
+    assert said == "nowhere: no such folder; give one that 'electra prepare' has written"
     (shell.folder / "empty").mkdir()
     said = sentence(shell.run("pretrain", "--data", "empty", *words))
-    assert said == "empty: has no manifest.json, so it was never finished; rerun 'electra prepare' to build it again"
+    first = "run 'electra prepare {} --out DATA' first and give DATA"
+    expected = f"empty: holds no prepared data (no manifest.json); if it holds text, {first}"
+    assert said == expected.format("empty")
+    said = sentence(shell.run("pretrain", "--data", "text.txt", *words))
+    assert said == f"text.txt: is a file, not a folder of prepared data; {first}".format("text.txt")
     assert not (shell.folder / "run").exists()
+
+
+def test_pretrain_tells_a_run_and_an_unfinished_build_from_raw_text(finished: Shell) -> None:
+    words = ("--out", "other", "--steps", 2)
+    assert sentence(finished.run("pretrain", "--data", "run", *words)).startswith("run: is a run, not prepared data; ")
+    (finished.folder / "data/manifest.json").rename(finished.folder / "manifest.json")
+    said = sentence(finished.run("pretrain", "--data", "data", *words))
+    assert said == "data: has no manifest.json, so it was never finished; rerun 'electra prepare' to build it again"
+    (finished.folder / "manifest.json").rename(finished.folder / "data/manifest.json")
 
 
 def test_pretrain_does_not_train_into_a_data_folder(shell: Shell) -> None:
@@ -272,8 +285,15 @@ def test_a_foreign_model_folder_that_is_damaged_is_named(broken: Shell) -> None:
 
 
 def test_detect_refuses_what_is_no_model_or_no_text(finished: Shell) -> None:
-    assert sentence(finished.run("detect", "nowhere", "text")).startswith("nowhere: holds no model")
-    assert "data: holds no model" in sentence(finished.run("detect", "data", "text"))
+    assert sentence(finished.run("detect", "nowhere", "text")).startswith("nowhere: no such file or folder; give ")
+    (finished.folder / "a.txt").write_text("text")
+    assert sentence(finished.run("detect", "a.txt", "text")).startswith("a.txt: is a file, not a model; give ")
+    assert sentence(finished.run("detect", "data", "text")).startswith("data: is prepared data, not a model; train ")
+    (finished.folder / "begun").mkdir()
+    assert sentence(finished.run("detect", "begun", "text")).startswith("begun: holds no model (no config.json); give ")
+    shutil.copy(finished.folder / "run/run.json", finished.folder / "begun/run.json")
+    said = sentence(finished.run("detect", "begun", "text"))
+    assert said == "begun: this run has not exported its networks yet; let 'electra pretrain' finish it"
     said = sentence(finished.run("detect", "run/export/generator", "text"))
     assert said.startswith("run/export/generator: is a generator, which passes no verdicts; give ")
     assert sentence(finished.run("detect", "run"), status=2) == (
@@ -303,7 +323,7 @@ def test_show_refuses_what_it_does_not_know(finished: Shell) -> None:
     assert sentence(finished.run("show", "texts.jsonl")).startswith("texts.jsonl: line 1 is not the record of a step")
     assert "has no row 100000" in sentence(finished.run("show", "data", "--row", 100_000))
     assert "has no row -1" in sentence(finished.run("show", "data", "--row", -1))
-    assert "holds no model" in sentence(finished.run("show", "data", "--row", 1, "--model", "data"))
+    assert "is prepared data, not a model" in sentence(finished.run("show", "data", "--row", 1, "--model", "data"))
 
 
 def test_import_refuses_what_it_cannot_convert(finished: Shell) -> None:

@@ -191,7 +191,7 @@ def test_wrong_usage_is_one_sentence_with_status_2(shell: Shell, words: tuple[st
     [
         (("predict", "tuned", "none.csv"), "none.csv: no such file"),
         (("predict", "tuned", "table"), "table: is a folder; give a file"),
-        (("predict", "nowhere", "new.csv"), "nowhere: holds no model"),
+        (("predict", "nowhere", "new.csv"), "nowhere: no such file or folder"),
         (("predict", "run", "new.csv"), "not a tuned model; run 'electra finetune run'"),
         (("predict", "tuned", "tuned/export/model/model.safetensors"), "model.safetensors: "),
         (("predict", "tuned", "new.csv", "--out", "new.csv/x.csv"), "is a file where a folder is needed"),

@@ -73,7 +73,7 @@ def test_a_tuned_model_predicts_and_does_not_detect(tmp_path: Path) -> None:
 
 
 def test_a_place_without_a_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere: holds no model"):
+    with pytest.raises(InputError, match="nowhere: no such file or folder"):
         electralab.load(tmp_path / "nowhere").predict(["the cat"])
 
 

@@ -36,7 +36,7 @@ def test_models_are_named_by_their_folders_or_as_told(run: Path, tmp_path: Path)
     }
     with pytest.raises(UsageError, match="two models are named 'mine'; name them, as in mine-b="):
         load_models([str(run), str(run)], ServeConfig())
-    with pytest.raises(InputError, match="nowhere: holds no model"):
+    with pytest.raises(InputError, match="nowhere: no such file or folder"):
         load_models([str(tmp_path / "nowhere")], ServeConfig())
 
 

@@ -199,8 +199,7 @@ def _locate(path: Path, *roles: Role) -> Path:
             if (folder / CONFIG).is_file():
                 return folder
         others = [folder for folder in _list_places(path, *get_args(Role)) if (folder / CONFIG).is_file()]
-        is_tuning = any(path.glob("seed-*"))
-        is_run = is_tuning or (path / "checkpoints").is_dir()
+        absence = "" if others else _explain_absence(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
     if others:
@@ -209,10 +208,22 @@ def _locate(path: Path, *roles: Role) -> Path:
         if roles == ("model",):
             remedy = f"run 'electra finetune {path}' and give its result"
         raise InputError(f"{path}: holds {there}, but not {_ROLES[roles[0]]}; {remedy}")
-    if is_run:
+    raise InputError(f"{path}: {absence}")
+
+
+def _explain_absence(path: Path) -> str:
+    """Why there is no model at a path, by what is there instead."""
+    if not path.exists():
+        return "no such file or folder; give a run or a model folder"
+    if not path.is_dir():
+        return "is a file, not a model; give a run or a model folder"
+    is_tuning = any(path.glob("seed-*"))
+    if is_tuning or (path / "checkpoints").is_dir() or (path / "run.json").is_file():
         stage = "finetune" if is_tuning else "pretrain"
-        raise InputError(f"{path}: this run has not exported its networks yet; let 'electra {stage}' finish it")
-    raise InputError(f"{path}: holds no model (no {CONFIG}); give a run or a model folder")
+        return f"this run has not exported its networks yet; let 'electra {stage}' finish it"
+    if (path / "shards").is_dir():
+        return f"is prepared data, not a model; train one with 'electra pretrain --data {path} --out RUN' and give RUN"
+    return f"holds no model (no {CONFIG}); give a run or a model folder"
 
 
 def _describe(folder: Path) -> str:

@@ -23,10 +23,9 @@ from electralab.corpus.filters import Document
 from electralab.errors import DamagedArtifact
 from electralab.randomness import mix
 from electralab.tokens.packing import Ids, PackingConfig, pack_contiguous, pack_documents, pack_pairs
-from electralab.tokens.shards import Part, shard_bytes, shard_dtype, shard_name
+from electralab.tokens.shards import BUILD, Part, shard_bytes, shard_dtype, shard_name
 from electralab.tokens.tokenizer import Tokenizer
 
-BUILD = ".build"
 PART_SIZE = 32 << 20
 _DOCUMENT_SIZE = 128
 

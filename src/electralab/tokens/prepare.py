@@ -47,8 +47,8 @@ from electralab.stopping import StopSignal
 from electralab.tokens.identity import begun_path, is_finished, make_identity, read_begun, read_made_from, write_begun
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.packing import PackingConfig
-from electralab.tokens.parts import BUILD, PartRecord, PartWriter, split_ranks
-from electralab.tokens.shards import FORMAT, KIND, REPORT, SHARDS
+from electralab.tokens.parts import PartRecord, PartWriter, split_ranks
+from electralab.tokens.shards import BUILD, FORMAT, KIND, REPORT, SHARDS
 from electralab.tokens.tokenizer import TOKENIZER, Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_report import describe_tokenizer
 

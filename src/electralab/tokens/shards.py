@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.artifacts import sha256_json, verify_folder
+from electralab.artifacts import MANIFEST, sha256_json, verify_folder
 from electralab.errors import DamagedArtifact, InputError
 from electralab.tokens.packing import PackingKind
 from electralab.tokens.tokenizer import TOKENIZER as TOKENIZER
@@ -21,6 +21,7 @@ from electralab.tokens.tokenizer import Tokenizer
 KIND = "electralab-data"
 FORMAT = 1
 SHARDS = "shards"
+BUILD = ".build"
 REPORT = "report.json"
 Part = Literal["train", "heldout"]
 
@@ -88,6 +89,7 @@ def data_identity(files: dict[str, Any]) -> str:
 
 def open_data(data_dir: Path) -> PreparedData:
     """Verify every hash, then map the shards; DamagedArtifact names the file that does not match."""
+    _require_prepared(data_dir)
     manifest = verify_folder(data_dir, _REMEDY)
     if manifest.get("kind") != KIND or manifest.get("format") != FORMAT:
         raise DamagedArtifact(f"{data_dir}: is not prepared data of format {FORMAT}; {_REMEDY}")
@@ -108,6 +110,21 @@ def open_data(data_dir: Path) -> PreparedData:
         train=train,
         heldout=heldout,
     )
+
+
+def _require_prepared(data_dir: Path) -> None:
+    """What was never prepared is not a build that lacks its end: say what is there instead."""
+    first = f"run 'electra prepare {data_dir} --out DATA' first and give DATA"
+    if not data_dir.exists():
+        raise InputError(f"{data_dir}: no such folder; give one that 'electra prepare' has written")
+    if not data_dir.is_dir():
+        raise InputError(f"{data_dir}: is a file, not a folder of prepared data; {first}")
+    # A build keeps its records in a hidden folder until it is done.
+    if (data_dir / MANIFEST).exists() or (data_dir / BUILD).is_dir() or (data_dir / SHARDS).is_dir():
+        return
+    if (data_dir / "run.json").is_file():
+        raise InputError(f"{data_dir}: is a run, not prepared data; give the folder that 'electra prepare' has written")
+    raise InputError(f"{data_dir}: holds no prepared data (no {MANIFEST}); if it holds text, {first}")
 
 
 def _map_rows(data_dir: Path, files: dict[str, Any], part: str, length: int) -> Rows:
