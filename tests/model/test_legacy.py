@@ -50,6 +50,20 @@ def test_an_old_pickle_becomes_a_folder_that_judges_the_same(tmp_path: Path) -> 
     assert not (tmp_path / "new" / "pytorch_model.bin").exists()
 
 
+def test_what_cannot_be_read_back_is_named_by_the_folder_that_was_given(tmp_path: Path) -> None:
+    weights = export_weights(make_discriminator())
+    del weights["electra.encoder.layer.1.output.dense.bias"]
+    save_old(tmp_path / "old", weights)
+    config = json.loads((tmp_path / "old/config.json").read_text())
+    with pytest.raises(InputError, match=r"old: lacks the tensor electra\.encoder\.layer\.1\.") as lacking:
+        import_legacy(tmp_path / "old", tmp_path / "new")
+    (tmp_path / "old/config.json").write_text(json.dumps({**config, "model_type": "gpt2"}))
+    with pytest.raises(InputError, match="old: model_type is 'gpt2'") as foreign:
+        import_legacy(tmp_path / "old", tmp_path / "new")
+    assert "new" not in f"{lacking.value} {foreign.value}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["old"]
+
+
 class Burglar:
     """Unpickled, it leaves a note."""
 

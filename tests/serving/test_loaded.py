@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from little_tuned import TEXT, make_tuned, save_pretrained, save_tuned_folder
 from torch import nn
+from transformers import AutoModel, AutoTokenizer
 
 import electralab
 from electralab.errors import InputError
@@ -15,9 +17,9 @@ from electralab.serving import loaded
 def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
 
-    def count(folder: Path) -> nn.Module:
+    def count(folder: Path, *, takes_bare_encoder: bool) -> nn.Module:
         reads.append(folder.name)
-        return load_any(folder)
+        return load_any(folder, takes_bare_encoder=takes_bare_encoder)
 
     monkeypatch.setattr(loaded, "load_any", count)
     model = electralab.load(tmp_path / "run")
@@ -52,6 +54,19 @@ def test_a_model_shows_what_it_is(tmp_path: Path) -> None:
     held = "tuned model; classify: no, yes, maybe; can embed, predict"
     assert repr(electralab.load(tuned)) == f"<electralab model {tuned}: {held}>"
     assert repr(electralab.load("nowhere")).startswith("<electralab model: nowhere: holds no model")
+
+
+@pytest.mark.parametrize("role", ["discriminator", "generator"])
+def test_an_encoder_that_transformers_saved_without_a_head_embeds_as_it_did_with_one(role: str, tmp_path: Path) -> None:
+    whole = save_pretrained(tmp_path / "run") / "export" / role
+    bare = tmp_path / "bare"
+    AutoModel.from_pretrained(whole).save_pretrained(bare)
+    AutoTokenizer.from_pretrained(whole).save_pretrained(bare)
+    model = electralab.load(bare)
+    assert model.can == ("embed",)
+    np.testing.assert_allclose(model.embed("the cat sat"), electralab.load(whole).embed("the cat sat"), atol=1e-6)
+    with pytest.raises(InputError, match="holds a bare encoder without a head, which cannot detect; it can embed"):
+        model.detect("the cat")
 
 
 def test_a_pre_trained_run_detects_and_does_not_predict(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from electralab.model.hf_weights import (
     TUNED_OUTPUTS,
     Shape,
     export_weights,
+    has_head,
     has_verdicts,
     import_encoder,
     import_network,
@@ -126,12 +127,17 @@ def load_tuned(folder: Path) -> Tuned:
     return network
 
 
-def load_any(folder: Path) -> nn.Module:
-    """Whichever network the folder holds; its settings are its `config`."""
+def load_any(folder: Path, *, takes_bare_encoder: bool = False) -> nn.Module:
+    """Whichever network the folder holds; its settings are its `config`.
+
+    An encoder without a head answers nothing by itself: it is for callers that only need its states.
+    """
     network = _load_own(folder)
     if network is not None:
         return network
     config, tensors = _read_foreign(folder, takes_bert=True)
+    if takes_bare_encoder and not has_head(tensors):
+        return import_encoder(config, tensors, str(folder)).eval()
     if TUNED_OUTPUTS & tensors.keys() and not has_verdicts(config, tensors):
         return import_tuned(config, tensors, str(folder)).eval()
     return import_network(config, tensors, str(folder)).eval()

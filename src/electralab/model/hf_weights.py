@@ -79,6 +79,10 @@ _HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
 TUNED_OUTPUTS = frozenset(
     {"classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight", "head.output.weight"}
 )
+# By these one that guesses or judges tokens.
+_PRETRAINING_OUTPUTS = frozenset(
+    {"generator_predictions.dense.weight", "decoder.bias", "discriminator_predictions.dense.weight"}
+)
 # Copies of what is already there under another name, or counters that older versions saved.
 _REDUNDANT = ("generator_lm_head.weight", "decoder.weight", "embeddings.position_ids", "embeddings.token_type_ids")
 
@@ -264,6 +268,11 @@ def _find_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
     raise InputError(
         f"{where}: holds an encoder without a head that guesses or judges tokens; give a model with its head"
     )
+
+
+def has_head(tensors: Mapping[str, object]) -> bool:
+    """Whether there is more than an encoder: a head of pre-training or of a task."""
+    return not {*TUNED_OUTPUTS, *_PRETRAINING_OUTPUTS}.isdisjoint(tensors)
 
 
 def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:

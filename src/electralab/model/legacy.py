@@ -22,7 +22,7 @@ from torch import Tensor
 
 from electralab.artifacts import new_folder, write_file, write_json
 from electralab.config import Tree
-from electralab.errors import ElectraError, InputError
+from electralab.errors import DamagedArtifact, ElectraError, InputError
 from electralab.model.config_file import CONFIG
 from electralab.model.folder import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, list_shards, load_encoder, read_config
 
@@ -51,24 +51,32 @@ def import_legacy(old: Path, out: Path) -> list[Path]:
     if has_config:
         read_config(old)
     with new_folder(out) as temporary:
-        _convert_apart(old, temporary)
+        _convert_apart(old, temporary, out)
         folders = [temporary] if has_config else [temporary / network for network in _NETWORKS]
         for folder in folders:
             names = (CONFIG, *TOKENIZER_FILES) if has_config else TOKENIZER_FILES
             for name in names:
                 if (old / name).is_file():
                     shutil.copyfile(old / name, folder / name)
-            load_encoder(folder)  # what cannot be read back must not be left behind
+            _require_readable(folder, old, temporary)
     return [out / folder.relative_to(temporary) for folder in folders]
 
 
-def _convert_apart(old: Path, into: Path) -> None:
+def _require_readable(folder: Path, old: Path, temporary: Path) -> None:
+    """What cannot be read back must not be left behind; the user knows the folder OLD, not the temporary one."""
+    try:
+        load_encoder(folder)
+    except (InputError, DamagedArtifact) as error:
+        raise type(error)(str(error).replace(str(temporary), str(old))) from None
+
+
+def _convert_apart(old: Path, into: Path, out: Path) -> None:
     # -P: a file named torch.py beside the downloaded weights must not be imported.
     command = [sys.executable, "-P", "-m", "electralab.model.legacy", str(old), str(into)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
         reason = answer.stderr.strip().splitlines()[-1:] or [f"the reading process ended with {answer.returncode}"]
-        raise InputError(reason[0])
+        raise InputError(reason[0].replace(str(into), str(out)))
 
 
 def main(old: Path, into: Path) -> int:

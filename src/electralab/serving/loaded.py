@@ -155,7 +155,8 @@ class Loaded:
     @cached_property
     def embedder(self) -> Embedder:
         part = self._need("embed", self._encoder)
-        encoder = part.network if isinstance(part.network, GraphDiscriminator) else part.network.encoder
+        has_states = isinstance(part.network, Encoder | GraphDiscriminator)
+        encoder = part.network if has_states else part.network.encoder
         assert isinstance(encoder, Encoder | GraphDiscriminator)
         return Embedder(encoder, part.tokenizer, self._windows)
 
@@ -179,7 +180,7 @@ class Loaded:
 
     def _load(self, folder: Path) -> Part:
         if folder not in self._parts:
-            network, tokenizer = load_any(folder), Tokenizer.load(folder)
+            network, tokenizer = load_any(folder, takes_bare_encoder=True), Tokenizer.load(folder)
             part = Part(folder, network, tokenizer)
             tokenizer.require_fit(part.config.vocab_size, folder)
             self._parts[folder] = part
@@ -199,7 +200,7 @@ class Loaded:
     def _encoder(self) -> Part | None:
         """The discriminator's, or that of the one network there is; of graphs only the former shows its states."""
         part = self._load(self._folders[0])
-        has_states = isinstance(part.network, GraphDiscriminator)
+        has_states = isinstance(part.network, Encoder | GraphDiscriminator)
         return part if has_states or isinstance(getattr(part.network, "encoder", None), Encoder) else None
 
     def _need(self, ability: Ability, part: Part | None) -> Part:
@@ -220,6 +221,8 @@ def _name(part: Part) -> str:
     """What a person calls it."""
     if isinstance(part.network, Tuned):
         return "tuned model"
+    if isinstance(part.network, Encoder):
+        return "bare encoder without a head"
     if isinstance(part.network, Discriminator):
         return "discriminator that says energies" if has_energies(part.folder) else "discriminator"
     return "language model" if part.folder.name == "model" else "generator"
