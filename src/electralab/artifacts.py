@@ -14,6 +14,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -149,9 +150,7 @@ def _files_below(folder: Path) -> list[Path]:
     return sorted(
         path
         for path in folder.rglob("*")
-        if path.is_file()
-        and path != folder / MANIFEST
-        and not any(name.startswith(".") for name in path.relative_to(folder).parts)
+        if path.is_file() and path != folder / MANIFEST and not _is_hidden(path, folder)
     )
 
 
@@ -242,6 +241,41 @@ def verify_folder(folder: Path, remedy: str) -> dict[str, Any]:
         except OSError as error:
             raise DamagedArtifact(f"{folder / name}: cannot be read ({error.strerror}); {remedy}") from None
     return manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Files by their paths relative to the folder that was looked through."""
+
+    verified: tuple[str, ...]
+    """Every one has the size and hash that a manifest says."""
+    unverified: tuple[str, ...]
+    """No manifest says anything of these."""
+
+
+def verify_below(folder: Path, remedy: str) -> Verification:
+    """Verify every folder with a manifest at or below this one; DamagedArtifact names the first file that differs."""
+    verified: set[Path] = set()
+    manifests = (path for path in folder.rglob(MANIFEST) if not _is_hidden(path, folder))
+    for manifest in sorted(manifests, key=lambda path: (len(path.parts), path)):
+        if manifest in verified:  # together with all that it names, by the manifest of a folder above
+            continue
+        try:
+            files = verify_folder(manifest.parent, remedy)["files"]
+        except DamagedArtifact:
+            if manifest.parent.exists():
+                raise
+            continue  # a run in training has deleted an old checkpoint in the meantime
+        verified |= {manifest, *(manifest.parent / name for name in files)}
+    files_below = [path for path in _files_below(folder) if path not in verified]
+    return Verification(
+        tuple(sorted(path.relative_to(folder).as_posix() for path in verified)),
+        tuple(path.relative_to(folder).as_posix() for path in files_below),
+    )
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(name.startswith(".") for name in path.relative_to(folder).parts)
 
 
 def _read_manifest(folder: Path, remedy: str) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 path -> view
 """
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electralab.artifacts import MANIFEST, read_json
-from electralab.errors import DamagedArtifact, InputError
+from electralab.artifacts import MANIFEST, read_json, verify_below, verify_folder
+from electralab.errors import DamagedArtifact, InputError, shorten
 from electralab.training.checkpoint import list_checkpoints
 from electralab.training.metrics import read_metrics
 
@@ -22,44 +23,78 @@ if TYPE_CHECKING:  # a folder is told apart without torch
 View = dict[str, Any]
 
 _EXHIBITED_ROWS = 8
+_NAMED_FOLDERS = 5
+_ROLES = ("discriminator", "generator", "model")
+_KNOWN = "a data folder, run, study, trade-off, analysis, checkpoint, model, export or metrics.jsonl"
 
 
 def view(path: Path, *, row: int | None, model: Path | None) -> View:
+    """What is at the path, after every file that has a hash was compared with it."""
     if not path.exists():
-        raise InputError(
-            f"{path}: no such file or folder; give a data folder, run, study, checkpoint, model or metrics.jsonl"
-        )
+        raise InputError(f"{path}: no such file or folder; give {_KNOWN}")
     if row is not None or model is not None:
         return _view_row(path, row or 0, model)
     if path.name.endswith(".jsonl"):
-        return {"kind": "metrics", "path": str(path), "records": read_metrics(path)}
+        return {"kind": "metrics", "path": str(path), "records": read_metrics(path), "unverified": [path.name]}
+    if not path.is_dir():
+        raise InputError(f"{path}: is a file, and not a metrics.jsonl; give {_KNOWN}")
+    verification = verify_below(path, "restore the file, or make its folder again")
+    found: View = {"path": str(path)} | _view_folder(path)
+    return found | {"verified": list(verification.verified), "unverified": list(verification.unverified)}
+
+
+def _view_folder(path: Path) -> View:
+    """By the file that only this kind of folder has."""
     if (path / "run.json").is_file():
         return _view_run(path)
     if table := _read_suite(path):
-        return {"kind": "GLUE run", "path": str(path), "results": table}
+        return {"kind": "GLUE run", "results": table}
     if (path / "study.toml").is_file():
         from electralab.study.report import read_results
 
-        return {"kind": "study", "path": str(path), "results": read_results(path)}
+        return {"kind": "study", "results": read_results(path)}
     if (path / "tradeoff.json").is_file():
         from electralab.compression.report import read_results as read_tradeoff
 
-        return {"kind": "trade-off", "path": str(path), "results": read_tradeoff(path)}
+        return {"kind": "trade-off", "results": read_tradeoff(path)}
     if (path / "analysis.json").is_file():
         from electralab.analysis.record import read_results as read_analysis
 
-        return {"kind": "analysis", "path": str(path), "results": read_analysis(path)}
+        return {"kind": "analysis", "results": read_analysis(path)}
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():
         from electralab.tokens.prepare import read_report
 
-        return {"kind": "data", "path": str(path), "report": read_report(path)}
+        return {"kind": "data", "report": read_report(path)}
     if (path / "config.json").is_file():
-        return _view_model(path)
-    raise InputError(
-        f"{path}: not an artifact of electralab; give a data folder, run, study, checkpoint, model or metrics.jsonl"
-    )
+        return {"kind": "model"} | _view_model(path)
+    if path.name.startswith("seed-") and (path / "metrics.jsonl").is_file():
+        results = read_json(path / "results.json") if (path / "results.json").is_file() else {}
+        return {"kind": "seed", "records": read_metrics(path / "metrics.jsonl"), "results": results}
+    if roles := [role for role in _ROLES if (path / role / "config.json").is_file()]:
+        return _view_networks(path, roles)
+    if snapshots := sorted(path.glob("step-*/progress.json")):
+        return {"kind": "snapshots", "snapshots": {file.parent.name: read_json(file) for file in snapshots}}
+    if checkpoints := list_checkpoints(path):
+        return {"kind": "checkpoints", "checkpoints": [_view_checkpoint(folder) for folder in checkpoints]}
+    if (path / "tokenizer.json").is_file():
+        return _view_tokenizer(path)
+    raise InputError(f"{path}: {_explain_unknown(path)}")
+
+
+def _explain_unknown(path: Path) -> str:
+    """Why a folder cannot be shown, by what lies in it."""
+    unfinished = {".build": "prepare", "compress.json": "compress", "parts": "analyze"}
+    for name, verb in unfinished.items():
+        if (path / name).exists():
+            return f"is not finished yet; run the same 'electra {verb}' again"
+    marks = ("run.json", "study.toml", "tradeoff.json", "analysis.json", "config.json", "results.json", MANIFEST)
+    inner = sorted({file.parent.name for mark in marks for file in path.glob(f"*/{mark}")})
+    if inner:
+        names = ", ".join(inner[:_NAMED_FOLDERS]) + (", …" if len(inner) > _NAMED_FOLDERS else "")
+        return f"is not an artifact itself; give one of the folders in it ({shorten(names)})"
+    return f"not an artifact of electralab; give {_KNOWN}"
 
 
 def _view_run(path: Path) -> View:
@@ -72,14 +107,12 @@ def _view_run(path: Path) -> View:
 
         return {
             "kind": "fine-tuning run",
-            "path": str(path),
             "identity": identity,
             "records": {folder.name: read_metrics(folder / "metrics.jsonl") for folder in list_seeds(path)},
             "results": read_json(results) if results.is_file() else {},
         }
     return {
         "kind": "run",
-        "path": str(path),
         "identity": identity,
         "checkpoints": [str(checkpoint) for checkpoint in list_checkpoints(path / "checkpoints")],
         "records": read_metrics(path / "metrics.jsonl"),
@@ -95,11 +128,12 @@ def _read_suite(path: Path) -> View:
 
 def _view_checkpoint(path: Path) -> View:
     run = path.parent.parent / "run.json"
+    manifest = verify_folder(path, "restore the file, or delete this checkpoint and go on from the one before")
     return {
         "kind": "checkpoint",
         "path": str(path),
         "state": read_json(path / "state.json"),
-        "files": read_json(path / MANIFEST)["files"] if (path / MANIFEST).is_file() else {},
+        "files": manifest["files"],
         "settings": read_json(run)["settings"] if run.is_file() else {},
     }
 
@@ -107,18 +141,44 @@ def _view_checkpoint(path: Path) -> View:
 def _view_model(path: Path) -> View:
     from electralab.model.encoder import EncoderConfig
     from electralab.model.folder import load_any
+    from electralab.model.graph import GRAPH, AnyGraph
     from electralab.model.tuned import Tuned
 
-    network = load_any(path)
+    network = load_any(path, takes_bare_encoder=True)
     assert isinstance(network.config, EncoderConfig)
     tuned = {"head": network.head_config.model_dump(mode="json")} if isinstance(network, Tuned) else {}
+    if isinstance(network, AnyGraph):
+        size: View = {"runtime": "onnx", "graph_bytes": (path / GRAPH).stat().st_size}
+    else:
+        size = {"parameters": sum(parameter.numel() for parameter in network.parameters())}
     return {
-        "kind": "model",
-        "path": str(path),
         "network": type(network).__name__.lower(),
         **tuned,
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        **size,
         "encoder": network.config.model_dump(mode="json"),
+    }
+
+
+def _view_networks(path: Path, roles: list[str]) -> View:
+    """The folder above the networks of a run, of a snapshot of it, or of an export."""
+    found: View = {"kind": "networks"}
+    if (path / "progress.json").is_file():
+        found = {"kind": "snapshot", "progress": read_json(path / "progress.json")}
+    elif (path / MANIFEST).is_file() and "form" in (manifest := read_json(path / MANIFEST)):
+        found = {"kind": "export", "format": manifest["form"]}
+    return found | {"networks": {role: _view_model(path / role) for role in roles}}
+
+
+def _view_tokenizer(path: Path) -> View:
+    from electralab.tokens.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer.load(path)
+    special = {role: tokenizer.piece(index) for role, index in asdict(tokenizer.special).items()}
+    return {
+        "kind": "tokenizer",
+        "vocab_size": tokenizer.vocab_size,
+        "is_symbols": tokenizer.is_symbols,
+        "special_tokens": special,
     }
 
 

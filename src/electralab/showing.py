@@ -4,6 +4,7 @@ what `show` returns -> the eye
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -33,6 +34,7 @@ _IN_WORDS: dict[str, Callable[[Result], list[str]]] = {
     "model": describe_model,
     "checkpoint": describe_checkpoint,
 }
+_NAMED_FILES = 6
 
 
 def print_artifact(result: Result, console: Console) -> None:
@@ -56,8 +58,53 @@ def print_artifact(result: Result, console: Console) -> None:
     elif result["kind"] in _IN_WORDS:
         for line in _IN_WORDS[result["kind"]](result):
             console.print(tame(line))
+    elif "networks" in result:
+        _print_networks(result, console)
+    elif result["kind"] == "seed":
+        _print_seed(result, console)
+    elif result["kind"] == "checkpoints":
+        console.print(f"{result['kind']} {result['path']}", style="bold")
+        for checkpoint in result["checkpoints"]:
+            size = sum(file["bytes"] for file in checkpoint["files"].values())
+            console.print(f"{Path(checkpoint['path']).name}  {size:,} bytes")
     else:
-        console.print(tree_table(f"{result['kind']} {result['path']}", result))
+        told = {name: value for name, value in result.items() if name not in ("verified", "unverified")}
+        console.print(tree_table(f"{result['kind']} {result['path']}", result.get("report", told)))
+    _print_verification(result, console)
+
+
+def _print_verification(result: Result, console: Console) -> None:
+    """Nothing is called sound that no hash was there for."""
+    verified, unverified = result.get("verified", []), result.get("unverified", [])
+    if verified:
+        console.print(f"verified: {len(verified):,} files have the hashes of their manifests", style="dim")
+    if unverified:
+        names = ", ".join(map(tame, unverified[:_NAMED_FILES]))
+        more = f" and {len(unverified) - _NAMED_FILES:,} more" if len(unverified) > _NAMED_FILES else ""
+        console.print(f"not verified, because no manifest names them: {names}{more}", style="dim", markup=False)
+
+
+def _print_networks(result: Result, console: Console) -> None:
+    form = f" as {result['format']}" if "format" in result else ""
+    console.print(f"{result['kind']} {result['path']}{form}", style="bold")
+    if "progress" in result:
+        console.print(tree_table("progress", result["progress"]))
+    for role, network in result["networks"].items():
+        encoder, is_graph = network["encoder"], "graph_bytes" in network
+        size = f"graph of {network['graph_bytes']:,} bytes" if is_graph else f"{network['parameters']:,} parameters"
+        layers = f"{encoder['num_layers']} layer{'s' if encoder['num_layers'] > 1 else ''}"
+        told = f"{layers}, hidden size {encoder['hidden_size']}, {encoder['vocab_size']:,} tokens, {size}"
+        console.print(f"{role:>14}  {network['network'].removeprefix('graph')}, {told}")
+
+
+def _print_seed(result: Result, console: Console) -> None:
+    console.print(f"{result['kind']} {result['path']}", style="bold")
+    losses = [record["loss"] for record in result["records"] if record.get("loss") is not None]
+    if losses:
+        console.print(f"{'loss':>10} {sparkline(losses)} {losses[0]:.4g} → {losses[-1]:.4g}")
+    scores = {split: result["results"][split] for split in ("dev", "test") if split in result["results"]}
+    if scores:
+        console.print(tree_table("scores", scores))
 
 
 def _print_run(result: Result, console: Console) -> None:
