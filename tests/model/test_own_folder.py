@@ -20,7 +20,7 @@ from electralab.model.folder import (
     save_tuned,
 )
 from electralab.model.own_folder import export_own_config, export_own_weights, import_own, is_expressible
-from electralab.model.tuned import HeadConfig, Tuned
+from electralab.model.tuned import HeadConfig, build_tuned
 
 ROWS = make_rows()
 OWN = {"discrepancy_attention": True, "adaptive_norm": True}
@@ -94,7 +94,8 @@ def test_plain_networks_are_expressible_and_come_back_from_the_own_words_too() -
 @pytest.mark.parametrize("backbone", ["electra", "modern"])
 def test_a_tuned_network_with_such_an_encoder_comes_back_bit_for_bit(backbone: str, tmp_path: Path) -> None:
     head = HeadConfig(kind="regress", origin=2.0, unit=0.5)
-    network = Tuned(make_own(backbone).encoder, head)
+    # Built with weights: those of a bare `Tuned` are whatever the memory held before.
+    network = build_tuned(make_own(backbone).encoder, head, seed=0)
     exaggerate(network)
     save_tuned(tmp_path, network.eval(), pad_id=0, cls_id=2, sep_id=3)
     loaded = load_tuned(tmp_path)
