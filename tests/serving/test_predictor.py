@@ -17,6 +17,7 @@ from electralab.errors import ElectraError, InputError, UsageError
 from electralab.finetuning import predicting
 from electralab.finetuning.examples import BadRow, Split
 from electralab.finetuning.exports import load_model
+from electralab.finetuning.predictions import PredictionRow
 from electralab.finetuning.tasks import Kind
 from electralab.serving.predictor import Input, PredictConfig, Predictor, check_out, format_rows, insert_bad
 from electralab.tokens.learning import learn_tokenizer
@@ -447,3 +448,16 @@ def test_a_damaged_card_is_named(tmp_path: Path) -> None:
     (model / "task.json").write_text('{"task": "classify"}')
     with pytest.raises(ElectraError, match=r"task\.json: not what a task is"):
         load_model(model)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe_and_numbers_do_not(suffix: str) -> None:
+    rows: list[PredictionRow] = [
+        {"row": number, "id": cell, "prediction": -0.5, "error": None}
+        for number, cell in enumerate(("=1+1", "+cmd|x", "-2+3", "@SUM(A1)", "-5", "plain"))
+    ]
+    lines = format_rows(rows, suffix).decode().splitlines()[1:]
+    separator = "," if suffix == ".csv" else "\t"
+    assert [line.split(separator)[1] for line in lines] == ["'=1+1", "'+cmd|x", "'-2+3", "'@SUM(A1)", "-5", "plain"]
+    assert {line.split(separator)[2] for line in lines} == {"-0.5"}
+    assert b"'\t=1" in format_rows([{"row": 1, "id": "\t=1", "prediction": "a"}], ".csv")

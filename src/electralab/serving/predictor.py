@@ -43,6 +43,7 @@ _LINES = (".jsonl", ".ndjson", "")
 _TABLES = (".csv", ".tsv")
 # Of files that are text as they lie there.
 _TEXT_SUFFIXES = ("", ".txt", ".text", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class PredictConfig(Settings):
@@ -236,12 +237,24 @@ def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:
         shown = " ".join(answer) if isinstance(answer, list) else answer
         chances = [row.get("probabilities", {}).get(name) for name in classes]
         table.append([row["row"], row.get("id"), shown, *chances, row.get("error")])
+    table = [[_disarm(cell) for cell in cells] for cells in table]
     text = io.StringIO()
     if suffix.lower() == ".csv":
         csv.writer(text, lineterminator="\n").writerows(table)
     else:
         text.writelines("\t".join(map(_to_field, cells)) + "\n" for cells in table)
     return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _disarm(cell: Any) -> Any:
+    """Text that a spreadsheet would run as a formula gets an apostrophe before it; a number, also as text, stays."""
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA_STARTS):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _to_field(value: Any) -> str:
