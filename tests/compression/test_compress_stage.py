@@ -16,6 +16,7 @@ from little_tasks import QUICK, make_request, save_origin, tune, write_animals, 
 import electralab
 from electralab.compression import stage, task_exam
 from electralab.compression.opening import open_exam
+from electralab.compression.report import explain
 from electralab.compression.stage import CompressRequest, VariantScored, check_plan, plan_compress
 from electralab.compression.variants import list_variants
 from electralab.errors import (
@@ -133,6 +134,17 @@ def test_what_is_there_is_not_made_again_and_more_can_be_added(tuned: tuple[Path
         tmp_path / "variants" / "fp16" / "model.safetensors"
     }
     assert load_model(tmp_path).card.task == "classify"
+
+
+def test_a_negative_loss_is_explained(tuned: tuple[Path, Path], tmp_path: Path) -> None:
+    results = run(ask_for(*tuned, tmp_path))
+    first, *variants = results["variants"]
+    as_good = {**results, "variants": [first, *({**point, "loss": 0.0} for point in variants)]}
+    assert not [line for line in explain(as_good) if "negative loss" in line]
+    better = {**results, "variants": [first, *({**point, "loss": -30.0} for point in variants)]}
+    (line,) = [line for line in explain(better) if "negative loss" in line]
+    assert f"{variants[0]['name']}" in line
+    assert "scored above fp32, not below; most often the model was trained too little" in line
 
 
 def test_nothing_is_picked_where_nothing_is_as_asked(tuned: tuple[Path, Path], tmp_path: Path) -> None:

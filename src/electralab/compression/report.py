@@ -74,6 +74,12 @@ def explain(results: Results) -> Iterator[str]:
     floor = results["floor"]
     yield f"speed-up: latency of {results['baseline']} / latency, {describe_batch(results)}"
     yield f"loss: points of {describe_metric(results)} below {results['baseline']}"
+    better = [point["name"] for point in results["variants"] if point["loss"] < -floor["points"]]
+    if better:
+        yield (
+            f"a negative loss: {', '.join(better)} scored above {results['baseline']}, not below; most often the model "
+            "was trained too little for its score to mean much: train it longer and compress it again"
+        )
     yield (
         f"efficiency: speed-up / loss; * a loss below {floor['points']:.2f} counts as {floor['points']:.2f}, "
         f"{floor['origin']}"
