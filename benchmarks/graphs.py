@@ -16,10 +16,11 @@ from torch import Tensor
 from electralab.artifacts import write_json
 from electralab.exporting.graphs import write_graph
 from electralab.exporting.quantisation import quantise
+from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator, build_electra
 from electralab.model.folder import load_network, locate_model
 from electralab.model.graph import GRAPH
-from electralab.model.hf_config import CONFIG, export_encoder_config
+from electralab.model.hf_config import export_encoder_config
 from electralab.model.own_folder import export_own_config
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 

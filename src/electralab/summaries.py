@@ -254,8 +254,10 @@ def describe_report_plan(plan: Record) -> Lines:
 def describe_model(view: Record) -> Lines:
     """A model folder, as `show` prints it."""
     encoder, name = view["encoder"], "tuned model" if view["network"] == "tuned" else view["network"]
+    is_graph = "graph_bytes" in view
+    size = f"a graph of {_say_size(view['graph_bytes'])}" if is_graph else f"{say_count(view['parameters'])} parameters"
     lines = [
-        f"{view['path']}: {name}, {say_count(view['parameters'])} parameters",
+        f"{view['path']}: {name}, {size}",
         f"{encoder['backbone']} encoder: {count_of(encoder['num_layers'], 'layer')} of width "
         f"{encoder['hidden_size']:,} with {count_of(encoder['num_heads'], 'head')}, vocabulary of "
         f"{encoder['vocab_size']:,}, rows of up to {encoder['sequence_length']:,} tokens",

@@ -139,8 +139,15 @@ class VerdictExam:
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
         config, special = network.config, self.tokenizer.special
-        ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
-        save_network(folder, network, objective=self.objective, storage=storage, **ids)
+        save_network(
+            folder,
+            network,
+            pad_id=special.pad,
+            cls_id=special.cls,
+            sep_id=special.sep,
+            objective=self.objective,
+            storage=storage,
+        )
         self.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
 
 

@@ -55,7 +55,7 @@ def matrix(caption: str, names: Sequence[str], counts: Sequence[Sequence[int]]) 
     top = "".join(f'<th scope="col" class="number">{escape(name)}</th>' for name in names)
     body = "".join(
         f'<tr><th scope="row">{escape(name)}</th>'
-        + "".join(_cell(count, sum(row), is_diagonal=column == place) for column, count in enumerate(row))
+        + "".join(_count_cell(count, sum(row), is_diagonal=column == place) for column, count in enumerate(row))
         + "</tr>"
         for place, (name, row) in enumerate(zip(names, counts, strict=True))
     )
@@ -65,7 +65,7 @@ def matrix(caption: str, names: Sequence[str], counts: Sequence[Sequence[int]]) 
     )
 
 
-def _cell(count: int, total: int, *, is_diagonal: bool) -> str:
+def _count_cell(count: int, total: int, *, is_diagonal: bool) -> str:
     heat = -(-9 * count // max(total, 1))
     kinds = "number marked" if is_diagonal else f"number heat-{heat}" if count else "number none"
     return f'<td class="{kinds}">{say_value(count)}</td>'

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from electralab import summaries, verbs
 from electralab.config import Tree
+from electralab.display import Display
 from electralab.errors import InputError, UsageError
 from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
 from electralab.shell.json_line import print_json

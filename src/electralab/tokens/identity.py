@@ -9,8 +9,7 @@ from electralab.config import Tree
 from electralab.corpus.near_duplicates import RULE
 from electralab.corpus.sources import Source
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
-from electralab.tokens.parts import BUILD
-from electralab.tokens.shards import FORMAT
+from electralab.tokens.shards import BUILD, FORMAT
 from electralab.tokens.tokenizer import Tokenizer
 
 _AGAIN = "the data is built again"
