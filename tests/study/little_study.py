@@ -54,7 +54,7 @@ def plan_little(folder: Path, **changes: Any) -> Plan:
             flops=FLOPS[arm.name],
             estimated_minutes=1.0,
             estimated_memory_mb=1,
-            notes=[],
+            notes=(),
         )
         for arm in arms
     }
