@@ -352,11 +352,11 @@ def test_text_that_ends_inside_a_character_loses_that_character_only(
 
     def detect(_: str, texts: list[str], **__: object) -> list[dict[str, object]]:
         seen.extend(texts)
-        return [{"tokens": []}]
+        return [{"text": "", "tokens": [], "suspicious": [], "is_relative": False, "warning": None}]
 
     def proofread(texts: dict[str, str], **_: object) -> dict[str, object]:
         seen.extend(texts.values())
-        return {"proofs": []}
+        return {"proofs": [], "threshold": 0.5, "warning": None}
 
     monkeypatch.setattr("electralab.verbs.detect", detect)
     monkeypatch.setattr("electralab.verbs.proofread", proofread)

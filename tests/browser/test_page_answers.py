@@ -21,6 +21,9 @@ def choose(page: "Page", model: str) -> None:
 def test_classes_have_bars_and_numbers_and_the_likeliest_stands_first(page: "Page", served: Served) -> None:
     choose(page, "classes")
     assert page.locator("#second").is_hidden()
+    # The answer about the example that the page began with must be gone.
+    page.get_by_role("textbox", name="Text", exact=True).fill("")
+    page.locator("#answer", has_text="as you type").wait_for()
     page.get_by_role("textbox", name="Text", exact=True).fill(FIRST)
     said = served.post("predict", text=FIRST, model="classes")
     page.locator("#answer .verdict", has_text=said["prediction"]).wait_for()
