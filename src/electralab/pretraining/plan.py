@@ -32,7 +32,7 @@ class PretrainPlan:
     flops: int
     estimated_minutes: float
     estimated_memory_mb: int
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """What the run would say before its first step."""
 
 
