@@ -215,6 +215,8 @@ class Display:
             done.append(step)
             off = step.fidelity.largest_difference
             self.say(f"{step.role}: {step.bytes / 1e6:.1f} MB, answers within {off:.2g} of the model's")
+            if step.note:
+                self.say(step.note)
         return done
 
     def follow_study(self, events: "Iterator[StudyEvent]") -> Record:

@@ -180,3 +180,15 @@ def test_what_cannot_be_shown_gets_a_sentence_of_its_own(made: Shell, tmp_path: 
     shutil.copy(folder / "run/run.json", tmp_path)
     (tmp_path / "metrics.jsonl").touch()
     assert electralab.show(tmp_path)["kind"] == "run"
+
+
+@pytest.mark.parametrize("form", ["hf", "onnx"])
+def test_a_pair_whose_generator_has_no_such_form_exports_its_discriminator(made: Shell, form: str) -> None:
+    ended = made.must("export", "towers", "--format", form, "--out", f"towers-{form}", "--json")
+    assert list(ended.json["networks"]) == ["discriminator"]
+    assert "left out: towers/export/generator: holds a twotower" in ended.json["networks"]["discriminator"]["note"]
+    assert "left out: towers/export/generator" in ended.err
+    assert made.must("detect", f"towers-{form}", "Anna sees the house.", "--json").json["tokens"]
+    refused = made.run("export", "towers/export/generator", "--format", form, "--out", "no")
+    assert refused.err.endswith("use it as it is; towers/export/discriminator can be exported\n")
+    assert not (made.folder / "no").exists()

@@ -5,7 +5,7 @@ MODEL -> DIR/discriminator, DIR/generator or DIR/model, each with tokenizer, car
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -80,6 +80,8 @@ class Exported:
     role: Role
     bytes: int
     fidelity: Fidelity
+    note: str = ""
+    """What was left out beside it, and why."""
 
 
 def export_model(
@@ -88,14 +90,15 @@ def export_model(
     """One network after the other; the folder appears when all of them are whole."""
     _check(out, form, config, data)
     read_licence(licence)
-    sources = [_read_source(folder, form) for folder in locate_networks(model)]
+    sources, left_out = _read_sources(model, form)
     texts = [_read_texts(source, config, data) for source in sources]
     with _undone(out, stop), new_folder(out, kind="export", form=form) as temporary:
         for source, samples in zip(sources, texts, strict=True):
             stop.check()
-            yield _export(
+            exported = _export(
                 source, temporary / source.role, form, config, samples, find_licence(licence, source.folder), stop
             )
+            yield replace(exported, note=left_out)
 
 
 @contextmanager
@@ -109,10 +112,11 @@ def _undone(out: Path, stop: StopSignal) -> Iterator[None]:
 
 def plan_export(model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, licence: str) -> Tree:
     _check(out, form, config, data)
-    sources = [_read_source(folder, form) for folder in locate_networks(model)]
+    sources, left_out = _read_sources(model, form)
     networks = {source.role: {"from": str(source.folder), "kind": _name_kind(source.network)} for source in sources}
     terms = sorted({find_licence(licence, source.folder).name for source in sources})
     told = {"out": str(out), "format": form, "license": ", ".join(terms), "data": str(data or "samples")}
+    told |= {"left_out": left_out} if left_out else {}
     return {**told, "networks": networks, "settings": config.model_dump(mode="json")}
 
 
@@ -134,13 +138,36 @@ def _check(out: Path, form: Format, config: ExportConfig, data: Path | None) -> 
         raise InputError(f"{out}: exists and is not empty; choose another --out")
 
 
+class _NoSuchForm(InputError):
+    """A network that the asked form cannot express."""
+
+
+def _read_sources(model: Path, form: Format) -> tuple[list[Source], str]:
+    """The networks of the model, and what is left out: a generator that has no such form does not hold up the other."""
+    sources, left_out = [], ""
+    folders = locate_networks(model)
+    for folder in folders:
+        try:
+            sources.append(_read_source(folder, form))
+        except _NoSuchForm as error:
+            if len(folders) > 1 and folder.name == "generator":
+                left_out = f"left out: {error}"
+                continue
+            beside = folder.parent / "discriminator"
+            has_other = folder.name == "generator" and (beside / CONFIG).is_file()
+            raise InputError(f"{error}{f'; {beside} can be exported' if has_other else ''}") from None
+    return sources, left_out
+
+
 def _read_source(folder: Path, form: Format) -> Source:
     network = load_any(folder)
     if isinstance(network, AnyGraph):
         raise InputError(f"{folder}: is a graph already; give the model that it was exported from")
     if not isinstance(network, Exportable):
         kind = type(network).__name__.lower()
-        raise InputError(f"{folder}: holds a {kind}, which neither transformers nor a graph expresses; use it as it is")
+        raise _NoSuchForm(
+            f"{folder}: holds a {kind}, which neither transformers nor a graph expresses; use it as it is"
+        )
     written = pad(network) if form == "hf" else network
     if form == "hf":
         _require_class(folder, written)
@@ -152,7 +179,7 @@ def _read_source(folder: Path, form: Format) -> Source:
 def _require_class(folder: Path, network: Exportable) -> None:
     if not isinstance(network, Tuned):
         if not is_expressible(network):
-            raise InputError(f"{folder}: no class of transformers expresses this network; export it as onnx")
+            raise _NoSuchForm(f"{folder}: no class of transformers expresses this network; export it as onnx")
     elif not tuned_class_name(network):
         remedy = "tune it with --head huggingface, or export it as onnx"
         raise InputError(f"{folder}: no class of transformers has this network with its head; {remedy}")
