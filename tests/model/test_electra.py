@@ -206,3 +206,37 @@ def test_any_share_gives_a_generator_that_can_be_built(share: float) -> None:
         guessing, _ = derive_encoders(model, GeneratorConfig(width_share=share), vocab_size=50, sequence_length=8)
         assert abs(guessing.hidden_size - share * model.hidden_size) <= 1  # the nearest even number
         assert guessing.hidden_size % (2 * guessing.num_heads) == 0
+
+
+def test_a_generator_of_lower_layers_is_the_discriminators_bottom() -> None:
+    sizes = ModelConfig(**(SIZES["tiny"]["model"] | {"sharing": "lower-layers"}))
+    halves = GeneratorConfig(width_share=1.0, depth_share=0.5)
+    pair = build_electra(sizes, halves, vocab_size=50, sequence_length=16, seed=1)
+    generator, judge = generator_of(pair).encoder, pair.discriminator.encoder
+    assert generator.embeddings is judge.embeddings
+    assert [layer is other for layer, other in zip(generator.layers, judge.layers, strict=False)] == [True, True]
+    own = {name for name, _ in pair.named_parameters() if name.startswith("generator.")}
+    assert own == {
+        "generator.encoder.final_norm.weight",
+        "generator.head.bias",
+        "generator.head.dense.weight",
+        "generator.head.norm.weight",
+    }
+
+
+def test_lower_layers_of_another_width_are_refused() -> None:
+    sizes = ModelConfig(**(SIZES["tiny"]["model"] | {"sharing": "lower-layers"}))
+    with pytest.raises(UsageError, match=r"^model.sharing: 'lower-layers' .+ set generator.width_share to 1 and"):
+        build_electra(sizes, GeneratorConfig(width_share=0.5), vocab_size=50, sequence_length=16, seed=1)
+
+
+@torch.no_grad()
+def test_a_head_that_adds_cls_reads_the_sum_of_both_states() -> None:
+    pair = make_pair("tiny", verdict_adds_cls=True)
+    exaggerate(pair)
+    judge, rows = pair.discriminator.eval(), make_rows()
+    states = judge.encoder(*rows)
+    assert judge.head.dense is not None
+    assert judge.head.norm is not None
+    hidden = judge.head.norm(torch.nn.functional.gelu(judge.head.dense(states + states[:, 0][:, None])))
+    assert torch.allclose(judge(*rows), judge.head.verdict(hidden).squeeze(-1))

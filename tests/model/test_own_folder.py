@@ -54,9 +54,13 @@ def refusal(folder: Path) -> str:
     return sentence
 
 
+PLAIN = {"discrepancy_attention": False, "adaptive_norm": False}
+
+
 @pytest.mark.parametrize("backbone", ["electra", "modern"])
-def test_a_network_of_our_own_comes_back_bit_for_bit(backbone: str, tmp_path: Path) -> None:
-    network = make_own(backbone)
+@pytest.mark.parametrize("option", [{}, PLAIN | {"qk_norm": True}, PLAIN | {"verdict_adds_cls": True}], ids=str)
+def test_a_network_of_our_own_comes_back_bit_for_bit(backbone: str, option: dict[str, bool], tmp_path: Path) -> None:
+    network = make_own(backbone, **option)
     assert not is_expressible(network)
     save_network(tmp_path, network, pad_id=0, cls_id=2, sep_id=3)
     loaded = load_network(tmp_path)

@@ -25,6 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "electra": {"backbone": "electra", "embedding_size": 48},
     "modern": {"backbone": "modern", "embedding_size": 48},
     "modern, local": {"backbone": "modern", "local_attention": 8, "global_every": 2},
+    "normalised": {"backbone": "modern", "qk_norm": True},
     "adaptive, shared": {"backbone": "modern", "adaptive_norm": True, "share_layers": True},
 }
 

@@ -83,7 +83,7 @@ def test_a_tagger_tuned_to_find_replaced_tokens_is_not_taken_for_a_discriminator
     [
         ("electra/classify", {"problem_type": "multi_label_classification"}, "problem_type is 'multi_label_class"),
         ("electra/classify", {"problem_type": "regression"}, "problem_type is 'regression'"),
-        ("modern/classify", {"classifier_pooling": "mean"}, "classifier_pooling is 'mean', but only 'cls'"),
+        ("modern/classify", {"classifier_pooling": "max"}, "classifier_pooling is 'max', but only 'cls' or 'mean'"),
         ("electra/label", {"id2label": {"0": "O"}}, "id2label in config.json does not name the 3 outputs"),
         ("electra/label", {"id2label": ["O", "B", "I"]}, "id2label in config.json does not name the 3 outputs"),
         ("modern/label", {"id2label": {"0": "O", "1": "B", "2": "B"}}, "two labels have the same name"),

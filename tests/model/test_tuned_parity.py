@@ -221,3 +221,37 @@ def test_a_merged_table_keeps_the_logits(tmp_path: Path) -> None:
 def test_their_two_unnamed_labels_have_their_usual_names(tmp_path: Path) -> None:
     save_theirs("Electra", "classify", tmp_path, id2label=None, label2id=None, num_labels=2)
     assert load_tuned(tmp_path).head_config.labels == ("LABEL_0", "LABEL_1")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["classify", "regress"])
+def test_mean_pooling_is_theirs(kind: TaskKind, tmp_path: Path) -> None:
+    ours = make_tuned("modern", "huggingface", kind, pooling="mean")
+    config = save(tmp_path, ours)
+    assert config["classifier_pooling"] == "mean"
+    theirs = transformers.ModernBertForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert_equal(ours(*ROWS), ask_theirs(theirs))
+    again = load_tuned(tmp_path)
+    assert again.head_config.pooling == "mean"
+    assert torch.equal(again(*ROWS), ours(*ROWS))
+    assert not torch.allclose(flatten(ours(*ROWS)), flatten(make_tuned("modern", "huggingface", kind)(*ROWS)))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("backbone", "style"), [("modern", "released"), ("electra", "released"), ("electra", "huggingface")]
+)
+def test_mean_pooling_that_no_class_of_theirs_has_comes_back(backbone: str, style: HeadStyle, tmp_path: Path) -> None:
+    ours = make_tuned(backbone, style, "classify", pooling="mean")
+    assert tuned_class_name(ours) == ""
+    assert "architectures" not in save(tmp_path, ours)
+    assert torch.equal(flatten(load_tuned(tmp_path)(*ROWS)), flatten(ours(*ROWS)))
+
+
+@torch.no_grad()
+def test_the_mean_is_that_of_tokens_alone() -> None:
+    ours = make_tuned("modern", "released", "classify", pooling="mean")
+    input_ids, segment_ids, is_pad = ROWS
+    row, length = 1, int((~is_pad[1]).sum())
+    alone = ours(input_ids[row : row + 1, :length], segment_ids[row : row + 1, :length], None)
+    assert torch.allclose(flatten(ours(*ROWS))[row], flatten(alone)[0], atol=1e-4)

@@ -19,11 +19,12 @@ from electralab.model.electra import Generator
 from electralab.model.flops import count_masked
 from electralab.model.settings import GeneratorKind
 from electralab.objective.contrast import contrast_loss, crop_rows, sequence_loss
-from electralab.objective.correction import Selection, correction_loss, draw_negatives
+from electralab.objective.correction import Correction, Selection, correction_loss, draw_negatives
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import LossConfig, add_counts
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.objective import Moment
+from electralab.objective.scene import Scene
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 
@@ -49,6 +50,25 @@ def with_task(
 
 def cosine(one: Tensor, other: Tensor) -> float:
     return float(one @ other / (one.norm() * other.norm()))
+
+
+def test_correction_without_a_gate_is_a_language_model_of_the_corrupted_row() -> None:
+    objective = make_objective({"correction_weight": 1.0, "correction_gate": False})
+    task = objective.auxiliaries["correction"]
+    assert not [name for name, _ in task.named_parameters() if "gate" in name]
+    seen: list[tuple[Scene, Tensor]] = []
+
+    def keep(_task: nn.Module, given: tuple[Scene], loss: Tensor) -> None:
+        seen.append((given[0], loss))
+
+    task.register_forward_hook(keep)
+    objective.answer(pose(objective)[0], NOW)
+    scene, loss = seen[0]
+    assert isinstance(task, Correction)
+    states = scene.states.flatten(0, 1)[scene.masked.positions]
+    logits = task.guess(states, objective.networks.discriminator.encoder.embeddings)
+    expected = torch.nn.functional.cross_entropy(logits, scene.masked.target_ids, reduction="sum")
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_correction_keeps_what_is_shown_or_names_a_token() -> None:

@@ -42,6 +42,15 @@ RUNS: dict[str, tuple[str, ...]] = {
     "discrepancy": ("--model.discrepancy-attention", "true", "--model.sharing", "embeddings"),
     "adaptive norm": ("--model.adaptive-norm", "true", "--model.sharing", "embeddings"),
     "one adaptive encoder": ("--model.adaptive-norm", "true", "--model.sharing", "everything"),
+    "normalised queries": ("--model.qk-norm", "true", "--model.sharing", "embeddings"),
+    "lower layers": ("--model.sharing", "lower-layers", "--model.num-layers", "2", "--generator.depth-share", "0.5"),
+    "head adds cls": ("--model.verdict-adds-cls", "true"),
+    "named without gate": ("--loss.correction-weight", "1", "--loss.correction-gate", "false"),
+    "rates by group": (
+        *("--optimizer.kind", "muon", "--optimizer.muon-iterations", "3", "--optimizer.table-learning-rate", "5e-3"),
+        *("--optimizer.head-learning-rate", "1e-3", "--optimizer.generator-rate-factor", "2"),
+        *("--model.sharing", "embeddings"),
+    ),
     "new second stage": ("--procedure", "two-stage", "--procedure-options.init-from-generator", "false"),
     "literal minimax": ("--procedure", "minimax-literal"),
     "words": ("--masking.unit", "word"),
@@ -64,6 +73,8 @@ EXCEPTIONS: dict[str, dict[str, str | None]] = {
     "discrepancy": {"discriminator": OWN},
     "adaptive norm": {"discriminator": OWN},
     "one adaptive encoder": {"discriminator": OWN, "generator": OWN},
+    "normalised queries": {"discriminator": OWN, "generator": OWN},
+    "head adds cls": {"discriminator": OWN},
 }
 
 

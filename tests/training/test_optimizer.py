@@ -1,8 +1,9 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.training.muon import orthogonalise
+from electralab.training.muon import orthogonalise, orthogonalise_flops
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
 
 
@@ -109,7 +110,7 @@ def test_muon_takes_the_layers_matrices_and_adamw_the_rest() -> None:
 @pytest.mark.parametrize("shape", [(8, 8), (24, 8), (8, 24)])
 def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int, int]) -> None:
     torch.manual_seed(0)
-    values = torch.linalg.svdvals(orthogonalise(torch.randn(shape)))
+    values = torch.linalg.svdvals(orthogonalise(torch.randn(shape), 5))
     assert values.min() > 0.5
     assert values.max() < 1.3
 
@@ -141,3 +142,31 @@ def test_state_is_named_by_parameter_and_present_before_the_first_step() -> None
     names = Optimizer(groups, config).tensors()
     assert "exp_avg/first.weight" in names
     assert "exp_avg_sq/head.bias" in names
+
+
+def test_a_group_of_its_own_rate_learns_by_it() -> None:
+    model = Pair()
+    config = OptimizerConfig(learning_rate=1e-2, weight_decay=0.0)
+    depths = {name: 0 for name, _ in model.named_parameters()}
+    groups = group_parameters(model.named_parameters(), depths, frozenset(), config, {"head.weight": 3.0})
+    assert {name: group.rate_factor for group in groups for name, _ in group.parameters if group.rate_factor != 1} == {
+        "head.weight": 3.0
+    }
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    optimizer = Optimizer(groups, config)
+    optimizer.set_rates(1.0)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    # Adam's first step is the rate itself, whatever the gradient.
+    moved = {name: (before[name] - parameter).detach().mean().item() for name, parameter in model.named_parameters()}
+    assert moved["head.weight"] == pytest.approx(3e-2, rel=1e-3)
+    assert moved["head.bias"] == pytest.approx(1e-2, rel=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
+@pytest.mark.parametrize("iterations", [3, 5])
+def test_products_of_muon_are_counted_as_torch_counts_them(shape: tuple[int, int], iterations: int) -> None:
+    with FlopCounterMode(display=False) as counter:
+        orthogonalise(torch.randn(shape), iterations)
+    assert orthogonalise_flops(*shape, iterations) == counter.get_total_flops()

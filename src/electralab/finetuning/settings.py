@@ -4,7 +4,7 @@ task, encoder, file, flags -> FinetuneConfig
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ class TaskHeadConfig(Settings):
     style: HeadStyle = "released"
     """The released code's dropout and linear map, or the head of Hugging Face's class for the task."""
     dropout: Probability = 0.1
+    pooling: Literal["first", "mean"] = "first"
+    """For one answer a row: from the first token's state (the last one's of a causal encoder), or the mean of all."""
 
 
 class TaskBatchConfig(Settings):

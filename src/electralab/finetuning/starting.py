@@ -17,9 +17,10 @@ from electralab.finetuning.exports import CARD
 from electralab.finetuning.identity import identify_model
 from electralab.finetuning.reading import TaskData
 from electralab.finetuning.settings import FinetuneConfig
+from electralab.finetuning.tasks import Task
 from electralab.model.encoder import Encoder
 from electralab.model.folder import has_untrained_segments, load_encoder, locate_encoder
-from electralab.model.tuned import HeadConfig, Tuned, build_tuned
+from electralab.model.tuned import HeadConfig, Pooling, Tuned, build_tuned
 from electralab.model.weights import initialise
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -78,7 +79,7 @@ def build_network(
         origin=float(np.mean(scores)) if scores else 0.0,
         unit=float(np.std(scores)) or 1.0 if scores else 1.0,
         dropout=config.head.dropout,
-        pooling="last" if origin.encoder.config.is_causal else "first",
+        pooling=_choose_pooling(data.task, origin.encoder, config),
     )
     network = build_tuned(_copy_encoder(origin.encoder, config), head, seed)
     segments = network.encoder.embeddings.segments
@@ -88,6 +89,12 @@ def build_network(
         with torch.no_grad():
             segments.weight[1] = segments.weight[0]
     return network
+
+
+def _choose_pooling(task: Task, encoder: Encoder, config: FinetuneConfig) -> Pooling:
+    if config.head.pooling == "mean" and task.kind in ("classify", "regress"):
+        return "mean"
+    return "last" if encoder.config.is_causal else "first"
 
 
 def _copy_encoder(encoder: Encoder, config: FinetuneConfig) -> Encoder:

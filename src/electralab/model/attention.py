@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from electralab.model.discrepancy import measure_discrepancies
 from electralab.model.weights import Drawn, dense
 
+# Of the norms of queries and keys.
+_NORM_EPS = 1e-6
+
 
 class Rotation(NamedTuple):
     """How far each position turns each pair of a head's coordinates; coordinate i and i + K/2 are a pair."""
@@ -85,6 +88,7 @@ class Attention(Drawn):
         output_std: float,
         is_causal: bool = False,
         weighs_discrepancy: bool = False,
+        normalises: bool = False,
     ) -> None:
         super().__init__()
         self.num_heads, self.head_size = num_heads, head_size
@@ -94,6 +98,9 @@ class Attention(Drawn):
         # H heads of K make up D, unless heads were taken away.
         self.qkv = dense(hidden_size, 3 * num_heads * head_size, bias=bias)
         self.output = dense(num_heads * head_size, hidden_size, bias=bias)
+        # One gain for each coordinate of a head, the same for all heads, so that heads can be taken away.
+        self.query_norm = nn.RMSNorm(head_size, eps=_NORM_EPS) if normalises else None
+        self.key_norm = nn.RMSNorm(head_size, eps=_NORM_EPS) if normalises else None
         # From 0, so that the network starts as one without.
         self.discrepancy_weights = nn.Parameter(torch.zeros(num_heads)) if weighs_discrepancy else None
 
@@ -110,11 +117,16 @@ class Attention(Drawn):
     ) -> Tensor:
         """With `first_only` the first position alone asks, of all: (B, T, D) -> (B, 1, D)."""
         qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))  # (B, T, 3, H, K)
-        if rotation is None:
+        if rotation is None and self.query_norm is None:
             queries, keys, values = qkv.permute(2, 0, 3, 1, 4)  # (B, H, T, K) each
         else:
-            turning, values = qkv.split((2, 1), dim=2)
-            queries, keys = rotate(turning, rotation).permute(2, 0, 3, 1, 4)
+            asking, values = qkv.split((2, 1), dim=2)
+            if self.query_norm is not None and self.key_norm is not None:
+                gains = torch.stack((self.query_norm.weight, self.key_norm.weight))[:, None]  # (2, 1, K)
+                asking = F.rms_norm(asking, (self.head_size,), eps=_NORM_EPS) * gains
+            if rotation is not None:
+                asking = rotate(asking, rotation)
+            queries, keys = asking.permute(2, 0, 3, 1, 4)
             values = values.squeeze(2).transpose(1, 2)
         scale = None
         if self.discrepancy_weights is not None:
@@ -133,12 +145,13 @@ class Attention(Drawn):
 
     def ask(self, hidden: Tensor, rotation: Rotation | None) -> Tensor:
         """(B, T, D) -> queries (B, H, T, K), where keys and values are those of another tensor."""
-        return _turn(self._project(hidden, slice(self.output.in_features)), rotation)
+        queries = self._project(hidden, slice(self.output.in_features))
+        return _turn(queries if self.query_norm is None else self.query_norm(queries), rotation)
 
     def offer(self, hidden: Tensor, rotation: Rotation | None) -> tuple[Tensor, Tensor]:
         """(B, T, D) -> keys and values (B, H, T, K) each"""
         keys, values = self._project(hidden, slice(self.output.in_features, None)).chunk(2, dim=2)
-        return _turn(keys, rotation), _turn(values, None)
+        return _turn(keys if self.key_norm is None else self.key_norm(keys), rotation), _turn(values, None)
 
     def mix(
         self, queries: Tensor, keys: Tensor, values: Tensor, is_visible: Tensor | None, scale: float | None = None

@@ -77,11 +77,11 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    def __init__(self, config: EncoderConfig, verdict_head: VerdictKind = "dense") -> None:
+    def __init__(self, config: EncoderConfig, verdict_head: VerdictKind = "dense", *, adds_cls: bool = False) -> None:
         super().__init__()
         self.config = config
         self.encoder = Encoder(config)
-        self.head = VerdictHead(config, verdict_head)
+        self.head = VerdictHead(config, verdict_head, adds_cls=adds_cls)
 
     def forward(
         self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: Trace | None = None
@@ -139,6 +139,12 @@ def share_weights(generator: AnyGenerator, judge: Encoder, sharing: Sharing) -> 
     if sharing == "everything":
         generator.encoder = judge
         return
+    if sharing == "lower-layers":
+        # Its own are the last norm and the head.
+        generator.encoder.embeddings = judge.embeddings
+        for index in range(generator.config.num_layers):
+            generator.encoder.layers[index] = judge.layers[index]
+        return
     ours, theirs = generator.encoder.embeddings, judge.embeddings
     if sharing == "disentangled":
         assert isinstance(ours.tokens, nn.Embedding)
@@ -157,7 +163,8 @@ def build_electra(
 ) -> Electra:
     guessing, judging = derive_encoders(model, generator, vocab_size=vocab_size, sequence_length=sequence_length)
     guesser = TwoTower(guessing) if generator.kind == "two-tower" else Generator(guessing)
-    pair = Electra(guesser, Discriminator(judging, model.verdict_head), model.sharing)
+    discriminator = Discriminator(judging, model.verdict_head, adds_cls=model.verdict_adds_cls)
+    pair = Electra(guesser, discriminator, model.sharing)
     initialise(pair, seed)
     return pair
 

@@ -65,6 +65,8 @@ class EncoderConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    # Queries and keys are brought to one length, with a learned gain, before they are compared.
+    qk_norm: bool = False
     # All layers have one set of weights.
     share_layers: bool = False
     # Attention looks more, or less, at tokens that disagree with their surroundings.
@@ -189,6 +191,7 @@ class Layer(nn.Module):
             output_std=config.output_std,
             is_causal=config.is_causal,
             weighs_discrepancy=config.discrepancy_attention,
+            normalises=config.qk_norm,
         )
         self.attention_norm: nn.Module = nn.Identity() if config.is_modern and index == 0 else _make_inner_norm(config)
         self.feedforward = FeedForward(config, shape.feedforward_size)

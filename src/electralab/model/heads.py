@@ -40,9 +40,9 @@ class GuessHead(Drawn):
 class VerdictHead(Drawn):
     """dense -> gelu (-> norm on `modern`) -> one number a token; or, plain, that number straight from the state."""
 
-    def __init__(self, config: EncoderConfig, kind: VerdictKind) -> None:
+    def __init__(self, config: EncoderConfig, kind: VerdictKind, *, adds_cls: bool = False) -> None:
         super().__init__()
-        self.config, self.kind = config, kind
+        self.config, self.kind, self.adds_cls = config, kind, adds_cls
         size, is_plain = config.hidden_size, kind == "linear"
         self.dense = None if is_plain else dense(size, size, bias=not config.is_modern)
         self.norm = None if is_plain or not config.is_modern else make_norm(config)
@@ -53,6 +53,8 @@ class VerdictHead(Drawn):
         return stds if self.dense is None else stds | {"dense.weight": dense_std(self.config)}
 
     def forward(self, states: Tensor) -> Tensor:
+        if self.adds_cls:
+            states = states + states[:, :1]
         if self.dense is not None:
             states = F.gelu(self.dense(states))
         if self.norm is not None:

@@ -4,8 +4,10 @@ The classes of `transformers` that give the same logits:
 
     electra, classify or regress   ElectraForSequenceClassification; a plain linear head is folded into its two layers
     electra, label or qa           ElectraForTokenClassification, ElectraForQuestionAnswering; both styles are one head
-    modern, huggingface            ModernBertFor{SequenceClassification, TokenClassification, QuestionAnswering}
+    modern, huggingface            ModernBertFor{SequenceClassification, TokenClassification, QuestionAnswering};
+                                   the first with mean pooling too
     modern, released               none: a norm stands in the way
+    electra, mean pooling          none
     causal                         none that answers from the last token with such a head
 
 Where none fits, the head keeps our names, no class is named, and the model_type begins with "electralab-": Auto classes
@@ -58,7 +60,9 @@ _OUTPUT = ("head.output.weight", "head.output.bias")
 def tuned_class_name(network: Tuned) -> str:
     """The class of `transformers` with the same logits; "" where there is none."""
     config, head = network.config, network.head_config
-    if not has_plain_encoder(network) or head.pooling != "first":
+    if not has_plain_encoder(network) or head.pooling == "last":
+        return ""
+    if head.pooling == "mean" and not config.is_modern:
         return ""
     can_fold = 2 * head.num_outputs <= config.hidden_size
     is_plain_fine = not config.is_modern and (can_fold or not head.is_pooled)
@@ -80,6 +84,8 @@ def export_tuned_config(network: Tuned, *, pad_id: int, cls_id: int, sep_id: int
             tree |= export_labels(["LABEL_0"]) | {"problem_type": "regression"}
         case "label":
             tree |= export_labels(head.labels)
+    if head.pooling == "mean":
+        tree["classifier_pooling"] = "mean"
     return tree | {MARK: {"task": head.kind}}
 
 
@@ -169,9 +175,11 @@ def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
     kind = _find_task(config, tree, tensors, where)
     if kind in ("classify", "regress"):
         known = (None, "regression") if count == 1 else (None, "single_label_classification")
-        require(tree, where, problem_type=known, classifier_pooling=("cls",))
+        require(tree, where, problem_type=known, classifier_pooling=("cls", "mean"))
         kind = "regress" if count == 1 else "classify"
-    is_deep = _OWN_OUTPUT not in tensors and (config.is_modern or kind in ("classify", "regress"))
+    is_pooled = kind in ("classify", "regress")
+    has_own_names = _OWN_OUTPUT in tensors
+    is_deep = "head.dense.weight" in tensors if has_own_names else config.is_modern or is_pooled
     dropout = tree.get("classifier_dropout")
     if dropout is None:
         dropout = 0.0 if config.is_modern else config.dropout
@@ -182,6 +190,7 @@ def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
             style="huggingface" if is_deep else "released",
             has_answerability=kind == "qa" and "head.answerable.weight" in tensors,
             dropout=dropout,
+            pooling="mean" if is_pooled and tree.get("classifier_pooling") == "mean" else "first",
         )
     except ValidationError as error:
         raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None

@@ -41,14 +41,17 @@ class Recipe:
 
 class _Judge(Settings):
     verdict_head: VerdictKind
+    verdict_adds_cls: bool = False
 
 
 def _build_discriminator(config: EncoderConfig, own: Tree) -> Discriminator:
-    return Discriminator(config, _Judge(verdict_head=own["verdict_head"]).verdict_head)
+    judge = _Judge(verdict_head=own["verdict_head"], verdict_adds_cls=own.get("verdict_adds_cls", False))
+    return Discriminator(config, judge.verdict_head, adds_cls=judge.verdict_adds_cls)
 
 
 def _describe_discriminator(network: Discriminator) -> Tree:
-    return {"verdict_head": "linear" if network.head.dense is None else "dense"}
+    kind = "linear" if network.head.dense is None else "dense"
+    return {"verdict_head": kind, "verdict_adds_cls": network.head.adds_cls}
 
 
 # A new class of networks needs one line here, and an EncoderConfig as its `config`.
@@ -67,6 +70,8 @@ RECIPES: dict[str, Recipe] = {
 
 def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
     """Whether a class of `transformers` gives the same logits as this pre-trained network."""
+    if isinstance(network, Discriminator) and network.head.adds_cls:
+        return False
     return type(network) in (Generator, Discriminator) and has_plain_encoder(network)
 
 
@@ -76,7 +81,7 @@ def has_plain_encoder(network: nn.Module) -> bool:
     if isinstance(config, EncoderConfig) and config.is_causal and not isinstance(network, Generator):
         return False
     return isinstance(config, EncoderConfig) and not (
-        config.discrepancy_attention or config.adaptive_norm or config.shapes
+        config.discrepancy_attention or config.adaptive_norm or config.qk_norm or config.shapes
     )
 
 

@@ -14,7 +14,10 @@ from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig
 from electralab.model.heads import VerdictKind
 
 GeneratorKind = Literal["transformer", "causal", "two-tower", "unigram", "uniform", "frozen"]
-Sharing = Literal["none", "token", "embeddings", "everything", "disentangled"]
+Sharing = Literal["none", "token", "embeddings", "lower-layers", "everything", "disentangled"]
+
+# Where the generator's layers are the discriminator's.
+ONE_NETWORK = ("lower-layers", "everything")
 
 # Sizes by name, as layers of settings; small, base and large are the released ones.
 SIZES: dict[str, Tree] = {
@@ -84,6 +87,8 @@ class ModelConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    # Of both networks: queries and keys are normalised before they are compared, with a learned gain.
+    qk_norm: bool = False
     # Of both networks: one set of weights for all layers.
     share_layers: bool = False
     # Of both networks: the longest row that they can read; 0, or anything shorter: that of the data
@@ -92,6 +97,8 @@ class ModelConfig(Settings):
     discrepancy_attention: bool = False
     adaptive_norm: bool = False
     verdict_head: VerdictKind = "dense"
+    # The head reads each token's state plus that of the first, [CLS], so that [CLS] has to know the row.
+    verdict_adds_cls: bool = False
     sharing: Sharing = "embeddings"
 
     @model_validator(mode="after")
@@ -144,12 +151,19 @@ def derive_encoders(
         "global_rope_theta": model.global_rope_theta,
         "local_rope_theta": model.local_rope_theta,
         "zero_init_outputs": model.zero_init_outputs,
+        "qk_norm": model.qk_norm,
         "share_layers": model.share_layers,
     }
     judged: Tree = {name: getattr(model, name) for name in _OWN}
     guessing = judged | _shrink(model, generator)
-    if model.sharing != "everything":
+    if model.sharing not in ONE_NETWORK:
         guessing |= dict.fromkeys(_JUDGING, False)
+    if model.sharing == "lower-layers" and guessing | {"num_layers": model.num_layers} != judged:
+        raise UsageError(
+            "model.sharing: 'lower-layers' makes the generator of the discriminator's own first layers; set "
+            f"generator.width_share to 1 and generator.num_heads to {model.num_heads}, leave its dropout as the "
+            "discriminator's, and choose how many layers by generator.depth_share"
+        )
     if model.sharing == "everything" and guessing != judged:
         raise UsageError(
             "model.sharing: 'everything' needs a generator of the discriminator's size; set generator.width_share and "

@@ -5,7 +5,8 @@
     label      (B, T, L)   from every token's
     qa         SpanLogits  from every token's, whether there is an answer at all from the first's
 
-On a causal encoder, whose first token has seen nothing, the last token before the padding stands for the first.
+On a causal encoder, whose first token has seen nothing, the last token before the padding stands for the first. With
+mean pooling the mean of all tokens does, [CLS] and [SEP] included, as ModernBERT's `classifier_pooling: mean` has it.
 
 A head of the style `released` is a dropout and one linear map; `huggingface` is whatever the classes of `transformers`
 for the same backbone put there.
@@ -25,7 +26,7 @@ from electralab.model.weights import Drawn, dense, initialise
 
 TaskKind = Literal["classify", "regress", "label", "qa"]
 HeadStyle = Literal["released", "huggingface"]
-Pooling = Literal["first", "last"]
+Pooling = Literal["first", "last", "mean"]
 
 
 class HeadConfig(Settings):
@@ -41,7 +42,7 @@ class HeadConfig(Settings):
     steps of a usual size reach its spread. Saved, both are folded into the weights."""
     dropout: Probability = 0.1
     pooling: Pooling = "first"
-    """Which token's state answers for the row."""
+    """Whose state answers for the row: one token's, or the mean of all that are not padding."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -53,6 +54,8 @@ class HeadConfig(Settings):
             raise ValueError(f"the task {self.kind!r} has no labels; leave them out")
         if self.has_answerability and self.kind != "qa":
             raise ValueError(f"has_answerability belongs to the task 'qa', not {self.kind!r}; unset it")
+        if self.pooling == "mean" and not self.is_pooled:
+            raise ValueError(f"mean pooling belongs to one answer a row, which the task {self.kind!r} is not; unset it")
         if (self.origin, self.unit) != (0.0, 1.0) and self.kind != "regress":
             raise ValueError(f"origin and unit belong to the task 'regress', not {self.kind!r}; unset them")
         return self
@@ -137,6 +140,11 @@ class Tuned(nn.Module):
         """(B, T, D) -> (B, D)"""
         if self.head_config.pooling == "first":
             return states[:, 0]
+        if self.head_config.pooling == "mean":
+            if is_pad is None:
+                return states.mean(dim=1)
+            is_token = (~is_pad).to(states.dtype)[..., None]  # (B, T, 1)
+            return (states * is_token).sum(dim=1) / is_token.sum(dim=1)
         if is_pad is None:
             return states[:, -1]
         return states[torch.arange(len(states), device=states.device), (~is_pad).sum(dim=1) - 1]

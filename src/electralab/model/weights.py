@@ -45,7 +45,7 @@ def initialise(network: nn.Module, seed: int) -> None:
     """Give every parameter its first value: matrices are drawn, biases 0, the scales of norms 1."""
     drawn: set[int] = set()
     for prefix, module in network.named_modules():
-        if isinstance(module, nn.LayerNorm):
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
             drawn.update(id(parameter) for parameter in module.parameters())
         elif isinstance(module, Drawn):

@@ -20,7 +20,7 @@ def build_auxiliaries(config: LossConfig, judge: EncoderConfig, tokenizer: Token
 def _build(name: str, config: LossConfig, judge: EncoderConfig, tokenizer: Tokenizer) -> Auxiliary:
     match name:
         case "correction":
-            return Correction(judge)
+            return Correction(judge, has_gate=config.correction_gate)
         case "selection":
             ordinary = int(tokenizer.is_ordinary.sum())
             if config.selection_negatives >= ordinary:

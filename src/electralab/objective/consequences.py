@@ -55,6 +55,8 @@ def implied_settings(choice: Choice, usual_width: float) -> Tree:
         model |= {"share_layers": True, "embedding_size": max(1, width)}
     if choice.procedure == "two-stage" and choice.init_from_generator:
         generator |= {"width_share": 1.0, "depth_share": 1.0}
+    elif sharing == "lower-layers":
+        generator |= {"width_share": 1.0, "num_heads": 0}
     elif sharing not in ("", "everything"):  # a preset's width may be that of one encoder for both
         generator |= {"width_share": usual_width, "num_heads": 0}
     return more | {"masking": masking, "model": model, "generator": generator}
@@ -105,6 +107,7 @@ _IDLE = (
     ),
     _Idle(_TURNS, "procedure {procedure!r} takes no turns", lambda c: not c.procedure.startswith("minimax")),
     _Idle(("loss.sentence_weight",), "sentence_task is 'none'", lambda c: c.sentence_task == "none"),
+    _Idle(("loss.correction_gate",), "loss.correction_weight is 0", lambda c: not c.loss.correction_weight),
     _Idle(("loss.selection_negatives",), "loss.selection_weight is 0", lambda c: not c.loss.selection_weight),
     _Idle(("loss.contrast_temperature",), "loss.contrast_weight is 0", lambda c: not c.loss.contrast_weight),
     _Idle(("loss.sequence_temperature",), "loss.sequence_weight is 0", lambda c: not c.loss.sequence_weight),

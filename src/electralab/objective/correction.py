@@ -12,6 +12,7 @@ from electralab.model.flops import guess_flops
 from electralab.model.heads import GuessHead
 from electralab.model.weights import dense
 from electralab.objective.corruption import draw_ids
+from electralab.objective.losses import guess_loss
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.scene import Auxiliary, Scene
 from electralab.randomness import Rng
@@ -23,26 +24,32 @@ _HARDLY = -1e4
 
 
 class Correction(Auxiliary):
-    """p(x) = c [x is shown] + (1 - c) softmax(x): the shown token is kept with probability c, or another named."""
+    """p(x) = c [x is shown] + (1 - c) softmax(x): the shown token is kept with probability c, or another named.
 
-    def __init__(self, config: EncoderConfig) -> None:
+    Without the gate c a plain language-model loss: p(x) = softmax(x).
+    """
+
+    def __init__(self, config: EncoderConfig, *, has_gate: bool = True) -> None:
         super().__init__()
         self.std = config.init_std
         self.guess = GuessHead(config)
-        self.gate = dense(config.hidden_size, 1, bias=True)
+        self.gate = dense(config.hidden_size, 1, bias=True) if has_gate else None
 
     def weight_stds(self) -> dict[str, float]:
-        return {"gate.weight": self.std}
+        return {} if self.gate is None else {"gate.weight": self.std}
 
     def forward(self, scene: Scene) -> Tensor:
         states = scene.masked_states
         guesses = self.guess(states, scene.judge.encoder.embeddings).float()  # (M, V)
+        if self.gate is None:
+            return guess_loss(guesses, scene.masked.target_ids)
         gates = self.gate(states).squeeze(-1).float()  # (M,)
         return correction_loss(guesses, gates, scene.shown_ids, scene.masked.target_ids)
 
     def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
         del rows, length
-        return 3 * (guess_flops(judge, masked_count) + 2 * masked_count * judge.hidden_size)
+        gate = 0 if self.gate is None else 2 * masked_count * judge.hidden_size
+        return 3 * (guess_flops(judge, masked_count) + gate)
 
 
 def correction_loss(guesses: Tensor, gates: Tensor, shown_ids: Tensor, target_ids: Tensor) -> Tensor:

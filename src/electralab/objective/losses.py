@@ -27,6 +27,8 @@ class LossConfig(Settings):
     """Of telling whether the two segments of a row belong together, where sentence_task asks for it."""
     correction_weight: float = Field(0.0, ge=0)
     """Of naming the original token at masked positions of the corrupted row; 0 leaves the task out, as below."""
+    correction_gate: bool = True
+    """The shown token may be kept by a gate of its own; without, the original is always named among all tokens."""
     selection_weight: float = Field(0.0, ge=0)
     """Of telling the original token there from others that the generator drew."""
     selection_negatives: int = Field(4, ge=1)

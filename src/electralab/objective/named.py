@@ -87,7 +87,7 @@ def _assemble(
 def _build_pair(
     config: ObjectiveConfig, data: PreparedData, guessing: EncoderConfig, judging: EncoderConfig
 ) -> Electra:
-    discriminator = Discriminator(judging, config.model.verdict_head)
+    discriminator = Discriminator(judging, config.model.verdict_head, adds_cls=config.model.verdict_adds_cls)
     return Electra(build_generator(config, data, guessing), discriminator, config.model.sharing)
 
 

@@ -9,7 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from electralab.config import Settings
-from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
+from electralab.model.settings import ONE_NETWORK, GeneratorConfig, ModelConfig, derive_encoders
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.losses import LossConfig
 from electralab.objective.masking import MaskingConfig
@@ -90,14 +90,14 @@ def _complain_of_generator(config: ObjectiveConfig) -> Iterator[str]:
             f"generator.kind {kind!r} reads the original row, so masking.appearance {appearance!r} shows it nothing; "
             "set masking.appearance to 'mask'"
         )
-    if sharing == "everything" and config.objective in MENDING:
+    if sharing in ONE_NETWORK and config.objective in MENDING:
         yield (
             f"objective {config.objective!r} is for a model that never sees [MASK], and with model.sharing "
-            "'everything', as its own generator, it would see [MASK] after all; set model.sharing to 'embeddings'"
+            f"{sharing!r}, as its own generator, it would see [MASK] after all; set model.sharing to 'embeddings'"
         )
-    if sharing == "everything" and kind != "transformer":
+    if sharing in ONE_NETWORK and kind != "transformer":
         yield (
-            f"model.sharing 'everything' makes both networks one encoder, which generator.kind {kind!r} is not; "
+            f"model.sharing {sharing!r} makes both networks one encoder, which generator.kind {kind!r} is not; "
             "set model.sharing to 'token' or 'none'"
         )
     if kind in UNTAUGHT and sharing != "none":
@@ -130,7 +130,7 @@ def _complain_of_procedure(config: ObjectiveConfig) -> Iterator[str]:
         if config.procedure_options.init_from_generator:
             yield from _unlike(config.model, config.generator)
         return
-    if sharing == "everything":
+    if sharing in ONE_NETWORK:
         yield (
             f"procedure {procedure!r} sets one network against the other, which cannot be one encoder; "
             "set model.sharing to 'embeddings'"
@@ -167,7 +167,7 @@ def _complain_of_options(config: ObjectiveConfig) -> Iterator[str]:
             f"loss.{name}_weight gives the discriminator of 'electra' or 'electra-15', trained jointly, one more task; "
             f"objective {objective!r} by procedure {config.procedure!r} has no place for it; set it to 0"
         )
-    for name in ("discrepancy_attention", "adaptive_norm") if objective not in PAIRS else ():
+    for name in ("discrepancy_attention", "adaptive_norm", "verdict_adds_cls") if objective not in PAIRS else ():
         if getattr(config.model, name):
             yield (
                 f"model.{name} is an option of the discriminator, which objective {objective!r} does not have; unset it"

@@ -20,6 +20,7 @@ from electralab.objective.procedures import judged_progress, place_in_stage
 from electralab.pretraining.balance import diagnose, drop_numbers
 from electralab.pretraining.heldout import exhibit_heldout, judge_heldout, measure_baselines
 from electralab.pretraining.settings import PretrainConfig
+from electralab.pretraining.state import update_flops
 from electralab.randomness import Rng
 from electralab.runtime import autocast
 from electralab.tokens.batches import batch_at, heldout_batches
@@ -150,8 +151,10 @@ def _own(counts: Counts, number: int) -> Counts:
 
 
 def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedData, moment: Moment) -> int:
+    """Forward, backward and update."""
     share = config.masking.share_at(moment.progress)
-    return objective.count_flops(moment, config.batch.size, data.sequence_length, share)
+    update = update_flops(objective.networks, config.optimizer)
+    return objective.count_flops(moment, config.batch.size, data.sequence_length, share) + update
 
 
 def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData) -> float:

@@ -5,6 +5,7 @@ named parameters, depths -> ParameterGroup... -> Optimizer
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -37,6 +38,14 @@ class OptimizerConfig(Settings):
     """The released code's off-by-one: the top layer gets decay squared."""
     muon_learning_rate: float = Field(0.02, gt=0)
     muon_momentum: float = Field(0.95, ge=0, lt=1)
+    muon_iterations: int = Field(5, ge=1, le=10)
+    """Of Newton–Schulz: fewer are cheaper and leave the singular values further from 1."""
+    table_learning_rate: float = Field(0.0, ge=0)
+    """Of the token table; 0 means learning_rate."""
+    head_learning_rate: float = Field(0.0, ge=0)
+    """Of the heads; 0 means learning_rate."""
+    generator_rate_factor: float = Field(1.0, gt=0)
+    """The rates of what belongs to the generator alone are multiplied by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +63,12 @@ def group_parameters(
     depths: Mapping[str, int],
     matrices: frozenset[str],
     config: OptimizerConfig,
+    rate_factors: Mapping[str, float] = MappingProxyType({}),
 ) -> list[ParameterGroup]:
     """Every parameter in exactly one group. Vectors (biases, norms) are not decayed; tables and matrices are.
 
-    `depths` gives each name its height in its own network, `matrices` the names that Muon may orthogonalise.
+    `depths` gives each name its height in its own network, `matrices` the names that Muon may orthogonalise,
+    `rate_factors` what the learning rate of a name is multiplied by, where it is not 1.
     """
     parameters = list(named)  # named_parameters() is an iterator: read twice, its second reading is empty
     top = max(depths.values(), default=0)
@@ -65,7 +76,7 @@ def group_parameters(
     for name, parameter in parameters:
         method = "muon" if config.kind == "muon" and name in matrices else "adamw"
         decay = config.weight_decay if parameter.ndim > 1 else 0.0
-        factor = _layer_factor(depths[name], top, config)
+        factor = _layer_factor(depths[name], top, config) * rate_factors.get(name, 1.0)
         groups.setdefault((method, decay, factor), []).append((name, parameter))
 
     seen = [id(parameter) for members in groups.values() for _, parameter in members]
@@ -97,7 +108,7 @@ class Optimizer:
             betas = (config.beta1, config.beta2)
             self._parts.append(torch.optim.AdamW(adamw, betas=betas, eps=config.epsilon, fused=True))
         if muon:
-            self._parts.append(Muon(muon, momentum=config.muon_momentum))
+            self._parts.append(Muon(muon, momentum=config.muon_momentum, iterations=config.muon_iterations))
         self._names = {id(parameter): name for group in groups for name, parameter in group.parameters}
         self._fill_state()
 
