@@ -51,6 +51,9 @@ RUNS: dict[str, tuple[str, ...]] = {
         *("--optimizer.head-learning-rate", "1e-3", "--optimizer.generator-rate-factor", "2"),
         *("--model.sharing", "embeddings"),
     ),
+    "growing batches of halved rows": (
+        *("--batch.first-size", "1", "--batch.ramp-share", "0.9", "--batch.halved-share", "0.5"),
+    ),
     "new second stage": ("--procedure", "two-stage", "--procedure-options.init-from-generator", "false"),
     "literal minimax": ("--procedure", "minimax-literal"),
     "words": ("--masking.unit", "word"),

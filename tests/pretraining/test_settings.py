@@ -1,15 +1,18 @@
 """Presets, files and flags -> one set of settings, or one sentence."""
 
+import math
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from electralab.config import Layer, parse_overrides, to_toml
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES, derive_encoders
 from electralab.objective.settings import ObjectiveName
-from electralab.pretraining.settings import Common, preset_names, read_settings, resolve_pretrain
+from electralab.pretraining.settings import BatchConfig, Common, preset_names, read_settings, resolve_pretrain
 from electralab.training.schedule import learning_rate_factor
 
 
@@ -339,3 +342,22 @@ def test_micro_batches_of_a_preset_fit_a_smaller_batch_and_the_users_own_are_che
     both = parse_overrides(["--batch.size", "4", "--batch.micro-size", "8"])
     with pytest.raises(UsageError, match=r"batch.micro_size 8 is larger than batch.size 4"):
         resolve_pretrain([read_settings("small"), both])
+
+
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 60), st.sampled_from([0.1, 0.5, 1.0]))
+def test_rows_before_a_step_are_those_of_all_earlier_steps(first: int, more: int, total: int, share: float) -> None:
+    batch = BatchConfig(size=first + more, first_size=first, ramp_share=share)
+    sizes = [batch.rows_at(step, total) for step in range(1, total + 1)]
+    assert [batch.rows_before(step, total) for step in range(1, total + 2)] == [
+        sum(sizes[:step]) for step in range(total + 1)
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == first
+    assert batch.rows_at(math.ceil(share * total) + 1, total) == first + more
+    assert sum(sizes) / total == pytest.approx(batch.mean_rows, abs=1 + more / total)
+
+
+def test_without_a_ramp_every_step_takes_as_many_rows() -> None:
+    batch = BatchConfig(size=8)
+    assert [batch.rows_before(step, 100) for step in (1, 2, 51)] == [0, 8, 400]
+    assert batch.mean_rows == 8

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from electralab.tokens.batches import batch_at, heldout_batches, make_batch, rows_of_step
+from electralab.tokens.batches import batch_at, halve_rows, heldout_batches, make_batch, rows_from
 from electralab.tokens.tokenizer import SpecialIds
 
 PAD, UNK, CLS, SEP, MASK = 9, 8, 7, 6, 5
@@ -41,7 +41,7 @@ def test_id_zero_is_a_word_and_padding_is_told_by_its_own_id() -> None:
 @given(st.integers(1, 40), st.integers(1, 16), st.integers(0, 99))
 def test_every_epoch_visits_each_row_once_whatever_the_batch_size(row_count: int, batch_size: int, seed: int) -> None:
     steps = -(-3 * row_count // batch_size)
-    drawn = [rows_of_step(step, batch_size=batch_size, row_count=row_count, seed=seed) for step in range(1, steps + 1)]
+    drawn = [rows_from(step * batch_size, batch_size, row_count=row_count, seed=seed) for step in range(steps)]
     stream = np.concatenate(drawn)
     for epoch in range(3):
         visited = stream[epoch * row_count : (epoch + 1) * row_count]
@@ -49,7 +49,7 @@ def test_every_epoch_visits_each_row_once_whatever_the_batch_size(row_count: int
 
 
 def test_epochs_have_orders_of_their_own() -> None:
-    first, second = (rows_of_step(step, batch_size=50, row_count=50, seed=0) for step in (1, 2))
+    first, second = (rows_from(start, 50, row_count=50, seed=0) for start in (0, 50))
     assert first.tolist() != second.tolist()
 
 
@@ -78,7 +78,7 @@ class FewData:
 
 
 def test_rows_know_their_place_in_the_data_set() -> None:
-    batch = batch_at(FewData(), 2, batch_size=4, seed=0)  # type: ignore[arg-type]
+    batch = batch_at(FewData(), 4, 4, seed=0)  # type: ignore[arg-type]
     assert batch.row_numbers.tolist() == [0, 1, 2, 3]
     assert batch.dataset_rows.tolist() == (batch.original_ids[:, 1] + 5 * batch.original_ids[:, 2]).tolist()
     parts = batch.split(3)
@@ -92,3 +92,17 @@ def test_held_out_rows_know_their_place_too() -> None:
 
 def test_rows_from_nowhere_are_their_own_data_set() -> None:
     assert _batch([[CLS, i, i, SEP] for i in range(3)], is_pairs=False).dataset_rows.tolist() == [0, 1, 2]
+
+
+def test_a_row_is_read_as_two_halves_that_begin_and_end_as_rows_do() -> None:
+    ids = np.array(
+        [[CLS, 1, 2, 3, 4, 0, 1, SEP], [CLS, 1, 2, 3, 4, SEP, PAD, PAD], [CLS, 1, 2, SEP, PAD, PAD, PAD, PAD]]
+    )
+    halves, rows = halve_rows(ids, np.array([7, 8, 9]), TurnedAround())  # type: ignore[arg-type]
+    assert halves.tolist() == [
+        [CLS, 1, 2, SEP],
+        [CLS, 0, 1, SEP],
+        [CLS, 1, 2, SEP],  # and nothing of [4, SEP], of which only [SEP] is left
+        [CLS, 1, 2, SEP],  # and nothing of the padding
+    ]
+    assert rows.tolist() == [7, 7, 8, 9]

@@ -80,7 +80,8 @@ def draw_up(config: PretrainConfig, data: PreparedData, budget: Budget) -> Accou
     rows, length = config.batch.size, data.sequence_length
     step = mean_step_flops(objective, config, data)
     paper = count_paper_step(config, data.tokenizer.vocab_size, length)
-    steps = _count_steps(budget, rows * length, step)
+    mean_tokens = config.batch.mean_rows * length
+    steps = _count_steps(budget, mean_tokens, step)
     typical = _even_out(config)
     forward = {role: split_forward(network, typical, role, length) for role, network in objective.exports().items()}
     typical_step = mean_step_flops(objective, typical, data)
@@ -95,7 +96,7 @@ def draw_up(config: PretrainConfig, data: PreparedData, budget: Budget) -> Accou
         step_flops=round(step),
         paper_step_flops=None if paper is None else round(paper),
         steps=steps,
-        tokens=steps * rows * length,
+        tokens=round(steps * mean_tokens),
         flops=round(steps * step),
         paper_flops=None if paper is None else round(steps * paper),
         memory_bytes=estimate_memory(objective, config, length),
@@ -103,12 +104,17 @@ def draw_up(config: PretrainConfig, data: PreparedData, budget: Budget) -> Accou
 
 
 def _even_out(config: PretrainConfig) -> PretrainConfig:
-    """With the mean of a mask share that changes along the run: what a part costs is told of a typical step."""
-    even = {"mask_share": config.masking.share_at(0.5), "final_mask_share": None}
-    return config.model_copy(update={"masking": config.masking.model_copy(update=even)})
+    """Without what changes along the run: what a part costs is told of a typical step."""
+    masking = {"mask_share": config.masking.share_at(0.5), "final_mask_share": None}
+    return config.model_copy(
+        update={
+            "masking": config.masking.model_copy(update=masking),
+            "batch": config.batch.model_copy(update={"first_size": 0, "halved_share": 0.0}),
+        }
+    )
 
 
-def _count_steps(budget: Budget, tokens_per_step: int, flops_per_step: float) -> int:
+def _count_steps(budget: Budget, tokens_per_step: float, flops_per_step: float) -> int:
     assert budget.kind != "minutes", "how many steps a minute buys takes a probe"
     per_step = {"steps": 1, "tokens": tokens_per_step, "flops": flops_per_step}[budget.kind]
     return max(1, int(budget.amount / per_step))

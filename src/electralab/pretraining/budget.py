@@ -26,7 +26,7 @@ def count_steps(
         case "steps":
             steps = budget.amount
         case "tokens":
-            steps = budget.amount / (config.batch.size * data.sequence_length)
+            steps = budget.amount / (config.batch.mean_rows * data.sequence_length)
         case "flops":
             objective = build_objective(config, data, config.seed, device)
             steps = budget.amount / mean_step_flops(objective, config, data)

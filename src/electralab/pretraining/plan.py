@@ -59,7 +59,7 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     notes = (*request.notes, *start_networks(request, objective, data))
     latest = list_checkpoints(request.run_dir / "checkpoints")
     parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
-    rows = steps * config.batch.size
+    rows = round(steps * config.batch.mean_rows)
     return PretrainPlan(
         settings=config.model_dump(mode="json"),
         steps=steps,

@@ -4,11 +4,15 @@ preset, file, flags -> PretrainConfig
 """
 
 import difflib
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from electralab.config import Layer, Settings, Tree, find_bundled, list_bundled, read_toml, resolve
@@ -25,6 +29,44 @@ class BatchConfig(Settings):
     size: int = Field(32, ge=1)
     micro_size: int = Field(0, ge=0)
     """Rows that go through the networks at once; gradients of a step's micro-batches add up. 0 means all."""
+    first_size: int = Field(0, ge=0)
+    """Rows of the first step, from where they grow to `size`; 0 means that all steps are alike."""
+    ramp_share: float = Field(0.5, gt=0, le=1)
+    """The first part of the run, in which the rows of a step grow."""
+    halved_share: float = Field(0.0, ge=0, le=1)
+    """The first part of the run, in which every row is read as two of half its length."""
+
+    def rows_at(self, step: int, total_steps: int) -> int:
+        """How many rows of the data a step takes; steps count from 1."""
+        ramp_steps = math.ceil(self.ramp_share * total_steps)
+        if not self.first_size or step > ramp_steps:
+            return self.size
+        return self.first_size + (self.size - self.first_size) * (step - 1) // ramp_steps
+
+    def rows_before(self, step: int, total_steps: int) -> int:
+        """How many rows all earlier steps took: where in the order of rows a step begins."""
+        if not self.first_size:
+            return (step - 1) * self.size
+        totals = _ramp_totals(self, total_steps)
+        inside = min(step - 1, len(totals) - 1)
+        return int(totals[inside]) + (step - 1 - inside) * self.size
+
+    def is_halved(self, step: int, total_steps: int) -> bool:
+        return step <= self.halved_share * total_steps
+
+    @property
+    def mean_rows(self) -> float:
+        """Of a step, over a run."""
+        growing = self.ramp_share if self.first_size else 0.0
+        return (1 - growing) * self.size + growing * (self.first_size + self.size) / 2
+
+
+@lru_cache(maxsize=4)
+def _ramp_totals(batch: BatchConfig, total_steps: int) -> NDArray[np.int64]:
+    """How many rows the first 0, 1, 2, … steps of the ramp take."""
+    ramp_steps = math.ceil(batch.ramp_share * total_steps)
+    sizes = batch.first_size + (batch.size - batch.first_size) * np.arange(ramp_steps, dtype=np.int64) // ramp_steps
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
 
 class PretrainScheduleConfig(ScheduleConfig):
@@ -61,6 +103,13 @@ class PretrainConfig(ObjectiveConfig):
     def _micro_batch_fits(self) -> "PretrainConfig":
         if self.batch.micro_size > self.batch.size:
             raise ValueError(f"batch.micro_size {self.batch.micro_size} is larger than batch.size {self.batch.size}")
+        if self.batch.first_size > self.batch.size:
+            raise ValueError(f"batch.first_size {self.batch.first_size} is larger than batch.size {self.batch.size}")
+        if self.batch.halved_share and self.sentence_task != "none":
+            raise ValueError(
+                f"batch.halved_share cuts rows in two, sentence_task {self.sentence_task!r} needs them whole; "
+                "set one of them to 0 or 'none'"
+            )
         if self.loss.sequence_weight > 0 and 1 in (self.batch.micro_size, self.batch.size):
             raise ValueError(
                 "loss.sequence_weight tells rows apart that go through the networks together, of which there is one "

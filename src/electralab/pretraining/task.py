@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from electralab.errors import UsageError
 from electralab.objective.exhibit import Row
 from electralab.objective.losses import Counts, add_counts
 from electralab.objective.objective import Moment, Objective
@@ -60,6 +61,11 @@ class PretrainTask:
         self.config = config
         self.device = device
         self.total_steps = total_steps
+        if config.batch.halved_share and (data.packing != "contiguous" or data.sequence_length % 2):
+            raise UsageError(
+                f"batch.halved_share: {data.path} has rows of {data.sequence_length} tokens packed as {data.packing}, "
+                "which cannot be read as two halves; leave it at 0, or prepare contiguous rows of an even length"
+            )
         self._micro_size = config.batch.micro_size or config.batch.size
         self.tally = StepTally(0, 0, Observation())
         self.exhibited: list[Row] = []
@@ -71,7 +77,14 @@ class PretrainTask:
         """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
         rng = Rng(self.config.seed, step)
         moment = Moment(step, self.total_steps)
-        batch = batch_at(self.data, step, batch_size=self.config.batch.size, seed=self.config.seed)
+        rows = self.config.batch
+        batch = batch_at(
+            self.data,
+            rows.rows_before(step, self.total_steps),
+            rows.rows_at(step, self.total_steps),
+            seed=self.config.seed,
+            is_halved=rows.is_halved(step, self.total_steps),
+        )
         share = self.config.masking.share_at(moment.progress)
         self.objective.begin(moment)
         questions = self.objective.pose(batch, self._micro_size, share, rng)
@@ -154,11 +167,14 @@ def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedDa
     """Forward, backward and update."""
     share = config.masking.share_at(moment.progress)
     update = update_flops(objective.networks, config.optimizer)
-    return objective.count_flops(moment, config.batch.size, data.sequence_length, share) + update
+    rows, length = config.batch.rows_at(moment.step, moment.total_steps), data.sequence_length
+    if config.batch.is_halved(moment.step, moment.total_steps):
+        rows, length = 2 * rows, length // 2
+    return objective.count_flops(moment, rows, length, share) + update
 
 
 def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData) -> float:
-    """Over a run: the mask share may change along it, and some procedures have steps of different kinds."""
+    """Over a run: mask share and rows may change along it, and some procedures have steps of different kinds."""
     options = config.procedure_options
     count = 100 * (options.discriminator_updates + options.generator_updates)
     steps = [flops_at(objective, config, data, Moment(step, count)) for step in range(1, count + 1)]

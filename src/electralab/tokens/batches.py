@@ -89,9 +89,9 @@ def make_batch(
     )
 
 
-def rows_of_step(step: int, *, batch_size: int, row_count: int, seed: int) -> NDArray[np.int64]:
-    """Which rows make up a step (steps count from 1): every epoch visits each row once, in an order of its own."""
-    draws = np.arange((step - 1) * batch_size, step * batch_size, dtype=np.int64)
+def rows_from(start: int, count: int, *, row_count: int, seed: int) -> NDArray[np.int64]:
+    """`count` rows from a place in the order of a run: every epoch visits each row once, in an order of its own."""
+    draws = np.arange(start, start + count, dtype=np.int64)
     epochs, places = np.divmod(draws, row_count)
     rows = np.empty_like(places)
     for epoch in np.unique(epochs):
@@ -100,13 +100,34 @@ def rows_of_step(step: int, *, batch_size: int, row_count: int, seed: int) -> ND
     return rows
 
 
-def batch_at(data: PreparedData, step: int, *, batch_size: int, seed: int) -> Batch:
-    rows = rows_of_step(step, batch_size=batch_size, row_count=len(data.train), seed=seed)
+def batch_at(data: PreparedData, start: int, count: int, *, seed: int, is_halved: bool = False) -> Batch:
+    """The rows from a place in the order of a run, each as two of half its length where asked for."""
+    rows = rows_from(start, count, row_count=len(data.train), seed=seed)
     ids = data.train.take(rows)
     if data.packing == "documents":
         # Where a document is a row most rows are short: what is padding in all of them need not be computed.
         ids = np.ascontiguousarray(ids[:, : int((ids != data.tokenizer.special.pad).sum(axis=1).max())])
+    if is_halved:
+        ids, rows = halve_rows(ids, rows, data.tokenizer)
     return make_batch(ids, data.tokenizer, is_pairs=data.packing == "pairs", dataset_rows=rows)
+
+
+def halve_rows(
+    ids: NDArray[np.int64], rows: NDArray[np.int64], tokenizer: Tokenizer
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(B, T) -> (up to 2B, T / 2), with the number of the row that each half is of.
+
+    The token at the end of the first half gives way to [SEP], the one at the beginning of the second to [CLS]. A half
+    with no ordinary token is left out: there would be nothing to learn from it.
+    """
+    length = ids.shape[1] // 2
+    first, second = ids[:, :length].copy(), ids[:, length : 2 * length].copy()
+    is_cut = first[:, -1] != tokenizer.special.pad
+    first[is_cut, -1] = tokenizer.special.sep
+    second[:, 0] = np.where(second[:, 0] == tokenizer.special.pad, second[:, 0], tokenizer.special.cls)
+    halves = np.stack([first, second], axis=1).reshape(-1, length)
+    is_kept = tokenizer.is_ordinary[halves].any(axis=1)
+    return halves[is_kept], np.repeat(rows, 2)[is_kept]
 
 
 def heldout_batches(data: PreparedData, rows: Rows, *, limit: int, batch_size: int) -> list[Batch]:
