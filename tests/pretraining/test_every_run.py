@@ -51,6 +51,7 @@ RUNS: dict[str, tuple[str, ...]] = {
         *("--optimizer.head-learning-rate", "1e-3", "--optimizer.generator-rate-factor", "2"),
         *("--model.sharing", "embeddings"),
     ),
+    "averaged": ("--optimizer.average-decay", "0.9"),
     "growing batches of halved rows": (
         *("--batch.first-size", "1", "--batch.ramp-share", "0.9", "--batch.halved-share", "0.5"),
     ),

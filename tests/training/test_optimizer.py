@@ -170,3 +170,32 @@ def test_products_of_muon_are_counted_as_torch_counts_them(shape: tuple[int, int
     with FlopCounterMode(display=False) as counter:
         orthogonalise(torch.randn(shape), iterations)
     assert orthogonalise_flops(*shape, iterations) == counter.get_total_flops()
+
+
+def test_a_running_average_stands_in_for_the_weights_and_gives_them_back() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    config = OptimizerConfig(learning_rate=1.0, average_decay=0.5, weight_decay=0.0, beta1=0.0, beta2=0.0)
+    nn.init.zeros_(model.weight)
+    optimizer = Optimizer(group_parameters(model.named_parameters(), {"weight": 0}, frozenset(), config), config)
+    optimizer.set_rates(1.0)
+    expected, values = 0.0, []
+    for step in range(1, 13):
+        model.weight.grad = torch.full((1, 1), -1.0)
+        optimizer.step()
+        values.append(model.weight.item())
+        keep = min(0.5, step / (step + 9))
+        expected = keep * expected + (1 - keep) * values[-1]
+    assert values[-1] == pytest.approx(12.0, rel=1e-4)  # Adam without memory moves by the rate
+    with optimizer.averaged():
+        assert model.weight.item() == pytest.approx(expected, rel=1e-5)
+    assert model.weight.item() == values[-1]
+    tensors = optimizer.tensors()
+    assert tensors["average/weight"].item() == pytest.approx(expected, rel=1e-5)
+    assert tensors["averaged_steps"].item() == 12
+
+
+def test_without_averaging_nothing_is_kept_or_swapped() -> None:
+    model = nn.Linear(1, 1)
+    groups = group_parameters(model.named_parameters(), {"weight": 0, "bias": 0}, frozenset(), OptimizerConfig())
+    optimizer = Optimizer(groups, OptimizerConfig())
+    assert not any(name.startswith("average") for name in optimizer.tensors())

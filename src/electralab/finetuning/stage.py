@@ -313,7 +313,8 @@ class _Run:
         )
         rate = follow(self.config.schedule, total_steps)
         yield from Session(folder, state, work, pace, optimizer, rate, self.stop).events()
-        self._finish(seed, folder, network, state)
+        with state.optimizer.averaged():
+            self._finish(seed, folder, network, state)
 
     def _finish(self, seed: int, folder: Path, network: Tuned, state: TrainingState) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""

@@ -203,7 +203,8 @@ class _Run:
             if isinstance(event, StepLogged) and any(key.startswith("heldout_") for key in event.record):
                 self._write_examples(self.task.exhibited)
             yield self._take_snapshot(event.step) if isinstance(event, Reached) else event
-        yield from self._finish()
+        with self.state.optimizer.averaged():
+            yield from self._finish()
 
     def _recall_warnings(self) -> None:
         """Those that were told before the step at which this sitting goes on."""
@@ -219,7 +220,8 @@ class _Run:
 
     def _take_snapshot(self, step: int) -> Saved:
         folder = snapshot_folder(self.run_dir, step)
-        self._export(folder)
+        with self.state.optimizer.averaged():
+            self._export(folder)
         write_json(folder / PROGRESS, asdict(self.state.progress))
         return Saved(folder)
 

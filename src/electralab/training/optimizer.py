@@ -3,7 +3,8 @@
 named parameters, depths -> ParameterGroup... -> Optimizer
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
@@ -40,6 +41,8 @@ class OptimizerConfig(Settings):
     muon_momentum: float = Field(0.95, ge=0, lt=1)
     muon_iterations: int = Field(5, ge=1, le=10)
     """Of Newton–Schulz: fewer are cheaper and leave the singular values further from 1."""
+    average_decay: float = Field(0.0, ge=0, lt=1)
+    """Scores and exports are of a running average of the weights, each step of which keeps this much; 0: of none."""
     table_learning_rate: float = Field(0.0, ge=0)
     """Of the token table; 0 means learning_rate."""
     head_learning_rate: float = Field(0.0, ge=0)
@@ -111,6 +114,8 @@ class Optimizer:
             self._parts.append(Muon(muon, momentum=config.muon_momentum, iterations=config.muon_iterations))
         self._names = {id(parameter): name for group in groups for name, parameter in group.parameters}
         self._fill_state()
+        self._averages = {} if config.average_decay == 0 else self._copy_weights()
+        self._averaged_steps = torch.zeros(())
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -144,6 +149,37 @@ class Optimizer:
     def step(self) -> None:
         for part in self._parts:
             part.step()
+        if self._averages:
+            self._averaged_steps += 1
+            # Of the first few steps the plain mean: what the weights were at the start is soon forgotten.
+            count = self._averaged_steps.item()
+            self._move_averages(1 - min(self._config.average_decay, count / (count + 9)))
+
+    @torch.no_grad()
+    def _move_averages(self, weight: float) -> None:
+        for parameter in self.parameters:
+            self._averages[self._names[id(parameter)]].lerp_(parameter, weight)
+
+    def _copy_weights(self) -> dict[str, Tensor]:
+        return {self._names[id(parameter)]: parameter.detach().clone() for parameter in self.parameters}
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The parameters have their running averages inside, where there are any, and their own values again after."""
+        if not self._averages:
+            yield
+            return
+        own = self._copy_weights()
+        self._assign(self._averages)
+        try:
+            yield
+        finally:
+            self._assign(own)
+
+    @torch.no_grad()
+    def _assign(self, weights: Mapping[str, Tensor]) -> None:
+        for parameter in self.parameters:
+            parameter.copy_(weights[self._names[id(parameter)]])
 
     def clear_gradients(self) -> None:
         for parameter in self.parameters:
@@ -151,12 +187,16 @@ class Optimizer:
 
     def tensors(self) -> dict[str, Tensor]:
         """The state as `exp_avg/<parameter name>` -> tensor; live, not copied."""
-        return {
+        moments = {
             f"{key}/{self._names[id(parameter)]}": value
             for part in self._parts
             for parameter, state in part.state.items()
             for key, value in state.items()
         }
+        if not self._averages:
+            return moments
+        averages = {f"average/{name}": average for name, average in self._averages.items()}
+        return {**moments, **averages, "averaged_steps": self._averaged_steps}
 
 
 def _torch_group(group: ParameterGroup) -> dict[str, Any]:

@@ -263,7 +263,8 @@ class Session:
         if record is None:
             return
         if self._is_judged(record["step"]):
-            judgement = self.work.judge(record)
+            with self.state.optimizer.averaged():
+                judgement = self.work.judge(record)
             record = record | judgement.scores
             yield from map(Warned, judgement.warnings)
         log.write(record)
