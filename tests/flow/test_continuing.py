@@ -73,7 +73,7 @@ def test_the_page_does_what_it_says(folder: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, f"{short}\n{done.stderr}"
-        said += done.stderr
+        said += done.stderr if "released" in block else ""
     # Rows were 128 long; what the model could read before it still can.
     assert read_config(folder / "runs/domain/export/discriminator")["max_position_embeddings"] == 512
     tuned = (folder / "runs/domain-messages/export/model/config.json").read_text()

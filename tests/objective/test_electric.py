@@ -89,7 +89,7 @@ def test_a_new_run_begins_at_the_energy_of_a_token_that_is_as_likely_as_any_othe
     assert isinstance(objective, ElectricObjective)
     ordinary = int(data.tokenizer.is_ordinary.sum())
     assert objective.networks.discriminator.head.verdict.bias.tolist() == pytest.approx([math.log(ordinary)])
-    batch = batch_at(data, 1, batch_size=8, seed=0)
+    batch = batch_at(data, 0, 8, seed=0)
     (question,) = objective.pose(batch, 8, 0.15, Rng(0, 1))
     with torch.no_grad():
         loss = objective.examine(question).losses.sums["discriminator"] / int(batch.is_ordinary.sum())

@@ -269,7 +269,7 @@ def test_lengths_tell_nothing_of_whether_a_pair_is_wrong(packed: PreparedData, t
     counts: defaultdict[tuple[int, ...], Counter[bool]] = defaultdict(Counter)
     right = asked = 0
     for step in range(1, 601):
-        batch = batch_at(packed, step, batch_size=16, seed=0)
+        batch = batch_at(packed, 16 * (step - 1), 16, seed=0)
         paired = arrange_pairs(batch, packed.tokenizer.special, task, Rng(0, step))
         second = paired.batch.segment_ids.sum(dim=1)
         first = (~paired.batch.is_pad).sum(dim=1) - second

@@ -88,13 +88,41 @@ def test_a_masked_model_begins_as_the_encoder_of_another_objectives_run(
     assert all(torch.equal(mine[f"model.{name}"], one) for name, one in theirs.items())
 
 
-@pytest.mark.parametrize(("origin", "objective"), [("causal", "mlm"), ("mlm", "causal")])
 @pytest.mark.parametrize("place", [".", "export"])
-def test_one_that_reads_forwards_does_not_begin_as_one_that_reads_both_ways(
-    data: Path, runs: Path, origin: str, objective: str, place: str
-) -> None:
+def test_one_that_reads_both_ways_does_not_begin_one_that_reads_forwards(data: Path, runs: Path, place: str) -> None:
     with pytest.raises(InputError, match="has is_causal"):
-        begin(data, runs / origin / place, "--objective", objective)
+        begin(data, runs / "mlm" / place, "--objective", "causal")
+
+
+@pytest.mark.parametrize("place", [".", "export"])
+def test_one_that_reads_forwards_begins_one_that_reads_both_ways(data: Path, runs: Path, place: str) -> None:
+    objective, notes = begin(data, runs / "causal" / place, "--objective", "mlm")
+    assert [note for note in notes if note.endswith("read from left to right; from now on every token sees both sides")]
+    mine = dict(objective.networks.named_parameters())
+    theirs = encoder_of(runs / "causal/export/model")
+    assert all(torch.equal(mine[f"model.{name}"], weight) for name, weight in theirs.items())
+
+
+@pytest.mark.parametrize("origin", ["causal", "mlm"])
+def test_a_language_model_of_the_discriminators_size_begins_the_discriminator(
+    data: Path, runs: Path, origin: str
+) -> None:
+    objective, notes = begin(data, runs / origin, *PAIR)
+    folder = runs / origin / "export/model"
+    assert (
+        f"{folder}: has no head of the kind that the discriminator needs; the discriminator's head begins anew" in notes
+    )
+    mine = dict(objective.networks.named_parameters())
+    assert all(torch.equal(mine[f"discriminator.{name}"], weight) for name, weight in encoder_of(folder).items())
+    config = objective.exports()["discriminator"].config
+    assert not config.is_causal
+
+
+def test_a_language_model_of_the_generators_size_begins_the_generator(data: Path, runs: Path) -> None:
+    objective, _ = begin(data, runs / "mlm", "--model.sharing", "none", "--generator.width-share", "1")
+    mine = dict(objective.networks.named_parameters())
+    theirs = encoder_of(runs / "mlm/export/model")
+    assert all(torch.equal(mine[f"generator.{name}"], weight) for name, weight in theirs.items())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 from electralab.artifacts import read_json, sha256_file, sha256_json, write_json
 from electralab.errors import DamagedArtifact, IdentityMismatch
-from electralab.finetuning.settings import LATER_SETTINGS
+from electralab.finetuning.settings import complete_settings
 from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
 
 
@@ -68,6 +68,6 @@ def require_same(run_dir: Path, stored: FinetuneIdentity, asked: FinetuneIdentit
             raise IdentityMismatch(
                 f"{run_dir}: began with another {what} ({was[:8]}…, now {now[:8]}…); give the same or {ANOTHER}"
             )
-    require_same_settings(run_dir, LATER_SETTINGS | stored.settings, LATER_SETTINGS | asked.settings)
+    require_same_settings(run_dir, complete_settings(stored.settings), complete_settings(asked.settings))
     if not allow_inexact:
         require_same_threads(run_dir, stored.threads, asked.threads)

@@ -6,7 +6,7 @@ task, encoder, file, flags -> FinetuneConfig
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from electralab.config import Layer, Settings, Tree, resolve
 from electralab.finetuning.questions import SpanConfig
@@ -84,8 +84,13 @@ _BY_HIDDEN_SIZE = (
     SizeDefaults(float("inf"), 5e-5, 0.9, 300),
 )
 
-# Settings that a run begun before there were any does not have, and what it did.
-LATER_SETTINGS: Tree = {"train_rows": 0, "min_steps": 0}
+
+def complete_settings(stored: Mapping[str, Any]) -> Tree:
+    """With what a run did before there were such settings, their defaults; as they are where they are not valid."""
+    try:
+        return FinetuneConfig.model_validate(stored).model_dump(mode="json")
+    except ValidationError:
+        return dict(stored)
 
 
 def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Layer] = ()) -> Layer:
@@ -121,7 +126,7 @@ def resolve_finetune(
     if begun is not None and "min_steps" not in begun:
         optimizer = begun.get("optimizer", {})
         kept = {name: optimizer[name] for name in ("learning_rate", "layer_decay") if name in optimizer}
-        defaults.append(Layer("the run as it began", {**LATER_SETTINGS, "optimizer": kept}))
+        defaults.append(Layer("the run as it began", {"min_steps": 0, "optimizer": kept}))
     config = resolve(FinetuneConfig, [*defaults, *layers])
     longest = encoder.sequence_length
     return config if config.sequence_length <= longest else config.model_copy(update={"sequence_length": longest})

@@ -3,7 +3,7 @@
 run or model folder, or one folder for each network -> weights of both networks
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +92,15 @@ def load_origin(
         sequence_length=mine.sequence_length,
     )
     alone = theirs[1].model_copy(update={"is_causal": settings.get("objective") == "causal"})
-    for role, network in objective.exports().items():
-        by_role = {"generator": theirs[0], "model": alone}
-        _require_same(checkpoint, by_role.get(role, theirs[1]), network.config)
     rows: Tensor | None = None
     notes: list[str] = []
+    for role, network in objective.exports().items():
+        by_role = {"generator": theirs[0], "model": alone}
+        notes += _require_same(checkpoint, by_role.get(role, theirs[1]), network.config)
     if stored["data"] != data.identity:
         exported = _find_networks(origin) if _has_networks(origin) else []
-        rows, notes = _match_rows(origin, exported[0] if exported else checkpoint, data, by_text)
+        rows, told = _match_rows(origin, exported[0] if exported else checkpoint, data, by_text)
+        notes += told
     _copy(checkpoint, weights, objective.networks, rows)
     return notes
 
@@ -173,7 +174,7 @@ def _load_networks(
             begun.add(role)
             continue
         source = found if isinstance(found, type(network)) else load_encoder(folder)
-        _require_same(folder, source.config, network.config)
+        notes += _require_same(folder, source.config, network.config)
         lost = adopt_weights(network, source, str(folder), settled=settled, rows=rows)
         if lost > _NOTABLE_LOSS and settled:
             notes.append(
@@ -208,19 +209,31 @@ def _load_towers(folder: Path, found: nn.Module, network: Network, rows: Tensor 
     return []
 
 
-def _find_role(folder: Path, found: nn.Module, roles: Container[str]) -> str:
-    """Its own name's if there is such a role, else the one that what it was taught is nearest to."""
-    if folder.name in roles:
+def _find_role(folder: Path, found: nn.Module, networks: Mapping[str, Network]) -> str:
+    """Its own name's if there is such a role, else the one that what it was taught is nearest to.
+
+    A language model begins the generator if it has its size, else the discriminator.
+    """
+    if folder.name in networks:
         return folder.name
-    if "model" in roles:
+    if "model" in networks:
         return "model"
-    return "generator" if isinstance(found, Generator) and "generator" in roles else "discriminator"
+    if isinstance(found, Generator) and "generator" in networks:
+        sizes = ("hidden_size", "num_layers")
+        has_its_size = all(getattr(found.config, size) == getattr(networks["generator"].config, size) for size in sizes)
+        return "generator" if has_its_size or "discriminator" not in networks else "discriminator"
+    return "discriminator"
 
 
-def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> None:
-    """What decides how weights are used but not their shapes: these would load, and mean something else."""
+def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> list[str]:
+    """What decides how weights are used but not their shapes: these would load, and mean something else.
+
+    Returned is what the user should know.
+    """
     has_windows = theirs.local_attention or mine.local_attention
-    names = ["backbone", "num_layers", "num_heads", "norm_eps", "is_causal"]
+    names = ["backbone", "num_layers", "num_heads", "norm_eps", "qk_norm"]
+    if mine.is_causal:  # one that looked ahead knows what it is to guess; the other way round there is only more to see
+        names.append("is_causal")
     if mine.is_modern:
         names += ["local_attention", "global_rope_theta"]
         names += ["local_layers", "local_rope_theta"] if has_windows else []
@@ -230,6 +243,9 @@ def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> No
                 f"{where}: has {name} {getattr(theirs, name)}, the settings say {getattr(mine, name)}; "
                 "give the model settings of what to start from"
             )
+    if theirs.is_causal and not mine.is_causal:
+        return [f"{where}: read from left to right; from now on every token sees both sides"]
+    return []
 
 
 def _find_checkpoint(origin: Path) -> Path | None:
