@@ -66,7 +66,7 @@ def test_a_text_in_which_every_word_is_unknown_is_refused(place: Path, suite: Su
 
 def test_the_column_of_the_text_may_be_named(place: Path, tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text(f"body\n{TEXT}\n")
-    with pytest.raises(InputError, match=r"choose --reading\.field"):
+    with pytest.raises(InputError, match=r"choose it with --field \(the setting reading\.field\)"):
         run(place / "run", "mlm", tmp_path / "in.csv")
     assert run(place / "run", "mlm", tmp_path / "in.csv", reading={"field": "body"}).counts["rows"] == 1
 

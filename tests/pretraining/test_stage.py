@@ -20,7 +20,7 @@ from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.stopping import StopSignal
-from electralab.training.session import RunFinished, RunStarted, Saved, StepLogged, Warned
+from electralab.training.session import Announced, RunFinished, RunStarted, Saved, StepLogged, Warned
 
 SMALL = (
     *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -41,7 +41,7 @@ def request(data: Path, run: Path, *, steps: int = 4, **changes: Any) -> Pretrai
 def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
     events = list(pretrain(request(data, tmp_path / "run"), StopSignal()))
     kinds = [type(event) for event in events]
-    assert kinds == [RunStarted, StepLogged, StepLogged, Saved, StepLogged, StepLogged, Saved, RunFinished]
+    assert kinds == [RunStarted, StepLogged, StepLogged, Saved, StepLogged, StepLogged, Saved, Announced, RunFinished]
     logged = [event.record for event in events if isinstance(event, StepLogged)]
     assert [record["step"] for record in logged] == [1, 2, 3, 4]
     assert ["heldout_auc" in record for record in logged] == [False, True, False, True]

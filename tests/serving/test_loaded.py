@@ -53,7 +53,7 @@ def test_a_model_shows_what_it_is(tmp_path: Path) -> None:
     tuned = save_tuned_folder(tmp_path / "tuned", make_tuned())
     held = "tuned model; classify: no, yes, maybe; can embed, predict"
     assert repr(electralab.load(tuned)) == f"<electralab model {tuned}: {held}>"
-    assert repr(electralab.load("nowhere")).startswith("<electralab model: nowhere: holds no model")
+    assert repr(electralab.load("nowhere")).startswith("<electralab model: nowhere: no such file or folder")
 
 
 @pytest.mark.parametrize("role", ["discriminator", "generator"])
