@@ -119,7 +119,7 @@ def test_training_ends_with_what_its_page_says_first(worked: Shell) -> None:
     assert "It was trained for 4 steps on 1,024 tokens of data in " in out
     assert "The discriminator ranks a replaced token above an original token " in out
     out = worked.must("finetune", "run", "--task", "classify", "--data", "messages.csv", "--out", "tuned", *TINY).out
-    assert "fine-tuned for the task classify, once." in out
+    assert "It took " in out
 
 
 def test_measured_proofreading_says_how_much_it_finds(worked: Shell) -> None:
