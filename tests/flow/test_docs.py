@@ -58,3 +58,18 @@ def test_the_readme_does_what_it_says(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{short}\n{done.stderr}"
     assert (tmp_path / "runs/mine/export/discriminator/config.json").is_file()
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 3
+
+
+@pytest.mark.flow
+def test_the_page_of_schedules_does_what_it_says(tmp_path: Path) -> None:
+    _write_texts(tmp_path)
+    page = README.parent / "docs/schedules.md"
+    commands = [text for language, text in BLOCK.findall(page.read_text()) if language == "bash"]
+    assert commands
+    prepare = "electra prepare my_texts/ --out data/mine --vocab-size 100 --sequence-length 32\n"
+    script = re.sub(r"^electra ", f"{sys.executable} -m electralab ", prepare + "".join(commands), flags=re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{script}\n{done.stderr}"
+    assert (tmp_path / "runs/short/checkpoints/step-25").is_dir()

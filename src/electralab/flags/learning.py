@@ -105,6 +105,9 @@ def _add_pretrain(verbs: Any) -> None:
     parser.add_argument(
         "--match-tokens", action="store_true", help="with another tokenizer, start with the tokens that both have"
     )
+    parser.add_argument(
+        "--branch-from", metavar="DIR", help="go on from this checkpoint of another run, with this run's schedule"
+    )
     parser.add_argument("--extend", action="store_true", help="go on with a larger budget")
     parser.add_argument("--allow-inexact", action="store_true", help="resume with another number of threads")
     add_settings(parser, "a preset (tiny, small, base, large, paper-small, …) or a TOML file")

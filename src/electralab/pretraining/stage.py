@@ -18,6 +18,7 @@ from electralab.objective.exhibit import Row
 from electralab.objective.named import build_objective
 from electralab.objective.objective import Objective
 from electralab.pretraining.balance import drop_numbers
+from electralab.pretraining.branch import begin_branch, describe_branch_point, require_room
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.exports import (
     PROGRESS,
@@ -75,6 +76,8 @@ class PretrainRequest:
     """Where the generator starts from, if not from `init_from`."""
     match_tokens: bool = False
     """Start with the tokens that the origin and the data both have, where their tokenizers differ."""
+    branch_from: Path | None = None
+    """The checkpoint of another run that this one goes on from."""
     preset: str = ""
     """The preset that the settings came from, for whoever resumes."""
     notes: tuple[str, ...] = ()
@@ -103,6 +106,8 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         write_json(request.run_dir / "environment.json", environment)
         if stored != identity:
             write_identity(request.run_dir, identity)
+        if request.branch_from is not None:
+            begin_branch(request.run_dir, request.branch_from)
         yield from map(Warned, request.notes)
         if stored is not None and stored.total_steps != identity.total_steps:
             yield Warned(
@@ -130,7 +135,12 @@ def settle_identity(
     answer is never probed again."""
     # The steps of the settings are a budget like any other, and a budget may be extended.
     settings = request.config.model_dump(mode="json", exclude={"steps"})
-    origin = describe_origin(request.init_from, request.init_generator)
+    if request.branch_from is None:
+        origin = describe_origin(request.init_from, request.init_generator)
+    elif request.init_from is not None:
+        raise UsageError("--branch-from: takes over all weights, so --init-from would do nothing; give one of them")
+    else:
+        origin = describe_branch_point(request.branch_from)
     if stored is not None and stored.budget == request.budget:
         total_steps = stored.total_steps
     else:
@@ -139,6 +149,8 @@ def settle_identity(
     generator = describe_origin(locate_model(Path(frozen), "generator")) if frozen else ""
     preset = stored.preset if stored is not None and stored.preset else request.preset
     identity = RunIdentity(data.identity, origin, settings, request.budget, total_steps, threads, generator, preset)
+    if request.branch_from is not None:
+        require_room(request.branch_from, data, total_steps)
     if stored is not None:
         # What a setting was before there was such a setting is its default.
         stored = replace(stored, settings=complete_settings(stored.settings))

@@ -85,7 +85,16 @@ def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
 
 def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
     names = ["steps", "tokens", "flops", "minutes", "init_from", "threads", "save_every", "log_every", "keep"]
-    names += ["init_generator", "match_tokens", "snapshots", "extend", "allow_inexact", "dry_run", "config"]
+    names += [
+        "init_generator",
+        "match_tokens",
+        "branch_from",
+        "snapshots",
+        "extend",
+        "allow_inexact",
+        "dry_run",
+        "config",
+    ]
     result = verbs.pretrain(
         arguments.data,
         arguments.out,

@@ -57,6 +57,7 @@ def pretrain(
     init_from: str | Path | None = None,
     init_generator: str | Path | None = None,
     match_tokens: bool = False,
+    branch_from: str | Path | None = None,
     threads: int = 0,
     save_every: int = 500,
     log_every: int = 20,
@@ -97,6 +98,7 @@ def pretrain(
         snapshots=tuple(snapshots),
         init_generator=Path(init_generator) if init_generator else None,
         match_tokens=match_tokens,
+        branch_from=Path(branch_from) if branch_from else None,
         preset=settled.preset,
         notes=settled.notes,
     )
