@@ -44,6 +44,7 @@ def test_a_server_that_stays_busy_is_asked_three_times_more_and_then_the_page_sa
         asked.append(route.request.url)
         route.fulfill(status=503, headers={"Retry-After": "1"}, json={"error": {"code": "too_slow", "message": "no"}})
 
+    page.locator("#paper[aria-busy=false] .token").first.wait_for()  # the example that the page opens with is read
     page.route("**/v1/detect", refuse)
     # Two parts of one request: neither is tried by itself.
     page.locator("#text").fill(f"{'the cat sat on the mat. ' * 30}")
