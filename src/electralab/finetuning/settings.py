@@ -76,9 +76,10 @@ class SizeDefaults(NamedTuple):
     """Three epochs of a few hundred rows end before anything is learned; none where epochs or steps are given."""
 
 
-# Rates and decays are the paper's for 256, 768 and 1024; all else is our own.
+# Encoders that were trained for minutes or hours have more to learn than to keep: a high rate, the same in all layers.
+_SMALL_ENCODER = SizeDefaults(256, 1e-3, 1.0, 300)
+# Rates and decays are the paper's for 256, 768 and 1024.
 _BY_HIDDEN_SIZE = (
-    SizeDefaults(192, 5e-4, 0.9, 300),
     SizeDefaults(512, 3e-4, 0.8, 300),
     SizeDefaults(896, 1e-4, 0.8, 300),
     SizeDefaults(float("inf"), 5e-5, 0.9, 300),
@@ -96,6 +97,9 @@ def complete_settings(stored: Mapping[str, Any]) -> Tree:
 def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Layer] = ()) -> Layer:
     """Those of the task and the size, beside what the layers above say."""
     size = next(size for size in _BY_HIDDEN_SIZE if encoder.hidden_size <= size.up_to)
+    # The released small model is as narrow but twelve layers deep, and was trained for a million steps.
+    if encoder.hidden_size <= _SMALL_ENCODER.up_to and encoder.num_layers < 12:
+        size = _SMALL_ENCODER
     from_scratch = any(layer.values.get("from_scratch") is True for layer in layers)
     is_length_given = any(layer.values.get(name) for layer in layers for name in ("epochs", "steps"))
     values: Tree = {
@@ -119,14 +123,14 @@ def resolve_finetune(
 ) -> FinetuneConfig:
     """Later layers win; a text longer than the encoder's rows is cut to them.
 
-    `begun`: the settings of the run that is gone on with, where there is one. If it is older than `min_steps`, the
-    defaults of its size were others, and it keeps those that it began with.
+    `begun`: the settings of the run that is gone on with, where there is one. It keeps the defaults of its size that it
+    began with, whatever they have become.
     """
     defaults = [default_settings(task, encoder, layers)]
-    if begun is not None and "min_steps" not in begun:
+    if begun is not None:
         optimizer = begun.get("optimizer", {})
         kept = {name: optimizer[name] for name in ("learning_rate", "layer_decay") if name in optimizer}
-        defaults.append(Layer("the run as it began", {"min_steps": 0, "optimizer": kept}))
+        defaults.append(Layer("the run as it began", {"min_steps": begun.get("min_steps", 0), "optimizer": kept}))
     config = resolve(FinetuneConfig, [*defaults, *layers])
     longest = encoder.sequence_length
     return config if config.sequence_length <= longest else config.model_copy(update={"sequence_length": longest})
