@@ -187,6 +187,27 @@ def test_glue_is_in_points_with_the_paper_beside_it() -> None:
     assert ["average", "", "50.0", "51.0", "", "68.5"] in render(glue_table(alone))
 
 
+def test_glue_says_what_a_submission_lacks_and_shows_the_diagnostic_rows() -> None:
+    spread = {"metric": "accuracy", "n": 2, "median": 0.5, "mean": 0.51, "sd": 0.02, "best": 0.625}
+    results = {
+        "tasks": {"mnli": spread},
+        "average": {"median": 0.5, "mean": 0.51, "sd": 0.02, "n": 2, "paper": 0.789},
+        "paper": {"mnli": 0.789},
+        "diagnostics": {"ax": {"metric": "mcc", "n": 2, "median": 0.1, "mean": 0.12, "sd": 0.01, "best": 0.13}},
+        "submissions": {
+            "best_seed": {"file": "submission-best-seed.zip", "holds": ["AX.tsv"], "missing": ["CoLA.tsv", "RTE.tsv"]},
+            "ensemble": {"file": "submission-ensemble.zip", "holds": ["CoLA.tsv", "RTE.tsv", "AX.tsv"], "missing": []},
+        },
+    }
+    rows = render(glue_table(results), width=140)
+    assert ["ax (mnli)", "mcc", "10.0", "12.0 ± 1.0", "13.0", ""] in rows
+    told = " ".join(" ".join(cell for row in rows for cell in row).split())
+    assert (
+        "submission-best-seed.zip: 1 of the 3 files that GLUE's server takes, missing are CoLA.tsv, RTE.tsv "
+        "submission-ensemble.zip: 3 of the 3 files that GLUE's server takes"
+    ) in told
+
+
 def test_the_average_of_nothing_is_blank() -> None:
     nothing = dict.fromkeys(("median", "mean", "sd", "paper"))
     rows = render(glue_table({"tasks": {}, "average": nothing, "paper": {}}))

@@ -100,7 +100,8 @@ def _transpose(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list
 
 def glue_table(results: Record) -> Table:
     """One row a task, in points, the released ELECTRA-Small beside it for orientation."""
-    table = Table(title="GLUE, dev", title_justify="left")
+    told = "\n".join(_describe_submissions(results.get("submissions", {})))
+    table = Table(title="GLUE, dev", title_justify="left", caption=Text(told), caption_justify="left")
     for name, justify in (("task", "left"), ("metric", "left"), ("median", "right"), ("mean ± sd", "right")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column("best", justify="right")
@@ -115,10 +116,20 @@ def glue_table(results: Record) -> Table:
             _points(of["best"]),
             _points(paper),
         )
+    for name, of in results.get("diagnostics", {}).items():
+        # Answered by MNLI's model, and no part of the average.
+        table.add_row(f"{name} (mnli)", of["metric"], _points(of["median"]), _spread(of), _points(of["best"]), "")
     average = results["average"]
     table.add_section()
     table.add_row("average", "", _points(average["median"]), _spread(average), "", _points(average["paper"]))
     return table
+
+
+def _describe_submissions(zips: Record) -> Iterator[str]:
+    for packed in zips.values():
+        held, missing = len(packed["holds"]), packed["missing"]
+        lacks = f", missing are {', '.join(missing)}" if missing else ""
+        yield f"{packed['file']}: {held} of the {held + len(missing)} files that GLUE's server takes{lacks}"
 
 
 def _points(value: float | None) -> str:

@@ -306,6 +306,35 @@ def test_a_test_split_of_glue_becomes_a_submission(origin: Path, tmp_path: Path)
     assert {line.split("\t")[1] for line in lines} <= {"0", "1"}
 
 
+def test_the_ensemble_of_the_seeds_has_a_submission_of_its_own(origin: Path, tmp_path: Path) -> None:
+    """On numbers, of which the mean is never just that of the best seed."""
+    header, words = ("index", "sentence1", "sentence2"), ("cat", "dog", "mat", "sat")
+    pairs = [(str(row), "the cat", f"a {words[row % 4]}", str(row % 4 + 0.5)) for row in range(12)]
+    for name in ("train", "dev"):
+        write_tsv(tmp_path / f"STS-B/{name}.tsv", (*header, "score"), *pairs)
+    write_tsv(tmp_path / "STS-B/test.tsv", header, *(pair[:3] for pair in pairs[:5]))
+    run, request = tmp_path / "run", make_request(origin, "stsb", tmp_path, tmp_path / "run", FEW, seeds=3)
+    best_seed = tune(request)["best_seed"]
+    of_seeds = [
+        [row["prediction"] for row in read_lines(run / f"seed-{seed}/predictions/test.jsonl")] for seed in range(3)
+    ]
+    together = [sum(values) / 3 for values in zip(*of_seeds, strict=True)]
+    assert read_submission(run / "submission/STS-B.tsv") == pytest.approx(of_seeds[best_seed], abs=6e-4)
+    assert read_submission(run / "submission-ensemble/STS-B.tsv") == pytest.approx(together, abs=6e-4)
+    assert max(map(abs, (a - b for a, b in zip(together, of_seeds[best_seed], strict=True)))) > 0.01
+    # A run that was finished before there were such files gets them without being trained or summarised again.
+    path, results_before = run / "submission-ensemble/STS-B.tsv", (run / "results.json").stat()
+    written = path.read_bytes()
+    path.unlink()
+    assert not any(isinstance(event, RunStarted) for event in follow(request))
+    assert path.read_bytes() == written
+    assert (run / "results.json").stat().st_mtime_ns == results_before.st_mtime_ns
+
+
+def read_submission(path: Path) -> list[float]:
+    return [float(line.split("\t")[1]) for line in path.read_text().splitlines()[1:]]
+
+
 def test_a_test_file_with_a_gap_is_not_submitted_but_costs_no_results(origin: Path, tmp_path: Path) -> None:
     judged = [("x", "1", "", "the cat sat"), ("x", "0", "*", "cat the sat")] * 4
     write_tsv(tmp_path / "CoLA/train.tsv", *judged)

@@ -4,15 +4,19 @@ import json
 import math
 import random
 import signal
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from little_tasks import fill, make_request, read_lines, save_origin
+from sklearn.metrics import matthews_corrcoef
 
 from electralab.config import Tree
 from electralab.display import Display
 from electralab.errors import InputError, Stopped, UsageError
+from electralab.exporting.tuned_scores import describe_tuned
 from electralab.finetuning import stage
 from electralab.finetuning.stage import SeedFinished
 from electralab.finetuning.suite import (
@@ -30,6 +34,7 @@ from electralab.inspection import view
 from electralab.stopping import StopSignal
 from electralab.training.session import StepLogged, Warned
 
+TAB = "\t"
 BRIEF: Tree = {"epochs": 0.5, "evaluation": {"times": 1}}
 
 
@@ -248,6 +253,88 @@ def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Pat
     assert isinstance(again[-1], SuiteFinished)
     (warning,) = [event for event in again if isinstance(event, Warned)]
     assert "the row after 1 is 3" in warning.text
+
+
+def test_submissions_are_packed_as_the_server_takes_them(origin: Path, tmp_path: Path) -> None:
+    glue = tmp_path / "glue"
+    write_rte(glue)
+    write(glue / "RTE/test.tsv", ["index\tsentence1\tsentence2", *(f"{row}\tthe cat\ta mat" for row in range(3))])
+    write_mnli(glue)
+    write_diagnostic(glue)
+    for run in ("run", "again"):
+        last = play(origin, glue, tmp_path / run, seeds=2)[-1]
+    assert isinstance(last, SuiteFinished)
+    absent = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "WNLI")
+    missing = [f"{name}.tsv" for name in absent]
+    for name, folder in (("best_seed", "submission"), ("ensemble", "submission-ensemble")):
+        packed = last.results["submissions"][name]
+        assert packed == {"file": f"submission-{name.replace('_', '-')}.zip", "holds": ["RTE.tsv", "AX.tsv"]} | {
+            "missing": missing
+        }
+        with zipfile.ZipFile(tmp_path / "run" / packed["file"]) as archive:
+            assert archive.namelist() == ["RTE.tsv", "AX.tsv"]
+            for file, task in (("RTE.tsv", "rte"), ("AX.tsv", "mnli")):
+                assert archive.read(file) == (tmp_path / "run" / task / folder / file).read_bytes()
+        written = [(tmp_path / run / packed["file"]).read_bytes() for run in ("run", "again")]
+        assert written[0] == written[1], "the time of writing must not show"
+
+
+def test_without_test_files_there_is_nothing_to_pack(origin: Path, tmp_path: Path) -> None:
+    write_rte(tmp_path / "glue")
+    last = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)[-1]
+    assert isinstance(last, SuiteFinished)
+    assert "submissions" not in last.results
+    assert not list((tmp_path / "run").glob("*.zip"))
+
+
+DIAGNOSED = ("entailment", "entailment", "neutral", "contradiction", "neutral")
+
+
+def score_by_hand(truth: Sequence[str], said: Sequence[str]) -> dict[str, float]:
+    hits = sum(map(str.__eq__, truth, said))
+    return {"mcc": float(matthews_corrcoef(truth, said)), "accuracy": hits / len(truth)}
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_labelled_diagnostic_rows_are_scored_with_the_model_of_mnli(
+    origin: Path, tmp_path: Path, is_full: bool
+) -> None:
+    """The labels stand in the file itself or, under the names of the paper's authors, in one beside it."""
+    glue = tmp_path / "glue"
+    write_mnli(glue)
+    words = ("cat", "dog", "mat", "sat", "on")
+    rows = [f"the cat\tthe {word}\t{label}" for word, label in zip(words, DIAGNOSED, strict=True)]
+    if is_full:
+        plain = [f"{place}\t{row.rpartition(TAB)[0]}" for place, row in enumerate(rows)]
+        write(glue / "diagnostic/diagnostic.tsv", ["index\tsentence1\tsentence2", *plain])
+        tagged = [f"Quantifiers\t\t{row}" for row in rows]
+        write(glue / "diagnostic/diagnostic-full.tsv", ["Logic\tDomain\tPremise\tHypothesis\tLabel", *tagged])
+    else:
+        indexed = [f"{place}\t{row}" for place, row in enumerate(rows)]
+        write(glue / "diagnostic/diagnostic.tsv", ["index\tsentence1\tsentence2\tlabel", *indexed])
+    events = play(origin, glue, tmp_path / "run", seeds=2)
+    assert not [event for event in events if isinstance(event, Warned)]
+    results = json.loads((tmp_path / "run/mnli/results.json").read_text())
+    by_seed = [of_seed["ax"] for of_seed in results["seeds"]]
+    said = [row["prediction"] for row in read_lines(tmp_path / "run/mnli/predictions/diagnostic.jsonl")]
+    assert by_seed[results["best_seed"]] == pytest.approx(score_by_hand(DIAGNOSED, said))
+    for metric in ("mcc", "accuracy"):
+        assert results["spread"]["ax"][metric]["best"] == max(scores[metric] for scores in by_seed)
+        assert results["ax"][metric] == pytest.approx((by_seed[0][metric] + by_seed[1][metric]) / 2)
+    assert [row[0] for row in describe_tuned(results)[1] if row[0].startswith("ax")] == ["ax mcc", "ax accuracy"]
+    last = events[-1]
+    assert isinstance(last, SuiteFinished)
+    assert last.results["diagnostics"] == {"ax": {"metric": "mcc", **results["spread"]["ax"]["mcc"]}}
+    assert list(last.results["tasks"]) == ["mnli"], "it is trained on nothing and averaged nowhere"
+
+
+def test_diagnostic_rows_without_labels_have_no_scores(origin: Path, tmp_path: Path) -> None:
+    write_mnli(tmp_path / "glue")
+    write_diagnostic(tmp_path / "glue")
+    last = play(origin, tmp_path / "glue", tmp_path / "run")[-1]
+    assert isinstance(last, SuiteFinished)
+    assert "diagnostics" not in last.results
+    assert "ax" not in json.loads((tmp_path / "run/mnli/results.json").read_text())["spread"]
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "config.json", "run.json"])

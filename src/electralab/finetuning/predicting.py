@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.errors import InputError
-from electralab.finetuning.decoding import decode
+from electralab.finetuning.decoding import ClassPrediction, decode
 from electralab.finetuning.encoding import Framer
-from electralab.finetuning.examples import Example
+from electralab.finetuning.examples import Example, Split
 from electralab.finetuning.exports import TunedModel, load_model
 from electralab.finetuning.folders import has_folder
 from electralab.finetuning.forward import average_outputs, run_network
+from electralab.finetuning.judging import judge_predictions
 from electralab.finetuning.predictions import (
     PredictionRow,
     describe_predictions,
@@ -22,13 +23,18 @@ from electralab.finetuning.predictions import (
     write_submission,
 )
 from electralab.finetuning.reading import TaskDataConfig, read_tests
+from electralab.finetuning.scores import Scores
+from electralab.finetuning.submission_zips import BEST_SEED, ENSEMBLE
 from electralab.finetuning.summary import list_seeds
 from electralab.finetuning.tasks import TASKS
-from electralab.model.folder import locate_model
 from electralab.stopping import StopSignal
 
 # Rows to keep in memory at once: enough for batches of like length.
 _CHUNK = 4096
+_BATCH_TOKENS = 8192
+
+AX = "ax"
+"""GLUE's diagnostic rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +78,28 @@ def predict_examples(
         yield Chunk(rows, len(cut))
 
 
-def predict_diagnostics(mnli_dir: Path, data_dir: Path, stop: StopSignal) -> None:
-    """GLUE's diagnostic rows, which nobody trains on, by a model tuned on MNLI; nothing where they are not there."""
-    task = TASKS["ax"]
-    if not has_folder(task, data_dir):
-        return
-    model = load_model(locate_model(mnli_dir, "model"))
-    for split in read_tests(task, data_dir, task.labels, TaskDataConfig()):
-        require_whole(split)
-        chunks = predict_examples([model], split.examples, batch_tokens=8192, stop=stop)
+def read_diagnostics(data_dir: Path) -> tuple[Split, ...]:
+    """GLUE's diagnostic rows, which nobody trains on: those to submit first; none where they are not there."""
+    task = TASKS[AX]
+    return read_tests(task, data_dir, task.labels, TaskDataConfig()) if has_folder(task, data_dir) else ()
+
+
+def score_diagnostics(mnli_dir: Path, split: Split, stop: StopSignal) -> Scores:
+    """Of labelled rows, by a model tuned on MNLI."""
+    task = TASKS[AX]
+    chunks = predict_examples([load_model(mnli_dir)], split.examples, batch_tokens=_BATCH_TOKENS, stop=stop)
+    said = [ClassPrediction(row["prediction"], row["probabilities"]) for chunk in chunks for row in chunk.rows]
+    return judge_predictions(task, split, said, task.labels, 0.0).scores
+
+
+def predict_diagnostics(mnli_dir: Path, split: Split, stop: StopSignal, *, has_ensemble: bool) -> None:
+    """What the model of a run on MNLI says and, where it has several seeds, what these say together."""
+    require_whole(split)
+    for folder, is_ensemble in ((BEST_SEED, False), (ENSEMBLE, True))[: 1 + has_ensemble]:
+        models = load_models(mnli_dir, is_ensemble=is_ensemble)
+        chunks = predict_examples(models, split.examples, batch_tokens=_BATCH_TOKENS, stop=stop)
         rows = [row for chunk in chunks for row in chunk.rows]
-        write_predictions(mnli_dir / "predictions" / "diagnostic.jsonl", rows)
-        path = mnli_dir / "submission" / task.submission
-        write_submission(path, task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
+        if not is_ensemble:
+            write_predictions(mnli_dir / "predictions" / "diagnostic.jsonl", rows)
+        path = mnli_dir / folder / TASKS[AX].submission
+        write_submission(path, AX, [row["id"] for row in rows], [row["prediction"] for row in rows])

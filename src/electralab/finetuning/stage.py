@@ -6,7 +6,7 @@ FinetuneRequest -> TuneEvent...
 import json
 import math
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -30,8 +30,9 @@ from electralab.finetuning.exports import TunedCard, TunedModel, load_model, sav
 from electralab.finetuning.forward import RowOutput, average_outputs, run_network
 from electralab.finetuning.identity import FinetuneIdentity, read_identity, require_same, write_identity
 from electralab.finetuning.judging import Judged, judge_predictions
-from electralab.finetuning.predicting import predict_diagnostics
+from electralab.finetuning.predicting import AX, predict_diagnostics, read_diagnostics, score_diagnostics
 from electralab.finetuning.predictions import (
+    PredictionRow,
     describe_predictions,
     require_whole,
     to_json_lines,
@@ -39,10 +40,12 @@ from electralab.finetuning.predictions import (
     write_submission,
 )
 from electralab.finetuning.reading import TaskData, read_task
+from electralab.finetuning.scores import Scores
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.squad_scores import write_squad_files
 from electralab.finetuning.starting import Origin, build_network, load_origin
-from electralab.finetuning.summary import find_improvement, list_seeds, read_curves, summarise
+from electralab.finetuning.submission_zips import BEST_SEED, ENSEMBLE
+from electralab.finetuning.summary import add_scores, find_improvement, list_seeds, read_curves, summarise
 from electralab.finetuning.tasks import Task
 from electralab.finetuning.work import TuneWork, count_batches, count_steps
 from electralab.model.electra import parameter_depths
@@ -169,6 +172,14 @@ class _Encoded:
     encoded: FeatureSet
 
 
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """The mean of what the seeds say, by split."""
+
+    head: HeadConfig
+    outputs: dict[str, list[RowOutput]]
+
+
 class _Run:
     """The examples, encoded once, and the seeds that learn from them one after the other."""
 
@@ -238,6 +249,10 @@ class _Run:
             yield SeedFinished(seed, read_json(folder / RESULTS)["dev"])
         if not is_summarised:
             yield from self._summarise(seeds, baselines)
+        elif self._lacks_ensemble_files(seeds):
+            together = self._run_together(seeds)
+            for name in self._submitted:
+                yield from self._submit(name, {ENSEMBLE: self._describe(name, together)})
         yield RunFinished(read_json(self.request.run_dir / RESULTS))
 
     def _has_summary_of(self, seeds: Sequence[int]) -> bool:
@@ -385,17 +400,21 @@ class _Run:
         }
         summary |= self._explain_scores(summary, seeds, baselines)
         best = self._folder_of(summary["best_seed"])
-        if len(seeds) > 1:
-            summary["ensemble"] = self._judge_together(seeds)
+        together = self._run_together(seeds) if len(seeds) > 1 else None
+        if together:
+            dev, outputs = self.judged["dev"], together.outputs["dev"]
+            summary["ensemble"] = dict(self._judge(dev, outputs, together.head).scores)
         with new_folder(run_dir / "export" / "model", kind="model") as temporary:
             for file in (best / "model").iterdir():
                 if file.name != MANIFEST:
                     shutil.copyfile(file, temporary / file.name)
-        for name in self.judged:
-            if name in self.task.submissions:
-                yield from self._submit(name, best)
+        for name in self._submitted:
+            rows = {BEST_SEED: _read_rows(best / "predictions" / f"{name}.jsonl")}
+            if together:
+                rows[ENSEMBLE] = self._describe(name, together)
+            yield from self._submit(name, rows)
         if self.task.name == "mnli":
-            yield from self._diagnose()
+            add_scores(summary, AX, (yield from self._diagnose(seeds)))
         self._draw(seeds)
         write_json(run_dir / RESULTS, summary)
 
@@ -417,31 +436,58 @@ class _Run:
             **({"baselines": {of.name: asdict(of) for of in baselines}} if self.request.has_baselines else {}),
         }
 
-    def _diagnose(self) -> Iterator[TuneEvent]:
-        """GLUE's diagnostic rows, where they lie beside MNLI's; bad ones must not cost the run its results."""
+    def _diagnose(self, seeds: Sequence[int]) -> Generator[TuneEvent, None, dict[int, Scores]]:
+        """GLUE's diagnostic rows, where they lie beside MNLI's: predictions, submission files and, by seed, the scores
+        where the rows have labels. Bad rows must not cost the run its results."""
+        run_dir = self.request.run_dir
+        scores: dict[int, Scores] = {}
         try:
-            predict_diagnostics(self.request.run_dir, self.request.data_dir, self.stop)
+            splits = read_diagnostics(self.request.data_dir)
+            labelled = next((split for split in splits if split.is_labelled), None)
+            if labelled:
+                scores = {seed: score_diagnostics(self._folder_of(seed), labelled, self.stop) for seed in seeds}
+            if splits:
+                predict_diagnostics(run_dir, splits[0], self.stop, has_ensemble=len(seeds) > 1)
         except InputError as error:
             yield Warned(str(error))
+        return scores
 
-    def _judge_together(self, seeds: Sequence[int]) -> Record:
-        """The dev scores of the mean of what the seeds say."""
-        dev = self.judged["dev"]
-        outputs = []
+    @property
+    def _submitted(self) -> list[str]:
+        """The splits that GLUE's server has a place for."""
+        return [name for name in self.judged if name in self.task.submissions]
+
+    def _lacks_ensemble_files(self, seeds: Sequence[int]) -> bool:
+        """Of a run that was finished before they were written."""
+        files = [self.task.submissions[name] for name in self._submitted]
+        folders = {folder: self.request.run_dir / folder for folder in (BEST_SEED, ENSEMBLE)}
+        return len(seeds) > 1 and any(
+            (folders[BEST_SEED] / file).is_file() and not (folders[ENSEMBLE] / file).is_file() for file in files
+        )
+
+    def _run_together(self, seeds: Sequence[int]) -> _Together:
+        """What the seeds say of dev, and of every split that GLUE's server has a place for."""
+        said: dict[str, list[list[RowOutput]]] = {name: [] for name in ("dev", *self._submitted)}
         for seed in seeds:  # one network in memory at a time
             network = load_model(self._folder_of(seed)).network.to(self.device)
-            outputs.append(self._run(network, dev))
-        together = average_outputs(outputs, are_classes=bool(self.data.labels))
-        return dict(self._judge(dev, together, network.head_config).scores)
+            for name, of_seeds in said.items():
+                of_seeds.append(self._run(network, self.judged[name]))
+        are_classes = bool(self.data.labels)
+        outputs = {name: average_outputs(of_seeds, are_classes=are_classes) for name, of_seeds in said.items()}
+        return _Together(network.head_config, outputs)
 
-    def _submit(self, name: str, best: Path) -> Iterator[TuneEvent]:
-        """A test file with a bad row cannot be submitted; that must not cost the run its results."""
-        lines = (best / "predictions" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [json.loads(line) for line in lines]
-        path = self.request.run_dir / "submission" / self.task.submissions[name]
+    def _describe(self, name: str, together: _Together) -> list[PredictionRow]:
+        split, encoded = self.judged[name].split, self.judged[name].encoded
+        said = decode(together.head, split.examples, encoded, together.outputs[name], self.config.spans, 0.0)
+        return describe_predictions(split.examples, said)
+
+    def _submit(self, name: str, rows_of: Mapping[str, Sequence[PredictionRow]]) -> Iterator[TuneEvent]:
+        """A file in each folder. A test with a bad row cannot be submitted; that must not cost the run its results."""
         try:
             require_whole(self.judged[name].split)
-            write_submission(path, self.task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
+            for folder, rows in rows_of.items():
+                path = self.request.run_dir / folder / self.task.submissions[name]
+                write_submission(path, self.task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
         except InputError as error:
             yield Warned(str(error))
 
@@ -451,3 +497,7 @@ class _Run:
         draw_learning_curve(
             self.request.run_dir / "learning-curve.png", f"{self.task.display}, {metric}", losses, {metric: scores}
         )
+
+
+def _read_rows(path: Path) -> list[PredictionRow]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

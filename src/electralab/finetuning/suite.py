@@ -4,7 +4,7 @@ SuiteRequest -> SuiteEvent... -> table
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,11 @@ import numpy as np
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_json
 from electralab.errors import InputError, UsageError
 from electralab.finetuning.folders import find_files, has_files
+from electralab.finetuning.predicting import AX
 from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.stage import RESULTS, FinetuneRequest, TuneEvent, finetune
-from electralab.finetuning.tasks import GLUE, Task, find_task
+from electralab.finetuning.submission_zips import write_submission_zips
+from electralab.finetuning.tasks import GLUE, TASKS, Task, find_task
 from electralab.stopping import StopSignal
 from electralab.training.metrics import Record
 from electralab.training.session import RunFinished
@@ -81,9 +83,12 @@ def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal)
             of_task = replace(request, task=task, run_dir=request.run_dir / task.name)
             yield from (event for event in finetune(of_task, stop) if not isinstance(event, RunFinished))
             results = _read_results(request.run_dir)
-            write_json(request.run_dir / RESULTS, tabulate(results))
+            table = tabulate(results)
+            if zips := write_submission_zips(request.run_dir):
+                table["submissions"] = {name: asdict(packed) for name, packed in zips.items()}
+            write_json(request.run_dir / RESULTS, table)
             yield TaskFinished(task, results[task.name])
-        yield SuiteFinished(tabulate(_read_results(request.run_dir)))
+        yield SuiteFinished(read_json(request.run_dir / RESULTS))
 
 
 def _read_results(run_dir: Path) -> dict[str, Record]:
@@ -109,6 +114,8 @@ def tabulate(results: dict[str, Record]) -> Record:
     shared = sorted(set.intersection(*map(set, by_seed))) if by_seed else []
     average = summarise_seeds([float(np.mean([of[seed] for of in by_seed])) for seed in shared]) if shared else None
     papers = [PAPER[name] for name in averaged]
+    diagnostic = results.get("mnli", {}).get("spread", {}).get(AX)
+    metric = TASKS[AX].metrics[0]
     return {
         "suite": "glue",
         "tasks": tasks,
@@ -120,4 +127,5 @@ def tabulate(results: dict[str, Record]) -> Record:
             "paper": float(np.mean(papers)) if papers else None,
         },
         "paper": {name: PAPER.get(name) for name in results},
+        **({"diagnostics": {AX: {"metric": metric, **diagnostic[metric]}}} if diagnostic else {}),
     }

@@ -4,12 +4,12 @@ results of seeds -> results of the run
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from electralab.finetuning.scores import summarise_seeds
+from electralab.finetuning.scores import Scores, summarise_seeds
 from electralab.finetuning.tasks import Task
 from electralab.training.metrics import Record, read_metrics
 
@@ -58,6 +58,20 @@ def summarise(task: Task, results: Sequence[Record], splits: Sequence[str]) -> R
         "tokens_per_seed": best["tokens"],
         "seconds": sum(result["seconds"] for result in results),
     }
+
+
+def add_scores(summary: Record, split: str, scores: Mapping[int, Scores]) -> None:
+    """Those of one more split, by seed, to a summary that was made without it; nothing where there are none."""
+    if not scores:
+        return
+    spread = {
+        metric: asdict(summarise_seeds([of_seed[metric] for of_seed in scores.values()]))
+        for metric in next(iter(scores.values()))
+    }
+    summary["spread"][split] = spread
+    summary[split] = {metric: of["median"] for metric, of in spread.items()}
+    for of_seed in summary["seeds"]:
+        of_seed[split] = scores[of_seed["seed"]]
 
 
 def read_curves(folders: Sequence[tuple[int, Path]], metric: str) -> tuple[Curves, Curves]:

@@ -85,7 +85,10 @@ _OWN_FILES: _Files = {
     "dev": _name_files("dev", "valid", "validation", "val"),
     "test": _name_files("test"),
 }
-_AX_FILES: _Files = {"test": ("diagnostic.tsv", "AX.tsv")}
+_AX_FILES: _Files = {
+    "test": ("diagnostic.tsv", "AX.tsv", "diagnostic-full.tsv"),
+    "test-labelled": ("diagnostic-full.tsv",),
+}
 _LABEL_FILES: _Files = {
     split: tuple(dict.fromkeys((*_CONLL_FILES[split], *_OWN_FILES[split]))) for split in ("train", "dev", "test")
 }
@@ -165,8 +168,8 @@ _TABLE = (
     _glue(Task("wnli", "WNLI", "classify", ("accuracy",), _YES_NO, 2, texts=_SENTENCES)),
     _glue(
         Task(
+            # Without fixed columns: with labels the file has a Premise and a Hypothesis, without them two sentences.
             *("ax", "AX", "classify", ("mcc", "accuracy"), _ENTAILMENT, 2),
-            texts=_SENTENCES,
             folder=("diagnostic", "AX"),
             files=_AX_FILES,
             is_trained=False,

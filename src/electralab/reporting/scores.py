@@ -52,7 +52,7 @@ def show_suite(subject: Subject) -> str:
             one["n"],
             points(paper.get(task)),
         )
-        for task, one in results.get("tasks", {}).items()
+        for task, one in (results.get("tasks", {}) | results.get("diagnostics", {})).items()
     ]
     average = results.get("average", {})
     if average:

@@ -25,7 +25,7 @@ _SHAPES: dict[str, Any] = {
     **dict.fromkeys(
         ("heldout", "baselines", "spread", "test", "report", "ensemble", "tasks", "average", "paper", "verdict"), dict
     ),
-    **dict.fromkeys(("reports", "data"), dict),
+    **dict.fromkeys(("reports", "data", "diagnostics"), dict),
     **dict.fromkeys(("arms", "budget", "scores", "curves", "provenance"), dict),
     **dict.fromkeys(("cells", "table", "comparisons", "notes", "variants", "seeds", "warnings"), list),
     **dict.fromkeys(("step", "seconds", "skipped_steps"), int | float),
