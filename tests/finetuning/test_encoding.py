@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from little_words import word_tokenizer
 
-from electralab.finetuning.encoding import FeatureSet, Framer, cut_words, fit_parts, split_symbols, swap_pairs
+from electralab.finetuning.encoding import FeatureSet, Framer, cut_words, fit_parts, swap_pairs
 from electralab.finetuning.examples import Answer, Example, Question, ScoredExample, TaggedExample, TextExample
 from electralab.finetuning.features import IGNORED, Feature
 from electralab.finetuning.questions import SpanConfig
+from electralab.finetuning.symbols import split_symbols
 from electralab.tokens.learning import learn_symbols
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 

@@ -2,6 +2,8 @@
 
 import json
 import lzma
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from electralab.errors import InputError, UsageError
 from electralab.finetuning.examples import BadRow, Question, ScoredExample, TaggedExample, TextExample
 from electralab.finetuning.reading import TaskData, TaskDataConfig, read_inputs, read_task, read_tests
 from electralab.finetuning.tasks import find_task
+from electralab.tokens.learning import learn_symbols
+from electralab.tokens.tokenizer import TokenizerConfig
 
 REVIEWS = "text,label\ngood film,pos\nbad film,neg\nfine,pos\npoor,neg\n"
 
@@ -307,3 +311,111 @@ def test_a_blank_file_to_predict_for_is_refused(tmp_path: Path) -> None:
     for kind in ("classify", "label"):
         with pytest.raises(InputError):
             read_inputs(kind, 1, write(tmp_path / "a.txt", "\n \n"), TaskDataConfig())
+
+
+# Symbols
+
+EVENTS = learn_symbols(Counter({"open": 9, "read": 5, "cl ose": 3, "200": 2, "500": 1}), TokenizerConfig(vocab_size=64))
+SESSIONS: list[dict[str, Any]] = [
+    {"events": ["open", "cl ose", 200], "label": "fine"},
+    {"events": ["open", 500], "label": "failed"},
+    {"events": ["read", "read"], "label": "fine"},
+    {"events": ["open", "500"], "label": "failed"},
+]
+
+
+def write_json_lines(path: Path, rows: Sequence[Any]) -> Path:
+    return write(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_symbols(path: Path, task: str = "classify", **settings: Any) -> TaskData:
+    return read_task(find_task(task), path, TaskDataConfig(**settings), tokenizer=EVENTS)
+
+
+@pytest.mark.parametrize("name", ["events", "text", "symbols", "what happened"])
+def test_a_model_of_symbols_reads_lists_whatever_their_column_is_called(tmp_path: Path, name: str) -> None:
+    rows = [{"note": "a text beside it", name: row["events"], "label": row["label"]} for row in SESSIONS]
+    for split in ("train", "dev"):
+        write_json_lines(tmp_path / f"{split}.jsonl", rows)
+    data = read_symbols(tmp_path)
+    assert data.train.columns == {"text": name, "label": "label"}
+    assert data.train.examples[0] == TextExample("1", ('["open", "cl ose", "200"]',), "fine")
+    assert data.train.examples[1:] == data.devs[0].examples[1:]
+    assert data.train.examples[1].texts == data.train.examples[3].texts  # type: ignore[union-attr]
+    assert data.train.bad_rows == ()
+
+
+def test_lists_may_be_scored_or_stand_in_pairs(tmp_path: Path) -> None:
+    scored = [{"events": row["events"], "score": place / 2} for place, row in enumerate(SESSIONS)]
+    data = read_symbols(write_json_lines(tmp_path / "scored.jsonl", scored), "regress")
+    assert {example.score for example in data.train.examples if isinstance(example, ScoredExample)} <= {0, 0.5, 1, 1.5}
+    pairs = [{"text_a": row["events"], "text_b": ["read"], "label": row["label"]} for row in SESSIONS]
+    data = read_symbols(write_json_lines(tmp_path / "pairs.jsonl", pairs), "pair")
+    assert all(example.texts[1] == '["read"]' for example in data.train.examples)  # type: ignore[union-attr]
+
+
+def test_strings_are_read_by_a_model_of_symbols_as_before(tmp_path: Path) -> None:
+    """With white space between, or as the text of a JSON list."""
+    table = 'text,label\nopen read 7,fine\nopen 500,failed\n"[""cl ose"", 200]",fine\nread 500,failed\n'
+    data = read_symbols(write(tmp_path / "a.csv", table))
+    assert TextExample("4", ('["cl ose", 200]',), "fine") in [*data.train.examples, *data.devs[0].examples]
+    assert data.identity == read("classify", tmp_path / "a.csv").identity
+
+
+@pytest.mark.parametrize(
+    ("symbols", "reason"),
+    [
+        ([], "'events' is empty"),
+        (["open", ""], "'events' holds ''; a symbol is a non-empty string or an integer"),
+        ([True], "'events' holds 'True'; a symbol is a non-empty string or an integer"),
+        ([["open"]], "'events' holds \"['open']\"; a symbol is a non-empty string or an integer"),
+        ([1.5], "'events' holds '1.5'; a symbol is a non-empty string or an integer"),
+        (["half \ud83d"], "'events' holds half a character"),
+    ],
+)
+def test_a_list_that_holds_no_symbols_is_a_bad_row(tmp_path: Path, symbols: list[Any], reason: str) -> None:
+    rows = [*SESSIONS, {"events": symbols, "label": "fine"}]
+    data = read_symbols(write_json_lines(tmp_path / "train.jsonl", rows), max_bad_share=0.5)
+    assert data.train.bad_rows == (BadRow(5, reason),)
+
+
+def test_columns_of_lists_that_cannot_be_told_apart_are_asked_for(tmp_path: Path) -> None:
+    path = write_json_lines(tmp_path / "a.jsonl", [{"a": ["open"], "b": ["read"], **row} for row in SESSIONS])
+    assert read_symbols(path).train.columns["text"] == "events"
+    path = write_json_lines(path, [{"a": row["events"], "b": ["read"], "label": row["label"]} for row in SESSIONS])
+    with pytest.raises(UsageError, match=r"several columns hold lists \('a', 'b'\); give --data.text"):
+        read_symbols(path)
+    assert read_symbols(path, text="a").train.columns["text"] == "a"
+
+
+@pytest.mark.parametrize("name", ["events", "text"])
+@pytest.mark.parametrize("settings", [{}, {"label": "label"}])
+def test_a_model_of_text_refuses_lists_in_one_sentence(tmp_path: Path, name: str, settings: dict[str, str]) -> None:
+    rows = [
+        {"id": f"session-{place}", name: row["events"], "label": row["label"]} for place, row in enumerate(SESSIONS)
+    ]
+    path = write_json_lines(tmp_path / "a.jsonl", rows)
+    words = f"column '{name}' holds lists, which a model of text does not read; give a column of text"
+    with pytest.raises(InputError, match=words):
+        read("classify", path, **settings)
+    with pytest.raises(InputError, match=words):
+        read("classify", path, text=name)
+    with pytest.raises(InputError, match=words):
+        read_inputs("classify", 1, path, TaskDataConfig())
+
+
+def test_a_model_of_symbols_refuses_text_in_one_sentence(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", REVIEWS)
+    words = "a.csv: holds text, most of whose words the model of symbols does not know; give lists of symbols"
+    with pytest.raises(InputError, match=words):
+        read_symbols(path)
+    with pytest.raises(InputError, match=words):
+        read_inputs("classify", 1, path, TaskDataConfig(), EVENTS)
+
+
+def test_lists_without_a_name_are_inputs_of_a_model_of_symbols_alone(tmp_path: Path) -> None:
+    path = write_json_lines(tmp_path / "a.jsonl", [["open", 500], ["never", "seen"]])
+    split = read_inputs("classify", 1, path, TaskDataConfig(), EVENTS)
+    assert split.examples == [TextExample("1", ('["open", "500"]',), ""), TextExample("2", ('["never", "seen"]',), "")]
+    with pytest.raises(InputError, match="row 1 is a JSON list, not an object with fields"):
+        read_inputs("classify", 1, path, TaskDataConfig())

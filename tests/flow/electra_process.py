@@ -4,6 +4,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import re
 import resource
 import sys
 import time
@@ -104,6 +105,16 @@ class Running:
             assert self._process.is_alive(), self.wait().err
             assert time.monotonic() < end, f"step {step} was not reached"
             time.sleep(0.002)
+
+    def wait_for_address(self, seconds: float = 120.0) -> str:
+        """Until a server has said where it listens."""
+        end = time.monotonic() + seconds
+        out = self._folder / f"{self._log}.out"
+        while not (found := re.findall(r"^(http://127\.0\.0\.1:\d+)$", out.read_text(), re.M)):
+            assert self._process.is_alive(), self.wait().err
+            assert time.monotonic() < end, "no address was printed"
+            time.sleep(0.01)
+        return str(found[0])
 
     def wait(self) -> Ended:
         self._process.join(120)

@@ -1,7 +1,6 @@
 """`electra serve` in a process of its own: it answers, and on SIGTERM finishes what it has begun and leaves with 0."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from electra_process import Running, Shell
+from electra_process import Shell
 
 from electralab.model.electra import build_electra
 from electralab.model.folder import save_network
@@ -34,15 +33,6 @@ def save_pair(folder: Path, num_layers: int = 1, width: int = 16) -> None:
         tokenizer.save(target)
 
 
-def wait_for_address(shell: Shell, running: Running) -> str:
-    end = time.monotonic() + 120
-    while not (found := re.findall(r"^(http://127\.0\.0\.1:\d+)$", (shell.folder / ".log-1.out").read_text(), re.M)):
-        assert running.is_alive, running.wait().err
-        assert time.monotonic() < end, "no address was printed"
-        time.sleep(0.01)
-    return str(found[0])
-
-
 @pytest.mark.flow
 def test_a_server_answers_and_at_the_end_finishes_what_it_has_begun(tmp_path: Path) -> None:
     save_pair(tmp_path / "run")
@@ -50,7 +40,7 @@ def test_a_server_answers_and_at_the_end_finishes_what_it_has_begun(tmp_path: Pa
     # The window is so long that the last request is certainly waiting when the signal comes.
     patient = ("--batching.window-ms", 700, "--drain-seconds", 30)
     running = shell.start("serve", "run", "--port", 0, "--threads", 1, *patient)
-    with httpx.Client(base_url=wait_for_address(shell, running), timeout=60) as client:
+    with httpx.Client(base_url=running.wait_for_address(), timeout=60) as client:
         assert client.get("/ready").json() == {"status": "ready"}
         found = client.post("/v1/detect", json={"text": "the cat sat"}).json()
         assert [token["text"] for token in found["tokens"]] == ["the", "cat", "sat"]
@@ -113,7 +103,7 @@ def test_under_load_the_end_comes_soon_at_the_defaults(tmp_path: Path) -> None:
     # One run of the network, out of which the worker cannot be called back, for far longer than it may take.
     running = shell.start("serve", "run", "--port", 0, "--threads", 1, "--windows.batch-tokens", 10_000_000)
     large = {"texts": ["the cat sat on the mat and a dog saw it " * 90] * 32}
-    with httpx.Client(base_url=wait_for_address(shell, running), timeout=60) as client:
+    with httpx.Client(base_url=running.wait_for_address(), timeout=60) as client:
         answers: list[int] = []
         asking = threading.Thread(target=lambda: answers.append(client.post("/v1/detect", json=large).status_code))
         asking.start()

@@ -29,10 +29,15 @@ def build_pair(tokenizer: Tokenizer, seed: int = 1) -> Electra:
 
 
 def make_tuned(
-    kind: Kind = "classify", *, num_texts: int = 1, labels: tuple[str, ...] | None = None, seed: int = 1
+    kind: Kind = "classify",
+    *,
+    num_texts: int = 1,
+    labels: tuple[str, ...] | None = None,
+    seed: int = 1,
+    tokenizer: Tokenizer | None = None,
 ) -> TunedModel:
     """Rows of 12 tokens, of 24 where questions need room for a context."""
-    tokenizer = little_tokenizer()
+    tokenizer = tokenizer or little_tokenizer()
     head = HeadConfig(kind=kind, labels=LABELS.get(kind, ()) if labels is None else labels, style="released")
     network = build_tuned(build_pair(tokenizer, seed).discriminator.encoder, head, seed=seed).eval()
     length = 2 * LENGTH if kind == "qa" else LENGTH

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from electralab.finetuning.exports import load_model
 from electralab.finetuning.predictions import PredictionRow
 from electralab.finetuning.tasks import Kind
 from electralab.serving.predictor import Input, PredictConfig, Predictor, check_out, format_rows, insert_bad
-from electralab.tokens.learning import learn_tokenizer
+from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
 
 WORDS = TEXT.split()
@@ -153,6 +154,45 @@ def test_an_input_of_the_wrong_shape_is_refused_by_its_place(
     assert str(caught.value).startswith("input 1: ")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def make_symbol_predictor(num_texts: int = 1) -> Predictor:
+    tokenizer = learn_symbols(Counter({"open": 9, "re ad": 5, "500": 1}), TokenizerConfig(vocab_size=64))
+    return Predictor([make_tuned(num_texts=num_texts, tokenizer=tokenizer)], PredictConfig())
+
+
+@pytest.mark.parametrize(
+    ("num_texts", "forms"),
+    [
+        (1, [["open", "500"], ("open", 500), '["open", 500]', "open 500", {"text": ["open", "500"]}]),
+        (1, [["open", "re ad"], {"events": ["open", "re ad"]}, {"a": 1, "b": ["open", "re ad"]}, [["open", "re ad"]]]),
+        (2, [(["open"], ["500"]), [["open"], [500]], ("open", "500"), {"text_a": ["open"], "text_b": "500"}]),
+    ],
+)
+def test_a_sequence_of_symbols_means_the_same_in_every_form(num_texts: int, forms: list[Input]) -> None:
+    rows = make_symbol_predictor(num_texts).predict(forms)
+    assert all(row["probabilities"] == rows[0]["probabilities"] for row in rows)
+    (other,) = make_symbol_predictor(num_texts).predict([["open", "open"] if num_texts == 1 else (["500"], ["open"])])
+    assert not close(rows[0], other)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("a gripping story", "a model of symbols takes a list of strings or integers, got 'a gripping story'"),
+        (5, "a model of symbols takes a list of strings or integers, got '5'"),
+        ([], "is empty; give a list of symbols"),
+        ("", "is empty"),
+        (["open", None], "holds 'None'; a symbol is a non-empty string or an integer"),
+        ((["open"], ["500"]), "has 2 texts, the model was tuned on 1"),
+        ({"text_a": "open", "text_b": "500"}, "has 2 texts, the model was tuned on 1"),
+        ({"a": 1}, "has 'a'; give 'text_a' and 'text_b', or 'text', as lists of symbols"),
+    ],
+)
+def test_what_is_no_sequence_of_symbols_is_refused_by_its_place(given: Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_symbol_predictor().predict([["open"], given])
+    assert str(caught.value).startswith(f"input 1: {words}")
 
 
 @pytest.mark.parametrize("inputs", ["the cat", {"text": "the cat"}])

@@ -164,7 +164,7 @@ def open_task_exam(
             f"{path}: is tuned for a task of the kind {model.network.head_config.kind!r}, {task.display} is of the "
             f"kind {task.kind!r}; give its own task"
         )
-    data = read_task(task, data_dir, config)
+    data = read_task(task, data_dir, config, tokenizer=model.tokenizer)
     if strangers := sorted(set(data.labels) - set(labels)):
         raise InputError(
             f"{data.train.path}: has the label {strangers[0]!r}, the model knows {', '.join(labels)}; "

@@ -13,6 +13,9 @@ from electralab.errors import InputError, UsageError
 from electralab.finetuning.rows import Row, Table
 from electralab.finetuning.tasks import Kind
 
+SYMBOLS = "symbols"
+"""The column of lists that have no name, as prepare --symbols calls it."""
+
 _PAIRS = (
     ("text_a", "text_b"),
     ("text1", "text2"),
@@ -33,6 +36,7 @@ _LABELS = (
 )
 _SCORES = ("score", "similarity", "rating", "stars", "target", "label", "labels")
 _IDS = ("id", "idx", "index", "guid", "uid", "qid")
+_SYMBOLS = (SYMBOLS, "events", "sequence", "tokens")
 _WORDS = ("words", "tokens", "text")
 _TAGS = ("tags", "labels", "ner_tags", "chunk_tags", "pos_tags", "ner", "label")
 _ANSWERS = ("answers", "answer", "label")
@@ -59,12 +63,22 @@ class Columns:
         return iter(name for name in (*self.texts, self.label, self.id) if name)
 
 
-def choose_columns(table: Table, kind: Kind, num_texts: int, wish: Columns, *, needs_label: bool) -> Columns:
-    """A table without a label is refused where one is needed; else only a column named like one is taken as one."""
+def choose_columns(
+    table: Table, kind: Kind, num_texts: int, wish: Columns, *, needs_label: bool, of_symbols: bool = False
+) -> Columns:
+    """A table without a label is refused where one is needed; else only a column named like one is taken as one.
+
+    `of_symbols`: texts are sequences of symbols, so columns of lists come before all others.
+    """
     _check_wish(table, kind, num_texts, wish, needs_label=needs_label)
-    texts = wish.texts or _name_texts(table, kind, num_texts, wish.label)
+    named = _name_texts(table, kind, num_texts, wish.label)
+    is_pooled = kind in ("classify", "regress")
+    texts = wish.texts or (_find_lists(table, max(1, num_texts), named, wish.label) if of_symbols and is_pooled else ())
+    texts = texts or named
+    if is_pooled and not of_symbols:
+        _refuse_lists(table, texts, wish.label)
     label = wish.label or _find(table, _LABELS_OF[kind], texts)
-    if kind in ("classify", "regress"):
+    if is_pooled:
         texts = texts or _longest_texts(table, max(1, num_texts), label)
         if needs_label:
             label = label or _likeliest_label(table, kind, texts)
@@ -134,6 +148,38 @@ def _name_texts(table: Table, kind: Kind, num_texts: int, label: str) -> tuple[s
     if num_texts == 2 or (num_texts == 0 and pair and not find("text")):
         return pair
     return tuple(filter(None, [find(*_TEXTS)]))
+
+
+def _holds_lists(table: Table, column: str) -> bool:
+    values = [value for value in _sample(table, column) if value is not None]
+    return bool(values) and 2 * sum(isinstance(value, list) for value in values) > len(values)
+
+
+def _find_lists(table: Table, count: int, named: tuple[str, ...], label: str) -> tuple[str, ...]:
+    """So many columns of lists: those named like texts or symbols or, where there are no more than needed, all."""
+    lists = [column for column in table.columns if column != label and _holds_lists(table, column)]
+    if named and all(column in lists for column in named):
+        return named
+    known = [column for column in lists if column.lower() in _SYMBOLS]
+    chosen = next((found for found in (known, lists) if len(found) == count), [])
+    if len(lists) > count and not chosen:
+        flags = "--data.text" if count == 1 else "--data.text-a and --data.text-b"
+        raise UsageError(
+            f"{table.path}: several columns hold lists ({', '.join(map(repr, lists[:_SHOWN]))}); give {flags}"
+        )
+    return tuple(chosen)
+
+
+def _refuse_lists(table: Table, texts: tuple[str, ...], label: str) -> None:
+    """Where a text is needed, and there is a list in its place."""
+    others = [name for name in table.columns if name != label and name.lower() not in (*_LABELS, *_IDS)]
+    lists = [column for column in texts or others if _holds_lists(table, column)]
+    has_text = any(isinstance(value, str) for column in others for value in _sample(table, column))
+    if lists and (texts or not has_text):
+        raise InputError(
+            f"{table.path}: column {lists[0]!r} holds lists, which a model of text does not read; give a column of "
+            "text, or a model of symbols (prepare --symbols)"
+        )
 
 
 def _sample(table: Table, column: str) -> list[Any]:

@@ -20,6 +20,7 @@ from electralab.finetuning.examples import (
 )
 from electralab.finetuning.rows import Row, Table, is_damaged
 from electralab.finetuning.squad_files import IMPOSSIBLE, START, NoAnswer, read_answers, shorten
+from electralab.finetuning.symbols import spell_symbols
 from electralab.finetuning.tasks import Task
 
 # What stands for "not known" in the label column of test sets; for a number only nothing does.
@@ -188,10 +189,19 @@ class _Converter:
         return tuple([self._text(row, column) for column in self._columns.texts])
 
     def _text(self, row: Row, column: str) -> str:
-        text = self._spell(self._field(row, column), column)
+        value = self._field(row, column)
+        if self._task.of_symbols and isinstance(value, list):
+            return self._spell_list(value, column)
+        text = self._spell(value, column)
         if not text.strip():
             raise Unusable(f"{column!r} is empty")
         return text
+
+    def _spell_list(self, symbols: list[Any], column: str) -> str:
+        try:
+            return self._whole(spell_symbols(symbols), column)
+        except ValueError as error:
+            raise Unusable(f"{column!r} {error}") from None
 
     def _label(self, row: Row) -> str:
         column = self._columns.label

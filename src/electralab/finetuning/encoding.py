@@ -3,7 +3,6 @@
 Example... -> FeatureSet
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from electralab.finetuning.examples import Example, Question, ScoredExample, TaggedExample, TextExample
 from electralab.finetuning.features import IGNORED, Feature
 from electralab.finetuning.questions import QuestionWindow, SpanConfig, cut_question
+from electralab.finetuning.symbols import split_symbols
 from electralab.tokens.tokenizer import Tokenizer
 
 Ids = NDArray[np.int64]
@@ -169,16 +169,6 @@ def cut_words(lengths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
             start, used = place, 0
         used += length
     yield start, len(lengths)
-
-
-def split_symbols(text: str) -> list[str | int]:
-    """What a model of symbols reads in a column of text: a JSON list, or symbols with white space between."""
-    try:
-        symbols = json.loads(text)
-    except (ValueError, RecursionError):
-        symbols = None
-    is_list = isinstance(symbols, list) and all(type(symbol) in (str, int) for symbol in symbols)
-    return symbols if is_list else list(text.split())
 
 
 def swap_pairs(features: Sequence[Feature], examples: Sequence[Example], framer: Framer) -> list[Feature]:

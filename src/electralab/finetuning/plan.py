@@ -22,7 +22,7 @@ def plan_finetune(request: FinetuneRequest) -> dict[str, Any]:
     stored = read_identity(request.run_dir)
     begun = stored.settings if stored else None
     config = resolve_finetune(request.task, origin.encoder.config, request.layers, begun)
-    data = read_task(request.task, request.data_dir, config.data, config.train_rows)
+    data = read_task(request.task, request.data_dir, config.data, config.train_rows, origin.tokenizer)
     framer = Framer(origin.tokenizer, data.labels, config.sequence_length, config.spans)
     encoded = framer.encode(data.train.examples, is_labelled=True)
     rows = len(encoded.features) * (2 if config.double_pairs else 1)

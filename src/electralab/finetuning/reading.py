@@ -16,14 +16,16 @@ from electralab.artifacts import sha256_file, sha256_json
 from electralab.config import Settings
 from electralab.corpus.streams import Encoding
 from electralab.errors import InputError, UsageError
-from electralab.finetuning.columns import Columns, choose_columns, describe_columns, find_again, is_number
+from electralab.finetuning.columns import SYMBOLS, Columns, choose_columns, describe_columns, find_again, is_number
 from electralab.finetuning.conll import complete_tags, is_conll, read_conll
 from electralab.finetuning.converters import convert
 from electralab.finetuning.examples import BadRow, Example, Question, Split, TaggedExample, TextExample
 from electralab.finetuning.folders import find_files
 from electralab.finetuning.rows import UNDECODABLE, Row, Table, is_damaged, read_lines, read_suffix, read_table
 from electralab.finetuning.squad_files import IMPOSSIBLE, read_questions
+from electralab.finetuning.symbols import require_symbols
 from electralab.finetuning.tasks import TASKS, Kind, Task
+from electralab.tokens.tokenizer import Tokenizer
 
 _SHOWN = 3
 _MANY = 100  # classes
@@ -76,8 +78,14 @@ class TaskData:
     """What a person should know of how they were read."""
 
 
-def read_task(task: Task, data_dir: Path, config: TaskDataConfig, train_rows: int = 0) -> TaskData:
-    """`train_rows`: at most so many examples to learn from, chosen by their content; 0 means all."""
+def read_task(
+    task: Task, data_dir: Path, config: TaskDataConfig, train_rows: int = 0, tokenizer: Tokenizer | None = None
+) -> TaskData:
+    """`train_rows`: at most so many examples to learn from, chosen by their content; 0 means all.
+
+    `tokenizer`: of the model that they are for. One of symbols reads lists, and without one they are texts.
+    """
+    task = replace(task, of_symbols=tokenizer is not None and tokenizer.is_symbols)
     if not task.is_trained:
         raise UsageError(
             f"--task {task.name}: {task.display} has no training rows; tune mnli from its folder, which predicts it"
@@ -93,6 +101,8 @@ def read_task(task: Task, data_dir: Path, config: TaskDataConfig, train_rows: in
     rest = {
         name: read_split(task, path, name, labels, config, columns) for name, path in files.items() if name != "train"
     }
+    if tokenizer is not None:
+        require_symbols((whole, *rest.values()), tokenizer)
     devs = tuple(split for name, split in rest.items() if name.startswith("dev"))
     if unlabelled := next((dev for dev in devs if not dev.is_labelled), None):
         raise InputError(f"{unlabelled.path}: has no labels to score by; add its column {columns.label!r}")
@@ -141,10 +151,20 @@ def read_split(
     return _make_split(table, task, name, columns, labels, config)
 
 
-def read_inputs(kind: Kind, num_texts: int, path: Path, config: TaskDataConfig) -> Split:
+def read_inputs(
+    kind: Kind, num_texts: int, path: Path, config: TaskDataConfig, tokenizer: Tokenizer | None = None
+) -> Split:
     """What to predict for: any table, or plain text with one text, or sentence, per line. Labels are not needed:
     where one of them cannot be used the file counts as unlabelled, and the row keeps its place."""
-    task = replace(TASKS["pair" if kind == "classify" and num_texts == 2 else kind], num_texts=num_texts)
+    split = _read_inputs(kind, num_texts, path, config, of_symbols=tokenizer is not None and tokenizer.is_symbols)
+    if tokenizer is not None:
+        require_symbols([split], tokenizer)
+    return split
+
+
+def _read_inputs(kind: Kind, num_texts: int, path: Path, config: TaskDataConfig, *, of_symbols: bool) -> Split:
+    task = TASKS["pair" if kind == "classify" and num_texts == 2 else kind]
+    task = replace(task, num_texts=num_texts, of_symbols=of_symbols)
     if plain_text := _read_plain_text(kind, num_texts, path, config):
         return _make_split(plain_text, task, "input", Columns(("text",)), (), config)
     table = _read_rows(task, path, config)
@@ -191,7 +211,7 @@ def _read_rows(task: Task, path: Path, config: TaskDataConfig) -> Table:
     elif task.kind == "label" and read_suffix(path) not in _TABLES:
         table = read_conll(path, config.encoding)
     else:
-        table = read_table(path, config.encoding, task.headless)
+        table = read_table(path, config.encoding, task.headless, SYMBOLS if task.of_symbols else "")
     if not table.good_rows:
         _refuse(path, table.rows)
     return table
@@ -203,7 +223,7 @@ def _choose(table: Table, task: Task, config: TaskDataConfig, *, needs_label: bo
     if task.texts and not config.texts:
         fixed = find_again(table, Columns(task.texts, task.label))
         wish = Columns(fixed.texts, wish.label or fixed.label, wish.id)
-    return choose_columns(table, task.kind, task.num_texts, wish, needs_label=needs_label)
+    return choose_columns(table, task.kind, task.num_texts, wish, needs_label=needs_label, of_symbols=task.of_symbols)
 
 
 def _make_split(

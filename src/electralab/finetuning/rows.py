@@ -73,16 +73,17 @@ def is_damaged(line: str) -> bool:
     return not line.isascii() and _HALVES.search(line) is not None
 
 
-def read_table(path: Path, encoding: str, headless: tuple[str, ...] = ()) -> Table:
-    """`headless` names the columns of a file whose first line holds none of these names."""
+def read_table(path: Path, encoding: str, headless: tuple[str, ...] = (), list_column: str = "") -> Table:
+    """`headless` names the columns of a file whose first line holds none of these names; `list_column` that of lists
+    which stand in JSON without a name, empty where they are no rows."""
     if read_suffix(path) == ".json":
-        return _read_json(path, encoding)
+        return _read_json(path, encoding, list_column)
     source = find_source(path)
     match source.format:
         case "parquet":
             return _read_parquet(source)
         case "jsonl":
-            return _from_objects(path, parse_json_lines(read_lines(path, encoding)))
+            return _from_objects(path, parse_json_lines(read_lines(path, encoding)), list_column)
         case "csv":
             return _with_header(path, _split_csv(read_lines(path, encoding)), headless)
         case _:
@@ -194,20 +195,20 @@ def parse_json(path: Path, text: str) -> Any:
         raise InputError(f"{path}: not valid JSON ({error}); mend the file") from None
 
 
-def _read_json(path: Path, encoding: str) -> Table:
+def _read_json(path: Path, encoding: str, list_column: str) -> Table:
     """A list of objects, alone or under "data"; or, as many write it, one object per line."""
     text = read_text(path, encoding)
     lines = text.rstrip().split("\n")
     if len(lines) > 1 and all(line.startswith("{") for line in lines[:2]) and lines[0].rstrip().endswith("}"):
-        return _from_objects(path, parse_json_lines(lines))
+        return _from_objects(path, parse_json_lines(lines), list_column)
     value = parse_json(path, text)
     values = value.get("data") if isinstance(value, dict) else value
     if not isinstance(values, list):
         raise InputError(f"{path}: is no list of objects; give a JSON list, or one object per line")
-    return _from_objects(path, enumerate(values, start=1))
+    return _from_objects(path, enumerate(values, start=1), list_column)
 
 
-def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow]) -> Table:
+def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow], list_column: str = "") -> Table:
     rows: list[Row | BadRow] = []
     columns: dict[str, None] = {}
     for item in values:
@@ -216,6 +217,9 @@ def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow]) -> Tab
         elif isinstance(item[1], dict):
             rows.append(Row(*item))
             columns.update(dict.fromkeys(item[1]))
+        elif list_column and isinstance(item[1], list):
+            rows.append(Row(item[0], {list_column: item[1]}))
+            columns[list_column] = None
         else:
             rows.append(BadRow(item[0], f"is a JSON {type(item[1]).__name__}, not an object with fields"))
     return Table(path, tuple(columns), rows)

@@ -129,7 +129,7 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
     origin = load_origin(request.model, request.init_from)
     begun = read_identity(request.run_dir)
     config = resolve_finetune(task, origin.encoder.config, request.layers, begun.settings if begun else None)
-    data = read_task(task, request.data_dir, config.data, config.train_rows)
+    data = read_task(task, request.data_dir, config.data, config.train_rows, origin.tokenizer)
     with lock_folder(request.run_dir):
         stored = read_identity(request.run_dir)
         threads = request.threads or (stored.threads if stored else default_threads())

@@ -42,6 +42,8 @@ class Task:
     """The column of its label where it is fixed."""
     headless: tuple[str, ...] = ()
     """The columns of files that come without a header."""
+    of_symbols: bool = False
+    """Whether its texts are sequences of symbols, as lists; set for a model that reads them."""
     submissions: dict[str, str] = field(default_factory=dict)
     """By test split, the name of the file that GLUE's server takes."""
 

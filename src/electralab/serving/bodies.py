@@ -162,7 +162,9 @@ class PredictBody(Body):
     model_config = _config(text="a gripping story, well told")
 
     text: TextInput | None = Field(
-        None, description="A text, a pair of texts, or named parts such as {'question': …, 'context': …}."
+        None,
+        description="A text, a pair of texts, or named parts such as {'question': …, 'context': …}; for a model of "
+        "symbols a list of strings, or a JSON list as a string.",
     )
     texts: list[TextInput] | None = Field(
         None, min_length=1, fail_fast=True, description="Several of them, answered in order."

@@ -92,7 +92,7 @@ class Loaded:
         return self.embedder.embed(text, pooling)
 
     def predict(self, texts: Iterable[Input]) -> list[PredictionRow]:
-        """For each text (or pair, list of words, (question, context)) a prediction with its probabilities, in order."""
+        """For each text (or pair, list of words or symbols, (question, context)) a prediction with probabilities."""
         return self.predictor.predict(texts)
 
     @property

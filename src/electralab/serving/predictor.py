@@ -19,6 +19,7 @@ from pydantic import Field
 
 from electralab.config import Settings
 from electralab.errors import ElectraError, InputError, UsageError
+from electralab.finetuning.columns import SYMBOLS
 from electralab.finetuning.examples import (
     NO_LABEL,
     Example,
@@ -33,11 +34,14 @@ from electralab.finetuning.predicting import Chunk, load_models, predict_example
 from electralab.finetuning.predictions import PredictionRow, to_json_lines
 from electralab.finetuning.reading import TaskDataConfig, read_inputs
 from electralab.finetuning.rows import is_damaged
+from electralab.finetuning.symbols import is_prose, spell_symbols
 from electralab.finetuning.tasks import Kind
 from electralab.stopping import NEVER, StopSignal
+from electralab.tokens.tokenizer import Tokenizer
 
-# What Python may ask about: a text, a pair, the words of a sentence, or a row with named parts.
-Input = str | Sequence[str] | Mapping[str, Any]
+# What Python may ask about: a text, a pair, the words of a sentence, a sequence of symbols or a pair of them, or a row
+# with named parts.
+Input = str | Sequence[str | int | Sequence[str | int]] | Mapping[str, Any]
 
 _LINES = (".jsonl", ".ndjson", "")
 _TABLES = (".csv", ".tsv")
@@ -100,7 +104,7 @@ class Predictor:
             path = Path(folder) / f"input{suffix}"
             path.write_bytes(data)
             try:
-                split = replace(read_inputs(self.kind, self.num_texts, path, self.config.data), path=name)
+                split = replace(self._read_inputs(path), path=name)
             except ElectraError as error:
                 raise type(error)(str(error).replace(str(path), name)) from None
         note = f"{name}: ends inside a character, which is left out"
@@ -109,7 +113,10 @@ class Predictor:
     def _read_file(self, path: Path) -> Split:
         if path.is_file() and path.suffix.lower() in _TEXT_SUFFIXES and (cut := self._count_cut(_read_tail(path))):
             return self._read_copy(path.read_bytes()[:-cut], path.suffix, str(path), is_cut=True)
-        return read_inputs(self.kind, self.num_texts, path, self.config.data)
+        return self._read_inputs(path)
+
+    def _read_inputs(self, path: Path) -> Split:
+        return read_inputs(self.kind, self.num_texts, path, self.config.data, self.models[0].tokenizer)
 
     @property
     def num_texts(self) -> int:
@@ -129,7 +136,11 @@ class Predictor:
             raise InputError(f"input {place}: {error}") from None
 
     def parse(self, given: Input) -> Example:
-        parts = _name_parts(self.kind, given)
+        tokenizer = self.models[0].tokenizer
+        if tokenizer.is_symbols and self.kind in ("classify", "regress"):
+            parts = _name_sequences(given, self.num_texts, tokenizer)
+        else:
+            parts = _name_parts(self.kind, given)
         if not parts or not all(part.strip() for part in parts):
             raise InputError(f"is empty{' in part' * (len(parts) > 1)}; give a text")
         if any(map(is_damaged, parts)):
@@ -172,11 +183,48 @@ def _name_parts(kind: str, given: Input) -> tuple[str, ...]:
         return tuple(given.split()) if kind == "label" else (given,)
     parts = _pick_parts(kind, given) if isinstance(given, Mapping) else given
     parts = list(parts) if isinstance(parts, Iterable) else [parts]
-    if not all(isinstance(part, str) for part in parts):
+    texts = [part for part in parts if isinstance(part, str)]
+    if len(texts) < len(parts):
         raise InputError("holds something that is not text; give strings")
-    if kind == "qa" and len(parts) != 2:
-        raise InputError(f"has {_count_texts(len(parts))}; give a pair (question, context)")
-    return tuple(parts)
+    if kind == "qa" and len(texts) != 2:
+        raise InputError(f"has {_count_texts(len(texts))}; give a pair (question, context)")
+    return tuple(texts)
+
+
+def _name_sequences(given: Input, num_texts: int, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """The sequences of an input for a model of symbols, each as JSON."""
+    parts: Sequence[Any] = [given]
+    if isinstance(given, Mapping):
+        parts = _pick_sequences(given)
+    elif isinstance(given, list | tuple) and given:
+        are_lists = all(isinstance(part, list | tuple) for part in given)
+        are_strings = num_texts == 2 and all(isinstance(part, str) for part in given)
+        parts = given if are_lists or are_strings else [given]
+    return tuple(_spell_sequence(part, tokenizer) for part in parts)
+
+
+def _spell_sequence(part: Any, tokenizer: Tokenizer) -> str:
+    if isinstance(part, str):
+        if is_prose([part], tokenizer):
+            raise InputError(f"a model of symbols takes a list of strings or integers, got {part[:40]!r}; give a list")
+        return part
+    if not isinstance(part, list | tuple):
+        raise InputError(f"a model of symbols takes a list of strings or integers, got {str(part)[:40]!r}; give a list")
+    try:
+        return spell_symbols(part)
+    except ValueError as error:
+        raise InputError(str(error) if part else "is empty; give a list of symbols") from None
+
+
+def _pick_sequences(given: Mapping[str, Any]) -> Sequence[Any]:
+    """The pair, the part of a known name, or the only list."""
+    if "text_a" in given and "text_b" in given:
+        return [given["text_a"], given["text_b"]]
+    lists = [part for part in given.values() if isinstance(part, list | tuple)]
+    named = [given[name] for name in ("text", SYMBOLS, "events") if name in given]
+    if named or len(lists) == 1:
+        return (named or lists)[:1]
+    raise InputError(f"has {_name_some(given)}; give 'text_a' and 'text_b', or 'text', as lists of symbols")
 
 
 def _count_texts(count: int) -> str:
@@ -196,9 +244,13 @@ def _pick_parts(kind: str, given: Mapping[str, Any]) -> Any:
                 return found
             return found[0].split() if isinstance(found[0], str) else found[0]
     wanted = " or ".join(" and ".join(map(repr, names)) for names in options)
+    raise InputError(f"has {_name_some(given)}; give {wanted}")
+
+
+def _name_some(given: Mapping[str, Any]) -> str:
     named = [repr(str(name)[:40]) for name in islice(given, 8)]
     more = [f"{len(given) - len(named):,} more"] if len(given) > len(named) else []
-    raise InputError(f"has {', '.join([*named, *more]) or 'nothing'}; give {wanted}")
+    return ", ".join([*named, *more]) or "nothing"
 
 
 def check_out(out: Path) -> None:
