@@ -72,7 +72,7 @@ def quickstart(
         display=display,
     )
     console.print(results_table(results))
-    for line in describe_folder(str(run_dir)):
+    for line in describe_folder(str(run_dir), results):
         console.print(line, markup=False)
 
     console.print("[bold]3. Verdicts on held-out sentences in which one word was swapped[/]")

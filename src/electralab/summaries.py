@@ -48,9 +48,13 @@ def _say_effort(plan: Record) -> str:
     return f"{_say_minutes(plan['estimated_minutes'])}, {_say_size(plan['estimated_memory_mb'] * 2**20)} of memory"
 
 
-def describe_folder(path: str) -> Lines:
-    """A run, study, trade-off or analysis in the words of its page."""
-    return summarise(read_subject(Path(path)))
+def describe_folder(path: str, printed: Record | None = None) -> Lines:
+    """A run, study, trade-off or analysis in the words of its page, without what the table of its results has said."""
+    said = [] if printed is None else [*printed.get("notes", ())]
+    if printed is not None and "verdict" in printed:
+        said.append(f"verdict: {printed['verdict']['text']}")
+    known = {sentence.rstrip(".").lower() for sentence in said}
+    return [line for line in summarise(read_subject(Path(path))) if line.rstrip(".").lower() not in known]
 
 
 # Learning

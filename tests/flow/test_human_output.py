@@ -118,8 +118,10 @@ def test_training_ends_with_what_its_page_says_first(worked: Shell) -> None:
     out = worked.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 4).out
     assert "It was trained for 4 steps on 1,024 tokens of data in " in out
     assert "The discriminator ranks a replaced token above an original token " in out
+    assert out.lower().count("verdict: ") == 1
     out = worked.must("finetune", "run", "--task", "classify", "--data", "messages.csv", "--out", "tuned", *TINY).out
     assert "It took " in out
+    assert out.lower().count("a baseline ") + out.lower().count("better than its baselines") == 1
 
 
 def test_measured_proofreading_says_how_much_it_finds(worked: Shell) -> None:

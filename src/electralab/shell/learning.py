@@ -106,7 +106,7 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         print_summary(lines, arguments, console)
     else:
         console.print(results_table(result))
-        print_summary(summaries.describe_folder(arguments.out), arguments, console)
+        print_summary(summaries.describe_folder(arguments.out, result), arguments, console)
         folders = sorted(path.parent for path in Path(arguments.out).glob("export/*/config.json"))
         console.print(f"export  {', '.join(map(str, folders))}")
     return {"run": arguments.out, **result}
@@ -128,7 +128,7 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
         print_summary(lines, arguments, console)
     else:
         print_scores(result, console)
-        print_summary(summaries.describe_folder(arguments.out), arguments, console)
+        print_summary(summaries.describe_folder(arguments.out, result), arguments, console)
         console.print(f"model  {arguments.out}/export/model")
     return {"run": arguments.out, **result}
 
