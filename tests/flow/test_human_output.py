@@ -120,7 +120,8 @@ def test_training_ends_with_what_its_page_says_first(worked: Shell) -> None:
     assert "The discriminator ranks a replaced token above an original token " in out
     assert out.lower().count("verdict: ") == 1
     out = worked.must("finetune", "run", "--task", "classify", "--data", "messages.csv", "--out", "tuned", *TINY).out
-    assert "It took " in out
+    assert "A pre-trained model was fine-tuned for the task classify on " in out
+    assert "The accuracy on the dev set is " in out
     assert out.lower().count("a baseline ") + out.lower().count("better than its baselines") == 1
 
 
