@@ -14,7 +14,10 @@ import electralab
 SOURCE = Path(__file__).parents[1] / "src" / "electralab"
 TESTS = Path(__file__).parent
 
-FOUNDATION = {"errors", "config", "artifacts", "randomness", "stopping", "runtime", "terminal"}
+FOUNDATION = {
+    *("errors", "config", "artifacts", "randomness", "stopping", "runtime", "terminal"),
+    *("events", "records"),
+}
 ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
     *("pretraining", "finetuning", "evaluation", "study"),
@@ -29,6 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "randomness": set(),
     "stopping": {"errors"},
     "terminal": set(),
+    "events": set(),
+    "records": {"errors", "artifacts"},
     "runtime": {"errors", "config"},
     "corpus": FOUNDATION,
     "tokens": FOUNDATION | {"corpus"},

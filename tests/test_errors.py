@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from electralab import errors
-from electralab.errors import ElectraError, Stopped, UsageError
+from electralab.errors import ElectraError, Stopped, UsageError, suggest
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, ElectraError)]
 
@@ -29,3 +29,10 @@ def test_stopped_carries_the_status_a_shell_expects() -> None:
 
 def test_handler_of_failures_does_not_swallow_a_stop() -> None:
     assert not issubclass(Stopped, Exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("mask_shares", "did you mean 'mask_share'?"), ("zzz", "known are mask_share")]
+)
+def test_a_name_that_nobody_knows_is_answered_with_the_nearest(name: str, sentence: str) -> None:
+    assert suggest(name, ["mask_share", "seed"], "known are mask_share") == sentence

@@ -17,6 +17,8 @@ Anything else that escapes is our bug and keeps its traceback.
 """
 
 import reprlib
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 _LONGEST_QUOTE = 120
 
@@ -32,6 +34,12 @@ def quote(value: object) -> str:
     short.maxstring = short.maxlong = short.maxother = _LONGEST_QUOTE
     short.maxlevel = 2
     return shorten(short.repr(value))
+
+
+def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The end of a sentence about a name that nobody knows: the nearest known one, else what else to do."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else otherwise
 
 
 class ElectraError(Exception):

@@ -1,0 +1,69 @@
+"""What reaches disk, wire or `--json` is a record: a frozen type, written and read in one place, validated once.
+
+file -> Record -> file
+
+Records import nothing of electralab but the foundation, so that every reader (terminal, card, page, study, claims) has
+the type that the writer used. Look a value up by its field or its id, never by a sentence that is printed.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from electralab.artifacts import read_json, write_json
+from electralab.errors import DamagedArtifact, quote
+
+
+class Record(BaseModel):
+    """A value of a file or an answer. Fields that were not given are not written, so what an older version wrote is
+    written again as it was.
+
+    Scripts that treat results as dictionaries go on working: `results["dev"]["accuracy"]`.
+    """
+
+    # What a newer version adds is not this version's business. NaN and infinity are JSON's null, as in metrics.jsonl.
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in type(self).model_fields:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def to_json(self) -> dict[str, Any]:
+        """The value as JSON has it: only what was given."""
+        value: dict[str, Any] = json.loads(self.model_dump_json(exclude_unset=True, by_alias=True))
+        return value
+
+
+class FileRecord(Record):
+    """A record with a file of its own in a folder. `version` counts changes that an older reader cannot read."""
+
+    FILE: ClassVar[str]
+    version: int = 1
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The folder's file, whole and of the right shape, or one sentence that says what is wrong with it."""
+        return cls.parse(read_json(folder / cls.FILE), folder / cls.FILE)
+
+    @classmethod
+    def parse(cls, value: object, path: Path) -> Self:
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            got = "" if first["type"] == "missing" else f", got {quote(first['input'])}"
+            where = f"{place}: " if place else ""
+            raise DamagedArtifact(
+                f"{path}: not as electralab writes it ({where}{first['msg']}{got}); "
+                "restore the file, or run the command that wrote it again"
+            ) from None
+
+    def write(self, folder: Path) -> None:
+        write_json(folder / self.FILE, self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        return super().to_json() | {"version": self.version}
