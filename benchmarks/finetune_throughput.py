@@ -37,7 +37,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from electralab.config import Layer
+from electralab.config import ConfigLayer
 from electralab.finetuning.batches import collate, order_epoch
 from electralab.finetuning.encoding import Framer
 from electralab.finetuning.examples import TextExample
@@ -104,7 +104,7 @@ def prepare_race(shape: str, task_name: str, data_dir: Path, rows: int, dropout:
     data = read_task(task, data_dir / "glue" / task.display, TaskDataConfig())
     tokenizer = Tokenizer.load(data_dir / "vocab" / "bert-base-uncased-vocab.txt")
     pretrained = resolve_pretrain(
-        [read_settings(shape), Layer("benchmark", {"model": {"dropout": dropout, "attention_dropout": dropout}})]
+        [read_settings(shape), ConfigLayer("benchmark", {"model": {"dropout": dropout, "attention_dropout": dropout}})]
     )
     _, encoder = derive_encoders(
         pretrained.model, pretrained.generator, vocab_size=tokenizer.vocab_size, sequence_length=LENGTH
@@ -113,7 +113,7 @@ def prepare_race(shape: str, task_name: str, data_dir: Path, rows: int, dropout:
         Encoder(encoder), HeadConfig(kind="classify", labels=data.labels, style="huggingface", dropout=dropout)
     )
     initialise(network, seed=0)
-    config = resolve_finetune(task, encoder, [Layer("benchmark", {"epochs": 1, "sequence_length": LENGTH})])
+    config = resolve_finetune(task, encoder, [ConfigLayer("benchmark", {"epochs": 1, "sequence_length": LENGTH})])
     known = [example for example in data.train.examples if isinstance(example, TextExample)]
     chosen = np.random.default_rng(0).permutation(len(known))[:rows]
     card = TunedCard(task=task.name, num_texts=len(known[0].texts), sequence_length=LENGTH)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
-from electralab.config import Layer
+from electralab.config import ConfigLayer
 from electralab.model.electra import build_electra, parameter_depths
 from electralab.model.flops import step_flops
 from electralab.model.settings import derive_encoders
@@ -68,7 +68,7 @@ TINY = {
 def settings_of(shape: Shape) -> PretrainConfig:
     layers = [read_settings(shape.preset)]
     if shape.name == "tiny":
-        layers.append(Layer("benchmark", TINY))
+        layers.append(ConfigLayer("benchmark", TINY))
     return resolve_pretrain(layers)
 
 

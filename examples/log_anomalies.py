@@ -14,10 +14,10 @@ from pathlib import Path
 from sklearn.metrics import roc_auc_score
 
 import electralab
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.corpus.synthetic import write_symbol_log
 
-SETTINGS: Tree = {
+SETTINGS: SettingsTree = {
     "model": {"num_layers": 2, "hidden_size": 64, "embedding_size": 64, "feedforward_size": 128},
     "batch": {"size": 16},
     "evaluation": {"times": 1},

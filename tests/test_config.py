@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, model_validator
 
-from electralab.config import Layer, Settings, Tree, parse_overrides, read_toml, resolve, to_toml
+from electralab.config import ConfigLayer, Settings, SettingsTree, parse_overrides, read_toml, resolve, to_toml
 from electralab.errors import InputError, UsageError
 
 
@@ -41,21 +41,21 @@ class Strict(Settings):
     mask_share: float
 
 
-def complaint(*layers: Layer, kind: type[Settings] = Recipe) -> str:
+def complaint(*layers: ConfigLayer, kind: type[Settings] = Recipe) -> str:
     with pytest.raises(UsageError) as caught:
         resolve(kind, layers)
     return str(caught.value)
 
 
 def test_later_layer_wins_key_by_key() -> None:
-    preset = Layer("small", {"masking": {"mask_share": 0.25, "selection": "bernoulli"}, "seed": 1})
-    flags = Layer("command line", {"masking": {"mask_share": 0.5}})
+    preset = ConfigLayer("small", {"masking": {"mask_share": 0.25, "selection": "bernoulli"}, "seed": 1})
+    flags = ConfigLayer("command line", {"masking": {"mask_share": 0.5}})
     assert resolve(Recipe, [preset, flags]) == Recipe(seed=1, masking=Masking(mask_share=0.5, selection="bernoulli"))
 
 
 def test_resolving_changes_no_layer() -> None:
-    preset = Layer("small", {"masking": {"mask_share": 0.25}})
-    resolve(Recipe, [preset, Layer("command line", {"masking": {"mask_share": 0.5}})])
+    preset = ConfigLayer("small", {"masking": {"mask_share": 0.25}})
+    resolve(Recipe, [preset, ConfigLayer("command line", {"masking": {"mask_share": 0.5}})])
     assert preset.values == {"masking": {"mask_share": 0.25}}
 
 
@@ -65,19 +65,19 @@ def test_settings_cannot_be_changed_afterwards() -> None:
 
 
 def test_misspelt_setting_gets_a_suggestion() -> None:
-    assert complaint(Layer("small.toml", {"masking": {"mask_shares": 0.2}})) == (
+    assert complaint(ConfigLayer("small.toml", {"masking": {"mask_shares": 0.2}})) == (
         "small.toml: masking: no setting named 'mask_shares'; did you mean 'mask_share'?"
     )
 
 
 def test_misspelt_section_gets_a_suggestion() -> None:
-    assert complaint(Layer("small.toml", {"maskin": {"mask_share": 0.2}})) == (
+    assert complaint(ConfigLayer("small.toml", {"maskin": {"mask_share": 0.2}})) == (
         "small.toml: no setting named 'maskin'; did you mean 'masking'?"
     )
 
 
 def test_misspelt_setting_of_an_optional_section_gets_a_suggestion() -> None:
-    assert complaint(Layer("small.toml", {"teacher": {"selections": "fixed"}})) == (
+    assert complaint(ConfigLayer("small.toml", {"teacher": {"selections": "fixed"}})) == (
         "small.toml: teacher: no setting named 'selections'; did you mean 'selection'?"
     )
 
@@ -89,13 +89,13 @@ def test_setting_without_its_section_is_shown_where_it_belongs() -> None:
 
 
 def test_name_like_no_other_gets_the_list_of_names() -> None:
-    assert complaint(Layer("small.toml", {"masking": {"zzz": 1}})) == (
+    assert complaint(ConfigLayer("small.toml", {"masking": {"zzz": 1}})) == (
         "small.toml: masking: no setting named 'zzz'; known are mask_share, selection"
     )
 
 
 def test_misspelling_is_reported_before_the_gap_it_causes() -> None:
-    assert complaint(Layer("small.toml", {"mask_shares": 0.2}), kind=Strict) == (
+    assert complaint(ConfigLayer("small.toml", {"mask_shares": 0.2}), kind=Strict) == (
         "small.toml: no setting named 'mask_shares'; did you mean 'mask_share'?"
     )
 
@@ -105,7 +105,7 @@ def test_missing_setting_is_named() -> None:
 
 
 def test_wrong_value_names_its_source_and_itself() -> None:
-    assert complaint(Layer("small.toml", {"masking": {"mask_share": 1.5}})) == (
+    assert complaint(ConfigLayer("small.toml", {"masking": {"mask_share": 1.5}})) == (
         "small.toml: masking: mask_share: input should be less than 1 (got 1.5); mend this setting"
     )
     assert complaint(parse_overrides(["--masking.selection", "all"])) == (
@@ -114,23 +114,23 @@ def test_wrong_value_names_its_source_and_itself() -> None:
 
 
 def test_wrong_value_is_blamed_on_the_layer_that_won() -> None:
-    preset = Layer("small", {"seed": 1})
-    file = Layer("mine.toml", {"seed": "x"})
-    flags = Layer("command line", {"name": "y"})
+    preset = ConfigLayer("small", {"seed": 1})
+    file = ConfigLayer("mine.toml", {"seed": "x"})
+    flags = ConfigLayer("command line", {"name": "y"})
     assert complaint(preset, file, flags).startswith("mine.toml: seed: ")
 
 
 def test_values_that_clash_name_every_layer_that_gave_one() -> None:
-    preset = Layer("small", {"schedule": {"warmup_steps": 50}})
-    file = Layer("mine.toml", {"seed": 2})
-    flags = Layer("command line", {"schedule": {"total_steps": 20}})
+    preset = ConfigLayer("small", {"schedule": {"warmup_steps": 50}})
+    file = ConfigLayer("mine.toml", {"seed": 2})
+    flags = ConfigLayer("command line", {"schedule": {"total_steps": 20}})
     assert complaint(preset, file, flags) == (
         "small, command line: schedule: warmup_steps must not exceed total_steps; mend this setting"
     )
 
 
 def test_value_in_place_of_a_section_is_explained() -> None:
-    assert complaint(Layer("small.toml", {"masking": 0.2})) == (
+    assert complaint(ConfigLayer("small.toml", {"masking": 0.2})) == (
         "small.toml: masking: is a section with settings of its own (got 0.2); name one of them"
     )
 
@@ -161,8 +161,8 @@ def test_numbers_must_be_finite(value: str) -> None:
         (["--seed", "3", "--seed", "4"], {"seed": 4}),
     ],
 )
-def test_overrides_become_a_tree(words: list[str], values: Tree) -> None:
-    assert parse_overrides(words) == Layer("command line", values)
+def test_overrides_become_a_tree(words: list[str], values: SettingsTree) -> None:
+    assert parse_overrides(words) == ConfigLayer("command line", values)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_wrong_overrides_are_one_sentence(words: list[str], sentence: str) -> No
 def test_file_with_settings_is_read_even_with_a_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(b"\xef\xbb\xbf[masking]\nmask_share = 0.2\n")
-    assert read_toml(path) == Layer(str(path), {"masking": {"mask_share": 0.2}})
+    assert read_toml(path) == ConfigLayer(str(path), {"masking": {"mask_share": 0.2}})
 
 
 @pytest.mark.parametrize("content", [b"seed = ", b"seed = 1\nseed = 2", b"\xff\xfe"])

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from electralab.errors import InputError, UsageError
 
-Tree = dict[str, Any]
+SettingsTree = dict[str, Any]
 
 
 class Settings(BaseModel):
@@ -31,14 +31,14 @@ S = TypeVar("S", bound=Settings)
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ConfigLayer:
     source: str
-    values: Tree
+    values: SettingsTree
 
 
-def read_toml(path: Path) -> Layer:
+def read_toml(path: Path) -> ConfigLayer:
     try:
-        return Layer(str(path), tomllib.loads(path.read_text(encoding="utf-8-sig")))
+        return ConfigLayer(str(path), tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except FileNotFoundError:
         raise InputError(f"{path}: no such settings file; give a TOML file or the name of a preset") from None
     except IsADirectoryError:
@@ -55,7 +55,7 @@ def list_bundled(folder: str) -> list[str]:
     return sorted(entry.name.removesuffix(".toml") for entry in entries if entry.name.endswith(".toml"))
 
 
-def find_bundled(folder: str, name: str, where: str) -> Tree | None:
+def find_bundled(folder: str, name: str, where: str) -> SettingsTree | None:
     """What a file that comes with the package says; None where the name can only be that of a user's own."""
     known = list_bundled(folder)
     if name in known:
@@ -84,12 +84,12 @@ def differences(
             yield f"{prefix}{key}", was, now
 
 
-def parse_overrides(words: Sequence[str]) -> Layer:
+def parse_overrides(words: Sequence[str]) -> ConfigLayer:
     """`--masking.mask-share 0.25 --schedule.kind=cosine` -> {"masking": {"mask_share": 0.25}, ...}.
 
     A value is read as TOML where it is TOML (numbers, true/false, lists) and as a string otherwise.
     """
-    values: Tree = {}
+    values: SettingsTree = {}
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -109,7 +109,7 @@ def parse_overrides(words: Sequence[str]) -> Layer:
         if isinstance(branch.get(name), dict):
             raise UsageError(f"--{flag}: {name!r} is given both as a value and as a section; keep one")
         branch[name] = _parse_value(text)
-    return Layer("command line", values)
+    return ConfigLayer("command line", values)
 
 
 def _parse_value(text: str) -> Any:
@@ -122,10 +122,10 @@ def _parse_value(text: str) -> Any:
     return value if not parsed and isinstance(value, bool | int | float | str | list) else text
 
 
-def resolve(kind: type[S], layers: Iterable[Layer]) -> S:
+def resolve(kind: type[S], layers: Iterable[ConfigLayer]) -> S:
     """Merge the layers, later ones winning key by key, and validate; a wrong key or value is one sentence."""
     stack = list(layers)
-    merged: Tree = {}
+    merged: SettingsTree = {}
     for layer in stack:
         _merge(merged, layer.values)
     try:
@@ -137,7 +137,7 @@ def resolve(kind: type[S], layers: Iterable[Layer]) -> S:
         raise UsageError(_explain(kind, first, stack)) from None
 
 
-def _merge(into: Tree, values: Tree) -> None:
+def _merge(into: SettingsTree, values: SettingsTree) -> None:
     for key, value in values.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value)
@@ -149,7 +149,7 @@ def _merged_copy(value: Any) -> Any:
     return {key: _merged_copy(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
-def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[Layer]) -> str:
+def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigLayer]) -> str:
     path = [str(part) for part in error["loc"]]
     *sections, name = path or [""]
     where = ": ".join([_sources(layers, path), *([".".join(sections)] if sections else [])])
@@ -175,7 +175,7 @@ def _suggest_value(error: ErrorDetails) -> str:
     return f"did you mean {close[0]!r}?" if close else "mend this setting"
 
 
-def _sources(layers: Sequence[Layer], path: Sequence[str]) -> str:
+def _sources(layers: Sequence[ConfigLayer], path: Sequence[str]) -> str:
     """Where to mend: the layer whose value won; for a section, or something missing in it, all that speak of it."""
     for length in range(len(path), -1, -1):
         found = [(layer.source, value) for layer in layers if (value := _value_at(layer.values, path[:length])) != {}]
@@ -185,7 +185,7 @@ def _sources(layers: Sequence[Layer], path: Sequence[str]) -> str:
     return "settings"
 
 
-def _value_at(values: Tree, path: Sequence[str]) -> Any:
+def _value_at(values: SettingsTree, path: Sequence[str]) -> Any:
     """What a layer says at a path; {} where it says nothing."""
     branch: Any = values
     for part in path:
@@ -226,6 +226,6 @@ def _settings_of(kind: type[Settings], field: str) -> type[Settings] | None:
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, Settings)), None)
 
 
-def stack_layers(config: str | None, settings: Tree | None) -> tuple[Layer, ...]:
+def config_layers(config: str | None, settings: SettingsTree | None) -> tuple[ConfigLayer, ...]:
     """A file, if one is named, and above it what the command line says."""
-    return (*([read_toml(Path(config))] if config else []), Layer("command line", settings or {}))
+    return (*([read_toml(Path(config))] if config else []), ConfigLayer("command line", settings or {}))

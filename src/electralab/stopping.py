@@ -28,11 +28,11 @@ class StopSignal:
 
 
 # For work that nobody abandons.
-NEVER = StopSignal()
+NO_STOP = StopSignal()
 
 
 @contextmanager
-def listen_for_stop() -> Iterator[StopSignal]:
+def handle_signals() -> Iterator[StopSignal]:
     """While open, signals to stop are noted, the first for good: a second must not tear the save it asked for.
 
     Only the main thread of a program may listen; in another (a notebook's, a server's) signals stay with their owner.

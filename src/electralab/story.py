@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from electralab import verbs
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.display import Display
 from electralab.randomness import mix
 from electralab.runtime import name_command
@@ -40,7 +40,7 @@ def quickstart(
     minutes: float = 5.0,
     seed: int = 0,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     dry_run: bool = False,
     console: Console | None = None,
     display: Display | None = None,

@@ -11,12 +11,12 @@ from electralab.compression.exam import Exam
 from electralab.compression.opening import open_exam
 from electralab.compression.settings import CompressConfig
 from electralab.compression.stage import CompressEvent, CompressFinished, CompressRequest, Results, compress
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.stopping import StopSignal
 
 CPU = torch.device("cpu")
 # So little that a whole trade-off takes a second.
-BRIEF: Tree = {
+BRIEF: SettingsTree = {
     "importance": {"rows": 16, "batch_size": 8},
     "recovery": {"steps": 4, "batch_size": 8},
     "measure": {"rounds": 1, "bootstrap": 5},

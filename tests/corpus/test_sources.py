@@ -11,7 +11,7 @@ import pytest
 
 from electralab.corpus.sources import find_sources, hash_source, is_unchanged, spool_standard_input
 from electralab.errors import InputError, Stopped, UsageError
-from electralab.stopping import StopSignal, listen_for_stop
+from electralab.stopping import StopSignal, handle_signals
 
 
 def write(path: Path, text: str = "some text\n") -> Path:
@@ -97,7 +97,7 @@ def test_a_signal_ends_the_wait_for_standard_input(
 ) -> None:
     """The other end of the pipe stays open and says nothing, like a terminal."""
     reading, writing = os.pipe()
-    with os.fdopen(reading) as file, os.fdopen(writing), listen_for_stop() as stop:
+    with os.fdopen(reading) as file, os.fdopen(writing), handle_signals() as stop:
         monkeypatch.setattr(sys, "stdin", file)
         threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         with pytest.raises(Stopped):

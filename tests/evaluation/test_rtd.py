@@ -8,7 +8,7 @@ import torch
 from little_models import TEXT, TOKENIZER, build_pair, finish, run, save_pair
 from torch import Tensor
 
-from electralab.config import Layer, resolve
+from electralab.config import ConfigLayer, resolve
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
@@ -166,7 +166,7 @@ def prepare_rows(place: Path, out: Path, length: int) -> Path:
         "packing": {"sequence_length": length},
         "heldout_share": 0.3,
     }
-    list(prepare([str(place / "text.txt")], out, resolve(PrepareConfig, [Layer("test", layers)]), StopSignal()))
+    list(prepare([str(place / "text.txt")], out, resolve(PrepareConfig, [ConfigLayer("test", layers)]), StopSignal()))
     return out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from little_words import word_tokenizer
 
-from electralab.config import Layer, Tree
+from electralab.config import ConfigLayer, SettingsTree
 from electralab.finetuning.stage import FinetuneRequest, TuneEvent, finetune
 from electralab.finetuning.tasks import find_task
 from electralab.model.electra import build_electra
@@ -19,7 +19,7 @@ from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.session import RunFinished
 
 FILLING = ("the", "on", "mat", "a", "b", "c", ".")
-QUICK: Tree = {
+QUICK: SettingsTree = {
     "epochs": 12,
     "sequence_length": 24,
     "batch": {"size": 8},
@@ -63,13 +63,15 @@ def write_animals(folder: Path, *, train: int = 64, seed: int = 0) -> Path:
     return folder
 
 
-def make_request(model: Path, task: str, data: Path, run: Path, *settings: Tree, **changes: Any) -> FinetuneRequest:
+def make_request(
+    model: Path, task: str, data: Path, run: Path, *settings: SettingsTree, **changes: Any
+) -> FinetuneRequest:
     fields: dict[str, Any] = {
         "model": model,
         "task": find_task(task),
         "data_dir": data,
         "run_dir": run,
-        "layers": tuple(Layer("command line", values) for values in (QUICK, *settings)),
+        "layers": tuple(ConfigLayer("command line", values) for values in (QUICK, *settings)),
         "seeds": 1,
         "init_from": None,
         "threads": 1,

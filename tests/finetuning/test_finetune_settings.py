@@ -3,17 +3,17 @@
 import pytest
 from little_networks import make_encoder_config
 
-from electralab.config import Layer, Tree
+from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import UsageError
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.tasks import TASKS, find_task
 
 
 def settings(
-    task: str, *values: Tree, hidden_size: int = 256, num_layers: int = 12, sequence_length: int = 512
+    task: str, *values: SettingsTree, hidden_size: int = 256, num_layers: int = 12, sequence_length: int = 512
 ) -> FinetuneConfig:
     encoder = make_encoder_config(hidden_size=hidden_size, num_layers=num_layers, sequence_length=sequence_length)
-    return resolve_finetune(find_task(task), encoder, [Layer("command line", tree) for tree in values])
+    return resolve_finetune(find_task(task), encoder, [ConfigLayer("command line", tree) for tree in values])
 
 
 @pytest.mark.parametrize(("hidden_size", "rate", "decay"), [(256, 3e-4, 0.8), (768, 1e-4, 0.8), (1024, 5e-5, 0.9)])
@@ -57,7 +57,7 @@ def test_what_knows_nothing_learns_alike_in_all_layers() -> None:
 
 
 def test_what_is_given_wins_and_leaves_the_rest() -> None:
-    given: Tree = {"epochs": 0.5, "optimizer": {"learning_rate": 1e-3}, "head": {"style": "huggingface"}}
+    given: SettingsTree = {"epochs": 0.5, "optimizer": {"learning_rate": 1e-3}, "head": {"style": "huggingface"}}
     config = settings("rte", {"epochs": 7}, given)
     assert (config.epochs, config.head.style) == (0.5, "huggingface")
     assert (config.optimizer.learning_rate, config.optimizer.layer_decay) == (1e-3, 0.8)
@@ -67,7 +67,7 @@ def test_what_is_given_wins_and_leaves_the_rest() -> None:
     ("values", "fewest"),
     [({"epochs": 3}, 0), ({"steps": 7}, 0), ({"min_steps": 9}, 9), ({"epochs": 3, "min_steps": 9}, 9)],
 )
-def test_few_rows_have_a_floor_of_steps_unless_their_length_is_given(values: Tree, fewest: int) -> None:
+def test_few_rows_have_a_floor_of_steps_unless_their_length_is_given(values: SettingsTree, fewest: int) -> None:
     assert settings("classify").min_steps > 100
     assert settings("classify", values).min_steps == fewest
 
@@ -75,9 +75,9 @@ def test_few_rows_have_a_floor_of_steps_unless_their_length_is_given(values: Tre
 def test_a_run_that_began_before_there_was_a_floor_keeps_what_it_began_with() -> None:
     encoder = make_encoder_config(hidden_size=128)
     begun = {"epochs": 3.0, "optimizer": {"learning_rate": 7e-4, "layer_decay": 0.65, "beta2": 0.999}}
-    kept = resolve_finetune(find_task("classify"), encoder, [Layer("command line", {})], begun)
+    kept = resolve_finetune(find_task("classify"), encoder, [ConfigLayer("command line", {})], begun)
     assert (kept.min_steps, kept.optimizer.learning_rate, kept.optimizer.layer_decay) == (0, 7e-4, 0.65)
-    given = Layer("command line", {"optimizer": {"learning_rate": 1e-3}})
+    given = ConfigLayer("command line", {"optimizer": {"learning_rate": 1e-3}})
     assert resolve_finetune(find_task("classify"), encoder, [given], begun).optimizer.learning_rate == 1e-3
 
 
@@ -95,6 +95,6 @@ def test_rows_are_no_longer_than_the_encoders() -> None:
         ({"sequence_length": 4}, "sequence_length"),
     ],
 )
-def test_a_wrong_setting_is_named(values: Tree, said: str) -> None:
+def test_a_wrong_setting_is_named(values: SettingsTree, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         settings("sst2", values)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from little_tasks import fill, follow, make_request, read_lines, save_origin, tune, write_animals, write_rows
 
-from electralab.config import Layer, Tree
+from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import ElectraError, IdentityMismatch, Stopped, UsageError
 from electralab.finetuning import stage
 from electralab.finetuning.decoding import decode
@@ -34,7 +34,7 @@ from electralab.training.optimizer import Optimizer, OptimizerConfig, ParameterG
 from electralab.training.session import RunFinished, RunStarted, StepLogged, Warned
 
 TIMING = ("seconds", "tokens_per_second")
-SHORT: Tree = {"epochs": 2, "evaluation": {"times": 4}, "optimizer": {"learning_rate": 6e-3}}
+SHORT: SettingsTree = {"epochs": 2, "evaluation": {"times": 4}, "optimizer": {"learning_rate": 6e-3}}
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_pairs_are_learned_where_there_are_no_segments(tmp_path: Path) -> None:
         rows = [{"a": fill(rng, one), "b": other, "label": str(int(other == "cat"))} for one, other in pairs]
         write_rows(tmp_path / "data" / f"{split}.jsonl", rows)
     model = save_origin(tmp_path / "model", backbone="modern", dropout=0.0, attention_dropout=0.0)
-    columns: Tree = {"data": {"text_a": "a", "text_b": "b"}}
+    columns: SettingsTree = {"data": {"text_a": "a", "text_b": "b"}}
     results = tune(make_request(model, "pair", tmp_path / "data", tmp_path / "run", columns))
     assert results["dev"]["accuracy"] == 1.0
     assert load_model(tmp_path / "run").card.num_texts == 2
@@ -230,7 +230,7 @@ def test_questions_are_said_to_have_no_baseline(origin: Path, tmp_path: Path) ->
 
 
 def test_few_rows_are_learned_from_for_longer_and_a_note_says_so(origin: Path, animals: Path, tmp_path: Path) -> None:
-    layers = (Layer("command line", {"batch": {"size": 8}, "min_steps": 30, "evaluation": {"times": 0}}),)
+    layers = (ConfigLayer("command line", {"batch": {"size": 8}, "min_steps": 30, "evaluation": {"times": 0}}),)
     events = follow(make_request(origin, "classify", animals, tmp_path / "run", layers=layers))
     (read,) = (event for event in events if isinstance(event, DataRead))
     assert read.notes == (
@@ -242,7 +242,7 @@ def test_few_rows_are_learned_from_for_longer_and_a_note_says_so(origin: Path, a
 
 
 def test_a_run_that_still_improves_says_how_to_go_on(origin: Path, animals: Path, tmp_path: Path) -> None:
-    slow: Tree = {"epochs": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 2e-3}}
+    slow: SettingsTree = {"epochs": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 2e-3}}
     results = tune(make_request(origin, "classify", animals, tmp_path / "run", slow, log_every=1))
     assert results["improvement"]["suggested_epochs"] == 9
     assert results["notes"][-1].endswith("try --epochs 9; this was 3")
@@ -264,13 +264,15 @@ def test_every_labelled_split_has_a_report_by_class(origin: Path, tmp_path: Path
 def test_a_run_begun_before_there_was_a_floor_of_steps_goes_on(origin: Path, animals: Path, tmp_path: Path) -> None:
     """Twice: going on must not make it look like one that began later."""
     run = tmp_path / "run"
-    layers = (Layer("command line", {"batch": {"size": 8}, "min_steps": 0, "optimizer": {"learning_rate": 1e-2}}),)
+    layers = (
+        ConfigLayer("command line", {"batch": {"size": 8}, "min_steps": 0, "optimizer": {"learning_rate": 1e-2}}),
+    )
     tune(make_request(origin, "classify", animals, run, layers=layers))
     identity = json.loads((run / "run.json").read_text())
     del identity["settings"]["min_steps"]
     identity["settings"]["optimizer"]["layer_decay"] = 0.6  # a default that may have been another
     (run / "run.json").write_text(json.dumps(identity))
-    same = (Layer("command line", {"batch": {"size": 8}, "optimizer": {"learning_rate": 1e-2}}),)
+    same = (ConfigLayer("command line", {"batch": {"size": 8}, "optimizer": {"learning_rate": 1e-2}}),)
     for seeds in (2, 3):
         results = tune(make_request(origin, "classify", animals, run, layers=same, seeds=seeds))
         assert [of["seed"] for of in results["seeds"]] == list(range(seeds))
@@ -289,7 +291,7 @@ def write_tsv(path: Path, *rows: Sequence[str]) -> None:
     path.write_text("".join("\t".join(row) + "\n" for row in rows))
 
 
-FEW: Tree = {"steps": 2, "evaluation": {"times": 0}}
+FEW: SettingsTree = {"steps": 2, "evaluation": {"times": 0}}
 
 
 def test_a_test_split_of_glue_becomes_a_submission(origin: Path, tmp_path: Path) -> None:
@@ -367,7 +369,7 @@ def test_pairs_of_mrpc_are_learned_in_both_orders(origin: Path, tmp_path: Path) 
     rows = [(str(number % 2), "1", "2", f"the cat {'s ' * number}", "a dog") for number in range(8)]
     for name in ("train", "dev"):
         write_tsv(tmp_path / f"{name}.tsv", header, *rows)
-    once: Tree = {"epochs": 1, "batch": {"size": 2}, "double_pairs": False}
+    once: SettingsTree = {"epochs": 1, "batch": {"size": 2}, "double_pairs": False}
     steps = [
         tune(make_request(origin, "mrpc", tmp_path, tmp_path / name, {"epochs": 1, "batch": {"size": 2}}, change))[
             "steps"
@@ -403,7 +405,7 @@ def test_a_run_from_before_rows_could_be_limited_goes_on(origin: Path, animals: 
 
 
 def test_few_rows_make_few_steps(origin: Path, animals: Path, tmp_path: Path) -> None:
-    settings: Tree = {**SHORT, "train_rows": 16, "batch": {"size": 8}}
+    settings: SettingsTree = {**SHORT, "train_rows": 16, "batch": {"size": 8}}
     assert tune(make_request(origin, "classify", animals, tmp_path / "run", settings))["steps"] == 2 * 16 // 8
 
 

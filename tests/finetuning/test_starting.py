@@ -8,7 +8,7 @@ import torch
 from little_tasks import save_origin
 from little_words import word_tokenizer
 
-from electralab.config import Layer, Tree
+from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.finetuning.examples import Example, Question, ScoredExample, Split, TextExample
 from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
@@ -30,11 +30,11 @@ def origin(folder: Path) -> Origin:
     return load_origin(folder, None)
 
 
-def build(origin: Origin, task: str, *examples: Example, seed: int = 0, **values: Tree | float) -> Tuned:
+def build(origin: Origin, task: str, *examples: Example, seed: int = 0, **values: SettingsTree | float) -> Tuned:
     labels = ("no", "yes") if task == "classify" else ()
     train = Split("train", "train.csv", examples, True, {}, len(examples), ())
     data = TaskData(find_task(task), labels, train, (), (), "", ())
-    config = resolve_finetune(data.task, origin.encoder.config, [Layer("command line", dict(values))])
+    config = resolve_finetune(data.task, origin.encoder.config, [ConfigLayer("command line", dict(values))])
     return build_network(origin, data, config, seed)
 
 

@@ -13,7 +13,7 @@ import pytest
 from little_tasks import fill, make_request, read_lines, save_origin
 from sklearn.metrics import matthews_corrcoef
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.display import Display
 from electralab.errors import InputError, Stopped, UsageError
 from electralab.exporting.tuned_scores import describe_tuned
@@ -35,7 +35,7 @@ from electralab.stopping import StopSignal
 from electralab.training.session import StepLogged, Warned
 
 TAB = "\t"
-BRIEF: Tree = {"epochs": 0.5, "evaluation": {"times": 1}}
+BRIEF: SettingsTree = {"epochs": 0.5, "evaluation": {"times": 1}}
 
 
 @pytest.fixture(autouse=True)

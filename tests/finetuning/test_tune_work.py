@@ -8,7 +8,7 @@ import pytest
 import torch
 from little_networks import make_encoder, make_encoder_config
 
-from electralab.config import Layer, Tree
+from electralab.config import ConfigLayer, SettingsTree
 from electralab.finetuning.features import Feature
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.tasks import find_task
@@ -17,8 +17,8 @@ from electralab.model.tuned import HeadConfig, build_tuned
 
 
 def settings(**values: Any) -> FinetuneConfig:
-    tree: Tree = {"batch": {"size": 4}, **values}
-    return resolve_finetune(find_task("classify"), make_encoder_config(), [Layer("command line", tree)])
+    tree: SettingsTree = {"batch": {"size": 4}, **values}
+    return resolve_finetune(find_task("classify"), make_encoder_config(), [ConfigLayer("command line", tree)])
 
 
 def make_features(count: int = 10) -> list[Feature]:
@@ -54,7 +54,7 @@ def losses(work: TuneWork, *steps: int) -> list[list[float]]:
         ({"steps": 5, "min_steps": 100}, 5),
     ],
 )
-def test_epochs_or_steps_say_how_long_a_run_is(values: Tree, steps: int) -> None:
+def test_epochs_or_steps_say_how_long_a_run_is(values: SettingsTree, steps: int) -> None:
     assert count_steps(settings(**values), rows=10) == steps
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.model.electra import Electra, Generator, build_electra
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 
@@ -11,7 +11,7 @@ Rows = tuple[Tensor, Tensor, Tensor]
 
 
 def make_pair(size: str, vocab_size: int = 100, sequence_length: int = 64, **model: object) -> Electra:
-    layers: Tree = SIZES[size]
+    layers: SettingsTree = SIZES[size]
     return build_electra(
         ModelConfig(**(layers["model"] | model)),
         GeneratorConfig(**layers["generator"]),

@@ -7,7 +7,7 @@ import pytest
 import torch
 from networks import exaggerate, generator_of, make_pair, make_rows
 
-from electralab.config import Layer, resolve
+from electralab.config import ConfigLayer, resolve
 from electralab.errors import UsageError
 from electralab.model.electra import Electra, build_electra, parameter_depths
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig, derive_encoders
@@ -22,8 +22,8 @@ def count(pair: torch.nn.Module) -> int:
 def resolve_size(size: str) -> tuple[ModelConfig, GeneratorConfig]:
     layers = SIZES[size]
     return (
-        resolve(ModelConfig, [Layer(size, layers["model"])]),
-        resolve(GeneratorConfig, [Layer(size, layers["generator"])]),
+        resolve(ModelConfig, [ConfigLayer(size, layers["model"])]),
+        resolve(GeneratorConfig, [ConfigLayer(size, layers["generator"])]),
     )
 
 
@@ -189,7 +189,7 @@ def test_heads_of_a_pair_stand_level_though_one_network_is_shallower() -> None:
 )
 def test_wrong_settings_are_one_sentence(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
-        resolve(ModelConfig, [Layer("run.toml", values)])
+        resolve(ModelConfig, [ConfigLayer("run.toml", values)])
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from toy import CLS, PAD, SEP
 
 from electralab import verbs
-from electralab.config import Layer
+from electralab.config import ConfigLayer
 from electralab.display import Display
 from electralab.model.flops import discriminator_flops, two_tower_flops
 from electralab.model.settings import GeneratorConfig, ModelConfig
@@ -84,7 +84,7 @@ def test_a_new_run_begins_at_the_energy_of_a_token_that_is_as_likely_as_any_othe
     settings = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 32}}
     verbs.prepare([tmp_path / "text.txt"], tmp_path / "data", settings=settings, display=Display(quiet=True))
     data = open_data(tmp_path / "data")
-    config = resolve_pretrain([Layer("test", {"objective": "electric"})])
+    config = resolve_pretrain([ConfigLayer("test", {"objective": "electric"})])
     objective = build_objective(config, data, 0, CPU)
     assert isinstance(objective, ElectricObjective)
     ordinary = int(data.tokenizer.is_ordinary.sum())
@@ -98,7 +98,7 @@ def test_a_new_run_begins_at_the_energy_of_a_token_that_is_as_likely_as_any_othe
 
 
 def test_other_objectives_begin_at_zero() -> None:
-    config = resolve_pretrain([Layer("test", {"objective": "electra"})])
+    config = resolve_pretrain([ConfigLayer("test", {"objective": "electra"})])
     objective = build_objective(config, stand_in(config, 100, 16), 0, CPU)
     assert objective.networks.get_parameter("discriminator.head.verdict.bias").tolist() == [0.0]
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.config import Layer, Tree
+from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import UsageError
 from electralab.objective.losses import add_counts
 from electralab.objective.named import build_objective
@@ -27,14 +27,14 @@ PAIR = {"sharing": "embeddings"}
 
 
 def configure(**changes: Any) -> PretrainConfig:
-    small: Tree = {
+    small: SettingsTree = {
         "steps": 50,
         "model": {"num_layers": 2, "hidden_size": 32, "embedding_size": 32, "num_heads": 2, "feedforward_size": 48},
         "batch": {"size": ROWS},
     }
     for section, values in changes.items():
         small[section] = {**small.get(section, {}), **values} if isinstance(values, dict) else values
-    return resolve_pretrain([Layer("test", small)])
+    return resolve_pretrain([ConfigLayer("test", small)])
 
 
 def account_of(config: PretrainConfig, budget: Budget | None = None) -> Account:
@@ -185,7 +185,7 @@ def table_rows(page: str, columns: int) -> list[list[str]]:
 
 
 def whole_account(size: str, objective: str, vocabulary: int) -> Account:
-    config = resolve_pretrain([Layer("test", {"size": size, "objective": objective})])
+    config = resolve_pretrain([ConfigLayer("test", {"size": size, "objective": objective})])
     return draw_up(config, stand_in(config, vocabulary, 128), Budget("steps", 1.0))
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.model.electra import Discriminator, Electra, build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
@@ -15,7 +15,7 @@ from electralab.pretraining.account import stand_in
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.start import load_origin
 
-SIZES: Tree = {"embedding_size": 16, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "feedforward_size": 32}
+SIZES: SettingsTree = {"embedding_size": 16, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "feedforward_size": 32}
 
 DATA = stand_in(resolve_pretrain([]), 64, 8)
 

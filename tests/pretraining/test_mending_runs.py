@@ -11,7 +11,7 @@ import transformers
 from little_pretraining import make_request, prepare_sentences
 from torch import Tensor
 
-from electralab.config import Tree, parse_overrides
+from electralab.config import SettingsTree, parse_overrides
 from electralab.model.copying import Copying
 from electralab.model.folder import load_any, load_encoder
 from electralab.objective.named import build_objective
@@ -53,7 +53,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare_sentences(tmp_path_factory.mktemp("mending"))
 
 
-def train(data: Path, run: Path, arm: str, *more: str, stop_after: int = 6) -> Tree:
+def train(data: Path, run: Path, arm: str, *more: str, stop_after: int = 6) -> SettingsTree:
     """Six steps, or until something else wants the machine after so many."""
     request = make_request(data, run, (*SMALL, *ARMS[arm], *more), keep=2)
     events = pretrain(request, StopSignal())
@@ -74,7 +74,7 @@ def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
     return {arm: folder / arm for arm in ARMS}
 
 
-def read_metrics(run: Path) -> list[Tree]:
+def read_metrics(run: Path) -> list[SettingsTree]:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [
         {key: value for key, value in line.items() if key not in ("seconds", "tokens_per_second")} for line in lines

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electralab.config import Layer, parse_overrides, to_toml
+from electralab.config import ConfigLayer, parse_overrides, to_toml
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES, derive_encoders
 from electralab.objective.settings import ObjectiveName
@@ -53,7 +53,7 @@ def test_large_masks_a_quarter() -> None:
 
 def test_later_layers_win_and_the_size_lies_below_them_all() -> None:
     flags = parse_overrides(["--size", "small", "--model.num-layers", "3"])
-    config = resolve_pretrain([Layer("file", {"size": "tiny", "model": {"num_heads": 8}}), flags])
+    config = resolve_pretrain([ConfigLayer("file", {"size": "tiny", "model": {"num_heads": 8}}), flags])
     assert (config.size, config.model.hidden_size) == ("small", SIZES["small"]["model"]["hidden_size"])
     assert (config.model.num_heads, config.model.num_layers) == (8, 3)
 
@@ -205,7 +205,7 @@ def test_what_a_published_model_brings_can_be_overruled() -> None:
 
 def test_the_last_name_counts() -> None:
     """As where an arm of a study says otherwise than what the arms have in common."""
-    albert, bert = Layer("file", {"objective": "albert"}), Layer("arm", {"objective": "bert"})
+    albert, bert = ConfigLayer("file", {"objective": "albert"}), ConfigLayer("arm", {"objective": "bert"})
     config = resolve_pretrain([albert, bert])
     assert (config.objective, config.sentence_task, config.model.share_layers) == ("bert", "next-sentence", False)
     assert resolve_pretrain([bert, albert]) == resolve_pretrain([albert])
@@ -328,7 +328,7 @@ def test_a_warm_up_of_the_users_own_holds_at_any_length() -> None:
     flags = parse_overrides(["--schedule.warmup-steps", "700"])
     assert resolve_pretrain([read_settings("base"), flags]).schedule.at_length(1_000).warmup_steps == 700
     # A file that a run wrote before presets named a length.
-    written = Layer("old.toml", {"schedule": {"warmup_steps": 10_000}})
+    written = ConfigLayer("old.toml", {"schedule": {"warmup_steps": 10_000}})
     assert resolve_pretrain([read_settings("base"), written]).schedule.at_length(1_000).warmup_steps == 10_000
     both = parse_overrides(["--schedule.warmup-steps", "700", "--schedule.warmup-reference-steps", "2000"])
     assert resolve_pretrain([read_settings("base"), both]).schedule.at_length(1_000).warmup_steps == 350

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from little_tasks import fill, make_request, read_lines, save_origin, tune, write_animals, write_rows
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.finetuning import stage
 from electralab.reporting.composing import compose_page, news
 from electralab.reporting.predictions import read_predictions
@@ -16,7 +16,7 @@ from electralab.reporting.stage import write_report
 from electralab.reporting.subjects import Subject, read_subject
 
 # Too few steps to learn it all, so that there are mistakes to show.
-FEW: Tree = {"steps": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 1e-4}}
+FEW: SettingsTree = {"steps": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 1e-4}}
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from electralab.config import Layer
+from electralab.config import ConfigLayer
 from electralab.finetuning.tasks import find_task
 from electralab.pretraining.exports import snapshot_step
 from electralab.pretraining.plan import PretrainPlan
@@ -32,7 +32,7 @@ FLOPS = {"plain": 1000, "better": 2000, "again": 2000}
 
 
 def plan_little(folder: Path, **changes: Any) -> Plan:
-    study = resolve_study(Layer("little.toml", STUDY | changes), {})
+    study = resolve_study(ConfigLayer("little.toml", STUDY | changes), {})
     arms = resolve_arms(study, "little.toml")
     scores = tuple(Score(config, folder, find_task(config.task) if config.task else None) for config in study.scores)
     names = ("pretrain", *(score.name for score in scores), *(["blimp@0.5"] if study.snapshots.at else []))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, find_arrangements
-from electralab.config import Layer
+from electralab.config import ConfigLayer
 from electralab.errors import InputError, UsageError
 from electralab.model.settings import derive_encoders
 from electralab.pretraining.identity import Budget
@@ -37,12 +37,12 @@ SIZED = ("model-size", "claims", "family")
 
 def refusal(**changes: Any) -> str:
     with pytest.raises(UsageError) as caught:
-        resolve_arms(resolve_study(Layer("s.toml", STUDY | changes), {}), "s.toml")
+        resolve_arms(resolve_study(ConfigLayer("s.toml", STUDY | changes), {}), "s.toml")
     return str(caught.value)
 
 
 def test_an_arm_changes_what_all_share() -> None:
-    plain, wide = resolve_arms(resolve_study(Layer("s.toml", STUDY), {}), "s.toml")
+    plain, wide = resolve_arms(resolve_study(ConfigLayer("s.toml", STUDY), {}), "s.toml")
     assert (plain.config.masking.mask_share, wide.config.masking.mask_share) == (0.15, 0.3)
     assert plain.config.batch.size == wide.config.batch.size == 4
     assert plain.budget == wide.budget == Budget("flops", 1e12)
@@ -50,18 +50,18 @@ def test_an_arm_changes_what_all_share() -> None:
 
 def test_what_all_share_may_be_without_effect_in_some() -> None:
     changes = {"pretrain": {"sampling": {"top_k": 5}}, "arms": {"plain": {}, "masked": {"objective": "mlm"}}}
-    plain, _ = resolve_arms(resolve_study(Layer("s.toml", STUDY | changes), {}), "s.toml")
+    plain, _ = resolve_arms(resolve_study(ConfigLayer("s.toml", STUDY | changes), {}), "s.toml")
     assert plain.config.sampling.top_k == 5
 
 
 def test_a_budget_of_the_command_line_replaces_the_files() -> None:
-    study = resolve_study(Layer("s.toml", STUDY), {"budget": {"steps": 10}, "seeds": [7]})
+    study = resolve_study(ConfigLayer("s.toml", STUDY), {"budget": {"steps": 10}, "seeds": [7]})
     assert (study.budget.take(1.0), study.seeds) == (Budget("steps", 10.0), (7,))
 
 
 def test_an_arm_may_have_a_part_of_the_budget() -> None:
     arms = STUDY["arms"] | {"short": {"budget_share": 0.25}}
-    study = resolve_study(Layer("s.toml", STUDY | {"arms": arms, "budget": {"steps": 10}}), {})
+    study = resolve_study(ConfigLayer("s.toml", STUDY | {"arms": arms, "budget": {"steps": 10}}), {})
     budgets = {arm.name: arm.budget.amount for arm in resolve_arms(study, "s.toml")}
     assert budgets == {"plain": 10.0, "wide": 10.0, "short": 2.0}
 

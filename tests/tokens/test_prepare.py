@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from electralab.artifacts import describe_files
-from electralab.config import Layer, resolve
+from electralab.config import ConfigLayer, resolve
 from electralab.errors import (
     DamagedArtifact,
     FolderInUse,
@@ -34,12 +34,12 @@ TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_
 
 
 def config(**changes: Any) -> PrepareConfig:
-    return resolve(PrepareConfig, [Layer("defaults", TINY), Layer("test", changes)])
+    return resolve(PrepareConfig, [ConfigLayer("defaults", TINY), ConfigLayer("test", changes)])
 
 
 def given(tokenizer: Path) -> PrepareConfig:
     changes = {"tokenizer": {"path": str(tokenizer)}, "packing": {"sequence_length": 16}}
-    return resolve(PrepareConfig, [Layer("test", changes)])
+    return resolve(PrepareConfig, [ConfigLayer("test", changes)])
 
 
 def run(source: Path | str, out: Path, **changes: Any) -> list[PrepareProgress]:
@@ -382,7 +382,9 @@ def test_a_vocab_file_takes_case_but_not_size_from_the_settings(tmp_path: Path, 
     path = {"path": str(tmp_path / "vocab.txt")}
     with pytest.raises(UsageError, match=r"vocab\.txt: settles tokenizer\.vocab_size by itself \(got 200\)"):
         run(corpus, tmp_path / "data", tokenizer=path)
-    config = resolve(PrepareConfig, [Layer("test", {"tokenizer": {**path, "lowercase": False, "kind": "wordpiece"}})])
+    config = resolve(
+        PrepareConfig, [ConfigLayer("test", {"tokenizer": {**path, "lowercase": False, "kind": "wordpiece"}})]
+    )
     list(prepare([str(corpus)], tmp_path / "data", config, StopSignal()))
     assert len(open_data(tmp_path / "data").tokenizer.encode("River river").ids) == 2
 

@@ -11,7 +11,7 @@ from electralab.compression.exam import Exam
 from electralab.compression.settings import CompressConfig
 from electralab.compression.task_exam import open_task_exam
 from electralab.compression.verdict_exam import open_verdict_exam
-from electralab.config import Layer
+from electralab.config import ConfigLayer
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.heldout_rows import HeldoutConfig
 from electralab.exporting.graphs import require_onnx
@@ -58,11 +58,11 @@ def open_exam(
     )
 
 
-def recall_reading(model: Path) -> Layer:
+def recall_reading(model: Path) -> ConfigLayer:
     """How the run that tuned a model read its data: what a trade-off begins with, below what is asked for."""
     run_dir = find_run(locate_encoder(model))
     run = read_identity(run_dir) if run_dir else None
-    return Layer(f"{run_dir}/run.json", {"data": run.settings.get("data", {})} if run else {})
+    return ConfigLayer(f"{run_dir}/run.json", {"data": run.settings.get("data", {})} if run else {})
 
 
 def find_generator(model: Path, generator: Path | None) -> Path:

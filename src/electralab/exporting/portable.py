@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from electralab.artifacts import new_folder, read_json, write_json, write_manifest
-from electralab.config import Settings, Tree
+from electralab.config import Settings, SettingsTree
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError, Stopped, UsageError
 from electralab.evaluation.heldout_rows import read_rows
@@ -110,7 +110,9 @@ def _undone(out: Path, stop: StopSignal) -> Iterator[None]:
         raise Stopped(stop.number, f"{out} was not written, the same command begins anew") from None
 
 
-def plan_export(model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, licence: str) -> Tree:
+def plan_export(
+    model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, licence: str
+) -> SettingsTree:
     _check(out, form, config, data)
     sources, left_out = _read_sources(model, form)
     networks = {source.role: {"from": str(source.folder), "kind": _name_kind(source.network)} for source in sources}
@@ -278,7 +280,7 @@ def _save_weights(source: Source, folder: Path, storage: Storage) -> None:
         save_network(folder, network, **ids, objective=objective, has_untrained_segments=untrained, storage=storage)
 
 
-def _describe_graph(source: Source) -> Tree:
+def _describe_graph(source: Source) -> SettingsTree:
     special, network = source.tokenizer.special, source.network
     ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
     if isinstance(network, Tuned):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from electralab.config import Layer, Settings, Tree, resolve
+from electralab.config import ConfigLayer, Settings, SettingsTree, resolve
 from electralab.finetuning.questions import SpanConfig
 from electralab.finetuning.reading import TaskDataConfig
 from electralab.finetuning.tasks import Task
@@ -86,7 +86,7 @@ _BY_HIDDEN_SIZE = (
 )
 
 
-def complete_settings(stored: Mapping[str, Any]) -> Tree:
+def complete_settings(stored: Mapping[str, Any]) -> SettingsTree:
     """With what a run did before there were such settings, their defaults; as they are where they are not valid."""
     try:
         return FinetuneConfig.model_validate(stored).model_dump(mode="json")
@@ -94,7 +94,7 @@ def complete_settings(stored: Mapping[str, Any]) -> Tree:
         return dict(stored)
 
 
-def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Layer] = ()) -> Layer:
+def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[ConfigLayer] = ()) -> ConfigLayer:
     """Those of the task and the size, beside what the layers above say."""
     size = next(size for size in _BY_HIDDEN_SIZE if encoder.hidden_size <= size.up_to)
     # The released small model is as narrow but twelve layers deep, and was trained for a million steps.
@@ -102,7 +102,7 @@ def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Layer]
         size = _SMALL_ENCODER
     from_scratch = any(layer.values.get("from_scratch") is True for layer in layers)
     is_length_given = any(layer.values.get(name) for layer in layers for name in ("epochs", "steps"))
-    values: Tree = {
+    values: SettingsTree = {
         "epochs": task.epochs,
         "min_steps": 0 if is_length_given else size.min_steps,
         "sequence_length": min(task.sequence_length, encoder.sequence_length),
@@ -115,11 +115,11 @@ def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Layer]
             "beta2": 0.999,
         },
     }
-    return Layer(f"defaults of {task.display}", values)
+    return ConfigLayer(f"defaults of {task.display}", values)
 
 
 def resolve_finetune(
-    task: Task, encoder: EncoderConfig, layers: Sequence[Layer], begun: Mapping[str, Any] | None = None
+    task: Task, encoder: EncoderConfig, layers: Sequence[ConfigLayer], begun: Mapping[str, Any] | None = None
 ) -> FinetuneConfig:
     """Later layers win; a text longer than the encoder's rows is cut to them.
 
@@ -130,7 +130,7 @@ def resolve_finetune(
     if begun is not None:
         optimizer = begun.get("optimizer", {})
         kept = {name: optimizer[name] for name in ("learning_rate", "layer_decay") if name in optimizer}
-        defaults.append(Layer("the run as it began", {"min_steps": begun.get("min_steps", 0), "optimizer": kept}))
+        defaults.append(ConfigLayer("the run as it began", {"min_steps": begun.get("min_steps", 0), "optimizer": kept}))
     config = resolve(FinetuneConfig, [*defaults, *layers])
     longest = encoder.sequence_length
     return config if config.sequence_length <= longest else config.model_copy(update={"sequence_length": longest})

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, write_file, write_json
-from electralab.config import Layer, to_toml
+from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.finetuning.baselines import (
     Baseline,
@@ -70,7 +70,7 @@ class FinetuneRequest:
     task: Task
     data_dir: Path
     run_dir: Path
-    layers: tuple[Layer, ...]
+    layers: tuple[ConfigLayer, ...]
     """Settings above the task's defaults."""
     seeds: int
     init_from: Path | None

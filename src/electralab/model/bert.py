@@ -6,7 +6,7 @@ config.json, tensors of BERT -> config.json, tensors of ELECTRA
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 
 MODEL_TYPE = "bert"
 _GUESSES = "cls.predictions."
@@ -30,9 +30,9 @@ def is_bert(tree: Mapping[str, Any]) -> bool:
     return tree.get("model_type") == MODEL_TYPE
 
 
-def translate_config(tree: Mapping[str, Any]) -> Tree:
+def translate_config(tree: Mapping[str, Any]) -> SettingsTree:
     """The sizes that BERT has by itself are written out: ELECTRA's are others."""
-    sizes: Tree = {
+    sizes: SettingsTree = {
         "hidden_size": 768,
         "num_hidden_layers": 12,
         "num_attention_heads": 12,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, InputError, quote, shorten
 from electralab.model.bert import is_bert, translate_config, translate_names
 from electralab.model.config_file import CONFIG
@@ -70,7 +70,7 @@ def save_network(
     storage: Storage = "fp32",
 ) -> None:
     """`objective` is the name of what it was taught by."""
-    taught: Tree = {OBJECTIVE: objective} if objective else {}
+    taught: SettingsTree = {OBJECTIVE: objective} if objective else {}
     if has_untrained_segments:
         taught[UNTRAINED_SEGMENTS] = True
     if is_expressible(network):
@@ -92,7 +92,7 @@ def save_tuned(
         _write(folder, export_own_config(network, config), export_own_weights(network), storage)
 
 
-def _write(folder: Path, config: Tree, tensors: dict[str, Tensor], storage: Storage) -> None:
+def _write(folder: Path, config: SettingsTree, tensors: dict[str, Tensor], storage: Storage) -> None:
     if storage != "fp32":
         dtype = _DTYPES[storage]
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
@@ -166,7 +166,7 @@ def _load_own(folder: Path) -> nn.Module | None:
     return import_own(config, read_tensors(folder), str(folder)).eval() if is_own(config) else None
 
 
-def _read_foreign(folder: Path, *, takes_bert: bool = False) -> tuple[Tree, dict[str, Tensor]]:
+def _read_foreign(folder: Path, *, takes_bert: bool = False) -> tuple[SettingsTree, dict[str, Tensor]]:
     """config.json and tensors in Hugging Face's words; BERT's, where it is taken, in those of ELECTRA.
 
     The sizes are held against the header of the weights first: a file that lies about them is not read at all.

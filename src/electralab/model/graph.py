@@ -14,7 +14,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.model.config_file import describe
 from electralab.model.electra import Discriminator, Generator
@@ -152,7 +152,7 @@ def read_graph(folder: Path, tree: Mapping[str, Any]) -> AnyGraph:
     return network.eval()
 
 
-def _read_head(own: Tree, where: str) -> HeadConfig:
+def _read_head(own: SettingsTree, where: str) -> HeadConfig:
     try:
         return HeadConfig.model_validate(own.get("head"))
     except ValidationError as error:

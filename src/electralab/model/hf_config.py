@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import InputError, quote
 from electralab.model.config_file import (
     ElectraFile,
@@ -64,13 +64,13 @@ def is_two_classes(config: EncoderConfig, kind: HeadKind) -> bool:
 
 def export_config(
     network: Generator | Discriminator, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
-) -> Tree:
-    tree: Tree = {"architectures": [class_name(network)]}
+) -> SettingsTree:
+    tree: SettingsTree = {"architectures": [class_name(network)]}
     tree |= export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
     return tree | export_labels(LABELS.values()) if is_two_classes(network.config, head_kind(network)) else tree
 
 
-def export_labels(labels: Iterable[str]) -> Tree:
+def export_labels(labels: Iterable[str]) -> SettingsTree:
     names = dict(enumerate(labels))
     return {
         "id2label": {str(index): name for index, name in names.items()},
@@ -80,8 +80,8 @@ def export_labels(labels: Iterable[str]) -> Tree:
 
 def export_encoder_config(
     config: EncoderConfig, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
-) -> Tree:
-    tree: Tree = {
+) -> SettingsTree:
+    tree: SettingsTree = {
         "model_type": _MODEL_TYPE[config.backbone],
         "dtype": "float32",
         "vocab_size": config.vocab_size,
@@ -111,9 +111,14 @@ def export_encoder_config(
     }
 
 
-def _modern_tree(config: EncoderConfig, cls_id: int | None, sep_id: int | None) -> Tree:
+def _modern_tree(config: EncoderConfig, cls_id: int | None, sep_id: int | None) -> SettingsTree:
     kinds = ("full_attention", "sliding_attention")
-    special: Tree = {"cls_token_id": cls_id, "sep_token_id": sep_id, "bos_token_id": cls_id, "eos_token_id": sep_id}
+    special: SettingsTree = {
+        "cls_token_id": cls_id,
+        "sep_token_id": sep_id,
+        "bos_token_id": cls_id,
+        "eos_token_id": sep_id,
+    }
     if config.is_causal:  # their decoder takes no null for them
         special = {"model_type": _DECODER} | {name: index for name, index in special.items() if index is not None}
     return {
@@ -168,7 +173,7 @@ def require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> 
             )
 
 
-def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
+def _electra_fields(tree: Mapping[str, Any], where: str) -> SettingsTree:
     # "gelu_python" is the same erf-gelu; the tanh approximations differ by 1e-3 and are refused, not approximated.
     require(
         tree,
@@ -199,7 +204,7 @@ def _electra_fields(tree: Mapping[str, Any], where: str) -> Tree:
     }
 
 
-def _modern_fields(tree: Mapping[str, Any], where: str) -> Tree:
+def _modern_fields(tree: Mapping[str, Any], where: str) -> SettingsTree:
     require(
         tree,
         where,

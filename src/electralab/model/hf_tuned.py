@@ -23,7 +23,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import InputError, quote
 from electralab.model.config_file import describe
 from electralab.model.encoder import Encoder, EncoderConfig
@@ -69,7 +69,7 @@ def tuned_class_name(network: Tuned) -> str:
     return _FAMILY[config.backbone] + _TASK[head.kind] if is_plain_fine or network.head.dense is not None else ""
 
 
-def export_tuned_config(network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> Tree:
+def export_tuned_config(network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> SettingsTree:
     head, name = network.head_config, tuned_class_name(network)
     tree = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
     tree["classifier_dropout"] = head.dropout

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from electralab.artifacts import new_folder, write_file, write_json
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, ElectraError, InputError
 from electralab.model.config_file import CONFIG
 from electralab.model.folder import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, list_shards, load_encoder, read_config
@@ -200,7 +200,7 @@ def _translate_name(name: str) -> str:
     return f"{today}.weight" if today.endswith("_embeddings") else today
 
 
-def infer_config(tensors: Mapping[str, Tensor]) -> Tree:
+def infer_config(tensors: Mapping[str, Tensor]) -> SettingsTree:
     """A released checkpoint has no config; all but the heads, which are 64 wide there, shows in the shapes."""
     try:
         vocab_size, embedding_size = tensors["electra.embeddings.word_embeddings.weight"].shape

@@ -12,7 +12,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from electralab.config import Settings, Tree
+from electralab.config import Settings, SettingsTree
 from electralab.errors import InputError, quote, shorten
 from electralab.model.config_file import describe
 from electralab.model.copying import Copying
@@ -35,8 +35,8 @@ _MOST_SHARED_LAYERS = 1000
 class Recipe:
     """How a class is built from its encoder's settings and from those of its own that `describe` returned."""
 
-    build: Callable[[EncoderConfig, Tree], nn.Module]
-    describe: Callable[[Any], Tree] = lambda _: {}
+    build: Callable[[EncoderConfig, SettingsTree], nn.Module]
+    describe: Callable[[Any], SettingsTree] = lambda _: {}
 
 
 class _Judge(Settings):
@@ -44,12 +44,12 @@ class _Judge(Settings):
     verdict_adds_cls: bool = False
 
 
-def _build_discriminator(config: EncoderConfig, own: Tree) -> Discriminator:
+def _build_discriminator(config: EncoderConfig, own: SettingsTree) -> Discriminator:
     judge = _Judge(verdict_head=own["verdict_head"], verdict_adds_cls=own.get("verdict_adds_cls", False))
     return Discriminator(config, judge.verdict_head, adds_cls=judge.verdict_adds_cls)
 
 
-def _describe_discriminator(network: Discriminator) -> Tree:
+def _describe_discriminator(network: Discriminator) -> SettingsTree:
     kind = "linear" if network.head.dense is None else "dense"
     return {"verdict_head": kind, "verdict_adds_cls": network.head.adds_cls}
 
@@ -89,7 +89,7 @@ def is_own(tree: Mapping[str, Any]) -> bool:
     return OWN in tree
 
 
-def export_own_config(network: nn.Module, described: Tree) -> Tree:
+def export_own_config(network: nn.Module, described: SettingsTree) -> SettingsTree:
     """`described` says sizes, ids and labels in the words of Hugging Face, for people and cards; nothing reads it."""
     name, config = type(network).__name__, network.config
     assert isinstance(config, EncoderConfig)
@@ -107,7 +107,7 @@ def export_own_weights(network: nn.Module) -> dict[str, Tensor]:
     return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
 
 
-def read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, Tree]:
+def read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, SettingsTree]:
     """The name of the class, its encoder's settings, and all that config.json says of the network."""
     own = tree.get(OWN)
     if not isinstance(own, dict) or not isinstance(own.get("encoder"), dict):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from electralab.config import Settings, Tree
+from electralab.config import Settings, SettingsTree
 from electralab.errors import UsageError
 from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig, Positive, Probability
 from electralab.model.heads import VerdictKind
@@ -20,7 +20,7 @@ Sharing = Literal["none", "token", "embeddings", "lower-layers", "everything", "
 ONE_NETWORK = ("lower-layers", "everything")
 
 # Sizes by name, as layers of settings; small, base and large are the released ones.
-SIZES: dict[str, Tree] = {
+SIZES: dict[str, SettingsTree] = {
     "tiny": {
         "model": {
             "backbone": "modern",
@@ -139,7 +139,7 @@ def derive_encoders(
     model: ModelConfig, generator: GeneratorConfig, *, vocab_size: int, sequence_length: int
 ) -> tuple[EncoderConfig, EncoderConfig]:
     """The generator's config and the discriminator's."""
-    common: Tree = {
+    common: SettingsTree = {
         "backbone": model.backbone,
         "vocab_size": vocab_size,
         "sequence_length": max(sequence_length, model.max_positions),
@@ -154,7 +154,7 @@ def derive_encoders(
         "qk_norm": model.qk_norm,
         "share_layers": model.share_layers,
     }
-    judged: Tree = {name: getattr(model, name) for name in _OWN}
+    judged: SettingsTree = {name: getattr(model, name) for name in _OWN}
     guessing = judged | _shrink(model, generator)
     if model.sharing not in ONE_NETWORK:
         guessing |= dict.fromkeys(_JUDGING, False)
@@ -182,7 +182,7 @@ _JUDGING = ("discrepancy_attention", "adaptive_norm")
 _OWN = ("hidden_size", "num_layers", "num_heads", "feedforward_size", "dropout", "attention_dropout", *_JUDGING)
 
 
-def _shrink(model: ModelConfig, generator: GeneratorConfig) -> Tree:
+def _shrink(model: ModelConfig, generator: GeneratorConfig) -> SettingsTree:
     width = _scale(model.hidden_size, generator.width_share, multiple=2)
     return {
         "hidden_size": width,

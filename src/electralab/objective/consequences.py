@@ -6,7 +6,7 @@ Choice -> implied settings; ObjectiveConfig, names of settings -> complaints
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.objective.settings import MENDING, REPLACING, UNTAUGHT, ObjectiveConfig
 
 # ALBERT's own table, whatever its width; narrower where a network is so narrow that this would factorise nothing.
@@ -29,15 +29,15 @@ class Choice:
     """In the user's own words; "" where only presets speak of it."""
 
 
-def implied_settings(choice: Choice, usual_width: float) -> Tree:
+def implied_settings(choice: Choice, usual_width: float) -> SettingsTree:
     """What a choice brings with it unless the user says otherwise: a layer between the preset and the user's own.
 
     `usual_width` is the generator's share of the width where it is a network of its own.
     """
     objective, kind = choice.objective, choice.kind
-    masking: Tree = {}
-    generator: Tree = {}
-    more: Tree = {}
+    masking: SettingsTree = {}
+    generator: SettingsTree = {}
+    more: SettingsTree = {}
     if objective in ("mlm", "bert"):
         masking["appearance"] = "mask-keep-random"
     if objective == "bert":
@@ -48,7 +48,7 @@ def implied_settings(choice: Choice, usual_width: float) -> Tree:
     if objective == "permutation" or (objective in REPLACING and kind in ("causal", "two-tower")):
         masking["appearance"] = "mask"
     sharing = choice.sharing or _imply_sharing(objective, choice.procedure, kind)
-    model: Tree = {"sharing": sharing} if sharing else {}
+    model: SettingsTree = {"sharing": sharing} if sharing else {}
     if choice.published == "albert":
         more["sentence_task"] = "sentence-order"
         width = min(_TABLE_WIDTH, choice.hidden_size // _TABLE_SHARE)

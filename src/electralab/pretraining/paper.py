@@ -6,7 +6,7 @@ presets -> PaperRun...
 from dataclasses import dataclass
 from typing import Any
 
-from electralab.config import Layer, Tree
+from electralab.config import ConfigLayer, SettingsTree
 from electralab.pretraining.account import Account, draw_up, stand_in
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import read_settings, resolve_pretrain
@@ -28,7 +28,7 @@ class PaperRun:
 
 
 # Model, preset, what it has of its own, row length, published FLOPs.
-_RUNS: tuple[tuple[str, str, Tree, int, float], ...] = (
+_RUNS: tuple[tuple[str, str, SettingsTree, int, float], ...] = (
     ("ELECTRA-Small", "paper-small", {}, 128, 1.29e18),
     ("BERT-Small", "paper-small", {"objective": "mlm", "steps": 1_450_000}, 128, 1.42e18),
     ("ELECTRA-Base", "paper-base", {}, 512, 6.42e19),
@@ -41,7 +41,7 @@ _RUNS: tuple[tuple[str, str, Tree, int, float], ...] = (
 def count_paper_runs() -> list[PaperRun]:
     found = []
     for model, preset, own, length, published in _RUNS:
-        config = resolve_pretrain([read_settings(preset), Layer(model, own)])
+        config = resolve_pretrain([read_settings(preset), ConfigLayer(model, own)])
         data = stand_in(config, _VOCABULARY, length)
         found.append(PaperRun(model, published, draw_up(config, data, Budget("steps", float(config.steps)))))
     return found

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from electralab.config import Layer, resolve
+from electralab.config import ConfigLayer, resolve
 from electralab.errors import UsageError
 from electralab.pretraining.account import draw_up, stand_in
 from electralab.pretraining.identity import Budget
@@ -34,6 +34,6 @@ def choose_rows(
         return open_data(Path(data))
     length = {} if sequence_length is None else {"sequence_length": sequence_length}
     entries = {} if vocab_size is None else {"vocab_size": vocab_size}
-    packing = resolve(PackingConfig, [Layer("flops", length)])
-    tokenizer = resolve(TokenizerConfig, [Layer("flops", entries)])
+    packing = resolve(PackingConfig, [ConfigLayer("flops", length)])
+    tokenizer = resolve(TokenizerConfig, [ConfigLayer("flops", entries)])
     return stand_in(config, tokenizer.vocab_size, packing.sequence_length)

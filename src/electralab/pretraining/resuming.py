@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from electralab.config import Layer, differences, read_toml
+from electralab.config import ConfigLayer, differences, read_toml
 from electralab.errors import UsageError
 from electralab.pretraining.identity import RunIdentity, read_identity
 from electralab.pretraining.settings import Preset, PretrainConfig, Stored, complete_settings, resolve_pretrain
@@ -26,10 +26,10 @@ class RunSettings:
     notes: tuple[str, ...] = ()
 
 
-def settle_settings(layers: Sequence[Layer], run_dir: Path, init_from: Path | None) -> RunSettings:
+def settle_settings(layers: Sequence[ConfigLayer], run_dir: Path, init_from: Path | None) -> RunSettings:
     """New training also keeps as many positions as what it starts from, unless the layers say otherwise."""
     positions = find_max_positions(init_from) if init_from is not None else 0
-    kept = Layer("--init-from", {"model": {"max_positions": positions}} if positions else {})
+    kept = ConfigLayer("--init-from", {"model": {"max_positions": positions}} if positions else {})
     asked = resolve_pretrain(_insert(layers, kept))
     preset = next((layer.source for layer in layers if isinstance(layer, Preset)), f"preset {asked.size}")
     stored = read_identity(run_dir)
@@ -48,7 +48,7 @@ def settle_settings(layers: Sequence[Layer], run_dir: Path, init_from: Path | No
     return RunSettings(resumed, preset, (f"{run_dir}: goes on with the settings that it stored: {told}{more}",))
 
 
-def _insert(layers: Sequence[Layer], layer: Layer) -> list[Layer]:
+def _insert(layers: Sequence[ConfigLayer], layer: ConfigLayer) -> list[ConfigLayer]:
     """Above presets, below what the user says."""
     place = 1 + max((index for index, each in enumerate(layers) if isinstance(each, Preset)), default=-1)
     return [*layers[:place], layer, *layers[place:]]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
-from electralab.config import Layer, Settings, Tree, find_bundled, list_bundled, read_toml, resolve
+from electralab.config import ConfigLayer, Settings, SettingsTree, find_bundled, list_bundled, read_toml, resolve
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES
 from electralab.objective.consequences import Choice, find_idle, implied_settings
@@ -123,7 +123,7 @@ class PretrainConfig(ObjectiveConfig):
         return self
 
 
-def parse_stored(stored: Tree) -> PretrainConfig | None:
+def parse_stored(stored: SettingsTree) -> PretrainConfig | None:
     """Settings that a run stored, with the defaults of those that came later; None where they are no longer valid."""
     try:
         return PretrainConfig.model_validate(stored)
@@ -131,21 +131,21 @@ def parse_stored(stored: Tree) -> PretrainConfig | None:
         return None
 
 
-def complete_settings(stored: Tree) -> Tree:
+def complete_settings(stored: SettingsTree) -> SettingsTree:
     """Stored settings with the defaults of those that came later; as they are where they are no longer valid."""
     config = parse_stored(stored)
     return stored if config is None else config.model_dump(mode="json", exclude={"steps"})
 
 
-class Preset(Layer):
+class Preset(ConfigLayer):
     """A layer that comes with the package."""
 
 
-class Stored(Layer):
+class Stored(ConfigLayer):
     """The whole settings of a run that was begun before."""
 
 
-class Common(Layer):
+class Common(ConfigLayer):
     """What several runs have in common: what has no effect in one of them is meant for the others."""
 
 
@@ -153,13 +153,13 @@ def preset_names() -> list[str]:
     return list_bundled("presets")
 
 
-def read_settings(name: str) -> Layer:
+def read_settings(name: str) -> ConfigLayer:
     """A preset by name, or a TOML file by path."""
     values = find_bundled("presets", name, "--config: no preset")
     return read_toml(Path(name)) if values is None else Preset(f"preset {name}", values)
 
 
-def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
+def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
     """Later layers win; below them lies the last size that any of them names, and its preset unless one is given."""
     size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
     if not isinstance(size, str) or size not in SIZES:
@@ -167,7 +167,7 @@ def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
     has_preset = any(isinstance(layer, Preset) for layer in layers)
     published = _find_published(layers)
     layers = [_name_objective(layer) for layer in layers]
-    stack = [Layer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
+    stack = [ConfigLayer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
     backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _section(layer, "model")]
     fitted = [_fit(layer, size, backbones[-1]) for layer in stack]
     fitted = _fit_micro_size(_obey_warmup(fitted))
@@ -176,7 +176,7 @@ def resolve_pretrain(layers: Sequence[Layer]) -> PretrainConfig:
     return config
 
 
-def _find_published(layers: Sequence[Layer]) -> str:
+def _find_published(layers: Sequence[ConfigLayer]) -> str:
     """The published model that the last layer to speak of an objective names, "" where it names an objective itself."""
     named = [(layer.source, layer.values["objective"]) for layer in layers if "objective" in layer.values]
     known = (*get_args(ObjectiveName), *PUBLISHED)
@@ -192,7 +192,7 @@ def _find_published(layers: Sequence[Layer]) -> str:
     return ""
 
 
-def _name_objective(layer: Layer) -> Layer:
+def _name_objective(layer: ConfigLayer) -> ConfigLayer:
     """By its own name, which is what a run stores: `albert` is `mlm` with settings that are implied."""
     name = layer.values.get("objective")
     if not isinstance(name, str) or name not in PUBLISHED:
@@ -200,7 +200,7 @@ def _name_objective(layer: Layer) -> Layer:
     return replace(layer, values={**layer.values, "objective": PUBLISHED[name]})
 
 
-def _obey_warmup(stack: list[Layer]) -> list[Layer]:
+def _obey_warmup(stack: list[ConfigLayer]) -> list[ConfigLayer]:
     """A warm-up of the user's own holds at any length; the length that a preset names is that of its own warm-up."""
     said = [index for index, layer in enumerate(stack) if "warmup_steps" in _section(layer, "schedule")]
     if not said or isinstance(stack[said[-1]], Preset):
@@ -208,21 +208,21 @@ def _obey_warmup(stack: list[Layer]) -> list[Layer]:
     place = said[-1]
     if any("warmup_reference_steps" in _section(layer, "schedule") for layer in stack[place:]):
         return stack
-    literal = Layer(stack[place].source, {"schedule": {"warmup_reference_steps": 0}})
+    literal = ConfigLayer(stack[place].source, {"schedule": {"warmup_reference_steps": 0}})
     return [*stack[: place + 1], literal, *stack[place + 1 :]]
 
 
-def _fit_micro_size(stack: list[Layer]) -> list[Layer]:
+def _fit_micro_size(stack: list[ConfigLayer]) -> list[ConfigLayer]:
     """What a preset says of micro-batches was chosen for its own batch: in a smaller one they are that batch."""
     if any("micro_size" in _section(layer, "batch") for layer in stack if not isinstance(layer, Preset)):
         return stack
     size, micro_size = _last(stack, "batch.size", 0), _last(stack, "batch.micro_size", 0)
     if not (isinstance(size, int) and isinstance(micro_size, int) and 0 < size < micro_size):
         return stack
-    return [*stack, Layer("command line", {"batch": {"micro_size": size}})]
+    return [*stack, ConfigLayer("command line", {"batch": {"micro_size": size}})]
 
 
-def _refuse_idle(config: PretrainConfig, layers: Sequence[Layer]) -> None:
+def _refuse_idle(config: PretrainConfig, layers: Sequence[ConfigLayer]) -> None:
     """What the user asks for in vain; a file that has every setting was written by a run, and asks for nothing."""
     for layer in layers:
         if isinstance(layer, Preset | Stored | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
@@ -231,7 +231,7 @@ def _refuse_idle(config: PretrainConfig, layers: Sequence[Layer]) -> None:
             raise UsageError(f"{layer.source}: {complaint}")
 
 
-def _dotted_names(values: Tree, prefix: str = "") -> Iterator[str]:
+def _dotted_names(values: SettingsTree, prefix: str = "") -> Iterator[str]:
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _dotted_names(value, f"{prefix}{key}.")
@@ -239,7 +239,7 @@ def _dotted_names(values: Tree, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _imply(stack: list[Layer], published: str, usual_width: float) -> list[Layer]:
+def _imply(stack: list[ConfigLayer], published: str, usual_width: float) -> list[ConfigLayer]:
     """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
     place = max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset)) + 1
     choice = Choice(
@@ -252,23 +252,23 @@ def _imply(stack: list[Layer], published: str, usual_width: float) -> list[Layer
         sharing=str(_last(stack[place:], "model.sharing", "")),
     )
     named = ", ".join(dict.fromkeys((published or choice.objective, choice.procedure, choice.kind)))
-    implied = Layer(f"what {named} implies", implied_settings(choice, usual_width))
+    implied = ConfigLayer(f"what {named} implies", implied_settings(choice, usual_width))
     return [*stack[:place], implied, *stack[place:]]
 
 
-def _last(stack: Sequence[Layer], name: str, otherwise: object) -> object:
+def _last(stack: Sequence[ConfigLayer], name: str, otherwise: object) -> object:
     """What the last layer that speaks of a setting says of it."""
     section, _, key = name.rpartition(".")
     sections = [_section(layer, section) if section else layer.values for layer in stack]
     return next((values[key] for values in reversed(sections) if key in values), otherwise)
 
 
-def _section(layer: Layer, name: str) -> Tree:
+def _section(layer: ConfigLayer, name: str) -> SettingsTree:
     section = layer.values.get(name, {})
     return section if isinstance(section, dict) else {}
 
 
-def _fit(layer: Layer, size: str, backbone: str) -> Layer:
+def _fit(layer: ConfigLayer, size: str, backbone: str) -> ConfigLayer:
     """What a preset says of the networks was chosen for its own size and backbone; for others only the rest holds."""
     if not isinstance(layer, Preset):
         return layer

@@ -19,7 +19,7 @@ from electralab.model.hf_config import OBJECTIVE
 from electralab.serving.reading import Given, Reading, read, read_known
 from electralab.serving.strength import Strength, read_strength
 from electralab.serving.windows import WindowConfig, frame, place_windows
-from electralab.stopping import NEVER, StopSignal
+from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -123,7 +123,7 @@ class Detector:
         # Of events that were never seen there is something to say, and be they all of them.
         return read(self.tokenizer, given) if self.tokenizer.is_symbols else read_known(self.tokenizer, given)
 
-    def answer(self, readings: Sequence[Reading], stop: StopSignal = NEVER) -> list[Detection]:
+    def answer(self, readings: Sequence[Reading], stop: StopSignal = NO_STOP) -> list[Detection]:
         chances = self._judge([reading.ids for reading in readings], stop)
         return [self._describe(reading, of_text) for reading, of_text in zip(readings, chances, strict=True)]
 
@@ -160,7 +160,7 @@ class Detector:
         return tuple(named.values()), bool(named)
 
     @torch.inference_mode()
-    def _judge(self, texts: Sequence[NDArray[np.int64]], stop: StopSignal = NEVER) -> list[NDArray[np.float64]]:
+    def _judge(self, texts: Sequence[NDArray[np.int64]], stop: StopSignal = NO_STOP) -> list[NDArray[np.float64]]:
         """p_replaced for each id of each text, by windows that fit the model."""
         special = self.tokenizer.special
         chances = [np.zeros(len(ids)) for ids in texts]

@@ -16,7 +16,7 @@ from electralab.model.graph import GraphDiscriminator
 from electralab.model.pooling import Pooling, pool_states
 from electralab.serving.reading import Given, read, read_known
 from electralab.serving.windows import Ids, Placed, Window, WindowConfig, frame, place_windows
-from electralab.stopping import NEVER, StopSignal
+from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import RowBatch, batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -48,7 +48,7 @@ class Embedder:
         return Sequenced(read_known(self.tokenizer, asked.given, is_literal=True).ids, asked.pooling)
 
     @torch.inference_mode()
-    def answer(self, sequences: Sequence[Sequenced], stop: StopSignal = NEVER) -> list[Vector]:
+    def answer(self, sequences: Sequence[Sequenced], stop: StopSignal = NO_STOP) -> list[Vector]:
         """Of a text longer than a row: the mean over all its tokens, each where it has the most context; the first
         token of its first window, the last of its last."""
         size = self.encoder.config.sequence_length - 2

@@ -16,7 +16,7 @@ from electralab.objective.corruption import sampling_prohibition
 from electralab.objective.exhibit import Guess, rank_guesses, weigh_guesses
 from electralab.serving.reading import Given, Reading, read_known
 from electralab.serving.windows import Ids, WindowConfig, frame
-from electralab.stopping import NEVER, StopSignal
+from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -98,7 +98,7 @@ class Filler:
         start = min(max(first - size // 2, 0), max(len(hidden) - size, 0))
         return frame(hidden[start : start + size], self.tokenizer.special), first - start + 1
 
-    def answer(self, questions: Sequence[Question], stop: StopSignal = NEVER) -> list[Filling]:
+    def answer(self, questions: Sequence[Question], stop: StopSignal = NO_STOP) -> list[Filling]:
         most = max(question.top for question in questions)
         ranked: dict[Place, tuple[Guess, ...]] = {}
         for places, logits in self.weigh(questions, stop):
@@ -115,7 +115,7 @@ class Filler:
         ]
 
     def weigh(
-        self, questions: Sequence[Question], stop: StopSignal = NEVER
+        self, questions: Sequence[Question], stop: StopSignal = NO_STOP
     ) -> Iterator[tuple[Sequence[Place], Tensor]]:
         """The (M, V) logits of all tokens, some blanks at a time: of all of them they are too large to keep."""
         firsts = np.cumsum([0, *(len(question.rows) for question in questions)])

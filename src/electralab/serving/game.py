@@ -21,7 +21,7 @@ from electralab.randomness import Rng
 from electralab.serving.filler import Filler
 from electralab.serving.reading import Given, Reading, read_known
 from electralab.serving.windows import frame
-from electralab.stopping import NEVER, StopSignal
+from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import Batch, make_batch
 
 # Masks are drawn as if at this step, which training never reaches.
@@ -113,7 +113,7 @@ class Game:
             raise InputError(f"temperature: is a number above 0, got {asked.temperature}")
         return Board(read_known(self.tokenizer, asked.given, is_literal=True), asked)
 
-    def answer(self, boards: Sequence[Board], stop: StopSignal = NEVER) -> list[Played]:
+    def answer(self, boards: Sequence[Board], stop: StopSignal = NO_STOP) -> list[Played]:
         """One after the other: which tokens are hidden must depend on the text and its seed alone."""
         return [self._play(board, stop) for board in boards]
 

@@ -36,7 +36,7 @@ from electralab.finetuning.reading import TaskDataConfig, read_inputs
 from electralab.finetuning.rows import is_damaged
 from electralab.finetuning.symbols import is_prose, spell_symbols
 from electralab.finetuning.tasks import Kind
-from electralab.stopping import NEVER, StopSignal
+from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.tokenizer import Tokenizer
 
 # What Python may ask about: a text, a pair, the words of a sentence, a sequence of symbols or a pair of them, or a row
@@ -75,7 +75,7 @@ class Predictor:
             raise InputError("inputs: are a single text or row; give a list of them")
         return self.answer([self._parse_at(place, given) for place, given in enumerate(inputs)])
 
-    def answer(self, examples: Sequence[Example], stop: StopSignal = NEVER) -> list[PredictionRow]:
+    def answer(self, examples: Sequence[Example], stop: StopSignal = NO_STOP) -> list[PredictionRow]:
         return [row for chunk in self.predict_examples(examples, stop) for row in chunk.rows]
 
     def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Chunk]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from electralab import summaries, verbs
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.display import Display
 from electralab.errors import InputError, UsageError
 from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
@@ -26,7 +26,7 @@ from electralab.tables import (
 )
 
 
-def _detect(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Any:
+def _detect(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Any:
     texts = list(_read_texts(arguments))
     if arguments.dry_run:
         plan = {"model": arguments.model, "texts": len(texts), "characters": sum(map(len, texts))}
@@ -114,7 +114,7 @@ def _decode(data: bytes, source: str, *, may_be_cut: bool = True) -> str:
     return text.removeprefix("\ufeff")
 
 
-def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _predict(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     settings = collect(arguments, {name: f"data.{name}" for name in COLUMN_FLAGS}, dotted)
     _say_loading(arguments, arguments.model)
     result = verbs.predict(
@@ -139,7 +139,7 @@ def _predict(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
     return result
 
 
-def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _proofread(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     sources = ["-"] if not arguments.files else arguments.files
     texts = {source: _read_source(source) for source in sources}
     if arguments.dry_run:
@@ -164,7 +164,7 @@ def _proofread(arguments: argparse.Namespace, dotted: Tree, console: Console) ->
     return result
 
 
-def _serve(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _serve(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     # With --json standard output is for the result, which comes at the end.
     ready = sys.stderr if arguments.json else sys.stdout
     _say_loading(arguments, *arguments.models)

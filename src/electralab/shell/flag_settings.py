@@ -1,12 +1,12 @@
 """Named flags and dotted ones together: settings.
 
-argparse.Namespace -> Tree
+argparse.Namespace -> SettingsTree
 """
 
 import argparse
 from typing import Any
 
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import UsageError
 
 Result = dict[str, Any]
@@ -14,9 +14,9 @@ Result = dict[str, Any]
 COLUMN_FLAGS = ("text", "text_a", "text_b")
 
 
-def collect(arguments: argparse.Namespace, flags: dict[str, str], dotted: Tree) -> Tree:
+def collect(arguments: argparse.Namespace, flags: dict[str, str], dotted: SettingsTree) -> SettingsTree:
     """The named flags that were given, as settings, with the dotted ones on top."""
-    settings: Tree = {}
+    settings: SettingsTree = {}
     for flag, path in flags.items():
         value = getattr(arguments, flag)
         section, dot, name = path.rpartition(".")

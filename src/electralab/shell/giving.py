@@ -5,7 +5,7 @@ import argparse
 from rich.console import Console
 
 from electralab import summaries, verbs
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import InputError
 from electralab.shell.flag_settings import Result, collect
 from electralab.shell.json_line import print_json
@@ -21,7 +21,7 @@ _COMPRESS_FLAGS = {
 }
 
 
-def _export(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _export(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     result = verbs.export(
         arguments.model,
         arguments.out,
@@ -33,7 +33,7 @@ def _export(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
     return result
 
 
-def _compress(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _compress(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     names = ["generator", "task", "config", "target_speedup", "max_loss", "license", "threads", "dry_run"]
     result = verbs.compress(
         arguments.model,
@@ -60,7 +60,7 @@ def _compress(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     return result
 
 
-def _import(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+def _import(arguments: argparse.Namespace, _: SettingsTree, console: Console) -> Result:
     if arguments.dry_run:
         plan = {"old": arguments.old, "out": arguments.out}
         print_summary(summaries.describe_import_plan(plan), arguments, console)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from electralab import summaries, verbs
 from electralab.artifacts import write_json
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.display import Display
 from electralab.errors import InputError, StudyFailed
 from electralab.shell.flag_settings import Result, collect
@@ -23,7 +23,7 @@ from electralab.tables import (
 )
 
 
-def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _evaluate(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     result = verbs.evaluate(
         arguments.model,
         arguments.suite,
@@ -46,7 +46,7 @@ def _evaluate(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     return result
 
 
-def _study(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _study(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     result = verbs.run_study(
         arguments.config,
         arguments.corpus,
@@ -91,7 +91,7 @@ def _require_finished(results: Result) -> None:
 _LOOKING = ("tagged", "pairs", "analogies", "senses", "rows", "vectors", "points", "times")
 
 
-def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _analyze(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     more = ("seed", "classes", "domains", "runs", "tradeoff", "examples", "untrained")
     flags = {name: name for name in (*_LOOKING, *more)}
     result = verbs.analyze(
@@ -114,7 +114,7 @@ def _analyze(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
     return {"out": arguments.out, **result}
 
 
-def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _claims(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     study = ("corpus", "data", "study", "flops", "seeds", "jobs", "threads")
     flags = (*study, "only", "domains", "tradeoff", "config", "dry_run")
     result = verbs.judge_claims(
@@ -133,7 +133,7 @@ def _claims(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Re
     return result
 
 
-def _report(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+def _report(arguments: argparse.Namespace, _: SettingsTree, console: Console) -> Result:
     # With --json standard output is for the result.
     ready = sys.stderr if arguments.json else sys.stdout
     result = verbs.report(
@@ -151,7 +151,7 @@ def _report(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
     return result
 
 
-def _show(arguments: argparse.Namespace, _: Tree, console: Console) -> Result:
+def _show(arguments: argparse.Namespace, _: SettingsTree, console: Console) -> Result:
     if arguments.model is not None:
         Display().tell_loading(only_live=True)
     result = verbs.show(arguments.path, row=arguments.row, model=arguments.model)

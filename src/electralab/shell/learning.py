@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from electralab import summaries, verbs
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.display import Display
 from electralab.shell.flag_settings import COLUMN_FLAGS, Result, collect
 from electralab.shell.summary import print_summary
@@ -55,7 +55,7 @@ _FLOPS_FLAGS = {name: name for name in ("size", "objective", "procedure", "sente
 _PRETRAIN_FLAGS = _FLOPS_FLAGS | {"seed": "seed"}
 
 
-def _quickstart(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _quickstart(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     from electralab.story import quickstart
 
     return quickstart(
@@ -71,7 +71,7 @@ def _quickstart(arguments: argparse.Namespace, dotted: Tree, console: Console) -
     )
 
 
-def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _prepare(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     settings = collect(arguments, _PREPARE_FLAGS, dotted)
     report = verbs.prepare(
         arguments.inputs, arguments.out, config=arguments.config, settings=settings, dry_run=arguments.dry_run
@@ -83,7 +83,7 @@ def _prepare(arguments: argparse.Namespace, dotted: Tree, console: Console) -> R
     return report
 
 
-def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _pretrain(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     names = ["steps", "tokens", "flops", "minutes", "init_from", "threads", "save_every", "log_every", "keep"]
     names += [
         "init_generator",
@@ -112,7 +112,7 @@ def _pretrain(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     return {"run": arguments.out, **result}
 
 
-def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _finetune(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     names = ["seeds", "init_from", "threads", "save_every", "log_every", "keep", "allow_inexact", "baseline"]
     names += ["dry_run", "config"]
     result = verbs.finetune(
@@ -133,7 +133,7 @@ def _finetune(arguments: argparse.Namespace, dotted: Tree, console: Console) -> 
     return {"run": arguments.out, **result}
 
 
-def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _glue(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     names = ["seeds", "threads", "save_every", "log_every", "allow_inexact", "baseline", "dry_run", "config"]
     result = verbs.glue(
         arguments.model,
@@ -151,7 +151,7 @@ def _glue(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Resu
     return {"run": arguments.out, **result}
 
 
-def _flops(arguments: argparse.Namespace, dotted: Tree, console: Console) -> Result:
+def _flops(arguments: argparse.Namespace, dotted: SettingsTree, console: Console) -> Result:
     names = ["table", "data", "vocab_size", "sequence_length", "steps", "tokens", "flops", "threads", "dry_run"]
     Display().tell_loading(only_live=True)
     result = verbs.flops(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import MANIFEST, read_json
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.errors import InputError, UsageError
 from electralab.model.encoder import EncoderConfig
 from electralab.pretraining.exports import name_main, snapshot_folder, snapshot_step
@@ -43,7 +43,7 @@ class StudyRequest:
     corpus: Path
     data_dir: Path | None
     out: Path
-    settings: Tree
+    settings: SettingsTree
     """Of the command line, over those of the file."""
     only: tuple[str, ...] = ()
     jobs: int = 0
@@ -145,7 +145,7 @@ def _to_word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _dotted_values(values: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _dotted_values(values: SettingsTree, prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         if isinstance(value, dict):
             yield from _dotted_values(value, f"{prefix}{key}.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import MANIFEST, sha256_file
-from electralab.config import Layer, resolve
+from electralab.config import ConfigLayer, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.minimal_pairs import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
@@ -104,7 +104,7 @@ def find_scores(
 
 def _find_score(score: ScoreConfig, place: Path, source: str, encoder: EncoderConfig) -> Score:
     where = f"{source}: scores.{score.label}"
-    settings = Layer(where, score.settings)
+    settings = ConfigLayer(where, score.settings)
     task = find_task(score.task) if score.task else None
     known = list_metrics(score, task)
     if score.metric and score.metric not in known:
@@ -196,7 +196,7 @@ def count_flops(score: Score, encoder: EncoderConfig) -> float:
     per_token = encoder_flops(encoder, 1, _ROW_TOKENS) / _ROW_TOKENS
     if score.is_tuned:
         assert score.task is not None, "what is tuned is tuned on a task"
-        config = resolve_finetune(score.task, encoder, [Layer("settings", score.config.settings)])
+        config = resolve_finetune(score.task, encoder, [ConfigLayer("settings", score.config.settings)])
         tokens = _count_tokens([find_files(score.task, score.data)["train"]]) * (2 if config.double_pairs else 1)
         if config.train_rows:
             tokens = min(tokens, config.train_rows * _ROW_TOKENS)
@@ -204,7 +204,7 @@ def count_flops(score: Score, encoder: EncoderConfig) -> float:
         seen = fewest if config.steps else max(config.epochs * tokens, fewest)
         return 3 * per_token * seen * score.config.seeds
     files = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
-    evaluation = resolve(EvaluateConfig, [Layer("settings", score.config.settings)])
+    evaluation = resolve(EvaluateConfig, [ConfigLayer("settings", score.config.settings)])
     if score.config.suite in ("rtd", "mlm") and evaluation.heldout.limit:
         return per_token * min(_count_tokens(files), evaluation.heldout.limit * encoder.sequence_length)
     if score.config.suite != "blimp":

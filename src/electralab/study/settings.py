@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from electralab.config import Layer, Settings, Tree, find_bundled, list_bundled, read_toml, resolve
+from electralab.config import ConfigLayer, Settings, SettingsTree, find_bundled, list_bundled, read_toml, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.outcome import Suite
 from electralab.pretraining.identity import Budget, BudgetKind
@@ -159,18 +159,18 @@ def study_names() -> list[str]:
     return list_bundled("studies")
 
 
-def read_study(name: str) -> Layer:
+def read_study(name: str) -> ConfigLayer:
     """A study that comes with the package by its name, or a TOML file by its path."""
     values = find_bundled("studies", name, "study: no study")
     if values is not None:
-        return Layer(f"study {name}", values)
+        return ConfigLayer(f"study {name}", values)
     if not Path(name).is_file():
         what = "is a folder" if Path(name).is_dir() else "no such study file"
         raise InputError(f"{name}: {what}; give a TOML file or one of {', '.join(study_names())}")
     return read_toml(Path(name))
 
 
-def resolve_study(layer: Layer, above: Tree) -> StudyConfig:
+def resolve_study(layer: ConfigLayer, above: SettingsTree) -> StudyConfig:
     """`above` is what the command line says; a budget given there replaces the whole of the file's.
 
     A preset given there replaces the file's, and with it the sizes that the file names for all arms.
@@ -179,7 +179,7 @@ def resolve_study(layer: Layer, above: Tree) -> StudyConfig:
     if "config" in above.get("pretrain", {}) and isinstance(values.get("pretrain", {}).get("model"), dict):
         model = {name: value for name, value in values["pretrain"]["model"].items() if name not in _SIZES}
         values["pretrain"] = {**values["pretrain"], "model": model}
-    return resolve(StudyConfig, [Layer(layer.source, values), Layer("command line", above)])
+    return resolve(StudyConfig, [ConfigLayer(layer.source, values), ConfigLayer("command line", above)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ def _resolve_arm(study: StudyConfig, name: str, source: str) -> Arm:
         if key in own or key in shared:
             raise UsageError(f"{source}: {key}: is no setting of an arm; give the {where} of the study")
     options = resolve(
-        ArmConfig, [Layer(f"{source}: pretrain", _own(shared)), Layer(f"{source}: arms.{name}", _own(own))]
+        ArmConfig, [ConfigLayer(f"{source}: pretrain", _own(shared)), ConfigLayer(f"{source}: arms.{name}", _own(own))]
     )
     versus = options.versus or study.baseline
     if versus not in study.arms:
@@ -232,21 +232,21 @@ def _resolve_arm(study: StudyConfig, name: str, source: str) -> Arm:
     layers = [
         *([_start(options.config)] if options.config else []),
         Common(f"{source}: pretrain", _without_own(shared)),
-        Layer(f"{source}: arms.{name}", _without_own(own)),
+        ConfigLayer(f"{source}: arms.{name}", _without_own(own)),
     ]
     budget = study.budget.take(options.budget_share)
     return Arm(name, resolve_pretrain(layers), budget, options.line or name, versus)
 
 
-def _start(config: str) -> Layer:
+def _start(config: str) -> ConfigLayer:
     """What settings start from, of an arm as of all."""
     layer = read_settings(config)
     return layer if isinstance(layer, Preset) else Common(layer.source, layer.values)
 
 
-def _own(values: Tree) -> Tree:
+def _own(values: SettingsTree) -> SettingsTree:
     return {key: value for key, value in values.items() if key in ArmConfig.model_fields}
 
 
-def _without_own(values: Tree) -> Tree:
+def _without_own(values: SettingsTree) -> SettingsTree:
     return {key: value for key, value in values.items() if key not in ArmConfig.model_fields}

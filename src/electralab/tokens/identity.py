@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import MANIFEST, read_json, sha256_json, verify_folder, write_json
-from electralab.config import Tree
+from electralab.config import SettingsTree
 from electralab.corpus.near_duplicates import RULE
 from electralab.corpus.sources import Source
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
@@ -16,7 +16,9 @@ _AGAIN = "the data is built again"
 _OVER = "the build starts over"
 
 
-def make_identity(settings: Tree, files: Sequence[Source], hashes: Sequence[str], given: Tokenizer | None) -> Tree:
+def make_identity(
+    settings: SettingsTree, files: Sequence[Source], hashes: Sequence[str], given: Tokenizer | None
+) -> SettingsTree:
     """By content: neither the paths of the sources nor that of a given tokenizer are part of it."""
     sources = [
         {"sha256": digest, "format": source.format, "compression": source.compression}
@@ -31,7 +33,7 @@ def make_identity(settings: Tree, files: Sequence[Source], hashes: Sequence[str]
     return {**identity, "near_duplicates": RULE} if settings["filters"]["near_duplicates"] else identity
 
 
-def is_finished(out: Path, identity: Tree) -> bool:
+def is_finished(out: Path, identity: SettingsTree) -> bool:
     """Whether the data is there, whole. Made from something else it is refused, even damaged: its owner must judge.
 
     Data whose near-duplicates were found before the threshold was heeded names no rule for them, and stays valid.
@@ -54,11 +56,11 @@ def is_finished(out: Path, identity: Tree) -> bool:
     return True
 
 
-def _without_rule(identity: Tree) -> Tree:
+def _without_rule(identity: SettingsTree) -> SettingsTree:
     return {key: value for key, value in identity.items() if key != "near_duplicates"}
 
 
-def read_made_from(out: Path) -> Tree | None:
+def read_made_from(out: Path) -> SettingsTree | None:
     """What the data in a folder, finished or only begun, says it is made from, if anything."""
     return _read_made_from(out / MANIFEST) or _read_made_from(begun_path(out))
 
@@ -68,7 +70,7 @@ def begun_path(out: Path) -> Path:
     return out / BUILD / "build.json"
 
 
-def _read_made_from(manifest_path: Path) -> Tree | None:
+def _read_made_from(manifest_path: Path) -> SettingsTree | None:
     """What a manifest, even a damaged one, says, if anything."""
     try:
         manifest = read_json(manifest_path)
@@ -78,11 +80,11 @@ def _read_made_from(manifest_path: Path) -> Tree | None:
     return made_from if isinstance(made_from, dict) else None
 
 
-def write_begun(path: Path, identity: Tree) -> None:
+def write_begun(path: Path, identity: SettingsTree) -> None:
     write_json(path, {"made_from": identity, "sha256": sha256_json(identity)})
 
 
-def read_begun(path: Path, identity: Tree) -> bool:
+def read_begun(path: Path, identity: SettingsTree) -> bool:
     """Whether a build of just this was begun; DamagedArtifact or IdentityMismatch say why it must start over."""
     if not path.is_file():
         return False

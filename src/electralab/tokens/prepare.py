@@ -30,7 +30,7 @@ from electralab.artifacts import (
     write_json,
     write_manifest,
 )
-from electralab.config import Settings, Tree
+from electralab.config import Settings, SettingsTree
 from electralab.corpus.documents import DocumentSample, DocumentStream
 from electralab.corpus.filters import Document, FilterConfig
 from electralab.corpus.readers import ReadingConfig
@@ -213,7 +213,7 @@ class _Build:
             yield self._progress("encoding", self._sources.bytes, f"warning: {warning}")
         yield self._progress("finished", self._sources.bytes)
 
-    def _identify(self, config: PrepareConfig) -> Tree:
+    def _identify(self, config: PrepareConfig) -> SettingsTree:
         return make_identity(config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
 
     def _progress(self, phase: str, done: int, note: str = "") -> PrepareProgress:
@@ -239,7 +239,7 @@ class _Build:
             self._hashes.append(hash_source(source, self._stop.check))
             done += source.bytes
 
-    def _begin(self, identity: Tree) -> _Phase[None]:
+    def _begin(self, identity: SettingsTree) -> _Phase[None]:
         """Go on with what lies there if it was begun from the same sources with the same settings; else start over."""
         path = begun_path(self._out)
         try:
@@ -344,7 +344,7 @@ class _Build:
             sample.texts(),
         )
 
-    def _finish(self, identity: Tree, tokenizer: Tokenizer, outcome: _Outcome, warnings: list[str]) -> None:
+    def _finish(self, identity: SettingsTree, tokenizer: Tokenizer, outcome: _Outcome, warnings: list[str]) -> None:
         changed = [source.path for source in self._sources.files if not is_unchanged(source)]
         if changed:
             raise InputError(f"{changed[0]}: changed while it was read; run the same command again")
@@ -451,7 +451,7 @@ _COUNTS = (
 )
 
 
-def _remove_strays(out: Path, files: Tree) -> None:
+def _remove_strays(out: Path, files: SettingsTree) -> None:
     """A pass with another bar may have left a shard that this one does not need."""
     for path in (out / SHARDS).glob("*"):
         if path.relative_to(out).as_posix() not in files:

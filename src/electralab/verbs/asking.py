@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electralab.config import Tree, resolve, stack_layers
+from electralab.config import SettingsTree, config_layers, resolve
 from electralab.display import Display
 from electralab.errors import UsageError
-from electralab.stopping import listen_for_stop
+from electralab.stopping import handle_signals
 
 if TYPE_CHECKING:
     from electralab.serving.loaded import Loaded
@@ -28,7 +28,7 @@ def detect(
     texts: Iterable[str],
     *,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
 ) -> list[Result]:
     """For each text its tokens with character spans and p_replaced, and which of them are the most suspicious.
 
@@ -36,7 +36,7 @@ def detect(
     """
     from electralab.serving.detector import DetectConfig, Detector
 
-    detector = Detector.load(Path(model), resolve(DetectConfig, stack_layers(config, settings)))
+    detector = Detector.load(Path(model), resolve(DetectConfig, config_layers(config, settings)))
     return [asdict(found) for found in detector.detect_many(list(texts))]
 
 
@@ -47,7 +47,7 @@ def predict(
     *,
     ensemble: bool = False,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,
@@ -57,7 +57,7 @@ def predict(
     from electralab.runtime import use_threads
     from electralab.serving.predictor import PredictConfig, Predictor, check_out, format_rows, insert_bad
 
-    resolved = resolve(PredictConfig, stack_layers(config, settings))
+    resolved = resolve(PredictConfig, config_layers(config, settings))
     if out:
         check_out(Path(out))
     use_threads(threads)
@@ -70,7 +70,7 @@ def predict(
     for note in split.notes:
         display.say(note, style="yellow")
     display.tell_bad_rows(split)
-    with listen_for_stop() as stop:
+    with handle_signals() as stop:
         chunks = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
     rows = insert_bad([row for chunk in chunks for row in chunk.rows], split)
     if out:
@@ -87,7 +87,7 @@ def proofread(
     seed: int = 0,
     html: str | Path | None = None,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     threads: int = 0,
 ) -> Result:
     """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found."""
@@ -100,7 +100,7 @@ def proofread(
 
     if measure and html:
         raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")
-    resolved = resolve(ProofreadConfig, stack_layers(config, settings))
+    resolved = resolve(ProofreadConfig, config_layers(config, settings))
     use_threads(threads)
     proofreader = Loaded(Path(model), resolved.windows).proofreader(resolved)
     if measure:
@@ -127,7 +127,7 @@ def serve(
     models: Sequence[str | Path],
     *,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     threads: int = 0,
     dry_run: bool = False,
     on_ready: Callable[[str], None] = print,
@@ -137,7 +137,7 @@ def serve(
     from electralab.serving.server import ServeConfig, plan_serve
     from electralab.serving.server import serve as run_server
 
-    resolved = resolve(ServeConfig, stack_layers(config, settings))
+    resolved = resolve(ServeConfig, config_layers(config, settings))
     words = [str(model) for model in models]
     if dry_run:
         return plan_serve(words, resolved)

@@ -4,9 +4,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from electralab.config import Tree, resolve, stack_layers
+from electralab.config import SettingsTree, config_layers, resolve
 from electralab.display import Display
-from electralab.stopping import listen_for_stop
+from electralab.stopping import handle_signals
 
 if TYPE_CHECKING:
     from electralab.exporting.portable import Format
@@ -22,7 +22,7 @@ def export(
     data: str | Path | None = None,
     license: str = "",
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,
@@ -33,12 +33,12 @@ def export(
     from electralab.exporting.portable import ExportConfig, export_model, plan_export
     from electralab.runtime import use_threads
 
-    resolved = resolve(ExportConfig, stack_layers(config, settings))
+    resolved = resolve(ExportConfig, config_layers(config, settings))
     form, text = cast("Format", format), Path(data) if data else None
     if dry_run:
         return plan_export(Path(model), Path(out), form, resolved, data=text, licence=license)
     use_threads(threads)
-    with listen_for_stop() as stop:
+    with handle_signals() as stop:
         steps = export_model(Path(model), Path(out), form, resolved, data=text, licence=license, stop=stop)
         exported = display.follow_export(steps)
     networks = {one.role: {**asdict(one), "words": one.fidelity.words} for one in exported}
@@ -53,7 +53,7 @@ def compress(
     generator: str | Path | None = None,
     task: str | None = None,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     target_speedup: float | None = None,
     max_loss: float | None = None,
     license: str = "",
@@ -76,7 +76,7 @@ def compress(
         model=Path(model),
         data=Path(data),
         out=Path(out),
-        config=resolve(CompressConfig, (recall_reading(Path(model)), *stack_layers(config, settings))),
+        config=resolve(CompressConfig, (recall_reading(Path(model)), *config_layers(config, settings))),
         generator=Path(generator) if generator else None,
         task=task,
         target_speedup=target_speedup,
@@ -86,7 +86,7 @@ def compress(
     )
     if dry_run:
         return plan_compress(request)
-    with listen_for_stop() as stop:
+    with handle_signals() as stop:
         return display.follow_compress(run_compress(request, stop))
 
 

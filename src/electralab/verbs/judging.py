@@ -5,10 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from electralab.config import Tree, resolve, stack_layers
+from electralab.config import SettingsTree, config_layers, resolve
 from electralab.display import Display
 from electralab.errors import UsageError
-from electralab.stopping import listen_for_stop
+from electralab.stopping import handle_signals
 from electralab.verbs.page import advise, leave_page, page_at_end
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def evaluate(
     generator: str | Path | None = None,
     task: str | None = None,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,
@@ -37,14 +37,14 @@ def evaluate(
     from electralab.evaluation.stage import evaluate as run_evaluate
     from electralab.runtime import use_threads
 
-    resolved = resolve(EvaluateConfig, stack_layers(config, settings))
+    resolved = resolve(EvaluateConfig, config_layers(config, settings))
     if dry_run:
         from electralab.model.folder import locate_encoder
 
         found = {"model": str(locate_encoder(Path(model))), "suite": suite, "data": str(data)}
         return {**found, "generator": generator, "task": task, "settings": resolved.model_dump(mode="json")}
     use_threads(threads)
-    with listen_for_stop() as stop:
+    with handle_signals() as stop:
         steps = run_evaluate(
             Path(model),
             cast("Suite", suite),
@@ -63,7 +63,7 @@ def run_study(
     out: str | Path,
     *,
     data: str | Path | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     flops: float | None = None,
     tokens: float | None = None,
     steps: int | None = None,
@@ -100,7 +100,7 @@ def run_study(
     )
     if dry_run:
         return describe_plan(request)
-    with listen_for_stop() as stop, page_at_end(Path(out), display):
+    with handle_signals() as stop, page_at_end(Path(out), display):
         return display.follow_study(run(request, stop))
 
 
@@ -111,7 +111,7 @@ def analyze(
     *,
     only: Sequence[str] = (),
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,
@@ -127,12 +127,12 @@ def analyze(
     from electralab.analysis.stage import analyze as run_analyze
     from electralab.runtime import use_threads
 
-    resolved = resolve(AnalysisSettings, stack_layers(config, settings))
+    resolved = resolve(AnalysisSettings, config_layers(config, settings))
     request = AnalysisRequest(tuple(map(Path, models)), Path(data), Path(out), resolved, tuple(only))
     if dry_run:
         return plan_analysis(request)
     use_threads(threads)
-    with listen_for_stop() as stop:
+    with handle_signals() as stop:
         return display.follow_analyze(run_analyze(request, stop))
 
 
@@ -148,7 +148,7 @@ def judge_claims(
     domains: Sequence[str] = (),
     tradeoff: str | Path | None = None,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     jobs: int = 0,
     threads: int = 1,
     dry_run: bool = False,
@@ -228,7 +228,7 @@ def report(
     if dry_run:
         return plan_report(paths, None if watch else Path(out))
     if watch:
-        with listen_for_stop() as stop:
+        with handle_signals() as stop:
             watch_report(paths, port, stop, on_ready, advise)
     examples = exhibit_rows(Path(data), paths[0]) if data else []
     return write_report(paths, Path(out), advise, examples)

@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from electralab.config import Layer, Tree, resolve, stack_layers
+from electralab.config import ConfigLayer, SettingsTree, config_layers, resolve
 from electralab.display import Display
 from electralab.errors import UsageError
-from electralab.stopping import listen_for_stop
+from electralab.stopping import handle_signals
 from electralab.verbs.page import page_at_end
 
 Result = dict[str, Any]
@@ -22,7 +22,7 @@ def prepare(
     out: str | Path,
     *,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     dry_run: bool = False,
     display: Display | None = None,
 ) -> Result:
@@ -31,7 +31,7 @@ def prepare(
     from electralab.tokens.prepare import prepare as run_prepare
 
     names = [str(name) for name in inputs]
-    resolved = resolve(PrepareConfig, stack_layers(config, settings))
+    resolved = resolve(PrepareConfig, config_layers(config, settings))
     if dry_run:
         from electralab.runtime import default_threads
         from electralab.tokens.plan import plan_prepare
@@ -39,7 +39,7 @@ def prepare(
         plan = plan_prepare(names, resolved, cores=default_threads())
         return {"out": str(out), **asdict(plan), "sources": [str(source.path) for source in plan.sources]}
     display = display or Display()
-    with listen_for_stop() as stop:
+    with handle_signals() as stop:
         display.follow_prepare(run_prepare(names, Path(out), resolved, stop))
     return read_report(Path(out))
 
@@ -49,7 +49,7 @@ def pretrain(
     out: str | Path,
     *,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     steps: int | None = None,
     tokens: float | None = None,
     flops: float | None = None,
@@ -79,7 +79,7 @@ def pretrain(
     from electralab.pretraining.stage import PretrainRequest
     from electralab.pretraining.stage import pretrain as run_pretrain
 
-    layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
+    layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
     settled = settle_settings(layers, Path(out), Path(init_from) if init_from else None)
     resolved = settled.config
     asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
@@ -104,7 +104,7 @@ def pretrain(
     )
     if dry_run:
         return asdict(plan_pretrain(request))
-    with listen_for_stop() as stop, page_at_end(Path(out), display):
+    with handle_signals() as stop, page_at_end(Path(out), display):
         results = display.follow_pretrain(run_pretrain(request, stop))
     write_card(Path(out))
     return results
@@ -113,7 +113,7 @@ def pretrain(
 def flops(
     *,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     data: str | Path | None = None,
     vocab_size: int | None = None,
     sequence_length: int | None = None,
@@ -131,7 +131,7 @@ def flops(
     from electralab.pretraining.settings import read_settings, resolve_pretrain
     from electralab.runtime import use_threads
 
-    layers = [*([read_settings(config)] if config else []), Layer("command line", settings or {})]
+    layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
     resolved = resolve_pretrain(layers)
     asked: dict[BudgetKind, float | None] = {"steps": steps, "tokens": tokens, "flops": flops}
     budget = choose_budget("flops", asked, Budget("steps", float(resolved.steps)))
@@ -151,7 +151,7 @@ def finetune(
     out: str | Path,
     *,
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     seeds: int = 1,
     init_from: str | Path | None = None,
     threads: int = 0,
@@ -177,7 +177,7 @@ def finetune(
         task=find_task(task),
         data_dir=Path(data),
         run_dir=Path(out),
-        layers=stack_layers(config, settings),
+        layers=config_layers(config, settings),
         seeds=seeds,
         init_from=Path(init_from) if init_from else None,
         threads=threads,
@@ -189,7 +189,7 @@ def finetune(
     )
     if dry_run:
         return plan_finetune(request)
-    with listen_for_stop() as stop, page_at_end(Path(out), display):
+    with handle_signals() as stop, page_at_end(Path(out), display):
         results = display.follow_finetune(run_finetune(request, stop), most_lines=0 if log_every else _LINES_PER_SEED)
     write_tuned_card(Path(out))
     return results
@@ -202,7 +202,7 @@ def glue(
     *,
     tasks: Sequence[str] = (),
     config: str | None = None,
-    settings: Tree | None = None,
+    settings: SettingsTree | None = None,
     seeds: int = 1,
     threads: int = 0,
     save_every: int = 500,
@@ -226,7 +226,7 @@ def glue(
         task=chosen[0],
         data_dir=Path(data),
         run_dir=Path(out),
-        layers=stack_layers(config, settings),
+        layers=config_layers(config, settings),
         seeds=seeds,
         init_from=None,
         threads=threads,
@@ -242,7 +242,7 @@ def glue(
                 task.name: plan_finetune(replace(request, task=task, run_dir=Path(out) / task.name)) for task in chosen
             }
         }
-    with listen_for_stop() as stop, page_at_end(Path(out), display):
+    with handle_signals() as stop, page_at_end(Path(out), display):
         results = display.follow_glue(run_suite(request, chosen, stop), most_lines=0 if log_every else _LINES_PER_SEED)
     for task in chosen:
         write_tuned_card(Path(out) / task.name)
