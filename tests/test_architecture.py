@@ -16,7 +16,7 @@ TESTS = Path(__file__).parent
 
 FOUNDATION = {
     *("errors", "config", "artifacts", "randomness", "stopping", "runtime", "terminal"),
-    *("events", "records"),
+    *("events", "records", "statistics"),
 }
 ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
@@ -34,6 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "terminal": set(),
     "events": set(),
     "records": {"errors", "artifacts"},
+    # Draws by counter are those of randomness.
+    "statistics": {"randomness"},
     "runtime": {"errors", "config"},
     "corpus": FOUNDATION,
     "tokens": FOUNDATION | {"corpus"},
