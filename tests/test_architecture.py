@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stopping": {"errors"},
     "terminal": set(),
     "events": set(),
-    "records": {"errors", "artifacts"},
+    "records": {"errors", "config", "artifacts"},
     # Draws by counter are those of randomness.
     "statistics": {"randomness"},
     "runtime": {"errors", "config"},

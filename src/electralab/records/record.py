@@ -6,7 +6,7 @@ Records import nothing of electralab but the foundation, so that every reader (t
 the type that the writer used. Look a value up by its field or its id, never by a sentence that is printed.
 """
 
-import json
+import math
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -23,8 +23,8 @@ class Record(BaseModel):
     Scripts that treat results as dictionaries go on working: `results["dev"]["accuracy"]`.
     """
 
-    # What a newer version adds is not this version's business. NaN and infinity are JSON's null, as in metrics.jsonl.
-    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
+    # What a newer version adds is not this version's business.
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     def __getitem__(self, name: str) -> Any:
         if name not in type(self).model_fields:
@@ -33,7 +33,8 @@ class Record(BaseModel):
 
     def to_json(self) -> dict[str, Any]:
         """The value as JSON has it: only what was given."""
-        value: dict[str, Any] = json.loads(self.model_dump_json(exclude_unset=True, by_alias=True))
+        # Not by way of pydantic's JSON text, which takes no file name that is not UTF-8.
+        value: dict[str, Any] = _without_nan(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
         return value
 
 
@@ -67,3 +68,12 @@ class FileRecord(Record):
 
     def to_json(self) -> dict[str, Any]:
         return super().to_json() | {"version": self.version}
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has neither NaN nor infinity: both are null, as in metrics.jsonl."""
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,86 @@
+"""What `electra prepare` writes beside the shards, and what it would read.
+
+report.json, the facts of manifest.json, `prepare --dry-run`
+"""
+
+from typing import Any, ClassVar
+
+from electralab.config import SettingsTree
+from electralab.records.record import FileRecord, Record
+
+
+class PreparedCounts(Record):
+    documents: int
+    heldout_documents: int
+    characters: int
+    tokens: int
+    unknown_tokens: int
+    train_rows: int
+    heldout_rows: int
+
+
+class LongWord(Record):
+    word: str
+    characters: int
+    tokens: int
+
+
+class TokenizerReport(Record):
+    """How well a tokenizer fits the text. What is measured on a sample is absent where the data is symbols."""
+
+    vocab_size: int
+    ordinary_pieces: int
+    unknown_share: float
+    sampled_words: int | None = None
+    """In scripts without spaces a character counts as a word."""
+    tokens_per_word: float | None = None
+    tokens_per_character: float | None = None
+    characters_per_word: float | None = None
+    longest_words: tuple[LongWord, ...] = ()
+
+
+class PreparedReport(FileRecord):
+    """The report of prepared data: what `electra prepare` returns."""
+
+    FILE: ClassVar[str] = "report.json"
+    counts: PreparedCounts
+    dropped: dict[str, int]
+    """Documents by the reason for which they were left out."""
+    passed_over: tuple[str, ...]
+    """Files that happened to lie in a folder and are no text that we read."""
+    warnings: tuple[str, ...] = ()
+    tokenizer: TokenizerReport
+
+
+class PreparedSource(Record):
+    path: str
+    bytes: int
+    sha256: str
+
+
+class PreparedManifest(Record):
+    """The facts that the manifest of prepared data has beside its files."""
+
+    kind: str
+    format: int
+    sequence_length: int
+    packing: str
+    vocab_size: int
+    counts: PreparedCounts
+    settings: SettingsTree
+    sources: tuple[PreparedSource, ...]
+    made_from: dict[str, Any]
+    """What the data was made from, by content: another content is other data."""
+
+
+class PreparePlan(Record):
+    """`prepare --dry-run`: what would be read, and what it would roughly take; standard input is not counted."""
+
+    out: str
+    sources: tuple[str, ...]
+    passed_over: tuple[str, ...]
+    bytes: int
+    text_bytes: int
+    tokens: int
+    seconds: float
+    memory_bytes: int
