@@ -10,13 +10,7 @@ from little_specimens import save_one
 from electralab.analysis.measures.contextuality import number_sentences
 from electralab.analysis.measures.equivariance import group_pairs
 from electralab.analysis.measures.geometry import Categories
-from electralab.analysis.sets.transformations import (
-    PAIRS_PER_KIND,
-    TRANSFORMATIONS,
-    Pair,
-    Transformation,
-    list_pairs,
-)
+from electralab.analysis.probe_sets import SentencePair, read_pairs
 from electralab.analysis.specimen import open_specimen
 from electralab.analysis.vectors import Tokens
 from electralab.tokens.learning import learn_tokenizer
@@ -25,10 +19,10 @@ from electralab.tokens.tokenizer import TokenizerConfig
 
 def test_pairs_of_one_changed_word_stay_together() -> None:
     pairs = [
-        Pair("She writes a letter.", "She wrote a letter."),
-        Pair("He runs home.", "He ran home."),
-        Pair("Anna writes to us.", "Anna wrote to us."),
-        Pair("They laugh.", "They laugh."),
+        SentencePair("She writes a letter.", "She wrote a letter."),
+        SentencePair("He runs home.", "He ran home."),
+        SentencePair("Anna writes to us.", "Anna wrote to us."),
+        SentencePair("They laugh.", "They laugh."),
     ]
     groups = group_pairs(pairs).tolist()
     assert groups[0] == groups[2]
@@ -37,16 +31,16 @@ def test_pairs_of_one_changed_word_stay_together() -> None:
 
 def test_a_word_of_many_pairs_does_not_tie_them_together() -> None:
     nouns = [f"noun{chr(97 + i)}" for i in range(26)]
-    pairs = [Pair(f"The {noun} is old.", f"The {noun} was old.") for noun in nouns for _ in range(2)]
+    pairs = [SentencePair(f"The {noun} is old.", f"The {noun} was old.") for noun in nouns for _ in range(2)]
     groups = group_pairs(pairs)
     assert len(set(groups.tolist())) == 26
     assert (groups[::2] == groups[1::2]).all()
 
 
-@pytest.mark.parametrize("kind", TRANSFORMATIONS)
-def test_no_group_of_our_pairs_is_more_than_a_tenth(kind: Transformation) -> None:
-    groups = group_pairs(list_pairs(kind))
-    assert np.bincount(groups).max() <= PAIRS_PER_KIND // 10
+@pytest.mark.parametrize("kind", tuple(read_pairs()))
+def test_no_group_of_our_pairs_is_more_than_a_tenth(kind: str) -> None:
+    groups = group_pairs(read_pairs()[kind])
+    assert np.bincount(groups).max() <= 300 // 10
 
 
 def test_words_of_one_spelling_are_one_word() -> None:

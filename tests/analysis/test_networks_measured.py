@@ -13,7 +13,7 @@ from electralab.analysis.drawing import Cloud, Drawing
 from electralab.analysis.finding import Finding, Missing
 from electralab.analysis.material import Material, gather_material
 from electralab.analysis.measures.replacements import HARDENING, tag_tokens
-from electralab.analysis.sets.tagged import TaggedSentence
+from electralab.analysis.probe_sets import TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen, draw_untrained, open_specimen
 from electralab.analysis.stage import MEASURES

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from electralab.analysis.sets.analogies import Analogy, list_analogies
-from electralab.analysis.sets.reading import (
+from electralab.analysis.probe_sets import (
+    Analogy,
     ClassedText,
+    SenseSentence,
+    SentencePair,
+    TaggedSentence,
     read_analogies,
     read_classes,
     read_pairs,
     read_senses,
     read_tagged,
 )
-from electralab.analysis.sets.senses import SenseSentence, list_senses
-from electralab.analysis.sets.tagged import TaggedSentence, list_tagged
-from electralab.analysis.sets.transformations import TRANSFORMATIONS, Pair, list_pairs
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.artifacts import sha256_json
@@ -70,7 +70,7 @@ def _knows(tokenizer: Tokenizer, texts: Sequence[str]) -> bool:
 class Material:
     data: Path
     tagged: LabelledSet[tuple[TaggedSentence, ...]]
-    pairs: LabelledSet[dict[str, tuple[Pair, ...]]]
+    pairs: LabelledSet[dict[str, tuple[SentencePair, ...]]]
     analogies: LabelledSet[tuple[Analogy, ...]]
     senses: LabelledSet[tuple[SenseSentence, ...]]
     classes: tuple[ClassedText, ...]
@@ -97,7 +97,8 @@ class Material:
         except InputError as error:
             rows = str(error)
         sets = (self.tagged.items, self.pairs.items, self.analogies.items, self.senses.items, self.classes)
-        return sha256_json([rows, *map(repr, sets)])
+        # The class of pairs was once called Pair: what was measured then need not be measured again.
+        return sha256_json([rows, *(repr(items).replace("SentencePair(", "Pair(") for items in sets)])
 
 
 def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], None] = lambda: None) -> Material:
@@ -110,12 +111,10 @@ def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], 
         reading=settings.reading,
         check=check,
     )
-    tagged = read_tagged(Path(settings.tagged)) if settings.tagged else list_tagged()
-    pairs: dict[str, tuple[Pair, ...]] = {kind: list_pairs(kind) for kind in TRANSFORMATIONS}
-    if settings.pairs:
-        pairs = read_pairs(Path(settings.pairs))
-    analogies = read_analogies(Path(settings.analogies)) if settings.analogies else list_analogies()
-    senses = read_senses(Path(settings.senses)) if settings.senses else list_senses()
+    tagged = read_tagged(Path(settings.tagged)) if settings.tagged else read_tagged()
+    pairs = read_pairs(Path(settings.pairs)) if settings.pairs else read_pairs()
+    analogies = read_analogies(Path(settings.analogies)) if settings.analogies else read_analogies()
+    senses = read_senses(Path(settings.senses)) if settings.senses else read_senses()
     return Material(
         data,
         LabelledSet("tagged", settings.tagged, tagged, tuple(" ".join(one.words) for one in tagged)),
@@ -128,5 +127,5 @@ def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], 
     )
 
 
-def _list_sources(pairs: Iterable[Sequence[Pair]]) -> Iterable[str]:
+def _list_sources(pairs: Iterable[Sequence[SentencePair]]) -> Iterable[str]:
     return (pair.source for of_kind in pairs for pair in of_kind)

@@ -12,7 +12,7 @@ import torch
 
 from electralab.analysis.finding import Labels, Places, Vectors
 from electralab.analysis.material import Material
-from electralab.analysis.sets.tagged import TaggedSentence
+from electralab.analysis.probe_sets import TaggedSentence
 from electralab.analysis.specimen import Specimen
 from electralab.errors import InputError
 from electralab.evaluation.outcome import Steps

@@ -11,7 +11,7 @@ import numpy as np
 from electralab.analysis.analogies import measure_analogies as measure_answers
 from electralab.analysis.finding import Finding, Floats, Labels, Missing, Places, Vectors, attempt
 from electralab.analysis.material import Material
-from electralab.analysis.sets.analogies import Analogy
+from electralab.analysis.probe_sets import Analogy
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.analysis.vectors import finish, list_layers

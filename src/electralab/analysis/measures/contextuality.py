@@ -13,8 +13,7 @@ from electralab.analysis.contextuality import measure_contextuality as measure_l
 from electralab.analysis.contextuality import measure_senses, measure_smoothness, trace_self_similarity
 from electralab.analysis.finding import Finding, Labels, Missing, attempt
 from electralab.analysis.material import Material
-from electralab.analysis.sets.reading import NO_TAG
-from electralab.analysis.sets.tagged import OUTSIDE, TaggedSentence
+from electralab.analysis.probe_sets import NO_TAG, OUTSIDE, TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.analysis.vectors import Tokens, embed_rows, embed_words

@@ -12,7 +12,7 @@ import numpy as np
 from electralab.analysis.equivariance import measure_equivariance as measure_pairs
 from electralab.analysis.finding import Contrast, Finding, Labels, Missing, attempt
 from electralab.analysis.material import Material
-from electralab.analysis.sets.transformations import Pair
+from electralab.analysis.probe_sets import SentencePair
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.analysis.vectors import embed_texts
@@ -37,7 +37,7 @@ def measure_equivariance(
 
 
 def _tell(
-    specimen: Specimen, material: Material, settings: AnalysisSettings, kind: str, pairs: Sequence[Pair]
+    specimen: Specimen, material: Material, settings: AnalysisSettings, kind: str, pairs: Sequence[SentencePair]
 ) -> Iterator[Finding]:
     texts = [pair.source for pair in pairs] + [pair.target for pair in pairs]
     groups = group_pairs(pairs)
@@ -56,7 +56,7 @@ def _tell(
         yield kept.tell(f"{kind} retrieval", CLAIM, "share", meaning, control, layer=layer)
 
 
-def group_pairs(pairs: Sequence[Pair]) -> Labels:
+def group_pairs(pairs: Sequence[SentencePair]) -> Labels:
     """By the longest rare word that the change brings, or else that stays: what T' learned must not be asked again.
 
     Words of many pairs ("was", "not") tell none apart: one group would be half of all.

@@ -21,9 +21,8 @@ from electralab.analysis.geometry import (
     measure_silhouette,
 )
 from electralab.analysis.material import Material
+from electralab.analysis.probe_sets import NO_TAG, OUTSIDE
 from electralab.analysis.scatter import draw_clouds, draw_spectra
-from electralab.analysis.sets.reading import NO_TAG
-from electralab.analysis.sets.tagged import OUTSIDE
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen
 from electralab.analysis.vectors import Words, embed_rows, embed_texts, embed_words

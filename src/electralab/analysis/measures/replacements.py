@@ -13,6 +13,7 @@ from electralab.analysis.balance import Game, join_games, measure_auc, measure_h
 from electralab.analysis.correlation import measure_correlation
 from electralab.analysis.finding import Contrast, Estimate, Finding, Labels, Missing, attempt, require
 from electralab.analysis.material import Material
+from electralab.analysis.probe_sets import TaggedSentence
 from electralab.analysis.replacements import (
     Plausibility,
     join_replacements,
@@ -20,7 +21,6 @@ from electralab.analysis.replacements import (
     measure_agreement,
     measure_plausibility,
 )
-from electralab.analysis.sets.tagged import TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen, open_specimen
 from electralab.analysis.trials import hold_trials, need_judge

@@ -1,49 +1,73 @@
-"""What users give instead of the sets that come along.
+"""Sentences of which something is known: English ones that come along, or a user's own.
 
-.csv | .tsv | .jsonl | .json | .parquet -> pairs, analogies, senses
+.csv | .tsv | .jsonl | .json | .parquet -> pairs, analogies, senses, texts with labels
 CoNLL columns -> TaggedSentence
+
+The English sets are the files in `sets/`, read as a user's file is. They were generated once and are frozen: figures
+of different versions can be compared only if every sentence stays as it is.
 """
 
-import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from electralab.analysis.sets.analogies import Analogy
-from electralab.analysis.sets.senses import SenseSentence, place_word
-from electralab.analysis.sets.tagged import OUTSIDE, TaggedSentence
-from electralab.analysis.sets.transformations import Pair
-from electralab.errors import InputError
+from electralab.errors import InputError, suggest
 from electralab.finetuning.conll import TAGS, WORDS, has_spans, read_conll
 from electralab.finetuning.examples import BadRow
 from electralab.finetuning.rows import Row, Table, read_table
 
+SETS = Path(__file__).parent / "sets"
 NO_TAG = ""
 """The part of speech of a word in a file that tells none."""
+OUTSIDE = "O"
+"""The entity type of a word that is part of no name."""
+_PIECE = re.compile(r"\w+|[^\w\s]")
 
 
-def read_pairs(path: Path, encoding: str = "utf-8") -> dict[str, tuple[Pair, ...]]:
-    """Columns source, target and perhaps kind -> pairs by kind; without a kind, the file's name is it."""
-    pairs: dict[str, list[Pair]] = {}
-    for fields in _read_fields(path, encoding, ("source", "target"), "kind"):
-        pairs.setdefault(fields["kind"], []).append(Pair(fields["source"], fields["target"]))
-    return {kind: tuple(found) for kind, found in pairs.items()}
+@dataclass(frozen=True, slots=True)
+class SentencePair:
+    source: str
+    target: str
 
 
-def read_analogies(path: Path, encoding: str = "utf-8") -> tuple[Analogy, ...]:
-    """Columns a, b, c, d and perhaps family; without a family, the file's name is it."""
-    return tuple(Analogy(**fields) for fields in _read_fields(path, encoding, ("a", "b", "c", "d"), "family"))
+@dataclass(frozen=True, slots=True)
+class Analogy:
+    """a is to b as c is to d."""
+
+    family: str
+    a: str
+    b: str
+    c: str
+    d: str
+
+    @property
+    def words(self) -> tuple[str, str, str, str]:
+        return self.a, self.b, self.c, self.d
 
 
-def read_senses(path: Path, encoding: str = "utf-8") -> tuple[SenseSentence, ...]:
-    """Columns word, sense and sentence, in which the word stands once as it is spelt."""
-    found = []
-    for fields in _read_fields(path, encoding, ("word", "sense", "sentence"), ""):
-        try:
-            found.append(place_word(fields["word"], fields["sense"], fields["sentence"]))
-        except ValueError as error:
-            raise InputError(f"{path}: {error}; give sentences in which it stands once, spelt alike") from None
-    return tuple(found)
+@dataclass(frozen=True, slots=True)
+class TaggedSentence:
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    entities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SenseSentence:
+    """One word in a sentence, with the sense that it has there."""
+
+    word: str
+    position: int
+    """Where the word begins, in characters: sentence[position : position + len(word)] == word."""
+    sense: str
+    sentence: str
+
+    def split(self) -> tuple[tuple[str, ...], int]:
+        """Its words and marks, and the index of the word among them."""
+        before = _PIECE.findall(self.sentence[: self.position])
+        after = _PIECE.findall(self.sentence[self.position + len(self.word) :])
+        return (*before, self.word, *after), len(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +76,47 @@ class ClassedText:
     label: str
 
 
+def read_pairs(path: Path = SETS / "pairs.tsv", encoding: str = "utf-8") -> dict[str, tuple[SentencePair, ...]]:
+    """Columns source, target and perhaps kind -> pairs by kind; without a kind, the file's name is it."""
+    pairs: dict[str, list[SentencePair]] = {}
+    for fields in _read_fields(path, encoding, ("source", "target"), "kind"):
+        pairs.setdefault(fields["kind"], []).append(SentencePair(fields["source"], fields["target"]))
+    return {kind: tuple(rows) for kind, rows in pairs.items()}
+
+
+def read_analogies(path: Path = SETS / "analogies.tsv", encoding: str = "utf-8") -> tuple[Analogy, ...]:
+    """Columns a, b, c, d and perhaps family; without a family, the file's name is it."""
+    return tuple(Analogy(**fields) for fields in _read_fields(path, encoding, ("a", "b", "c", "d"), "family"))
+
+
+def read_senses(path: Path = SETS / "senses.tsv", encoding: str = "utf-8") -> tuple[SenseSentence, ...]:
+    """Columns word, sense and sentence, in which the word stands once as it is spelt."""
+    senses = []
+    for fields in _read_fields(path, encoding, ("word", "sense", "sentence"), ""):
+        try:
+            senses.append(place_word(fields["word"], fields["sense"], fields["sentence"]))
+        except ValueError as error:
+            raise InputError(f"{path}: {error}; give sentences in which it stands once, spelt alike") from None
+    return tuple(senses)
+
+
+def place_word(word: str, sense: str, sentence: str) -> SenseSentence:
+    """As a word of its own, or, where words are written together, anywhere; ValueError if that is not one place."""
+    spelt = re.escape(word)
+    starts = [match.start() for match in re.finditer(rf"(?<!\w){spelt}(?!\w)", sentence)]
+    starts = starts or [match.start() for match in re.finditer(spelt, sentence)]
+    if len(starts) != 1:
+        raise ValueError(f"{word!r} stands {len(starts)} times in {sentence!r}")
+    return SenseSentence(word, starts[0], sense, sentence)
+
+
 def read_classes(path: Path, encoding: str = "utf-8") -> tuple[ClassedText, ...]:
     """Columns text and label."""
-    fields = _read_fields(path, encoding, ("text", "label"), "")
-    return tuple(ClassedText(one["text"], one["label"]) for one in fields)
+    rows = _read_fields(path, encoding, ("text", "label"), "")
+    return tuple(ClassedText(fields["text"], fields["label"]) for fields in rows)
 
 
-def read_tagged(path: Path, encoding: str = "utf-8") -> tuple[TaggedSentence, ...]:
+def read_tagged(path: Path = SETS / "tagged.conll", encoding: str = "utf-8") -> tuple[TaggedSentence, ...]:
     """Word first. A last column of spans (B-PER, O) has the entities, and the second then the parts of speech."""
     last = _read_columns(path, encoding, -1)
     if all(word.isdecimal() for words, _ in last for word in words if not word.startswith("#")):
@@ -84,12 +142,9 @@ def _read_fields(path: Path, encoding: str, needed: tuple[str, ...], group: str)
     table = read_table(path, encoding)
     for name in needed:
         if name not in table.columns:
-            near = difflib.get_close_matches(name, table.columns, n=1)
-            hint = f"; is it {near[0]!r}?" if near else ""
-            found = ", ".join(map(repr, table.columns))
-            raise InputError(
-                f"{path}: no column named {name!r} among {found}{hint}; name the columns {', '.join(needed)}"
-            )
+            columns = ", ".join(map(repr, table.columns))
+            hint = suggest(name, table.columns, f"name the columns {', '.join(needed)}")
+            raise InputError(f"{path}: no column named {name!r} among {columns}; {hint}")
     for row in _check_rows(table):
         fields = {name: row.fields.get(name) for name in needed}
         for name, value in fields.items():
@@ -104,7 +159,7 @@ def _read_fields(path: Path, encoding: str, needed: tuple[str, ...], group: str)
 
 
 def _check_rows(table: Table) -> list[Row]:
-    """All of them, or why not: a small set is mended sooner than a share of it is explained away."""
+    """All rows, or why not: a small set is mended sooner than a missing part of it is explained."""
     bad = next((row for row in table.rows if isinstance(row, BadRow)), None)
     if bad is not None:
         raise InputError(f"{table.path}: line {bad.row}: {bad.reason}; mend it")

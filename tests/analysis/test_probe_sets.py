@@ -1,0 +1,188 @@
+"""The English sets are frozen; what users give is read as it is meant, or refused with what to do."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from electralab.analysis.probe_sets import (
+    Analogy,
+    SenseSentence,
+    SentencePair,
+    TaggedSentence,
+    place_word,
+    read_analogies,
+    read_pairs,
+    read_senses,
+    read_tagged,
+)
+from electralab.errors import InputError
+
+SLEEP = SentencePair("He sleeps, and dreams.", "He slept, and dreamt.")
+
+
+@pytest.mark.parametrize(
+    ("items", "digest"),
+    [
+        (read_pairs(), "bf424e0a24eee098"),
+        (read_analogies(), "c2282a58867507a2"),
+        (read_tagged(), "a4320a29cef0744d"),
+        (read_senses(), "341a34b920170530"),
+    ],
+    ids=["pairs", "analogies", "tagged", "senses"],
+)
+def test_every_sentence_that_comes_along_is_as_it_was(items: object, digest: str) -> None:
+    """Figures of other versions could not be compared otherwise; the digests are of November 2026."""
+    text = repr(items).replace("SentencePair(", "Pair(")
+    assert hashlib.sha256(text.encode()).hexdigest().startswith(digest)
+
+
+def test_no_sentence_stands_in_two_pairs_so_that_halves_share_none() -> None:
+    for kind, pairs in read_pairs().items():
+        assert len({sentence for pair in pairs for sentence in (pair.source, pair.target)}) == 600, kind
+
+
+def test_within_a_family_a_word_has_one_partner_so_that_one_answer_is_right() -> None:
+    partners: dict[tuple[str, str], set[str]] = {}
+    for analogy in read_analogies():
+        assert len(set(analogy.words)) == 4
+        partners.setdefault((analogy.family, analogy.a), set()).add(analogy.b)
+        partners.setdefault((analogy.family, analogy.c), set()).add(analogy.d)
+    assert {len(words) for words in partners.values()} == {1}
+
+
+def test_some_tagged_words_have_two_parts_of_speech_so_that_a_probe_has_to_look_at_more_than_the_word() -> None:
+    words: dict[str, set[str]] = {}
+    for sentence in read_tagged():
+        for word, tag in zip(sentence.words, sentence.tags, strict=True):
+            words.setdefault(tag, set()).add(word.lower())
+    assert words["NOUN"] & words["VERB"] >= {"walk", "talk", "dance"}
+    assert "to" in words["PART"] & words["ADP"]
+    assert "there" in words["PRON"] & words["ADV"]
+
+
+def test_every_word_has_several_senses_and_every_sense_several_sentences() -> None:
+    senses = Counter((sentence.word, sentence.sense) for sentence in read_senses())
+    assert min(senses.values()) >= 2
+    assert min(Counter(word for word, _ in senses).values()) >= 2
+
+
+def test_a_sentence_is_split_around_its_word() -> None:
+    sentence = place_word("bank", "river", "The bank's mud, wet.")
+    assert sentence.split() == (("The", "bank", "'", "s", "mud", ",", "wet", "."), 1)
+    assert all(words[index] == item.word for item in read_senses() for words, index in [item.split()])
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence", "position"),
+    [("bank", "An embankment is no bank.", 20), ("打", "他打电话", 1), ("C++", "Write it in C++ or C.", 12)],
+)
+def test_a_word_is_found_where_it_stands_alone_or_words_are_written_together(
+    word: str, sentence: str, position: int
+) -> None:
+    assert place_word(word, "a", sentence).position == position
+
+
+@pytest.mark.parametrize("sentence", ["The bank by the bank.", "The shore."])
+def test_a_word_stands_in_one_place(sentence: str) -> None:
+    with pytest.raises(ValueError, match=r"'bank' stands \d times"):
+        place_word("bank", "a", sentence)
+
+
+def test_pairs_of_a_csv_go_by_their_kind(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(
+        'kind,source,target\npast,"He sleeps, and dreams.","He slept, and dreamt."\nplural,A cat.,Cats.\n'
+        "past,I go.,I went.\n"
+    )
+    assert read_pairs(path) == {
+        "past": (SLEEP, SentencePair("I go.", "I went.")),
+        "plural": (SentencePair("A cat.", "Cats."),),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("polite.tsv", "source\ttarget\nGo!\tPlease go!\n"),
+        ("polite.jsonl", '{"source": "Go!", "target": "Please go!"}\n'),
+        ("polite.csv", "source;target\nGo!;Please go!\n"),
+    ],
+)
+def test_without_a_kind_the_name_of_the_file_is_it(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    assert read_pairs(tmp_path / name) == {"polite": (SentencePair("Go!", "Please go!"),)}
+
+
+def test_analogies_of_a_tsv(tmp_path: Path) -> None:
+    path = tmp_path / "capitals.tsv"
+    path.write_text("a\tb\tc\td\nparis\tfrance\trome\titaly\n")
+    assert read_analogies(path) == (Analogy("capitals", "paris", "france", "rome", "italy"),)
+
+
+def test_senses_of_a_csv(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text('word,sense,sentence\nbanco,asiento,"El banco, verde."\n')
+    assert read_senses(path) == (SenseSentence("banco", 3, "asiento", "El banco, verde."),)
+
+
+@pytest.mark.parametrize(
+    ("columns", "tags", "entities"),
+    [
+        ("Anna PROPN\nleft VERB\n", ("PROPN", "VERB"), ("O", "O")),
+        ("Anna B-PER\nleft O\n", ("", ""), ("PER", "O")),
+        ("Anna NNP B-NP B-PER\nleft VBD B-VP O\n", ("NNP", "VBD"), ("PER", "O")),
+    ],
+)
+def test_tagged_columns_of_other_widths(
+    columns: str, tags: tuple[str, ...], entities: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.txt").write_text(columns)
+    assert read_tagged(tmp_path / "mine.txt") == (TaggedSentence(("Anna", "left"), tags, entities),)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (
+            *(read_senses, "word,sense,sentence\nbanco,asiento,La silla.\n"),
+            "'banco' stands 0 times in 'La silla.'; give sentences in which it stands once, spelt alike",
+        ),
+        (
+            *(read_pairs, "source,targets\nI go.,I went.\n"),
+            "no column named 'target' among 'source', 'targets'; did you mean 'targets'?",
+        ),
+        (
+            *(read_pairs, "source,target\nI go.,I went.\nI see.,\n"),
+            "line 3: has no text in 'target'; fill it in, or leave the line out",
+        ),
+        (read_pairs, "source,target\nI go.\n", "line 2: has 1 field for 2 columns; mend it"),
+        (read_pairs, "source,target\n", "holds nothing to read; give at least one row"),
+        (
+            *(read_analogies, "a,b,c,e\nx,y,z,w\n"),
+            "no column named 'd' among 'a', 'b', 'c', 'e'; name the columns a, b, c, d",
+        ),
+        (read_tagged, "Anna\nleft\n", "holds words without tags; give a word and its tag on each line"),
+        (read_tagged, "Anna PROPN\nleft\n", "line 2: holds the word 'left' without a tag; mend it"),
+        (
+            *(read_tagged, "1 Anna _ PROPN\n2 left _ VERB\n"),
+            "numbers stand where words should (CoNLL-U?); give the word first and its tag last",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    read: Callable[[Path], object], text: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as refusal:
+        read(path)
+    assert str(refusal.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize("read", [read_pairs, read_analogies, read_tagged])
+def test_a_missing_file_is_named(read: Callable[[Path], object], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.csv"):
+        read(tmp_path / "nowhere.csv")
