@@ -8,9 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from electralab.reporting.format import (
+    format_count,
+    format_flops,
+    format_key,
+    format_percent,
+    format_seconds,
+    is_number,
+)
 from electralab.reporting.subjects import read_subject
 from electralab.reporting.summary import summarise
-from electralab.reporting.wording import is_number, name_key, say_count, say_flops, say_seconds, say_share
 
 Record = Mapping[str, Any]
 Lines = list[str]
@@ -34,7 +41,7 @@ def _list_names(names: Sequence[str], most: int = _MOST_NAMES) -> str:
 
 
 def _say_minutes(minutes: float) -> str:
-    return "less than a minute" if minutes < 1 else f"about {say_seconds(60 * minutes)}"
+    return "less than a minute" if minutes < 1 else f"about {format_seconds(60 * minutes)}"
 
 
 def _say_size(size: float) -> str:
@@ -86,7 +93,7 @@ def describe_prepare_plan(plan: Record) -> Lines:
     lines = [
         f"would prepare {count_of(len(sources), 'file')} ({_list_names(sources)}), {_say_size(plan['bytes'])}, "
         f"into {plan['out']}",
-        f"about {say_count(plan['tokens'])} tokens, {_say_minutes(plan['seconds'] / 60)}, "
+        f"about {format_count(plan['tokens'])} tokens, {_say_minutes(plan['seconds'] / 60)}, "
         f"{_say_size(plan['memory_bytes'])} of memory",
     ]
     if passed := plan["passed_over"]:
@@ -103,10 +110,10 @@ def describe_pretrain_plan(plan: Record, data: str, out: str) -> Lines:
         begins = f"would go on at step {first:,}" if first > 1 else "would begin at step 1"
     return [
         f"would pre-train {out} on {data}: {settings['objective']}{procedure}, size {settings['size']}, "
-        f"{say_count(plan['parameters'])} parameters",
+        f"{format_count(plan['parameters'])} parameters",
         f"{count_of(plan['steps'], 'step')} of {count_of(settings['batch']['size'], 'row')}: "
-        f"{say_count(plan['tokens'])} tokens, {plan['epochs']:g} times through {count_of(plan['rows'], 'row')}, "
-        f"{say_flops(plan['flops'])} FLOPs; {_say_effort(plan)}",
+        f"{format_count(plan['tokens'])} tokens, {plan['epochs']:g} times through {count_of(plan['rows'], 'row')}, "
+        f"{format_flops(plan['flops'])} FLOPs; {_say_effort(plan)}",
         begins,
     ]
 
@@ -154,9 +161,9 @@ def describe_flops_plan(plan: Record) -> Lines:
 
 def describe_flops(result: Record) -> Lines:
     return [
-        f"{result['objective']}: {say_count(result['total_parameters'])} parameters; "
+        f"{result['objective']}: {format_count(result['total_parameters'])} parameters; "
         f"{count_of(result['steps'], 'step')} of {count_of(result['batch_size'], 'row')} are "
-        f"{say_count(result['tokens'])} tokens and {say_flops(result['flops'])} FLOPs; "
+        f"{format_count(result['tokens'])} tokens and {format_flops(result['flops'])} FLOPs; "
         f"here {_say_minutes(result['estimated_minutes'])}, {_say_size(result['memory_bytes'])} of memory",
     ]
 
@@ -176,7 +183,7 @@ def describe_evaluation(result: Record) -> Lines:
     match result["suite"]:
         case "blimp":
             return [
-                f"the {role} prefers the acceptable sentence in {say_share(scores[role])} of "
+                f"the {role} prefers the acceptable sentence in {format_percent(scores[role])} of "
                 f"{count_of(counts[f'{role}_pairs'], 'pair')} (chance: 50 %)"
                 for role in ("discriminator", "generator")
                 if role in scores
@@ -184,14 +191,14 @@ def describe_evaluation(result: Record) -> Lines:
         case "rtd":
             return [
                 f"replaced tokens are told from original ones with AUC {scores['auc']:.3f} (chance: 0.5); "
-                f"{say_share(scores['recall'])} of them are found, as many calls at random would find "
-                f"{say_share(scores['called_replaced'])}"
+                f"{format_percent(scores['recall'])} of them are found, as many calls at random would find "
+                f"{format_percent(scores['called_replaced'])}"
             ]
         case "mlm":
             unigram = groups["by"]["unigram"]["accuracy"]
             return [
-                f"{say_share(scores['accuracy'])} of the hidden tokens are guessed right "
-                f"(the most frequent one: {say_share(unigram)}); loss {scores['loss']:.3f}"
+                f"{format_percent(scores['accuracy'])} of the hidden tokens are guessed right "
+                f"(the most frequent one: {format_percent(unigram)}); loss {scores['loss']:.3f}"
             ]
         case "sts":
             return [
@@ -200,16 +207,16 @@ def describe_evaluation(result: Record) -> Lines:
             ]
         case _:
             controls = {name: of["accuracy"] for name, of in groups["control"].items()}
-            beside = ", ".join(f"{name} {say_share(value)}" for name, value in controls.items())
+            beside = ", ".join(f"{name} {format_percent(value)}" for name, value in controls.items())
             return [
-                f"a linear probe of layer {scores['layer']} is right in {say_share(scores['accuracy'])} of "
+                f"a linear probe of layer {scores['layer']} is right in {format_percent(scores['accuracy'])} of "
                 f"{count_of(counts['dev'], 'example')} ({beside})"
             ]
 
 
 def describe_study_plan(plan: Record, out: str) -> Lines:
     budget = ", ".join(
-        f"{say_flops(amount)} {'FLOPs' if kind == 'flops' else kind}" for kind, amount in plan["budget"].items()
+        f"{format_flops(amount)} {'FLOPs' if kind == 'flops' else kind}" for kind, amount in plan["budget"].items()
     )
     scores = ", ".join(plan["scores"]) or "held-out scores only"
     return [
@@ -217,8 +224,8 @@ def describe_study_plan(plan: Record, out: str) -> Lines:
         f"{count_of(len(plan['seeds']), 'seed')}, {budget} each, scored by {scores}",
         *(
             f"{name}{' (baseline)' if name == plan['baseline'] else ''}: {arm['objective']}, "
-            f"{say_count(arm['parameters'])} parameters, {count_of(arm['steps'], 'step')}, "
-            f"{say_count(arm['tokens'])} tokens; {_say_minutes(arm['estimated_minutes'])} a seed"
+            f"{format_count(arm['parameters'])} parameters, {count_of(arm['steps'], 'step')}, "
+            f"{format_count(arm['tokens'])} tokens; {_say_minutes(arm['estimated_minutes'])} a seed"
             for name, arm in plan["arms"].items()
         ),
         f"{count_of(plan['cells_left'], 'run')} left, {plan['jobs']} at a time: "
@@ -259,7 +266,9 @@ def describe_model(view: Record) -> Lines:
     """A model folder, as `show` prints it."""
     encoder, name = view["encoder"], "tuned model" if view["network"] == "tuned" else view["network"]
     is_graph = "graph_bytes" in view
-    size = f"a graph of {_say_size(view['graph_bytes'])}" if is_graph else f"{say_count(view['parameters'])} parameters"
+    size = (
+        f"a graph of {_say_size(view['graph_bytes'])}" if is_graph else f"{format_count(view['parameters'])} parameters"
+    )
     lines = [
         f"{view['path']}: {name}, {size}",
         f"{encoder['backbone']} encoder: {count_of(encoder['num_layers'], 'layer')} of width "
@@ -277,8 +286,8 @@ def describe_checkpoint(view: Record) -> Lines:
     size = sum(file["bytes"] for file in view["files"].values())
     skipped = f"; {count_of(progress['skipped_steps'], 'step')} skipped" if progress.get("skipped_steps") else ""
     return [
-        f"{view['path']}: after {count_of(progress['step'], 'step')}, {say_count(progress['tokens'])} tokens and "
-        f"{say_seconds(progress['seconds'])} of training{skipped}",
+        f"{view['path']}: after {count_of(progress['step'], 'step')}, {format_count(progress['tokens'])} tokens and "
+        f"{format_seconds(progress['seconds'])} of training{skipped}",
         f"{count_of(len(view['files']), 'file')}, {_say_size(size)}",
     ]
 
@@ -313,9 +322,9 @@ def describe_damage(result: Record) -> Lines:
     """How much of each kind of planted error proofreading finds, and how often it cries wolf."""
     names = {"typo": "typos", "swap": "swapped words", "ocr": "scanner's errors"}
     return [
-        f"{names.get(kind, kind)}: {say_share(found['recall'])} of {found['damaged']:,} planted are marked; "
-        f"{say_share(found['precision'])} of what is marked was planted; the first suggestion is the original in "
-        f"{say_share(found['corrected'])} of the planted ones that are marked"
+        f"{names.get(kind, kind)}: {format_percent(found['recall'])} of {found['damaged']:,} planted are marked; "
+        f"{format_percent(found['precision'])} of what is marked was planted; the first suggestion is the original in "
+        f"{format_percent(found['corrected'])} of the planted ones that are marked"
         for kind, found in result["scores"].items()
     ]
 
@@ -372,7 +381,7 @@ def describe_compress_plan(plan: Record, out: str) -> Lines:
     variants = plan["variants"]
     return [
         f"would make {count_of(len(variants), 'variant')} of {plan['model']} in {out}: {', '.join(variants)}",
-        f"{say_count(plan['parameters'])} parameters, judged by {name_key(plan['metric'])}; "
+        f"{format_count(plan['parameters'])} parameters, judged by {format_key(plan['metric'])}; "
         f"{count_of(plan['recovery_steps'], 'step')} of training on {count_of(plan['training_rows'], 'row')} "
         "for what is pruned",
     ]

@@ -16,12 +16,12 @@ from electralab.reporting.composing import compose_page, json_in_html
 from electralab.reporting.curves import draw_charts, smooth
 from electralab.reporting.differences import find_differences
 from electralab.reporting.drawing import find_ticks, pad, shorten
+from electralab.reporting.format import format_count, format_estimate, format_seconds
 from electralab.reporting.markup import table
 from electralab.reporting.stage import write_report
 from electralab.reporting.subjects import Subject, read_subject
 from electralab.reporting.summary import summarise
 from electralab.reporting.tuning import find_majority
-from electralab.reporting.wording import say_count, say_estimate, say_seconds
 
 
 class _Elements(HTMLParser):
@@ -156,16 +156,16 @@ def test_columns_of_numbers_stand_to_the_right_and_others_do_not() -> None:
 
 
 def test_digits_follow_the_width_of_the_interval() -> None:
-    assert say_estimate({"value": -0.12345, "low": -0.2, "high": -0.05}) == "−0.12 (−0.20 to −0.05)"
-    assert say_estimate({"value": 1234.5, "low": 1000, "high": 1500}) == "1234 (1000 to 1500)"
-    assert say_estimate({"value": -1e-17, "low": -2e-17, "high": 0.0}) == "0"
-    assert say_estimate({"value": 0.5, "low": None, "high": None}) == "0.5"
+    assert format_estimate(-0.12345, -0.2, -0.05) == "−0.12 (−0.20 to −0.05)"
+    assert format_estimate(1234.5, 1000, 1500) == "1234 (1000 to 1500)"
+    assert format_estimate(-1e-17, -2e-17, 0.0) == "0"
+    assert format_estimate(0.5) == "0.5"
 
 
 def test_numbers_are_said_shortly() -> None:
     assert [shorten(value) for value in (0.0, 0.25, 1500, 2.5e6, 3e13)] == ["0", "0.25", "1.5k", "2.5M", "3e13"]
-    assert [say_count(value) for value in (950, 11_366_345, 2.1e9)] == ["950", "11.4 million", "2.1 billion"]
-    assert [say_seconds(value) for value in (42, 90, 600, 7200)] == ["42 s", "1.5 min", "10 min", "2.0 h"]
+    assert [format_count(value) for value in (950, 11_366_345, 2.1e9)] == ["950", "11.4 million", "2.1 billion"]
+    assert [format_seconds(value) for value in (42, 90, 600, 7200)] == ["42 s", "1.5 min", "10 min", "2.0 h"]
 
 
 def test_training_and_held_out_rows_share_a_chart_with_the_baseline(tmp_path: Path) -> None:

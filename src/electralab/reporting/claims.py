@@ -9,9 +9,9 @@ from html import escape
 from typing import Any
 
 from electralab.reporting.drawing import pad
+from electralab.reporting.format import is_number
 from electralab.reporting.markup import heading, paragraph
 from electralab.reporting.subjects import Subject
-from electralab.reporting.wording import is_number
 
 VERDICTS = {
     "holds": ("holds", "hold"),

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from electralab.reporting.format import format_key, format_score_name, is_number
 from electralab.reporting.likeness import About, explain_unlike, name_objective
 from electralab.reporting.subjects import Record, Subject
 from electralab.reporting.tuning import read_baselines
-from electralab.reporting.wording import is_number, name_key, name_score
 
 Part = Literal["learning", "balance", "pace", "study"]
 AXES = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "time"}
@@ -190,7 +190,7 @@ def draw_charts(subjects: Sequence[Subject]) -> list[Chart]:
 def _name_family(key: str) -> Family:
     """Of a figure that nobody foresaw; scores of a dev set are in points, as its table has them."""
     part: Part = "balance" if key.endswith("gradient_norm") else "learning"
-    family = Family(f"key-{key}", f"{name_key(key)[:1].upper()}{name_key(key)[1:]}", "", part, (key,))
+    family = Family(f"key-{key}", f"{format_key(key)[:1].upper()}{format_key(key)[1:]}", "", part, (key,))
     is_score = key.startswith("dev_") and not key.endswith(("loss", "threshold"))
     return replace(family, unit="points", scale=100.0) if is_score else family
 
@@ -335,7 +335,7 @@ def draw_study(results: dict[str, Any]) -> list[Chart]:
         lines = tuple(_trace_arm(arm, color, points) for color, (arm, points) in enumerate(arms.items()) if points)
         if any(len(line.y) > 1 for line in lines):
             note = "Means over the seeds; their intervals stand in the table."
-            title = name_score(score, results.get("scores", {}).get(score))
+            title = format_score_name(score, results.get("scores", {}).get(score))
             charts.append(Chart(f"study-{score}", title, "points", "study", lines, (), note))
     return charts
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from electralab.reporting.format import format_percent
 from electralab.reporting.markup import absent, fold, heading, paragraph, table
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import last_scores
-from electralab.reporting.wording import say_share
 
 Row = dict[str, Any]
 
@@ -87,7 +87,7 @@ def _shade(text: str, suspicion: float | None, kind: str) -> str:
     heat = 0 if suspicion is None else min(_SHADES - 1, int(_SHADES * suspicion))
     kinds = " ".join(one for one in (f"heat-{heat}" if heat else "", kind) if one)
     said = f' class="{kinds}"' if kinds else ""
-    said += "" if suspicion is None else f' title="{say_share(suspicion)} replaced"'
+    said += "" if suspicion is None else f' title="{format_percent(suspicion)} replaced"'
     return f"<span{said}>{escape(text)}</span>" if said else escape(text)
 
 
@@ -113,7 +113,7 @@ def _list_hidden(row: Row) -> str:
     if "corrupted" in row:
         columns["put there"] = row["corrupted"]
     if "p_replaced" in row:
-        columns["looks replaced"] = [None if p is None else say_share(p) for p in row["p_replaced"]]
+        columns["looks replaced"] = [None if p is None else format_percent(p) for p in row["p_replaced"]]
     lines = [
         cells
         for cells, is_hidden in zip(zip(*columns.values(), strict=True), row["is_masked"], strict=True)
@@ -124,7 +124,7 @@ def _list_hidden(row: Row) -> str:
 
 
 def _say_guess(guess: Row) -> str:
-    return f"“{_spell(guess)}” {say_share(guess['p'])}"
+    return f"“{_spell(guess)}” {format_percent(guess['p'])}"
 
 
 def _spell(guess: Row) -> str:

@@ -6,10 +6,10 @@ Subject -> HTML
 from collections.abc import Iterator
 from html import escape
 
+from electralab.reporting.format import is_number
 from electralab.reporting.markup import absent, bullets, fold, heading, links, long_table, paragraph, picture, table
-from electralab.reporting.questions import QUESTIONS, find_twins, list_of, list_own
+from electralab.reporting.questions import QUESTIONS, find_twins, list_of, list_own, tell_estimate
 from electralab.reporting.subjects import Subject, Tree
-from electralab.reporting.wording import is_number, say_estimate
 
 _CLOUD_COLORS = 8
 _BEFORE = "Before training"
@@ -104,9 +104,9 @@ def _list_cells(rows: list[Tree], twins: dict[str, str]) -> list[tuple[str, ...]
             str(one.get("name", "")),
             str(one.get("model", "")),
             "" if one.get("layer") is None else str(one["layer"]),
-            say_estimate(one),
-            say_estimate(one.get("control")),
-            say_estimate(drawn.get((str(one.get("model")), one.get("name"), one.get("layer")))),
+            tell_estimate(one),
+            tell_estimate(one.get("control")),
+            tell_estimate(drawn.get((str(one.get("model")), one.get("name"), one.get("layer")))),
             str(one.get("unit", "")),
         )
         for one in rows

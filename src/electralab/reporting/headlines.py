@@ -5,10 +5,10 @@ Subject -> (name, value, beside)...
 
 from collections.abc import Iterator
 
+from electralab.reporting.format import format_count, format_flops, format_percent, format_seconds, is_number
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import last_scores, measure_progress
 from electralab.reporting.tuning import find_tuned_headlines
-from electralab.reporting.wording import is_number, say_count, say_flops, say_seconds, say_share
 
 Headline = tuple[str, str, str]
 _GUESSES = {
@@ -30,11 +30,11 @@ def find_headlines(subject: Subject) -> list[Headline]:
 def _of_scores(subject: Subject) -> Iterator[Headline]:
     scores, baselines = last_scores(subject), subject.results.get("baselines", {})
     if "auc" in scores:
-        yield "replacements told apart", say_share(scores["auc"]), "AUC; chance 50 %"
+        yield "replacements told apart", format_percent(scores["auc"]), "AUC; chance 50 %"
     for key, name in _GUESSES.items():
         if key in scores:
             trivial = baselines.get(key)
-            yield name, say_share(scores[key]), "" if trivial is None else f"trivial {say_share(trivial)}"
+            yield name, format_percent(scores[key]), "" if trivial is None else f"trivial {format_percent(trivial)}"
 
 
 def _of_amounts(subject: Subject) -> Iterator[Headline]:
@@ -43,7 +43,7 @@ def _of_amounts(subject: Subject) -> Iterator[Headline]:
     last = (records[-1] if records else {}) | subject.results
     yield "steps", f"{taken:,}", f"of {total:,}" if total > taken else "finished" if total else ""
     if is_number(last.get("tokens")):
-        yield "tokens", say_count(last["tokens"]), f"{say_flops(last.get('flops') or 0)} FLOPs"
+        yield "tokens", format_count(last["tokens"]), f"{format_flops(last.get('flops') or 0)} FLOPs"
     if is_number(last.get("seconds")) and last["seconds"] > 0:
-        pace = f"{say_count(last.get('tokens', 0) / last['seconds'])} tokens/s"
-        yield "time", say_seconds(last["seconds"]), pace
+        pace = f"{format_count(last.get('tokens', 0) / last['seconds'])} tokens/s"
+        yield "time", format_seconds(last["seconds"]), pace

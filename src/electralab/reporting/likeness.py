@@ -6,8 +6,8 @@ Subject... -> sentence...
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from electralab.reporting.format import format_flops, format_key, format_value, is_number
 from electralab.reporting.subjects import Subject
-from electralab.reporting.wording import is_number, name_key, say_flops, say_value
 
 About = Literal["guesses", "verdicts", "other"]
 # Of scores that have a better and a worse end.
@@ -48,9 +48,9 @@ def tell_comparison(subjects: Sequence[Subject], scores: Sequence[Mapping[str, A
     known = {name: flops for name, flops in spent.items() if flops}
     if len(known) == len(subjects) > 1:
         if max(known.values()) <= _EQUAL * min(known.values()):
-            yield f"All had about equal compute, {say_flops(max(known.values()))} FLOPs."
+            yield f"All had about equal compute, {format_flops(max(known.values()))} FLOPs."
         else:
-            told = ", ".join(f"{name} {say_flops(flops)}" for name, flops in known.items())
+            told = ", ".join(f"{name} {format_flops(flops)}" for name, flops in known.items())
             yield f"Their compute is not equal ({told} FLOPs): who is ahead may owe it to that."
     leads = list(_find_leads(subjects, scores))
     if leads:
@@ -86,8 +86,10 @@ def _find_leads(subjects: Sequence[Subject], scores: Sequence[Mapping[str, Any]]
         if not ranked:
             continue
         first, second = ranked[0], ranked[1]
-        values = f"{say_value(scores[first][key])} against {say_value(scores[second][key])} of {subjects[second].name}"
+        values = (
+            f"{format_value(scores[first][key])} against {format_value(scores[second][key])} of {subjects[second].name}"
+        )
         if scores[first][key] != scores[second][key]:
-            yield f"{name_key(key)}, {subjects[first].name} is ahead ({values})"
+            yield f"{format_key(key)}, {subjects[first].name} is ahead ({values})"
         else:
-            yield f"{name_key(key)}, none is ahead"
+            yield f"{format_key(key)}, none is ahead"

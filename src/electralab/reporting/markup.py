@@ -10,7 +10,7 @@ from html import escape
 from itertools import zip_longest
 from typing import Any
 
-from electralab.reporting.wording import is_number, say_value
+from electralab.reporting.format import format_value, is_number
 
 Cell = Any
 """A number or text, or one that is the best of its row."""
@@ -68,7 +68,7 @@ def matrix(caption: str, names: Sequence[str], counts: Sequence[Sequence[int]]) 
 def _count_cell(count: int, total: int, *, is_diagonal: bool) -> str:
     heat = -(-9 * count // max(total, 1))
     kinds = "number marked" if is_diagonal else f"number heat-{heat}" if count else "number none"
-    return f'<td class="{kinds}">{say_value(count)}</td>'
+    return f'<td class="{kinds}">{format_value(count)}</td>'
 
 
 def fold(summary: str, inner: str) -> str:
@@ -84,7 +84,7 @@ def long_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[Cell]]
 def _row(cells: Sequence[Cell], kinds: Sequence[str], is_marked: bool) -> str:
     first, *rest = cells
     # Names such as optimizer.learning_rate may be broken where a person would.
-    name = re.sub(r"([._])(?=[a-z])", r"\1<wbr>", escape(say_value(first)))
+    name = re.sub(r"([._])(?=[a-z])", r"\1<wbr>", escape(format_value(first)))
     return (
         f'<tr{_class("marked" if is_marked else "")}><th scope="row">{name}</th>'
         + "".join(f"<td{_class(kind)}>{_cell(one)}</td>" for one, kind in zip(rest, kinds[1:], strict=False))
@@ -93,7 +93,9 @@ def _row(cells: Sequence[Cell], kinds: Sequence[str], is_marked: bool) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    return f"<strong>{escape(say_value(cell.value))}</strong>" if isinstance(cell, Best) else escape(say_value(cell))
+    return (
+        f"<strong>{escape(format_value(cell.value))}</strong>" if isinstance(cell, Best) else escape(format_value(cell))
+    )
 
 
 def _is_numeric(column: Sequence[Cell]) -> bool:

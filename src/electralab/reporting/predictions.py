@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from electralab.reporting.wording import is_number
+from electralab.reporting.format import is_number
 
 Row = dict[str, Any]
 Kind = Literal["classify", "regress", "label", "qa"]

@@ -4,9 +4,10 @@ Subject -> sentence...
 """
 
 from collections.abc import Iterator
+from typing import Any
 
+from electralab.reporting.format import format_estimate, is_number
 from electralab.reporting.subjects import Subject, Tree
-from electralab.reporting.wording import say_estimate
 
 QUESTIONS = {
     "M30": "How many bits does a token of input, and a FLOP, teach?",
@@ -34,6 +35,13 @@ _ANSWERS = {
     "M36": ("rotation sameness",),
     "M38": ("verdict AUC, gain by context", "guess loss, gain by context"),
 }
+
+
+def tell_estimate(figure: Any) -> str:
+    if not isinstance(figure, dict) or not is_number(figure.get("value")):
+        return "–"
+    low, high = figure.get("low"), figure.get("high")
+    return format_estimate(figure["value"], low if is_number(low) else None, high if is_number(high) else None)
 
 
 def list_of(tree: Tree, key: str) -> list[Tree]:
@@ -67,8 +75,8 @@ def tell_answers(subject: Subject) -> Iterator[str]:
         last = {str(one.get("model")): one for one in rows if one.get("name") == name}
         untrained = {model: last[twin] for twin, model in twins.items() if twin in last}
         said = [
-            f"{model} {say_estimate(one)}"
-            + (f", untrained {say_estimate(untrained[model])}" if model in untrained else "")
+            f"{model} {tell_estimate(one)}"
+            + (f", untrained {tell_estimate(untrained[model])}" if model in untrained else "")
             for model, one in last.items()
             if model not in twins
         ]

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from electralab.reporting.format import (
+    format_count,
+    format_flops,
+    format_key,
+    format_score_name,
+    format_seconds,
+    format_signed,
+    format_value,
+    is_number,
+)
 from electralab.reporting.likeness import explain_unlike, find_better, find_topic
 from electralab.reporting.markup import Best, absent, bullets, fold, long_table, picture, table
+from electralab.reporting.questions import tell_estimate
 from electralab.reporting.subjects import Subject
 from electralab.reporting.summary import find_best, find_lead, is_sure, last_scores
 from electralab.reporting.tuning import name_metric, points, read_spread
-from electralab.reporting.wording import (
-    is_number,
-    name_key,
-    name_score,
-    say_count,
-    say_estimate,
-    say_flops,
-    say_seconds,
-    say_signed,
-    say_value,
-)
 
 _CHANCE = {"auc": 0.5}
 
@@ -35,7 +35,7 @@ def show_heldout(subject: Subject) -> str:
         baselines = {**baselines, "recall": scores["called_replaced"]}
     if "replaced_share" in scores:
         baselines = {**baselines, "precision": scores["replaced_share"]}
-    rows = [(name_key(key), value, baselines.get(key)) for key, value in scores.items()]
+    rows = [(format_key(key), value, baselines.get(key)) for key, value in scores.items()]
     return table("On rows that training does not see", ["score", "model", "trivial baseline"], rows)
 
 
@@ -73,14 +73,14 @@ def show_study(subject: Subject) -> str:
         (
             _name_arm(row, results),
             *(_interval(row.get("scores", {}).get(score)) for score in scores),
-            say_count(row.get("tokens") or 0),
-            say_flops(row.get("flops") or 0),
-            say_count(row.get("parameters") or 0),
+            format_count(row.get("tokens") or 0),
+            format_flops(row.get("flops") or 0),
+            format_count(row.get("parameters") or 0),
         )
         for row in results.get("table", [])
     ]
     metrics = results.get("scores", {})
-    head = ["arm", *(name_score(score, metrics.get(score)) for score in scores), "tokens", "FLOPs", "parameters"]
+    head = ["arm", *(format_score_name(score, metrics.get(score)) for score in scores), "tokens", "FLOPs", "parameters"]
     best = find_best(results)
     lead = find_lead(results, best) if best else None
     marked = results["table"].index(best) if lead and is_sure(lead) else -1
@@ -89,8 +89,8 @@ def show_study(subject: Subject) -> str:
         (
             f"{one['arm']} – {one['versus']}",
             one["score"],
-            say_signed(100 * one["mean"]),
-            f"{say_signed(100 * one['low'])} to {say_signed(100 * one['high'])}",
+            format_signed(100 * one["mean"]),
+            f"{format_signed(100 * one['low'])} to {format_signed(100 * one['high'])}",
             one.get("p"),
             one.get("p_holm"),
             one.get("over", ""),
@@ -126,7 +126,7 @@ def show_tradeoff(subject: Subject) -> str:
         (
             one["name"],
             points(one["score"]),
-            say_signed(one["loss"], 2),
+            format_signed(one["loss"], 2),
             f"{one['bytes'] / 1000000.0:.2f}",
             f"{one['speedup']:.2f}×",
             *tuple(f"{milliseconds:.1f}" for milliseconds in one["milliseconds"].values()),
@@ -148,13 +148,13 @@ def show_evaluations(subject: Subject) -> str:
             if key.endswith("_interval") or not is_number(value):
                 continue
             low, high = interval if isinstance(interval := scores.get(f"{key}_interval"), list) else (None, None)
-            rows.append((name_key(key), say_estimate({"value": value, "low": low, "high": high})))
+            rows.append((format_key(key), tell_estimate({"value": value, "low": low, "high": high})))
         parts.append(table(f"{one['suite']} ({name}.json)", ["score", "value (95 % interval)"], rows))
         for kind, groups in list(one.get("groups", {}).items())[:1]:
             keys = [key for key in next(iter(groups.values()), {}) if not key.endswith("_interval")]
             rows = [(group, *(found.get(key) for key in keys)) for group, found in groups.items()]
             parts.append(
-                long_table(f"{one['suite']} by {name_key(kind)}", [name_key(kind), *map(name_key, keys)], rows)
+                long_table(f"{one['suite']} by {format_key(kind)}", [format_key(kind), *map(format_key, keys)], rows)
             )
         parts.append(bullets(one.get("notes", []), "note"))
     return "".join(parts)
@@ -169,7 +169,7 @@ def show_pictures(subject: Subject) -> str:
     placed = {str(one.get("file", "")).rpartition(".")[0] for one in subject.analysis.get("drawings", [])}
     placed.add(_REDRAWN.get(subject.kind, ""))
     return "".join(
-        picture(name_key(name).replace("-", " "), address)
+        picture(format_key(name).replace("-", " "), address)
         for name, address in subject.pictures.items()
         if name not in placed
     )
@@ -205,11 +205,11 @@ def _compute(subject: Subject) -> dict[str, Any]:
     """Of all seeds together."""
     ends = [records[-1] for records in subject.logs.values() if records]
     sayings: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-        ("step", "steps", say_value),
-        ("tokens", "tokens", say_count),
-        ("flops", "FLOPs", say_flops),
-        ("seconds", "time", say_seconds),
-        ("skipped_steps", "skipped steps", say_value),
+        ("step", "steps", format_value),
+        ("tokens", "tokens", format_count),
+        ("flops", "FLOPs", format_flops),
+        ("seconds", "time", format_seconds),
+        ("skipped_steps", "skipped steps", format_value),
     )
     known = [key for key, *_ in sayings if ends and all(is_number(end.get(key)) for end in ends)]
     total = {key: sum(end[key] for end in ends) for key in known} | subject.results
@@ -226,7 +226,7 @@ def show_environment(subjects: Sequence[Subject]) -> str:
         command = environment.get("command", "")
         commands.append(" ".join(map(str, command)) if isinstance(command, list) else str(command))
         kept = {
-            name_key(key): one for key, one in environment.items() if not isinstance(one, dict) and key != "command"
+            format_key(key): one for key, one in environment.items() if not isinstance(one, dict) and key != "command"
         }
         data = subject.identity.get("data")
         columns.append(
@@ -241,8 +241,8 @@ def show_final(subjects: Sequence[Subject]) -> str:
     scores = [find_scores(subject) for subject in subjects]
     if not any(scores):
         return absent("No scores to compare", "None of the runs has been evaluated yet.")
-    named = [{name_key(key): value for key, value in one.items()} for one in scores]
-    better = {name_key(key): find_better(subjects, scores, key) for one in scores for key in one}
+    named = [{format_key(key): value for key, value in one.items()} for one in scores]
+    better = {format_key(key): find_better(subjects, scores, key) for one in scores for key in one}
     is_marked = any(place is not None for place in better.values())
     caption = f"Last scores; the {'better' if len(subjects) == 2 else 'best'} in bold" if is_marked else "Last scores"
     shared = {find_topic(key) for one in scores for key in one if sum(key in other for other in scores) > 1}

@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from electralab.artifacts import read_json, real_path
 from electralab.errors import DamagedArtifact, InputError
+from electralab.reporting.format import is_number
 from electralab.reporting.predictions import Predictions, read_predictions
-from electralab.reporting.wording import is_number
 
 Kind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis"]
 Record = dict[str, Any]

@@ -5,10 +5,17 @@ Subject -> sentence...
 
 from collections.abc import Iterator
 
+from electralab.reporting.format import (
+    format_count,
+    format_flops,
+    format_percent,
+    format_seconds,
+    format_signed,
+    is_number,
+)
 from electralab.reporting.questions import find_twins, list_own
 from electralab.reporting.subjects import Subject, Tree
 from electralab.reporting.tuning import tell_tuning
-from electralab.reporting.wording import is_number, say_count, say_flops, say_seconds, say_share, say_signed
 
 _KINDS = {
     "electra": ("an ELECTRA pair", "a generator guesses hidden tokens, a discriminator says which were replaced"),
@@ -99,14 +106,14 @@ def _tell_amount(subject: Subject, taken: int, total: int) -> str:
     done = (
         f"It was trained for {taken:,} steps"
         if not total or taken >= total
-        else (f"It is at step {taken:,} of {total:,} ({say_share(taken / total)})")
+        else (f"It is at step {taken:,} of {total:,} ({format_percent(taken / total)})")
     )
     if is_number(last.get("tokens")):
-        done += f" on {say_count(last['tokens'])} tokens" + (f" of {subject.data_path}" if subject.data_path else "")
+        done += f" on {format_count(last['tokens'])} tokens" + (f" of {subject.data_path}" if subject.data_path else "")
     if is_number(last.get("seconds")):
-        done += f" in {say_seconds(last['seconds'])}"
+        done += f" in {format_seconds(last['seconds'])}"
     if is_number(last.get("flops")):
-        done += f", {say_flops(last['flops'])} FLOPs"
+        done += f", {format_flops(last['flops'])} FLOPs"
     return f"{done}."
 
 
@@ -116,9 +123,9 @@ def _tell_guesses(subject: Subject) -> Iterator[str]:
         accuracy, trivial = scores.get(f"{who}_accuracy"), baselines.get(f"{who}_accuracy")
         if accuracy is None:
             continue
-        said = f"{does} {say_share(accuracy)} of the {what} of text it has not seen"
+        said = f"{does} {format_percent(accuracy)} of the {what} of text it has not seen"
         if trivial is not None:
-            said += f"; always saying the most frequent one gets {say_share(trivial)}"
+            said += f"; always saying the most frequent one gets {format_percent(trivial)}"
             said += "" if accuracy > trivial else ", which is no worse"
         loss, frequency = scores.get(f"{who}_loss"), baselines.get(f"{who}_loss")
         if loss is not None and frequency is not None:
@@ -133,12 +140,12 @@ def _tell_verdicts(subject: Subject) -> Iterator[str]:
     if "auc" not in scores:
         return
     other = "noise" if subject.settings.get("objective") == "electric" else "a replaced token"
-    said = f"The discriminator ranks {other} above an original token {say_share(scores['auc'])} of the time"
+    said = f"The discriminator ranks {other} above an original token {format_percent(scores['auc'])} of the time"
     said += " (chance: 50.0 %)"
     if "recall" in scores and "called_replaced" in scores:
         said += (
-            f"; it finds {say_share(scores['recall'])} of the replaced tokens, where as many calls at random "
-            f"would find {say_share(scores['called_replaced'])}"
+            f"; it finds {format_percent(scores['recall'])} of the replaced tokens, where as many calls at random "
+            f"would find {format_percent(scores['called_replaced'])}"
         )
     loss, trivial = scores.get("discriminator_loss"), baselines.get("discriminator_loss")
     if loss is not None and trivial is not None:
@@ -161,7 +168,7 @@ def _tell_study(subject: Subject) -> Iterator[str]:
     results = subject.results
     cells, seeds = results.get("cells", []), len(results.get("seeds", []))
     budget = ", ".join(
-        f"{say_flops(amount)} {'FLOPs' if kind == 'flops' else kind}"
+        f"{format_flops(amount)} {'FLOPs' if kind == 'flops' else kind}"
         for kind, amount in results.get("budget", {}).items()
     )
     yield f"{results.get('title') or subject.name}."
@@ -184,7 +191,7 @@ def _tell_best(results: Tree) -> Iterator[str]:
     elif lead is None:
         yield f"{said}; no test holds it against the baseline {baseline}."
     else:
-        by = f"{say_signed(100 * lead['mean'])} points, p = {lead['p_holm']:.2g} after Holm"
+        by = f"{format_signed(100 * lead['mean'])} points, p = {lead['p_holm']:.2g} after Holm"
         told = "better than" if is_sure(lead) else "which cannot be told apart from"
         yield f"{said}, {told} the baseline {baseline} ({by})."
 
@@ -199,7 +206,8 @@ def _tell_sure(results: Tree) -> Iterator[str]:
         yield f"None of {len(comparisons)} comparisons is significant (Holm, 5 %)."
         return
     told = [
-        f"{one['arm']} {say_signed(100 * one['mean'])} against {one['versus']} on {one['score']} (over {one['over']})"
+        f"{one['arm']} {format_signed(100 * one['mean'])} against {one['versus']} "
+        f"on {one['score']} (over {one['over']})"
         for one in sure[:_MOST_SURE]
     ]
     more = f"; and {len(sure) - _MOST_SURE} more" if len(sure) > _MOST_SURE else ""
@@ -226,7 +234,7 @@ def is_sure(comparison: Tree) -> bool:
 def _tell_tradeoff(subject: Subject) -> Iterator[str]:
     results = subject.results
     variants = results.get("variants", [])
-    judged = f"{results.get('metric', 'a score')} on {say_count(results.get('examples', 0))} examples"
+    judged = f"{results.get('metric', 'a score')} on {format_count(results.get('examples', 0))} examples"
     yield f"{len(variants)} variants of one model, judged by {judged}."
     if variants:
         fastest = max(variants, key=lambda one: float(one.get("speedup", 0)))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from electralab.reporting.format import format_key, format_percent, format_seconds, format_value, is_number
 from electralab.reporting.markup import absent, matrix, paragraph, table
 from electralab.reporting.predictions import Predictions, Row
 from electralab.reporting.subjects import Subject, Tree, choose_split
-from electralab.reporting.wording import is_number, name_key, say_seconds, say_share, say_value
 
 _BASELINES = {"commonest": "commonest answer", "linear": "linear model"}
 _METRICS = {
@@ -32,7 +32,7 @@ def points(share: float | None) -> str:
 
 def name_metric(metric: str) -> str:
     """As it is said inside a sentence."""
-    return _METRICS.get(metric, name_key(metric))
+    return _METRICS.get(metric, format_key(metric))
 
 
 def read_spread(results: Mapping[str, Any]) -> dict[str, dict[str, Tree]]:
@@ -95,7 +95,7 @@ def find_tuned_headlines(subject: Subject) -> Iterator[tuple[str, str, str]]:
     if metric == "accuracy" and trivial is not None and "baselines" not in results:
         yield "most frequent class", points(trivial), "what a constant answer gets"
     if is_number(results.get("seconds")):
-        yield "time", say_seconds(results["seconds"]), "all seeds" if len(subject.logs) > 1 else "of tuning"
+        yield "time", format_seconds(results["seconds"]), "all seeds" if len(subject.logs) > 1 else "of tuning"
 
 
 def tell_tuning(subject: Subject) -> Iterator[str]:
@@ -117,9 +117,9 @@ def tell_tuning(subject: Subject) -> Iterator[str]:
         yield f"{note[:1].upper()}{note[1:]}."
     trivial = find_majority(results)
     if metric == "accuracy" and trivial is not None and "baselines" not in results:
-        yield f"Always answering the most frequent class would be right {say_share(trivial)} of the time."
+        yield f"Always answering the most frequent class would be right {format_percent(trivial)} of the time."
     if is_number(results.get("seconds")):
-        yield f"It took {say_seconds(results['seconds'])} in all, {results.get('steps', 0):,} steps a seed."
+        yield f"It took {format_seconds(results['seconds'])} in all, {results.get('steps', 0):,} steps a seed."
 
 
 def show_tuning(subject: Subject) -> str:
@@ -187,7 +187,7 @@ def show_mistakes(subject: Subject) -> str:
 
 
 def _say_wrong(found: Predictions, order: str) -> str:
-    share = say_share(found.wrong / found.count)
+    share = format_percent(found.wrong / found.count)
     return f"{found.wrong:,} of {found.count:,} examples of the {found.split} set are wrong ({share}); {order} first"
 
 
@@ -197,7 +197,7 @@ def _list_classes(found: Predictions) -> str:
     rows = []
     for row in found.worst:
         chance = (row.get("probabilities") or {}).get(row["prediction"])
-        said = say_share(chance) if is_number(chance) else "–"
+        said = format_percent(chance) if is_number(chance) else "–"
         rows.append((*_pad(_texts_of(row), pairs), str(row["truth"]), str(row["prediction"]), said))
     return table(_say_wrong(found, "the surest"), head, rows)
 
@@ -246,8 +246,8 @@ def _draw_numbers(found: Predictions) -> str:
         for truth, said in found.points
     )
     ends = "".join(
-        f'<text class="tick middle" x="{place(value):.1f}" y="{_SIDE - _EDGE + 16:.1f}">{say_value(value)}</text>'
-        f'<text class="tick end" x="{_EDGE - 6:.1f}" y="{_SIDE - place(value) + 4:.1f}">{say_value(value)}</text>'
+        f'<text class="tick middle" x="{place(value):.1f}" y="{_SIDE - _EDGE + 16:.1f}">{format_value(value)}</text>'
+        f'<text class="tick end" x="{_EDGE - 6:.1f}" y="{_SIDE - place(value) + 4:.1f}">{format_value(value)}</text>'
         for value in (low, high)
     )
     near, far = place(low), place(high)

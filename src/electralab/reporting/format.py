@@ -1,0 +1,131 @@
+"""Numbers and names as people say them.
+
+number -> words
+"""
+
+import math
+from typing import Any, TypeGuard
+
+_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+_WORDS = {"auc": "AUC", "mcc": "MCC", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
+_METRICS = {
+    "mcc": "Matthews correlation",
+    "em": "exact match",
+    "spearman": "Spearman correlation",
+    "pearson": "Pearson correlation",
+}
+
+
+def format_count(number: float) -> str:
+    """
+    >>> format_count(11366345)
+    '11.4 million'
+
+    Below a million every digit is said.
+    """
+    for size, name in _LARGE:
+        if number >= size:
+            return f"{number / size:.3g} {name}" if number < 1000 * size else f"{number:.3g}"
+    return f"{number:,.0f}"
+
+
+def format_seconds(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    if minutes < 90:
+        return f"{minutes:.2g} min"
+    return f"{minutes / 60:.1f} h" if minutes < 48 * 60 else f"{minutes / 1440:.1f} days"
+
+
+def format_bytes(count: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def format_percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f} %"
+
+
+def format_points(fraction: float | None) -> str:
+    """A score between 0 and 1 as points of a hundred."""
+    return "–" if fraction is None else f"{100 * fraction:z.1f}".replace("-", "\N{MINUS SIGN}")
+
+
+def format_flops(flops: float) -> str:
+    return f"{flops:.3g}".replace("e+0", "e").replace("e+", "e")
+
+
+def format_signed(number: float, digits: int = 1) -> str:
+    """With its sign, which is no hyphen."""
+    return f"{number:+z.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def format_estimate(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A value with its 95 % interval, to two digits of that interval's width: more would say what is not known.
+
+    >>> format_estimate(0.12345, 0.05, 0.2)
+    '0.12 (0.05 to 0.20)'
+    """
+    if value is None:
+        return "–"
+    if low is None or high is None:
+        return format_value(float(value))
+    width = high - low
+    if not 1e-9 < width < 1e6:
+        # Sums of floating-point numbers that should be 0 are not.
+        return format_value(round(float(value), 9))
+    digits = max(0, 1 - math.floor(math.log10(width)))
+    texts = [f"{number:z.{digits}f}".replace("-", "\N{MINUS SIGN}") for number in (value, low, high)]
+    return f"{texts[0]} ({texts[1]} to {texts[2]})"
+
+
+def format_value(value: Any) -> str:
+    """Whatever stands in a cell."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        text = f"{value:z.4g}"
+        return f"\N{MINUS SIGN}{text[1:]}" if value < 0 else text
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(format_value, value))
+    return str(value)
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def format_key(key: str) -> str:
+    """
+    >>> format_key("auc_sure")
+    'AUC sure'
+    """
+    return " ".join(_WORDS.get(word, word) for word in key.split("_"))
+
+
+def format_metric(metric: str) -> str:
+    """As it is said inside a sentence."""
+    return _METRICS.get(metric, format_key(metric))
+
+
+def format_score_name(score: str, metric: str | None) -> str:
+    """
+    >>> format_score_name("cola", "mcc")
+    'cola (MCC)'
+    """
+    return f"{score} ({format_key(metric)})" if metric and metric != score else score
+
+
+def format_number_of(count: int, noun: str) -> str:
+    """
+    >>> format_number_of(1, "row"), format_number_of(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
