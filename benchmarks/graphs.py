@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from electralab.artifacts import write_json
-from electralab.exporting.graphs import write_graph
-from electralab.exporting.quantisation import quantise
+from electralab.exporting.onnx_graphs import write_graph
+from electralab.exporting.quantisation import quantize
 from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator, build_electra
 from electralab.model.folder import load_network, locate_model
@@ -43,7 +43,7 @@ def make_variants(network: Discriminator, folder: Path) -> dict[str, Discriminat
         if name == "onnx":
             write_graph(network, target / GRAPH)
         else:
-            quantise(folder / "onnx" / GRAPH, target / GRAPH, "dynamic", [])
+            quantize(folder / "onnx" / GRAPH, target / GRAPH, "dynamic", [])
         write_json(target / CONFIG, export_own_config(network, export_encoder_config(network.config, pad_id=0)))
         graph = load_network(target)
         assert isinstance(graph, Discriminator)

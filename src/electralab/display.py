@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
     from electralab.compression.stage import CompressEvent
     from electralab.evaluation.outcome import Evaluation
     from electralab.evaluation.outcome import Progress as EvaluationProgress
-    from electralab.exporting.portable import Exported
+    from electralab.exporting.export import Exported
     from electralab.finetuning.examples import Split
     from electralab.finetuning.predicting import Chunk
     from electralab.finetuning.stage import TuneEvent

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 import torch
-from little_exams import CPU, ask_for, follow, make_config, make_pair_run, make_run, run
+from little_compression import CPU, ask_for, follow, make_config, make_pair_run, make_run, run
 from little_models import TOKENIZER, build_pair, save_pair
 from little_models import run as evaluate
 from little_tasks import QUICK, make_request, save_origin, tune, write_animals, write_rows
 
 import electralab
-from electralab.compression import stage, task_exam
-from electralab.compression.opening import open_exam
+from electralab.compression import finetuned_task as task_exam
+from electralab.compression import stage
+from electralab.compression.opening import load_compression_task
 from electralab.compression.report import explain
 from electralab.compression.stage import CompressRequest, VariantScored, check_plan, plan_compress
 from electralab.compression.variants import list_variants
@@ -28,7 +29,7 @@ from electralab.errors import (
     UsageError,
 )
 from electralab.evaluation.resampling import draw_again
-from electralab.exporting.portable_card import find_licence
+from electralab.exporting.metadata import find_license
 from electralab.finetuning.exports import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, load_network, save_network
@@ -279,13 +280,13 @@ def test_what_is_made_from_a_failed_variant_fails_with_it(
 def test_a_licence_can_be_stated_later_and_goes_on_from_the_model(tuned: tuple[Path, Path], tmp_path: Path) -> None:
     request = ask_for(*tuned, tmp_path / "out", prune=[], storage=[], max_loss=100.0)
     run(request)
-    run(replace(request, licence="MIT"))
+    run(replace(request, license="MIT"))
     folder = tmp_path / "out" / "export" / "model"
     assert (folder / "LICENSE").read_text() == "SPDX-License-Identifier: MIT\n"
     assert "license: mit" in (folder / "README.md").read_text()
     assert load_model(tmp_path / "out").card.task == "classify"
-    assert find_licence("", folder).name == "mit"
-    assert find_licence("apache-2.0", folder).name == "apache-2.0"
+    assert find_license("", folder).name == "mit"
+    assert find_license("apache-2.0", folder).name == "apache-2.0"
 
 
 def count_draws(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -315,7 +316,7 @@ def test_seeds_that_saw_other_data_say_nothing(tuned: tuple[Path, Path], tmp_pat
     """The same animals in other company: another identity."""
     model, data = tuned
     same, other = (
-        open_exam(model, place, make_config(), None, None, CPU, StopSignal())
+        load_compression_task(model, place, make_config(), None, None, CPU, StopSignal())
         for place in (data, write_animals(tmp_path / "others", seed=1))
     )
     assert same.seed_deviation is not None
@@ -323,9 +324,9 @@ def test_seeds_that_saw_other_data_say_nothing(tuned: tuple[Path, Path], tmp_pat
     said = "not the data that the model was tuned on, or not read as then"
     assert not any(said in note for note in same.notes)
     assert any(said in note for note in other.notes)
-    assert open_exam(model / "export" / "model", data, make_config(), None, None, CPU, StopSignal()).seed_deviation == (
-        same.seed_deviation
-    )
+    assert load_compression_task(
+        model / "export" / "model", data, make_config(), None, None, CPU, StopSignal()
+    ).seed_deviation == (same.seed_deviation)
 
 
 def test_data_are_read_as_the_run_read_them_unless_asked_otherwise(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from little_exams import open_pair
+from little_compression import open_pair
 
-from electralab.compression.exam import Exam
 from electralab.compression.importance import _STEP, Importance, choose_kept, measure_importance
+from electralab.compression.task import CompressionTask
 from electralab.model.encoder import Layer
 from electralab.model.pruning import KeptLayer
 
 
-def measure(exam: Exam, rows: int, batch_size: int) -> Importance:
-    steps = measure_importance(exam, exam.network, rows, batch_size, lambda: None)
+def measure(task: CompressionTask, rows: int, batch_size: int) -> Importance:
+    steps = measure_importance(task, task.network, rows, batch_size, lambda: None)
     while True:
         try:
             next(steps)
@@ -26,10 +26,10 @@ def measure(exam: Exam, rows: int, batch_size: int) -> Importance:
             return found
 
 
-def measure_by_masks(exam: Exam, rows: int) -> tuple[list[list[float]], list[list[float]]]:
+def measure_by_masks(task: CompressionTask, rows: int) -> tuple[list[list[float]], list[list[float]]]:
     """The slow twin: each row alone, and the loss differentiated by a factor before every head and neuron."""
-    layers = [layer for layer in exam.network.encoder.layers if isinstance(layer, Layer)]
-    size = exam.network.config.head_size
+    layers = [layer for layer in task.network.encoder.layers if isinstance(layer, Layer)]
+    size = task.network.config.head_size
     totals = [[0.0] * layer.attention.num_heads for layer in layers], [[0.0] * 32 for _ in layers]
     for place in range(rows):
         heads = [torch.ones(layer.attention.num_heads, requires_grad=True) for layer in layers]
@@ -39,8 +39,8 @@ def measure_by_masks(exam: Exam, rows: int) -> tuple[list[list[float]], list[lis
             wide = head.repeat_interleave(size)
             hooks.append(layer.attention.output.register_forward_pre_hook(lambda _, x, by=wide: x[0] * by))
             hooks.append(layer.feedforward.down.register_forward_pre_hook(lambda _, x, by=neuron: x[0] * by))
-        question = exam.pose(np.array([place]), _STEP - place)
-        exam.loss(exam.answer(exam.network, question), question).backward()  # type: ignore[no-untyped-call]
+        question = task.pose(np.array([place]), _STEP - place)
+        task.loss(task.answer(task.network, question), question).backward()  # type: ignore[no-untyped-call]
         for hook in hooks:
             hook.remove()
         for total, masks in zip(totals, (heads, neurons), strict=True):
@@ -51,24 +51,24 @@ def measure_by_masks(exam: Exam, rows: int) -> tuple[list[list[float]], list[lis
 
 
 def test_importance_is_the_gradient_of_a_mask(tmp_path: Path) -> None:
-    exam = open_pair(tmp_path)
-    exam.network.double()
-    count = len(exam.lengths)
-    found = measure(exam, rows=count, batch_size=1)
-    heads, neurons = measure_by_masks(exam, count)
+    task = open_pair(tmp_path)
+    task.network.double()
+    count = len(task.lengths)
+    found = measure(task, rows=count, batch_size=1)
+    heads, neurons = measure_by_masks(task, count)
     np.testing.assert_allclose(found.heads, heads, rtol=1e-6)
     np.testing.assert_allclose(found.neurons, neurons, rtol=1e-6)
     assert np.ptp(found.heads) > 0
 
 
 def test_a_head_that_writes_nothing_has_no_importance(tmp_path: Path) -> None:
-    exam = open_pair(tmp_path)
-    layer = exam.network.encoder.layers[1]
+    task = open_pair(tmp_path)
+    layer = task.network.encoder.layers[1]
     assert isinstance(layer, Layer)
     with torch.no_grad():
         layer.attention.output.weight[:, :8] = 0.0
         layer.feedforward.down.weight[:, 5] = 0.0
-    found = measure(exam, rows=4, batch_size=4)
+    found = measure(task, rows=4, batch_size=4)
     assert found.heads[1][0] == 0.0 < found.heads[1][1]
     assert list(np.flatnonzero(found.neurons[1] == 0)) == [5]
 
@@ -109,12 +109,12 @@ def test_so_many_go_as_were_asked_for(share: float, drop: int, seed: int) -> Non
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_importance_does_not_depend_on_the_neighbours(tmp_path: Path, batch_size: int) -> None:
     """Of a tuned network, whose rows hold no chance: the same whatever the batches."""
-    from little_exams import CPU, make_config, make_run
+    from little_compression import CPU, make_config, make_run
 
-    from electralab.compression.opening import open_exam
+    from electralab.compression.opening import load_compression_task
     from electralab.stopping import StopSignal
 
     model, data = make_run(tmp_path)
-    exam = open_exam(model, data, make_config(), None, None, CPU, StopSignal())
-    alone, together = measure(exam, rows=6, batch_size=6), measure(exam, rows=6, batch_size=batch_size)
+    task = load_compression_task(model, data, make_config(), None, None, CPU, StopSignal())
+    alone, together = measure(task, rows=6, batch_size=6), measure(task, rows=6, batch_size=batch_size)
     np.testing.assert_allclose(alone.layers, together.layers, rtol=1e-4)

@@ -2,14 +2,16 @@
 
 import pytest
 
-from electralab.compression.tradeoff import Floor, Kept, Measured, Point, pick, weigh
+from electralab.compression.tradeoff import KeptParts, NoiseFloor, TradeoffPoint, VariantMeasurement, pick, weigh
 
 
-def measured(name: str, one: float, many: float, score: float) -> Measured:
-    return Measured(name, bytes=100, parameters=10, milliseconds={1: one, 32: many}, score=score, kept=Kept(2, 4, 64))
+def measured(name: str, one: float, many: float, score: float) -> VariantMeasurement:
+    return VariantMeasurement(
+        name, bytes=100, parameters=10, milliseconds={1: one, 32: many}, score=score, kept=KeptParts(2, 4, 64)
+    )
 
 
-def make_points(batch: int = 1) -> list[Point]:
+def make_points(batch: int = 1) -> list[TradeoffPoint]:
     """The baseline, one that is faster and a little worse, one much faster and much worse, one of no use."""
     return weigh(
         [
@@ -18,7 +20,7 @@ def make_points(batch: int = 1) -> list[Point]:
             measured("fast", 1.0, 10.0, 0.75),
             measured("poor", 3.0, 90.0, 0.70),
         ],
-        Floor(0.5, "over the seeds of the run"),
+        NoiseFloor(0.5, "over the seeds of the run"),
         batch,
     )
 
@@ -39,7 +41,7 @@ def test_a_loss_below_its_deviation_counts_as_the_deviation_and_is_marked() -> N
 
 
 def test_a_variant_that_gains_is_floored_too() -> None:
-    _, better = weigh([measured("fp32", 1, 1, 0.5), measured("better", 1, 1, 0.6)], Floor(0.5, ""), 1)
+    _, better = weigh([measured("fp32", 1, 1, 0.5), measured("better", 1, 1, 0.6)], NoiseFloor(0.5, ""), 1)
     assert better.loss == pytest.approx(-10.0)
     assert better.is_floored
     assert better.efficiency == pytest.approx(2.0)
@@ -50,7 +52,7 @@ def test_the_front_holds_what_nothing_else_beats() -> None:
 
 
 def test_two_that_are_equal_are_both_on_the_front() -> None:
-    points = weigh([measured("fp32", 1, 1, 0.5), measured("bf16", 1, 1, 0.5)], Floor(0.5, ""), 1)
+    points = weigh([measured("fp32", 1, 1, 0.5), measured("bf16", 1, 1, 0.5)], NoiseFloor(0.5, ""), 1)
     assert [point.is_best for point in points] == [True, True]
 
 

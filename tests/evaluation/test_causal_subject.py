@@ -21,7 +21,7 @@ from electralab.model.folder import locate_encoder, locate_networks, save_networ
 from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, build_tuned
 from electralab.model.weights import initialise
-from electralab.serving.loaded import Loaded
+from electralab.serving.model import Model
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing", "the cat sat", "[MASK] 中 cat"]
 SPECIAL = TOKENIZER.special
@@ -152,13 +152,13 @@ def test_an_encoder_is_found_and_detection_is_refused(tmp_path: Path) -> None:
     model = save_run(tmp_path / "run", make_causal(), "causal")
     assert locate_encoder(model) == model / "export" / "model"
     with pytest.raises(InputError, match="run: holds a language model, which cannot detect; it can fill, embed"):
-        Loaded(model).detect("the cat")
+        Model(model).detect("the cat")
     with pytest.raises(InputError, match="export/model: holds a language model, which cannot detect"):
-        Loaded(model / "export" / "model").detect("the cat")
+        Model(model / "export" / "model").detect("the cat")
     with pytest.raises(
         InputError, match=r"cannot predict; it can fill, embed; 'electra finetune .*' teaches it a task"
     ):
-        Loaded(model).predict(["the cat"])
+        Model(model).predict(["the cat"])
 
 
 def test_a_tuned_causal_model_is_no_subject(tmp_path: Path) -> None:

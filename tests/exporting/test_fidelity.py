@@ -9,9 +9,9 @@ import torch
 from little_exports import LENGTH, TEXT, TOKENIZER, build_classic, build_task, save_classic, save_task
 
 import electralab
-from electralab.exporting.fidelity import Amounts, Chances, Fidelity, compare_networks
-from electralab.exporting.graphs import Exportable
-from electralab.exporting.portable import ExportConfig, _read_source, _read_texts
+from electralab.exporting.export import ExportConfig, _read_source, _read_texts
+from electralab.exporting.fidelity import Fidelity, ProbabilityFidelity, ValueFidelity, compare_networks
+from electralab.exporting.onnx_graphs import Exportable
 from electralab.exporting.quantisation import _feed
 from electralab.exporting.samples import Sample, make_pair, sample_rows
 from electralab.model.tuned import HeadConfig, SpanLogits, Tuned
@@ -81,7 +81,7 @@ def test_spans_are_compared_over_positions() -> None:
     with torch.no_grad():
         theirs.head.output.bias[0] += 0.25
     off = compare(ours, theirs)
-    assert isinstance(off, Chances)
+    assert isinstance(off, ProbabilityFidelity)
     assert off.largest_difference == pytest.approx(0.25, abs=1e-5)
     assert off.largest_probability_difference == pytest.approx(0.0, abs=1e-5)
     assert (off.agreement, off.answers) == (1.0, len(SAMPLES))
@@ -105,7 +105,7 @@ def test_best_spans_agree_as_often_as_a_slow_search_says() -> None:
         theirs.head.output.weight += 0.3 * torch.randn(2, 16, generator=torch.Generator().manual_seed(1))
     same = [find_span(ours, sample) == find_span(theirs, sample) for sample in SAMPLES]
     off = compare(ours, theirs)
-    assert isinstance(off, Chances)
+    assert isinstance(off, ProbabilityFidelity)
     assert 0.2 < off.agreement < 1
     assert off.agreement == pytest.approx(sum(same) / len(same))
 
@@ -118,7 +118,7 @@ def test_a_changed_mind_about_whether_there_is_an_answer_counts() -> None:
             assert network.head.answerable is not None
             network.head.answerable.bias.fill_(bias)
     off = compare(ours, theirs)
-    assert isinstance(off, Chances)
+    assert isinstance(off, ProbabilityFidelity)
     assert off.agreement == 0.0
     assert off.largest_probability_difference == pytest.approx(1.0)
 
@@ -128,7 +128,7 @@ def test_numbers_are_compared_in_the_units_of_the_label() -> None:
     with torch.no_grad():
         theirs.head.output.bias.add_(0.25)
     off = compare(ours, theirs)
-    assert isinstance(off, Amounts)
+    assert isinstance(off, ValueFidelity)
     assert off.mean_difference == pytest.approx(0.5, abs=1e-5)
     assert off.largest_difference == pytest.approx(0.5, abs=1e-5)
     assert off.correlation == pytest.approx(1.0, abs=1e-6)
@@ -141,7 +141,7 @@ def test_numbers_that_are_all_one_have_no_correlation() -> None:
     with torch.no_grad():
         network.head.output.weight.zero_()
     off = compare(network, network)
-    assert isinstance(off, Amounts)
+    assert isinstance(off, ValueFidelity)
     assert (off.correlation, off.share_of_spread, off.largest_difference) == (None, None, 0.0)
     assert "correlation with the model's answers" not in off.words
 

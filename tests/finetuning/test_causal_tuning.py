@@ -12,7 +12,7 @@ from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import save_network
 from electralab.model.weights import initialise
-from electralab.serving.loaded import Loaded
+from electralab.serving.model import Model
 
 
 def save_causal_run(folder: Path, backbone: str) -> Path:
@@ -50,5 +50,5 @@ def test_a_causal_run_is_tuned_and_its_model_answers_as_it_was_judged(backbone: 
     results = tune(make_request(model, "classify", data, tmp_path / "tuned"))
     assert results["dev"] == {"accuracy": 1.0, "macro_f1": 1.0}
     assert load_model(tmp_path / "tuned").network.head_config.pooling == "last"
-    cat, dog = Loaded(tmp_path / "tuned").predict(["the cat sat", "a dog on the mat"])
+    cat, dog = Model(tmp_path / "tuned").predict(["the cat sat", "a dog on the mat"])
     assert (cat["prediction"], dog["prediction"]) == ("yes", "no")

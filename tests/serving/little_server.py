@@ -1,4 +1,4 @@
-"""A desk with models that nobody trained behind it, and a client that speaks to it without a network."""
+"""A service with models that nobody trained behind it, and a client that speaks to it without a network."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -10,31 +10,31 @@ from little_tuned import make_tuned, save_pretrained, save_tuned_folder
 
 from electralab.serving.app import build_app
 from electralab.serving.batching import BatchingConfig
-from electralab.serving.desk import Desk, LimitsConfig
-from electralab.serving.gate import Gate
-from electralab.serving.loaded import Loaded
+from electralab.serving.guard import RequestGuard
+from electralab.serving.model import Model
+from electralab.serving.service import InferenceService, LimitsConfig
 
 Story = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
 
 
-def save_models(folder: Path) -> dict[str, Loaded]:
+def save_models(folder: Path) -> dict[str, Model]:
     return {
-        "pair": Loaded(save_pretrained(folder / "pair")),
-        "reviews": Loaded(save_tuned_folder(folder / "reviews", make_tuned())),
-        "questions": Loaded(save_tuned_folder(folder / "questions", make_tuned("qa", num_texts=2))),
+        "pair": Model(save_pretrained(folder / "pair")),
+        "reviews": Model(save_tuned_folder(folder / "reviews", make_tuned())),
+        "questions": Model(save_tuned_folder(folder / "questions", make_tuned("qa", num_texts=2))),
     }
 
 
-def open_desk(models: dict[str, Loaded], *, needs_key: bool = False, **settings: Any) -> Desk:
+def open_service(models: dict[str, Model], *, needs_key: bool = False, **settings: Any) -> InferenceService:
     batching = BatchingConfig.model_validate(settings.pop("batching", {}))
-    return Desk(models, LimitsConfig.model_validate(settings), batching, needs_key=needs_key)
+    return InferenceService(models, LimitsConfig.model_validate(settings), batching, needs_key=needs_key)
 
 
-def open_gate(desk: Desk, keys: Sequence[str] = ()) -> Gate:
-    return build_app(desk, keys)
+def open_guard(service: InferenceService, keys: Sequence[str] = ()) -> RequestGuard:
+    return build_app(service, keys)
 
 
-def tell(gate: Gate, story: Story) -> None:
+def tell(gate: RequestGuard, story: Story) -> None:
     async def run() -> None:
         transport = httpx.ASGITransport(gate)
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
@@ -43,7 +43,7 @@ def tell(gate: Gate, story: Story) -> None:
     asyncio.run(run())
 
 
-def post(gate: Gate, path: str, body: Any = None, **more: Any) -> httpx.Response:
+def post(gate: RequestGuard, path: str, body: Any = None, **more: Any) -> httpx.Response:
     """One request, whole."""
     found: list[httpx.Response] = []
 
@@ -55,7 +55,7 @@ def post(gate: Gate, path: str, body: Any = None, **more: Any) -> httpx.Response
     return found[0]
 
 
-def get(gate: Gate, path: str, **more: Any) -> httpx.Response:
+def get(gate: RequestGuard, path: str, **more: Any) -> httpx.Response:
     found: list[httpx.Response] = []
 
     async def story(client: httpx.AsyncClient) -> None:

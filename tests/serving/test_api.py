@@ -9,11 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
-from little_server import get, open_desk, open_gate, post, save_models, tell
+from little_server import get, open_guard, open_service, post, save_models, tell
 from pydantic import BaseModel, ValidationError
 
 from electralab.serving.app import write_policy
-from electralab.serving.bodies import (
+from electralab.serving.guard import RequestGuard
+from electralab.serving.model import Model
+from electralab.serving.schemas import (
     EXAMPLE_ANSWERS,
     Body,
     DetectBody,
@@ -28,28 +30,26 @@ from electralab.serving.bodies import (
     Predicted,
     single,
 )
-from electralab.serving.desk import Desk
-from electralab.serving.gate import Gate
-from electralab.serving.loaded import Loaded
+from electralab.serving.service import InferenceService
 
 TEXT = "the cat sat on the mat"
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     return save_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
-def desk(models: dict[str, Loaded]) -> Iterator[Desk]:
-    desk = open_desk(models, text_characters=200, batch_texts=4, body_bytes=4096, body_seconds=0.3)
-    yield desk
-    desk.batcher.close(1)
+def service(models: dict[str, Model]) -> Iterator[InferenceService]:
+    service = open_service(models, text_characters=200, batch_texts=4, body_bytes=4096, body_seconds=0.3)
+    yield service
+    service.batcher.close(1)
 
 
 @pytest.fixture(scope="module")
-def gate(desk: Desk) -> Gate:
-    return open_gate(desk)
+def gate(service: InferenceService) -> RequestGuard:
+    return open_guard(service)
 
 
 def error_of(response: httpx.Response) -> tuple[int, str, str]:
@@ -59,7 +59,7 @@ def error_of(response: httpx.Response) -> tuple[int, str, str]:
     return response.status_code, error["code"], error["message"]
 
 
-def test_one_text_is_answered_and_several_in_order(gate: Gate, models: dict[str, Loaded]) -> None:
+def test_one_text_is_answered_and_several_in_order(gate: RequestGuard, models: dict[str, Model]) -> None:
     one = post(gate, "/v1/detect", {"text": TEXT})
     assert one.status_code == 200
     assert one.headers["content-type"] == "application/json"
@@ -72,7 +72,7 @@ def test_one_text_is_answered_and_several_in_order(gate: Gate, models: dict[str,
     )
 
 
-def test_every_ability_says_what_python_says(gate: Gate, models: dict[str, Loaded]) -> None:
+def test_every_ability_says_what_python_says(gate: RequestGuard, models: dict[str, Model]) -> None:
     pair, reviews = models["pair"], models["reviews"]
     filled = post(gate, "/v1/fill", {"text": TEXT, "at": [[4, 7]], "top": 2}).json()
     (blank,) = pair.fill(TEXT, [(4, 7)], 2).blanks
@@ -90,7 +90,7 @@ def test_every_ability_says_what_python_says(gate: Gate, models: dict[str, Loade
     assert answered["prediction"] == models["questions"].predict([asked])[0]["prediction"]
 
 
-def test_the_models_are_listed_with_what_they_can_do(gate: Gate) -> None:
+def test_the_models_are_listed_with_what_they_can_do(gate: RequestGuard) -> None:
     listed = get(gate, "/v1/models").json()
     assert [(model["name"], model["can"], model["task"]) for model in listed["models"]] == [
         ("pair", ["detect", "fill", "play", "embed"], None),
@@ -142,7 +142,9 @@ def test_the_models_are_listed_with_what_they_can_do(gate: Gate) -> None:
         ("predict", {"text": {"a": "b"}, "model": "reviews"}, (400, "bad_text", "text: has 'a'; give 'text_a' and")),
     ],
 )
-def test_a_bad_body_is_told_in_a_sentence(gate: Gate, path: str, body: Any, expected: tuple[int, str, str]) -> None:
+def test_a_bad_body_is_told_in_a_sentence(
+    gate: RequestGuard, path: str, body: Any, expected: tuple[int, str, str]
+) -> None:
     status, code, message = error_of(post(gate, f"/v1/{path}", content=json.dumps(body), headers=JSON))
     assert (status, code) == expected[:2]
     assert expected[2] in message
@@ -165,17 +167,17 @@ JSON = {"content-type": "application/json"}
         (b'{"text": NaN}', "bad_value"),
     ],
 )
-def test_what_is_no_json_or_no_text_is_told(gate: Gate, content: bytes, code: str) -> None:
+def test_what_is_no_json_or_no_text_is_told(gate: RequestGuard, content: bytes, code: str) -> None:
     status, found, _ = error_of(post(gate, "/v1/detect", content=content, headers=JSON))
     assert (400 <= status < 500, found) == (True, code)
 
 
-def test_numbers_that_are_none_are_refused(gate: Gate) -> None:
+def test_numbers_that_are_none_are_refused(gate: RequestGuard) -> None:
     content = b'{"text": "the cat", "temperature": NaN}'
     assert error_of(post(gate, "/v1/play", content=content, headers=JSON))[:2] == (400, "bad_value")
 
 
-def test_other_media_paths_and_methods_are_refused(gate: Gate) -> None:
+def test_other_media_paths_and_methods_are_refused(gate: RequestGuard) -> None:
     form = post(gate, "/v1/detect", data={"text": "a"})
     assert error_of(form)[:2] == (415, "wrong_media_type")
     assert error_of(post(gate, "/v1/detect", content=b"{}"))[:2] == (415, "wrong_media_type")
@@ -191,7 +193,7 @@ async def drip(parts: list[bytes], seconds: float) -> AsyncIterator[bytes]:
         yield part
 
 
-def test_a_body_is_not_read_beyond_its_limit_however_it_comes(gate: Gate) -> None:
+def test_a_body_is_not_read_beyond_its_limit_however_it_comes(gate: RequestGuard) -> None:
     large = json.dumps({"text": "a" * 5000}).encode()
     assert error_of(post(gate, "/v1/detect", content=large, headers=JSON))[:2] == (413, "body_too_large")
     sent: list[int] = []
@@ -205,15 +207,15 @@ def test_a_body_is_not_read_beyond_its_limit_however_it_comes(gate: Gate) -> Non
     assert len(sent) < 10
 
 
-def test_a_body_that_drips_in_too_slowly_is_given_up(gate: Gate) -> None:
+def test_a_body_that_drips_in_too_slowly_is_given_up(gate: RequestGuard) -> None:
     slow = post(gate, "/v1/detect", content=drip([b'{"text"', b': "a"', b"}"], 0.2), headers=JSON)
     assert error_of(slow)[:2] == (408, "body_too_slow")
     assert post(gate, "/v1/detect", content=drip([b'{"text"', b': "a"}'], 0.02), headers=JSON).status_code == 200
 
 
-def test_keys_guard_what_costs_and_nothing_else(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, needs_key=True)
-    gate = open_gate(desk, ["first key", "sécond"])
+def test_keys_guard_what_costs_and_nothing_else(models: dict[str, Model]) -> None:
+    service = open_service(models, needs_key=True)
+    gate = open_guard(service, ["first key", "sécond"])
     for path in ("/", "/health", "/ready", "/v1/models"):
         assert get(gate, path).status_code == 200
     assert get(gate, "/v1/models").json()["needs_key"] is True
@@ -227,28 +229,28 @@ def test_keys_guard_what_costs_and_nothing_else(models: dict[str, Loaded]) -> No
     schema = get(gate, "/openapi.json", headers={"authorization": "Bearer first key"}).json()
     assert schema["paths"]["/v1/detect"]["post"]["security"] == [{"key": []}]
     assert "security" not in schema["paths"]["/v1/models"]["get"]
-    desk.batcher.close(1)
+    service.batcher.close(1)
 
 
-def test_requests_that_come_together_go_together(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, batching={"window_ms": 200})
+def test_requests_that_come_together_go_together(models: dict[str, Model]) -> None:
+    service = open_service(models, batching={"window_ms": 200})
     texts = ["the cat", "a dog sat", TEXT, "near the old log"]
 
     async def story(client: httpx.AsyncClient) -> None:
         found = await asyncio.gather(*(client.post("/v1/detect", json={"text": text}) for text in texts))
         assert [response.json()["text"] for response in found] == texts
 
-    gate = open_gate(desk)
+    gate = open_guard(service)
     tell(gate, story)
     lines = get(gate, "/metrics").text.splitlines()
     assert 'electralab_batch_texts_sum{ability="detect"} 4.0' in lines
     assert 'electralab_batch_texts_count{ability="detect"} 1' in lines
     assert 'electralab_requests_total{path="/v1/detect",status="200"} 4' in lines
-    desk.batcher.close(1)
+    service.batcher.close(1)
 
 
-def test_overload_and_slowness_are_answered_with_when_to_come_back(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, seconds=0.3, batching={"window_ms": 5000, "queue_texts": 1})
+def test_overload_and_slowness_are_answered_with_when_to_come_back(models: dict[str, Model]) -> None:
+    service = open_service(models, seconds=0.3, batching={"window_ms": 5000, "queue_texts": 1})
 
     async def story(client: httpx.AsyncClient) -> None:
         asking = [asyncio.create_task(client.post("/v1/detect", json={"text": "a"})) for _ in range(2)]
@@ -256,27 +258,27 @@ def test_overload_and_slowness_are_answered_with_when_to_come_back(models: dict[
         assert [error_of(answer)[:2] for answer in answers] == [(429, "busy"), (503, "too_slow")]
         assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
 
-    gate = open_gate(desk)
+    gate = open_guard(service)
     tell(gate, story)
     assert 'electralab_refused_total{code="busy"} 1' in get(gate, "/metrics").text
-    desk.batcher.close(1)
+    service.batcher.close(1)
 
 
-def test_a_server_that_stops_says_so_and_takes_nothing_new(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models)
-    gate = open_gate(desk)
-    desk.is_stopping = True
+def test_a_server_that_stops_says_so_and_takes_nothing_new(models: dict[str, Model]) -> None:
+    service = open_service(models)
+    gate = open_guard(service)
+    service.is_stopping = True
     assert error_of(get(gate, "/ready"))[:2] == (503, "stopping")
     assert error_of(post(gate, "/v1/detect", {"text": "a"}))[:2] == (503, "stopping")
     assert get(gate, "/health").status_code == 200
-    desk.batcher.close(1)
+    service.batcher.close(1)
 
 
 def test_a_bug_of_ours_is_a_500_and_the_next_request_is_answered(
-    models: dict[str, Loaded], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = open_desk(models)
-    gate = open_gate(desk)
+    service = open_service(models)
+    gate = open_guard(service)
     with monkeypatch.context() as patch:
         patch.setattr(models["pair"].detector, "_describe", None)
         status, code, message = error_of(post(gate, "/v1/detect", {"text": "a"}))
@@ -284,10 +286,10 @@ def test_a_bug_of_ours_is_a_500_and_the_next_request_is_answered(
     assert "NoneType" not in message
     assert "NoneType" in caplog.text
     assert post(gate, "/v1/detect", {"text": "a"}).status_code == 200
-    desk.batcher.close(1)
+    service.batcher.close(1)
 
 
-def test_pages_may_do_nothing_but_what_they_bring_along(gate: Gate) -> None:
+def test_pages_may_do_nothing_but_what_they_bring_along(gate: RequestGuard) -> None:
     docs = get(gate, "/docs")
     assert docs.headers["content-type"].startswith("text/html")
     policy = docs.headers["content-security-policy"]
@@ -314,14 +316,14 @@ def test_pages_may_do_nothing_but_what_they_bring_along(gate: Gate) -> None:
         ("evil'; rm -rf ~ #", "http://127.0.0.1:8000"),
     ],
 )
-def test_the_docs_name_the_address_by_which_they_were_asked(gate: Gate, host: str, address: str) -> None:
+def test_the_docs_name_the_address_by_which_they_were_asked(gate: RequestGuard, host: str, address: str) -> None:
     docs = get(gate, "/docs", headers={"host": host}).text
     assert f"curl {address}/v1/models" in docs
     assert "evil" not in docs
     assert '<a href="/">' in docs
 
 
-def test_the_docs_show_an_answer_to_every_question(gate: Gate) -> None:
+def test_the_docs_show_an_answer_to_every_question(gate: RequestGuard) -> None:
     """Those that are written by hand have exactly the keys of a real one."""
     kinds: dict[str, tuple[type[BaseModel], Any]] = {
         "detect": (Detected, {"text": TEXT, "model": "pair"}),
@@ -346,14 +348,14 @@ def test_the_docs_show_an_answer_to_every_question(gate: Gate) -> None:
     assert answers["schema"]
 
 
-def test_examples_of_held_out_rows_need_the_key(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, needs_key=True)
-    gate = open_gate(desk, ["sesame"])
+def test_examples_of_held_out_rows_need_the_key(models: dict[str, Model]) -> None:
+    service = open_service(models, needs_key=True)
+    gate = open_guard(service, ["sesame"])
     assert error_of(get(gate, "/v1/examples"))[:2] == (401, "wrong_key")
     told = get(gate, "/v1/examples", headers={"authorization": "Bearer sesame"}).json()
     # These folders belong to no run.
     assert told == {"models": [{"name": name, "examples": []} for name in models]}
-    desk.batcher.close(1)
+    service.batcher.close(1)
 
 
 MANY = 50_000
@@ -397,22 +399,22 @@ def test_of_very_many_wrong_things_only_the_first_is_noted(kind: type[Body], bod
     ],
 )
 def test_a_body_of_very_much_that_is_wrong_gets_a_short_answer(
-    models: dict[str, Loaded], path: str, body: Any, words: str
+    models: dict[str, Model], path: str, body: Any, words: str
 ) -> None:
-    desk = open_desk(models)
-    refused = post(open_gate(desk), f"/v1/{path}", body)
+    service = open_service(models)
+    refused = post(open_guard(service), f"/v1/{path}", body)
     assert refused.status_code == 400
     assert words in refused.json()["error"]["message"]
     assert len(refused.content) < 400
-    desk.batcher.close(1)
+    service.batcher.close(1)
 
 
-def test_a_request_that_is_too_much_work_is_refused_before_it_waits(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models)
-    gate = open_gate(desk)
+def test_a_request_that_is_too_much_work_is_refused_before_it_waits(models: dict[str, Model]) -> None:
+    service = open_service(models)
+    gate = open_guard(service)
     masks = post(gate, "/v1/fill", {"text": "the [MASK] sat " * 300, "model": "pair"})
     assert (masks.status_code, masks.json()["error"]["code"]) == (400, "bad_text")
     assert "has 300 masks, at most 256 are filled at once" in masks.json()["error"]["message"]
     spans = post(gate, "/v1/fill", {"texts": ["the cat sat " * 100] * 50, "at": [[0, 3]] * 100, "model": "pair"})
     assert (spans.status_code, spans.json()["error"]["code"]) == (400, "text_too_long")
-    desk.batcher.close(1)
+    service.batcher.close(1)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from electralab.errors import InputError
-from electralab.serving.batching import BadText, Batcher, BatchingConfig, Ticket
+from electralab.serving.api_errors import ApiError
+from electralab.serving.batching import BadText, Batcher, BatchingConfig, QueuedRequest
 from electralab.serving.metrics import Metrics
-from electralab.serving.refusals import Refusal
 from electralab.stopping import StopSignal
 
 
@@ -51,15 +51,15 @@ def make_batcher(**config: Any) -> Batcher:
     return Batcher(BatchingConfig.model_validate({"window_ms": 0, **config}), Metrics())
 
 
-def ask(batcher: Batcher, station: Doubler, *asked: int, cost: int = 1, seconds: float = 10) -> Ticket:
-    return batcher.submit("detect", station, asked, cost=cost, seconds=seconds)
+def ask(batcher: Batcher, handler: Doubler, *asked: int, cost: int = 1, seconds: float = 10) -> QueuedRequest:
+    return batcher.submit("detect", handler, asked, cost=cost, seconds=seconds)
 
 
-def hold(batcher: Batcher, station: Doubler, *asked: int, **more: Any) -> Ticket:
+def hold(batcher: Batcher, handler: Doubler, *asked: int, **more: Any) -> QueuedRequest:
     """A first ticket that keeps the worker until `may_go` is set."""
-    station.may_go.clear()
-    ticket = ask(batcher, station, *(asked or (0,)), **more)
-    assert station.is_busy.wait(10)
+    handler.may_go.clear()
+    ticket = ask(batcher, handler, *(asked or (0,)), **more)
+    assert handler.is_busy.wait(10)
     return ticket
 
 
@@ -74,15 +74,15 @@ def test_every_answer_goes_to_its_asker_in_order_and_none_is_lost(
     asked: list[tuple[int, list[int], int]], room: int, workers: int, is_held: bool
 ) -> None:
     batcher = make_batcher(batch_characters=room, workers=workers, queue_texts=1000)
-    stations = [Doubler() for _ in range(3)]
+    handlers = [Doubler() for _ in range(3)]
     if is_held and workers == 1:
-        hold(batcher, stations[0])
-    tickets = [ask(batcher, stations[at], *numbers, cost=cost) for at, numbers, cost in asked]
-    stations[0].may_go.set()
+        hold(batcher, handlers[0])
+    tickets = [ask(batcher, handlers[at], *numbers, cost=cost) for at, numbers, cost in asked]
+    handlers[0].may_go.set()
     batcher.close(10)
     for (_, numbers, _), ticket in zip(asked, tickets, strict=True):
         assert ticket.answers.result(0) == [2 * number for number in numbers]
-    done = sorted(number for station in stations for batch in station.batches for number in batch)
+    done = sorted(number for handler in handlers for batch in handler.batches for number in batch)
     held = [0] if is_held and workers == 1 else []
     assert done == sorted([*held, *(number for _, numbers, _ in asked for number in numbers)])
     assert batcher.waiting_texts == 0
@@ -91,7 +91,7 @@ def test_every_answer_goes_to_its_asker_in_order_and_none_is_lost(
 def test_what_waits_for_one_station_goes_together_as_far_as_it_fits() -> None:
     batcher, one, other = make_batcher(batch_characters=10), Doubler(), Doubler()
     hold(batcher, one)
-    tickets = [ask(batcher, station, number, cost=4) for number, station in enumerate([one, other, one, one, other], 1)]
+    tickets = [ask(batcher, handler, number, cost=4) for number, handler in enumerate([one, other, one, one, other], 1)]
     one.may_go.set()
     for ticket in tickets:
         ticket.answers.result(10)
@@ -101,171 +101,171 @@ def test_what_waits_for_one_station_goes_together_as_far_as_it_fits() -> None:
 
 
 def test_a_bad_text_is_told_by_its_place_and_spoils_nobody_elses_answer() -> None:
-    batcher, station = make_batcher(), Doubler()
-    hold(batcher, station)
-    good, bad, other = ask(batcher, station, 1), ask(batcher, station, 2, 13, 3), ask(batcher, station, 4)
-    station.may_go.set()
+    batcher, handler = make_batcher(), Doubler()
+    hold(batcher, handler)
+    good, bad, other = ask(batcher, handler, 1), ask(batcher, handler, 2, 13, 3), ask(batcher, handler, 4)
+    handler.may_go.set()
     assert (good.answers.result(10), other.answers.result(10)) == ([2], [8])
     with pytest.raises(BadText, match="is unlucky") as caught:
         bad.answers.result(10)
     assert caught.value.place == 1
-    assert station.batches == [[0], [1, 4]]
+    assert handler.batches == [[0], [1, 4]]
     batcher.close(1)
 
 
 def test_where_a_batch_fails_each_request_is_tried_alone_and_the_worker_goes_on() -> None:
-    batcher, station = make_batcher(), Doubler()
-    hold(batcher, station)
-    good, bad = ask(batcher, station, 1), ask(batcher, station, 99)
-    station.may_go.set()
+    batcher, handler = make_batcher(), Doubler()
+    hold(batcher, handler)
+    good, bad = ask(batcher, handler, 1), ask(batcher, handler, 99)
+    handler.may_go.set()
     assert good.answers.result(10) == [2]
     with pytest.raises(ZeroDivisionError):
         bad.answers.result(10)
-    assert ask(batcher, station, 5).answers.result(10) == [10]
+    assert ask(batcher, handler, 5).answers.result(10) == [10]
     batcher.close(1)
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
-    batcher, station = make_batcher(queue_texts=2, queue_characters=100), Doubler()
-    hold(batcher, station)
-    ask(batcher, station, 1, cost=60)
+    batcher, handler = make_batcher(queue_texts=2, queue_characters=100), Doubler()
+    hold(batcher, handler)
+    ask(batcher, handler, 1, cost=60)
     for numbers, cost in (((2, 3), 1), ((2,), 50)):
-        with pytest.raises(Refusal, match="1 texts are waiting already; try again in 1 s") as caught:
-            ask(batcher, station, *numbers, cost=cost)
+        with pytest.raises(ApiError, match="1 texts are waiting already; try again in 1 s") as caught:
+            ask(batcher, handler, *numbers, cost=cost)
         assert (caught.value.status, caught.value.retry_after) == (429, 1)
     assert not batcher.is_full
-    ask(batcher, station, 2, cost=1)
+    ask(batcher, handler, 2, cost=1)
     assert batcher.is_full
-    station.may_go.set()
+    handler.may_go.set()
     batcher.close(10)
 
 
 def test_a_request_larger_than_the_queue_is_taken_when_nothing_else_waits() -> None:
-    batcher, station = make_batcher(queue_texts=1, queue_characters=1, batch_characters=1), Doubler()
-    assert ask(batcher, station, 1, 2, 3, cost=500).answers.result(10) == [2, 4, 6]
+    batcher, handler = make_batcher(queue_texts=1, queue_characters=1, batch_characters=1), Doubler()
+    assert ask(batcher, handler, 1, 2, 3, cost=500).answers.result(10) == [2, 4, 6]
     batcher.close(1)
 
 
 def test_what_is_late_or_given_up_is_not_worked_for() -> None:
-    batcher, station = make_batcher(), Doubler()
-    hold(batcher, station)
-    late, given_up = ask(batcher, station, 1, seconds=0.0), ask(batcher, station, 2)
+    batcher, handler = make_batcher(), Doubler()
+    hold(batcher, handler)
+    late, given_up = ask(batcher, handler, 1, seconds=0.0), ask(batcher, handler, 2)
     assert given_up.answers.cancel()
-    last = ask(batcher, station, 3)
-    station.may_go.set()
+    last = ask(batcher, handler, 3)
+    handler.may_go.set()
     assert last.answers.result(10) == [6]
-    with pytest.raises(Refusal, match="not begun in time"):
+    with pytest.raises(ApiError, match="not begun in time"):
         late.answers.result(10)
     with pytest.raises(CancelledError):
         given_up.answers.result(10)
-    assert station.batches == [[0], [3]]
+    assert handler.batches == [[0], [3]]
     assert batcher.waiting_texts == 0
     batcher.close(1)
 
 
 def test_who_gives_up_leaves_the_queue_at_once() -> None:
-    batcher, station = make_batcher(queue_texts=1), Doubler()
-    hold(batcher, station)
-    given_up = ask(batcher, station, 1)
+    batcher, handler = make_batcher(queue_texts=1), Doubler()
+    hold(batcher, handler)
+    given_up = ask(batcher, handler, 1)
     assert batcher.is_full
     batcher.give_up(given_up)
     assert (batcher.waiting_texts, batcher.is_full) == (0, False)
-    next_one = ask(batcher, station, 2)
-    station.may_go.set()
+    next_one = ask(batcher, handler, 2)
+    handler.may_go.set()
     assert next_one.answers.result(10) == [4]
     batcher.give_up(next_one)
     assert next_one.answers.result(10) == [4]
-    assert station.batches == [[0], [2]]
+    assert handler.batches == [[0], [2]]
     batcher.close(1)
 
 
 @pytest.mark.parametrize("reason", ["given up", "late"])
 def test_work_that_nobody_waits_for_any_more_ends_before_the_next_run_of_the_network(reason: str) -> None:
-    batcher, station = make_batcher(), Doubler()
-    left = hold(batcher, station, 1, 2, 3, seconds=0.2 if reason == "late" else 10)
+    batcher, handler = make_batcher(), Doubler()
+    left = hold(batcher, handler, 1, 2, 3, seconds=0.2 if reason == "late" else 10)
     if reason == "late":
         time.sleep(0.25)
     else:
         batcher.give_up(left)
-    other = ask(batcher, station, 4)
-    station.may_go.set()
+    other = ask(batcher, handler, 4)
+    handler.may_go.set()
     assert other.answers.result(10) == [8]
-    with pytest.raises(Refusal, match="not done in time; try again in 1 s"):
+    with pytest.raises(ApiError, match="not done in time; try again in 1 s"):
         left.answers.result(10)
-    assert (station.batches, station.runs) == ([[4]], 2)
+    assert (handler.batches, handler.runs) == ([[4]], 2)
     batcher.close(1)
 
 
 def test_a_batch_goes_on_while_one_of_its_askers_waits() -> None:
-    batcher, station = make_batcher(window_ms=150), Doubler()
-    station.may_go.clear()
-    left, kept = ask(batcher, station, 1), ask(batcher, station, 2)
-    assert station.is_busy.wait(10)
+    batcher, handler = make_batcher(window_ms=150), Doubler()
+    handler.may_go.clear()
+    left, kept = ask(batcher, handler, 1), ask(batcher, handler, 2)
+    assert handler.is_busy.wait(10)
     batcher.give_up(left)
-    station.may_go.set()
+    handler.may_go.set()
     assert kept.answers.result(10) == [4]
-    assert station.batches == [[1, 2]]
+    assert handler.batches == [[1, 2]]
     batcher.close(1)
 
 
 def test_whoever_asks_little_goes_between_the_runs_of_a_request_that_is_more_than_a_batch() -> None:
-    batcher, station = make_batcher(batch_characters=10), Doubler()
-    large = hold(batcher, station, 1, 2, 3, cost=30)
+    batcher, handler = make_batcher(batch_characters=10), Doubler()
+    large = hold(batcher, handler, 1, 2, 3, cost=30)
     other, also_large, same = (
         ask(batcher, Doubler(), 4, cost=5),
-        ask(batcher, station, 5, cost=11),
-        ask(batcher, station, 6, cost=5),
+        ask(batcher, handler, 5, cost=11),
+        ask(batcher, handler, 6, cost=5),
     )
-    station.may_go.set()
+    handler.may_go.set()
     assert other.answers.result(10) == [8]
     assert (same.answers.result(10), large.answers.result(10), also_large.answers.result(10)) == ([12], [2, 4, 6], [10])
-    assert station.batches == [[6], [1, 2, 3], [5]]
+    assert handler.batches == [[6], [1, 2, 3], [5]]
     batcher.close(1)
 
 
 def test_the_time_to_come_back_counts_what_is_being_worked_on() -> None:
-    batcher, station = make_batcher(), Doubler()
-    hold(batcher, station, cost=300_000)
+    batcher, handler = make_batcher(), Doubler()
+    hold(batcher, handler, cost=300_000)
     # At the speed that is assumed at first, 100,000 characters a second.
     assert batcher.estimate_wait() == 3
-    ask(batcher, station, 1, cost=150_000)
+    ask(batcher, handler, 1, cost=150_000)
     assert batcher.estimate_wait() == 5
-    station.may_go.set()
+    handler.may_go.set()
     batcher.close(10)
     assert batcher.estimate_wait() == 1
 
 
 def test_the_first_of_a_batch_waits_for_others_as_long_as_the_window() -> None:
-    batcher, station = make_batcher(window_ms=150), Doubler()
-    first = ask(batcher, station, 1)
+    batcher, handler = make_batcher(window_ms=150), Doubler()
+    first = ask(batcher, handler, 1)
     time.sleep(0.02)
-    second = ask(batcher, station, 2)
+    second = ask(batcher, handler, 2)
     assert (first.answers.result(10), second.answers.result(10)) == ([2], [4])
-    assert station.batches == [[1, 2]]
+    assert handler.batches == [[1, 2]]
     batcher.close(1)
 
 
 def test_at_the_end_what_cannot_be_done_in_time_is_refused_and_nothing_new_is_taken() -> None:
-    batcher, station = make_batcher(), Doubler()
-    running = hold(batcher, station)
-    waiting = ask(batcher, station, 1)
+    batcher, handler = make_batcher(), Doubler()
+    running = hold(batcher, handler)
+    waiting = ask(batcher, handler, 1)
     assert not batcher.close(0.05)
     assert batcher.waiting_texts == 0
-    with pytest.raises(Refusal, match="shutting down"):
+    with pytest.raises(ApiError, match="shutting down"):
         waiting.answers.result(10)
-    with pytest.raises(Refusal, match="shutting down") as caught:
-        ask(batcher, station, 2)
+    with pytest.raises(ApiError, match="shutting down") as caught:
+        ask(batcher, handler, 2)
     assert caught.value.status == 503
-    station.may_go.set()
+    handler.may_go.set()
     assert running.answers.result(10) == [0]
     assert batcher.close(1)
 
 
 def test_at_the_end_a_long_batch_is_left_before_the_next_run_of_its_network() -> None:
-    batcher, station = make_batcher(), Doubler()
-    running = hold(batcher, station, 1, 2, 3)
-    threading.Timer(0.3, station.may_go.set).start()
+    batcher, handler = make_batcher(), Doubler()
+    running = hold(batcher, handler, 1, 2, 3)
+    threading.Timer(0.3, handler.may_go.set).start()
     assert batcher.close(0.05)
-    with pytest.raises(Refusal, match="shutting down"):
+    with pytest.raises(ApiError, match="shutting down"):
         running.answers.result(10)
-    assert station.runs == 1
+    assert handler.runs == 1

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from little_server import get, open_desk, open_gate, save_models
+from little_server import get, open_guard, open_service, save_models
 
 from electralab.runtime import count_descriptors
 from electralab.serving.connections import _REFUSED_AT_ONCE, Listener
-from electralab.serving.desk import Desk
-from electralab.serving.loaded import Loaded
+from electralab.serving.model import Model
 from electralab.serving.server import ServeConfig, build_server, listen
+from electralab.serving.service import InferenceService
 
 ASKED = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
@@ -24,17 +24,17 @@ Connect = Callable[[], Awaitable[Connection]]
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     return save_models(tmp_path_factory.mktemp("models"))
 
 
 @asynccontextmanager
-async def serve(desk: Desk) -> AsyncIterator[Connect]:
+async def serve(service: InferenceService) -> AsyncIterator[Connect]:
     """On a real socket, in this process."""
     with listen(ServeConfig(port=0)) as listener:
-        listener.on_turned_away = desk.metrics.count_turned_away
+        listener.on_turned_away = service.metrics.count_turned_away
         host, port = listener.getsockname()
-        server = build_server(open_gate(desk), desk)
+        server = build_server(open_guard(service), service)
         serving = asyncio.ensure_future(server.serve([listener]))
         while not server.started:
             await asyncio.sleep(0.005)
@@ -52,7 +52,7 @@ async def serve(desk: Desk) -> AsyncIterator[Connect]:
                 writer.transport.abort()
             server.should_exit = True
             await serving
-            desk.batcher.close(0)
+            service.batcher.close(0)
 
 
 async def ask(connection: Connection) -> bytes:
@@ -69,11 +69,11 @@ async def read_rest(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-def test_a_connection_that_asks_nothing_is_closed_and_half_a_header_is_told_why(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, header_seconds=0.3)
+def test_a_connection_that_asks_nothing_is_closed_and_half_a_header_is_told_why(models: dict[str, Model]) -> None:
+    service = open_service(models, header_seconds=0.3)
 
     async def story() -> None:
-        async with serve(desk) as connect:
+        async with serve(service) as connect:
             silent, half, dripping, after = [await connect() for _ in range(4)]
             started = time.monotonic()
             half[1].write(ASKED[:-2])
@@ -98,14 +98,14 @@ def test_a_connection_that_asks_nothing_is_closed_and_half_a_header_is_told_why(
             assert await ask(await connect()) == b"HTTP/1.1 200 OK"
 
     asyncio.run(story())
-    assert 'electralab_refused_total{code="headers_too_slow"} 3' in get(open_gate(desk), "/metrics").text
+    assert 'electralab_refused_total{code="headers_too_slow"} 3' in get(open_guard(service), "/metrics").text
 
 
-def test_a_request_that_is_worked_on_has_no_deadline_for_headers(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, header_seconds=0.2, batching={"window_ms": 700})
+def test_a_request_that_is_worked_on_has_no_deadline_for_headers(models: dict[str, Model]) -> None:
+    service = open_service(models, header_seconds=0.2, batching={"window_ms": 700})
 
     async def story() -> None:
-        async with serve(desk) as connect:
+        async with serve(service) as connect:
             reader, writer = await connect()
             body = b'{"text": "the cat"}'
             head = b"POST /v1/detect HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -115,11 +115,11 @@ def test_a_request_that_is_worked_on_has_no_deadline_for_headers(models: dict[st
     asyncio.run(story())
 
 
-def test_an_answer_that_nobody_reads_does_not_hold_its_connection(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, header_seconds=0.3, text_characters=1_000_000)
+def test_an_answer_that_nobody_reads_does_not_hold_its_connection(models: dict[str, Model]) -> None:
+    service = open_service(models, header_seconds=0.3, text_characters=1_000_000)
 
     async def story() -> None:
-        async with serve(desk) as connect:
+        async with serve(service) as connect:
             loop = asyncio.get_running_loop()
             host, port = (await connect())[1].get_extra_info("peername")
             with socket.socket() as client:
@@ -143,11 +143,11 @@ def _count_connections(port: int) -> int:
     return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" and row[4][:8] != "00000000" for row in rows)
 
 
-def test_a_connection_too_many_hears_so_and_comes_in_when_another_has_left(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, connections=3)
+def test_a_connection_too_many_hears_so_and_comes_in_when_another_has_left(models: dict[str, Model]) -> None:
+    service = open_service(models, connections=3)
 
     async def story() -> None:
-        async with serve(desk) as connect:
+        async with serve(service) as connect:
             inside = [await connect() for _ in range(3)]
             assert [await ask(connection) for connection in inside] == [b"HTTP/1.1 200 OK"] * 3
             reader, writer = await connect()

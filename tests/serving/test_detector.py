@@ -18,7 +18,7 @@ from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import save_network
 from electralab.model.weights import initialise
-from electralab.serving.detector import DetectConfig, Detection, Detector, TokenVerdict
+from electralab.serving.detector import DetectConfig, Detection, Detector, TokenScore
 from electralab.serving.strength import Strength
 from electralab.serving.windows import Window, cut_windows
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
@@ -299,7 +299,7 @@ def test_many_texts_are_judged_as_one_by_one(texts: list[str]) -> None:
 
 
 def test_a_notebook_shows_the_text_itself_shaded_and_escaped() -> None:
-    html = Detection('a <b> & "c"\n', (TokenVerdict("<b>", 2, 5, 1.0), TokenVerdict("&", 6, 7, 0.0)))._repr_html_()
+    html = Detection('a <b> & "c"\n', (TokenScore("<b>", 2, 5, 1.0), TokenScore("&", 6, 7, 0.0)))._repr_html_()
     assert "<b>" not in html
     assert 'title="p_replaced 1.000">&lt;b&gt;</span> <span' in html
     assert html.count("rgba(230, 60, 40, 0.750)") == html.count("rgba(230, 60, 40, 0.000)") == 1

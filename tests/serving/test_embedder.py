@@ -6,7 +6,7 @@ import torch
 from little_tuned import TEXT, build_pair, little_tokenizer
 
 from electralab.model.pooling import Pooling, pool_states
-from electralab.serving.embedder import EmbedAsk, Embedder
+from electralab.serving.embedder import Embedder, EmbedRequest
 from electralab.serving.windows import WindowConfig, cut_windows
 
 TOKENIZER = little_tokenizer()
@@ -53,7 +53,12 @@ def test_the_ends_of_a_long_text_are_its_first_and_last_window() -> None:
 
 def test_many_are_answered_as_one_by_one_and_an_empty_one_has_a_vector() -> None:
     embedder = make_embedder()
-    asks = [EmbedAsk("the cat"), EmbedAsk(TEXT * 6, "last"), EmbedAsk("a dog sat", "first"), EmbedAsk(TEXT * 3)]
+    asks = [
+        EmbedRequest("the cat"),
+        EmbedRequest(TEXT * 6, "last"),
+        EmbedRequest("a dog sat", "first"),
+        EmbedRequest(TEXT * 3),
+    ]
     together = embedder.answer([embedder.parse(ask) for ask in asks])
     for ask, vector in zip(asks, together, strict=True):
         assert np.allclose(vector, embedder.answer([embedder.parse(ask)])[0], atol=1e-6)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from little_server import open_desk, open_gate, save_models
+from little_server import open_guard, open_service, save_models
 from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
@@ -21,9 +21,9 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenApiSchema]:
-    desk = open_desk(save_models(tmp_path_factory.mktemp("models")), batching={"window_ms": 0})
-    yield schemathesis.openapi.from_asgi("/openapi.json", open_gate(desk))
-    desk.batcher.close(1)
+    service = open_service(save_models(tmp_path_factory.mktemp("models")), batching={"window_ms": 0})
+    yield schemathesis.openapi.from_asgi("/openapi.json", open_guard(service))
+    service.batcher.close(1)
 
 
 POSTED = ("/v1/detect", "/v1/fill", "/v1/play", "/v1/embed", "/v1/predict")

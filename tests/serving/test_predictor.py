@@ -20,7 +20,7 @@ from electralab.finetuning.examples import BadRow, Split
 from electralab.finetuning.exports import load_model
 from electralab.finetuning.predictions import PredictionRow
 from electralab.finetuning.tasks import Kind
-from electralab.serving.predictor import Input, PredictConfig, Predictor, check_out, format_rows, insert_bad
+from electralab.serving.predictor import Input, PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
 
@@ -252,7 +252,7 @@ def test_a_bad_row_keeps_its_place_and_says_why(
 def test_bad_rows_before_between_and_after_good_ones_are_put_in_order() -> None:
     bad = (BadRow(1, "first"), BadRow(4, "last"))
     split = Split("input", "x.csv", [], False, {}, 4, bad, row_numbers=(2, 3))
-    rows = insert_bad([{"prediction": "a"}, {"prediction": "b"}], split)
+    rows = merge_bad_rows([{"prediction": "a"}, {"prediction": "b"}], split)
     assert [(row["row"], row["prediction"]) for row in rows] == [(1, None), (2, "a"), (3, "b"), (4, None)]
 
 
@@ -342,9 +342,9 @@ def test_another_suffix_is_refused_before_anything_is_read(name: str, tmp_path: 
 
 def test_a_folder_is_no_place_to_write_to(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; give a file"):
-        check_out(tmp_path)
-    check_out(tmp_path / "without suffix")
-    check_out(tmp_path / "OUT.CSV")
+        check_output_path(tmp_path)
+    check_output_path(tmp_path / "without suffix")
+    check_output_path(tmp_path / "OUT.CSV")
 
 
 def test_the_file_says_what_the_result_says(folder: Path, tmp_path: Path) -> None:

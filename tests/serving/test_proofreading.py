@@ -15,10 +15,10 @@ from little_tuned import TEXT, build_pair, little_tokenizer, save_pretrained
 import electralab
 from electralab.corpus.damage import Damage
 from electralab.errors import InputError
-from electralab.serving.detector import Detection, Detector, TokenVerdict
-from electralab.serving.filler import Filler
+from electralab.serving.detector import Detection, Detector, TokenScore
+from electralab.serving.mask_filler import MaskFiller
 from electralab.serving.proof_page import compose_page
-from electralab.serving.proof_scores import _score_kind, find_damage, score_proofreading
+from electralab.serving.proof_scores import _score_kind, match_corruption, score_proofreading
 from electralab.serving.proofreader import Finding, Proof, ProofreadConfig, Proofreader, Word, group_words
 from electralab.serving.spelling import Lexicon, Suggestion, measure_distances
 from electralab.serving.windows import WindowConfig
@@ -54,7 +54,7 @@ def proofreader_of(**settings: float) -> Proofreader:
     pair = build_pair(tokenizer)
     detector = Detector(pair.discriminator, tokenizer, WindowConfig())  # type: ignore[arg-type]
     generator = pair.generator
-    return Proofreader(detector, Filler(generator, tokenizer, WindowConfig()), config)  # type: ignore[arg-type]
+    return Proofreader(detector, MaskFiller(generator, tokenizer, WindowConfig()), config)  # type: ignore[arg-type]
 
 
 def chances_of(lexicon: Lexicon, size: int, **words: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -88,7 +88,7 @@ def test_pieces_of_a_word_are_one_word_as_suspicious_as_the_worst() -> None:
     text = "the oldog, sat"
     offsets = tokenizer.encode(text).offsets
     chances = np.linspace(0.1, 0.9, len(offsets))
-    tokens = tuple(TokenVerdict(text[a:b], a, b, float(p)) for (a, b), p in zip(offsets, chances, strict=True))
+    tokens = tuple(TokenScore(text[a:b], a, b, float(p)) for (a, b), p in zip(offsets, chances, strict=True))
     words = group_words(Detection(text, tokens), tokenizer)
     assert [word.text for word in words] == ["the", "oldog", ",", "sat"]
     of_word = [token.p_replaced for token in tokens if 4 <= token.start < 9]
@@ -116,7 +116,8 @@ def test_only_the_most_suspicious_are_named_in_the_order_of_the_text() -> None:
 def test_damage_belongs_to_the_word_it_lies_in() -> None:
     damages = [Damage(4, 7, "cat", "act"), Damage(12, 15, "mat", "mst")]
     found = [
-        find_damage(Word("", start, end, 0.0), damages) for start, end in ((0, 3), (4, 7), (5, 9), (8, 12), (12, 15))
+        match_corruption(Word("", start, end, 0.0), damages)
+        for start, end in ((0, 3), (4, 7), (5, 9), (8, 12), (12, 15))
     ]
     assert found == [None, damages[0], damages[0], None, damages[1]]
 
@@ -214,7 +215,7 @@ def test_python_and_the_page_agree(tmp_path: Path) -> None:
 
 def detect_evenly(text: str) -> Detection:
     offsets = little_tokenizer().encode(text).offsets
-    return Detection(text, tuple(TokenVerdict(text[a:b], a, b, 0.5) for a, b in offsets))
+    return Detection(text, tuple(TokenScore(text[a:b], a, b, 0.5) for a, b in offsets))
 
 
 @pytest.mark.parametrize(

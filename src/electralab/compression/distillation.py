@@ -18,19 +18,19 @@ from electralab.model.tuned import SpanLogits, TaskKind
 _IMPOSSIBLE = -1e4
 
 
-def class_distance(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:
+def distillation_loss(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:
     """Kullback and Leibler's, of (N, L) classes, summed over N."""
     said, truth = (F.log_softmax(side.float() / temperature, dim=-1) for side in (logits, wanted))
     return F.kl_div(said, truth, reduction="sum", log_target=True) * temperature**2
 
 
-def verdict_distance(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:
+def rtd_distillation_loss(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:
     """The same of yes and no, plus a constant: the cross-entropy with the teacher's chance of yes, summed."""
     chances = (wanted.float() / temperature).sigmoid()
     return F.binary_cross_entropy_with_logits(logits.float() / temperature, chances, reduction="sum") * temperature**2
 
 
-def task_distance(
+def task_distillation_loss(
     kind: TaskKind,
     logits: Tensor | SpanLogits,
     wanted: Tensor | SpanLogits,
@@ -47,19 +47,19 @@ def task_distance(
             return F.mse_loss(logits.float() / unit, wanted.float() / unit, reduction="sum")
         case "label":
             is_tagged = batch.targets != IGNORED  # (B, T)
-            return class_distance(logits[is_tagged], wanted[is_tagged], temperature)
+            return distillation_loss(logits[is_tagged], wanted[is_tagged], temperature)
         case _:
-            return class_distance(logits, wanted, temperature)
+            return distillation_loss(logits, wanted, temperature)
 
 
 def _span_distance(logits: SpanLogits, wanted: SpanLogits, batch: TaskBatch, temperature: float) -> Tensor:
     is_hidden = hide_question(batch)
     pairs = ((logits.start, wanted.start), (logits.end, wanted.end))
     start, end = (
-        class_distance(said.masked_fill(is_hidden, _IMPOSSIBLE), of.masked_fill(is_hidden, _IMPOSSIBLE), temperature)
+        distillation_loss(said.masked_fill(is_hidden, _IMPOSSIBLE), of.masked_fill(is_hidden, _IMPOSSIBLE), temperature)
         for said, of in pairs
     )
     distance = (start + end) / 2
     if logits.answerable is None or wanted.answerable is None:
         return distance
-    return distance + ANSWERABLE_WEIGHT * verdict_distance(logits.answerable, wanted.answerable, temperature)
+    return distance + ANSWERABLE_WEIGHT * rtd_distillation_loss(logits.answerable, wanted.answerable, temperature)

@@ -1,6 +1,6 @@
 """What a network would miss: for each head and each neuron, gradient times activation on the user's rows.
 
-Exam, network -> Importance -> KeptLayer...
+CompressionTask, network -> Importance -> KeptLayer...
 
 If a head wrote nothing, the loss of an example would change by about sum_t a_t · dL/da_t, where a_t is what the head
 hands to the output matrix at token t: its gradient with respect to a factor before a. The size of that change, summed
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from electralab.compression.exam import Exam, Network, spread_places
+from electralab.compression.task import CompressionTask, Network, evenly_spaced
 from electralab.model.encoder import Layer
 from electralab.model.pruning import KeptLayer
 
@@ -40,20 +40,20 @@ class Importance:
 
 
 def measure_importance(
-    exam: Exam, network: Network, rows: int, batch_size: int, check: Callable[[], None]
+    task: CompressionTask, network: Network, rows: int, batch_size: int, check: Callable[[], None]
 ) -> Generator[int, None, Importance]:
     """Yields how many rows are done."""
-    chosen = spread_places(len(exam.lengths), rows)
+    chosen = evenly_spaced(len(task.lengths), rows)
     # Like lengths together: what a row says does not depend on its neighbours.
-    chosen = chosen[np.argsort(exam.lengths[chosen], kind="stable")]
+    chosen = chosen[np.argsort(task.lengths[chosen], kind="stable")]
     layers = [layer for layer in network.encoder.layers if isinstance(layer, Layer)]
     heads = [np.zeros(layer.attention.num_heads) for layer in layers]
     neurons = [np.zeros(layer.feedforward.down.in_features) for layer in layers]
     for start in range(0, len(chosen), batch_size):
         check()
-        question = exam.pose(chosen[start : start + batch_size], _STEP - start)
+        question = task.pose(chosen[start : start + batch_size], _STEP - start)
         with _watch(layers) as seen:
-            loss = exam.loss(exam.answer(network, question), question)
+            loss = task.loss(task.answer(network, question), question)
             gradients = torch.autograd.grad(loss, seen)
         products = [activation.detach() * gradient for activation, gradient in zip(seen, gradients, strict=True)]
         for index, layer in enumerate(layers):

@@ -1,20 +1,20 @@
-"""Which exam a model takes: a tuned one that of its task, a discriminator that of verdicts.
+"""Which task a model takes: a tuned one that of its task, a discriminator that of verdicts.
 
-MODEL, data -> Exam
+MODEL, data -> CompressionTask
 """
 
 from pathlib import Path
 
 import torch
 
-from electralab.compression.exam import Exam
+from electralab.compression.finetuned_task import load_finetuned_task
+from electralab.compression.rtd_task import load_rtd_task
 from electralab.compression.settings import CompressConfig
-from electralab.compression.task_exam import open_task_exam
-from electralab.compression.verdict_exam import open_verdict_exam
+from electralab.compression.task import CompressionTask
 from electralab.config import ConfigLayer
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.heldout_rows import HeldoutConfig
-from electralab.exporting.graphs import require_onnx
+from electralab.exporting.onnx_graphs import require_onnx
 from electralab.finetuning.identity import find_run, read_identity
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, locate_encoder, locate_model
@@ -23,7 +23,7 @@ from electralab.model.tuned import Tuned
 from electralab.stopping import StopSignal
 
 
-def open_exam(
+def load_compression_task(
     model: Path,
     data: Path,
     config: CompressConfig,
@@ -31,7 +31,7 @@ def open_exam(
     task: str | None,
     device: torch.device,
     stop: StopSignal,
-) -> Exam:
+) -> CompressionTask:
     folder = locate_encoder(model)
     if is_graph(folder):
         raise InputError(
@@ -45,7 +45,7 @@ def open_exam(
     if isinstance(network, Tuned):
         if generator is not None:
             raise UsageError(f"--generator: {model} is tuned for a task, which needs none; leave it out")
-        return open_task_exam(model, data, task, config.data, seed=config.seed, device=device, stop=stop)
+        return load_finetuned_task(model, data, task, config.data, seed=config.seed, device=device, stop=stop)
     if task is not None:
         raise UsageError(f"--task: {model} is not tuned for a task, it is scored on replaced tokens; leave it out")
     if not isinstance(network, Discriminator):
@@ -53,12 +53,10 @@ def open_exam(
             f"{model}: holds neither a discriminator nor a tuned model; give a pair, or tune it and give the result"
         )
     heldout = HeldoutConfig(**config.verdicts.model_dump(), bootstrap=0)
-    return open_verdict_exam(
-        model, data, generator, heldout, config.reading, seed=config.seed, device=device, stop=stop
-    )
+    return load_rtd_task(model, data, generator, heldout, config.reading, seed=config.seed, device=device, stop=stop)
 
 
-def recall_reading(model: Path) -> ConfigLayer:
+def saved_reading_config(model: Path) -> ConfigLayer:
     """How the run that tuned a model read its data: what a trade-off begins with, below what is asked for."""
     run_dir = find_run(locate_encoder(model))
     run = read_identity(run_dir) if run_dir else None

@@ -1,6 +1,6 @@
 """What pruning left learns again, from the truth and from the network that it was taken from.
 
-student, teacher, Exam -> Event...
+student, teacher, CompressionTask -> Event...
 """
 
 import shutil
@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from electralab.compression.exam import Exam, Network
 from electralab.compression.settings import RecoveryConfig
+from electralab.compression.task import CompressionTask, Network
 from electralab.finetuning.batches import order_epoch
 from electralab.finetuning.settings import default_settings
 from electralab.finetuning.tasks import find_task
@@ -32,40 +32,42 @@ _LOGGED_STEPS = 20
 _SAVE_EVERY = 200
 
 
-class RecoveryWork:
+class RecoveryTask:
     """A step: a batch of like length, the answers of both networks, their mixed loss."""
 
-    def __init__(self, exam: Exam, student: Network, teacher: Network, config: RecoveryConfig, seed: int) -> None:
-        self.exam, self.student, self.teacher = exam, student, teacher.eval()
+    def __init__(
+        self, task: CompressionTask, student: Network, teacher: Network, config: RecoveryConfig, seed: int
+    ) -> None:
+        self.task, self.student, self.teacher = task, student, teacher.eval()
         self.config, self.seed = config, seed
-        self._batches = -(-len(exam.lengths) // config.batch_size)
-        self._order = order_epoch(exam.lengths, config.batch_size, seed=seed, epoch=0)
+        self._batches = -(-len(task.lengths) // config.batch_size)
+        self._order = order_epoch(task.lengths, config.batch_size, seed=seed, epoch=0)
         self._epoch = 0
         self._tokens = self._flops = 0
 
     def parts(self, step: int) -> Iterator[Tensor]:
         epoch, place = divmod(step - 1, self._batches)
         if epoch != self._epoch:
-            self._order = order_epoch(self.exam.lengths, self.config.batch_size, seed=self.seed, epoch=epoch)
+            self._order = order_epoch(self.task.lengths, self.config.batch_size, seed=self.seed, epoch=epoch)
             self._epoch = epoch
         places = self._order[place]
-        question = self.exam.pose(places, step)
-        lengths = self.exam.lengths[places]
+        question = self.task.pose(places, step)
+        lengths = self.task.lengths[places]
         self._tokens = int(lengths.sum())
         shape = (len(places), int(lengths.max()))
         self._flops = 3 * encoder_flops(self.student.config, *shape) + encoder_flops(self.teacher.config, *shape)
         torch.manual_seed(Rng(self.seed, step).torch_seed("dropout", 0))
-        answer = self.exam.answer(self.student, question)
-        yield self._mix(answer, question) / max(self.exam.count_targets(question), 1)
+        answer = self.task.answer(self.student, question)
+        yield self._mix(answer, question) / max(self.task.count_targets(question), 1)
 
     def _mix(self, answer: Any, question: Any) -> Tensor:
         share = self.config.distillation
         if share == 0:
-            return self.exam.loss(answer, question)
+            return self.task.loss(answer, question)
         with torch.no_grad():
-            wanted = self.exam.answer(self.teacher, question)
-        soft = self.exam.soft_loss(answer, wanted, question, self.config.temperature)
-        return soft if share == 1 else share * soft + (1 - share) * self.exam.loss(answer, question)
+            wanted = self.task.answer(self.teacher, question)
+        soft = self.task.soft_loss(answer, wanted, question, self.config.temperature)
+        return soft if share == 1 else share * soft + (1 - share) * self.task.loss(answer, question)
 
     def count_tokens(self) -> int:
         return self._tokens
@@ -82,7 +84,7 @@ class RecoveryWork:
 
 
 def recover(
-    run_dir: Path, exam: Exam, student: Network, config: RecoveryConfig, seed: int, stop: StopSignal
+    run_dir: Path, task: CompressionTask, student: Network, config: RecoveryConfig, seed: int, stop: StopSignal
 ) -> Iterator[Event]:
     """Train the student in place; stopped, the same call goes on where it was. Checkpoints go when it is done."""
     optimizer = _choose_optimizer(student.config, config)
@@ -90,7 +92,7 @@ def recover(
     groups = group_parameters(student.named_parameters(), depths, frozenset(), optimizer)
     state = TrainingState(student, Optimizer(groups, optimizer), LossScale(), Progress(), None)
     pace = Pace(config.steps, 0, log_every=spread(_LOGGED_STEPS, config.steps), save_every=_SAVE_EVERY, keep=1)
-    work = RecoveryWork(exam, student, exam.network, config, seed)
+    work = RecoveryTask(task, student, task.network, config, seed)
     rate = follow(config.schedule, config.steps)
     yield from Session(run_dir, state, work, pace, optimizer, rate, stop).events()
     student.eval()

@@ -13,18 +13,26 @@ import numpy as np
 import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, read_json, verify_folder, write_file, write_json
-from electralab.compression.exam import Exam, Network
 from electralab.compression.graphs import write_graph_variant
 from electralab.compression.identity import IDENTITY, read_identity, require_same
 from electralab.compression.importance import Importance, choose_kept, measure_importance
-from electralab.compression.opening import find_generator, open_exam
+from electralab.compression.opening import find_generator, load_compression_task
 from electralab.compression.picture import draw_tradeoff
 from electralab.compression.recovery import recover
 from electralab.compression.report import RESULTS, write_report
 from electralab.compression.settings import CompressConfig
+from electralab.compression.task import CompressionTask, Network
 from electralab.compression.timing import time_networks
-from electralab.compression.tradeoff import BASELINE, Floor, Kept, Measured, Point, pick, weigh
-from electralab.compression.trial import begin_trial, change_terms, copy_generator, copy_model, has_papers
+from electralab.compression.tradeoff import (
+    BASELINE,
+    KeptParts,
+    NoiseFloor,
+    TradeoffPoint,
+    VariantMeasurement,
+    pick,
+    weigh,
+)
+from electralab.compression.variant_writer import copy_generator, copy_model, has_metadata, make_writer, relicense
 from electralab.compression.variants import Variant, list_variants
 from electralab.config import to_toml
 from electralab.errors import (
@@ -33,7 +41,7 @@ from electralab.errors import (
     TrainingDiverged,
     UsageError,
 )
-from electralab.exporting.portable_card import read_licence
+from electralab.exporting.metadata import read_license
 from electralab.finetuning.identity import identify_model
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
@@ -66,7 +74,7 @@ class CompressRequest:
     max_loss: float | None
     threads: int
     """0 means: as before, or as many as there are cores."""
-    licence: str = ""
+    license: str = ""
     """Of the weights; without one, what the model's folder states."""
 
 
@@ -113,30 +121,30 @@ def compress(request: CompressRequest, stop: StopSignal) -> Iterator[CompressEve
     """Make and measure every variant. The same request again goes on where the last one stopped; more can be added."""
     out, config = request.out, request.config
     refuse_foreign(out)
-    read_licence(request.licence)
+    read_license(request.license)
     device = choose_device(config.device)
-    exam = open_exam(request.model, request.data, config, request.generator, request.task, device, stop)
-    check_plan(exam.network.config, config)
+    task = load_compression_task(request.model, request.data, config, request.generator, request.task, device, stop)
+    check_plan(task.network.config, config)
     with lock_folder(out):
         stored = read_identity(out)
         threads = request.threads or (stored["threads"] if stored else default_threads())
         use_exact_arithmetic(threads, device)
-        identity = _identify(request, exam, threads)
+        identity = _identify(request, task, threads)
         if stored:
             require_same(out, stored, identity)
         else:
             write_json(out / IDENTITY, identity)
         write_file(out / "config.toml", to_toml(config))
         write_json(out / "environment.json", describe_environment(threads))
-        for note in exam.notes:
+        for note in task.notes:
             yield Warned(note)
-        yield from _Work(request, exam, device, stop).events()
+        yield from _Work(request, task, device, stop).events()
 
 
 def plan_compress(request: CompressRequest) -> Results:
     """What would be made, of what; nothing is written."""
     refuse_foreign(request.out)
-    exam = open_exam(
+    task = load_compression_task(
         request.model,
         request.data,
         request.config,
@@ -145,12 +153,12 @@ def plan_compress(request: CompressRequest) -> Results:
         choose_device(request.config.device),
         StopSignal(),
     )
-    check_plan(exam.network.config, request.config)
+    check_plan(task.network.config, request.config)
     return {
         "model": str(request.model),
-        "parameters": _count_parameters(exam.network),
-        "metric": exam.metric,
-        "training_rows": len(exam.lengths),
+        "parameters": _count_parameters(task.network),
+        "metric": task.metric,
+        "training_rows": len(task.lengths),
         "variants": [variant.name for variant in list_variants(request.config)],
         "recovery_steps": sum(
             request.config.recovery.steps for variant in list_variants(request.config) if variant.is_recovered
@@ -174,18 +182,18 @@ def check_plan(encoder: EncoderConfig, config: CompressConfig) -> None:
         )
 
 
-def _identify(request: CompressRequest, exam: Exam, threads: int) -> dict[str, Any]:
+def _identify(request: CompressRequest, task: CompressionTask, threads: int) -> dict[str, Any]:
     settings = {name: value for name, value in request.config.model_dump(mode="json").items() if name not in _FREE}
-    rival = [] if isinstance(exam.network, Tuned) else [find_generator(request.model, request.generator)]
+    rival = [] if isinstance(task.network, Tuned) else [find_generator(request.model, request.generator)]
     model = identify_model(locate_encoder(request.model), *rival)
-    return {"kind": "compress", "model": model, "data": exam.identity, "settings": settings, "threads": threads}
+    return {"kind": "compress", "model": model, "data": task.identity, "settings": settings, "threads": threads}
 
 
 class _Work:
-    def __init__(self, request: CompressRequest, exam: Exam, device: torch.device, stop: StopSignal) -> None:
-        self.request, self.exam, self.device, self.stop = request, exam, device, stop
+    def __init__(self, request: CompressRequest, task: CompressionTask, device: torch.device, stop: StopSignal) -> None:
+        self.request, self.task, self.device, self.stop = request, task, device, stop
         self.config, self.out = request.config, request.out
-        self.trial = begin_trial(exam, request.licence, locate_encoder(request.model), stop.check)
+        self.writer = make_writer(task, request.license, locate_encoder(request.model), stop.check)
         self.variants: list[Variant] = []
         """Those that could be made."""
         self.failed: dict[str, str] = {}
@@ -201,7 +209,7 @@ class _Work:
                 continue
             self.variants.append(variant)
             scores[variant.name] = self._score(variant)
-            yield VariantScored(variant.name, self.exam.metric, scores[variant.name]["value"])
+            yield VariantScored(variant.name, self.task.metric, scores[variant.name]["value"])
         yield Advanced("measuring", 0, 1)
         points = self._measure(scores)
         picked = self._pick(points)
@@ -237,10 +245,10 @@ class _Work:
         if not (folder / MANIFEST).is_file():
             return False
         verify_folder(folder, "delete this variant's folder, and the same command makes it again")
-        if not has_papers(folder):
+        if not has_metadata(folder):
             return False
-        if self.request.licence:
-            change_terms(folder, self.trial.licence)
+        if self.request.license:
+            relicense(folder, self.writer.license)
         return True
 
     def _make(self, variant: Variant) -> Iterator[CompressEvent]:
@@ -248,19 +256,19 @@ class _Work:
         # Its score may be of one that was deleted.
         self._score_path(variant).unlink(missing_ok=True)
         if variant.graph is not None:
-            samples = self.exam.list_samples(self.config.calibration_rows)
-            write_graph_variant(self._folder_of(variant.origin), folder, variant.graph, samples, self.trial)
+            samples = self.task.list_samples(self.config.calibration_rows)
+            write_graph_variant(self._folder_of(variant.origin), folder, variant.graph, samples, self.writer)
             return
         if variant.is_recovered:
             network = self._load(variant.origin)
             run_dir = self.out / "recovery" / variant.name
-            yield from recover(run_dir, self.exam, network, self.config.recovery, self.config.seed, self.stop)
+            yield from recover(run_dir, self.task, network, self.config.recovery, self.config.seed, self.stop)
         elif variant.is_pruned:
             importance = yield from self._measure_importance()
-            network = prune(self.exam.network, choose_kept(importance, variant.share, variant.drop_layers))
+            network = prune(self.task.network, choose_kept(importance, variant.share, variant.drop_layers))
         else:
-            network = self.exam.network
-        self.trial.write_weights(folder, network, variant.storage)
+            network = self.task.network
+        self.writer.write_weights(folder, network, variant.storage)
 
     def _measure_importance(self) -> Generator[CompressEvent, None, Importance]:
         """Once: every share is taken from the same."""
@@ -269,8 +277,8 @@ class _Work:
             stored = read_json(path, "delete it, and the same command measures it again")
             return Importance(*([np.array(of) for of in stored[name]] for name in ("heads", "neurons")))
         of = self.config.importance
-        total = min(of.rows, len(self.exam.lengths))
-        steps = measure_importance(self.exam, self.exam.network, of.rows, of.batch_size, self.stop.check)
+        total = min(of.rows, len(self.task.lengths))
+        steps = measure_importance(self.task, self.task.network, of.rows, of.batch_size, self.stop.check)
         while True:
             try:
                 yield Advanced("importance of heads and neurons", next(steps), total)
@@ -294,19 +302,19 @@ class _Work:
         draws = self.config.measure.bootstrap if variant.name == BASELINE else 0
         remedy = "delete it, and the same command scores the variant again"
         if not path.is_file() or read_json(path, remedy).get("draws") != draws:
-            write_json(path, asdict(self.exam.score(self._load(variant.name), draws)))
+            write_json(path, asdict(self.task.score(self._load(variant.name), draws)))
         score: dict[str, float] = read_json(path, remedy)
         return score
 
-    def _measure(self, scores: dict[str, dict[str, float]]) -> list[Point]:
+    def _measure(self, scores: dict[str, dict[str, float]]) -> list[TradeoffPoint]:
         networks = {variant.name: self._load(variant.name) for variant in self.variants}
         # A graph has the numbers of what it was made from, but not as parameters.
         origins = {variant.name: variant.origin if variant.graph else variant.name for variant in self.variants}
-        inputs = {size: self.exam.inputs(size) for size in _BATCHES}
+        inputs = {size: self.task.inputs(size) for size in _BATCHES}
         of = self.config.measure
         times = time_networks(networks, inputs, of.rounds, self.stop.check)
         measured = [
-            Measured(
+            VariantMeasurement(
                 name=name,
                 bytes=_count_bytes(self._folder_of(name)),
                 parameters=_count_parameters(networks[origins[name]]),
@@ -318,39 +326,39 @@ class _Work:
         ]
         return weigh(measured, self._find_floor(scores[BASELINE]), of.speedup_batch)
 
-    def _describe(self, points: Sequence[Point], score: dict[str, float], picked: str | None) -> Results:
+    def _describe(self, points: Sequence[TradeoffPoint], score: dict[str, float], picked: str | None) -> Results:
         return {
             "model": str(self.request.model),
             "data": str(self.request.data),
-            "metric": self.exam.metric,
+            "metric": self.task.metric,
             "baseline": BASELINE,
             "examples": int(score["count"]),
             "speedup_batch": self.config.measure.speedup_batch,
-            "tokens": {str(size): int(self.exam.inputs(size)[0].shape[1]) for size in _BATCHES},
+            "tokens": {str(size): int(self.task.inputs(size)[0].shape[1]) for size in _BATCHES},
             "threads": torch.get_num_threads(),
             "floor": asdict(self._find_floor(score)),
             "failed": self.failed,
             "variants": [_as_record(asdict(point)) for point in points],
             "picked": picked,
             "asked": dict(zip(("target_speedup", "max_loss"), self._asked, strict=True)),
-            "notes": list(self.exam.notes),
+            "notes": list(self.task.notes),
         }
 
-    def _find_floor(self, score: dict[str, float]) -> Floor:
-        of_seeds = self.exam.seed_deviation
+    def _find_floor(self, score: dict[str, float]) -> NoiseFloor:
+        of_seeds = self.task.seed_deviation
         deviation = score["deviation"] if of_seeds is None else of_seeds
         of_what = "examples drawn again" if of_seeds is None else "the seeds of the run"
         # Where examples are counted, one more or less is the smallest difference that there is.
-        least = 1 / score["count"] if self.exam.metric in _COUNTED else 0.0
+        least = 1 / score["count"] if self.task.metric in _COUNTED else 0.0
         if deviation < least:
-            return Floor(100 * least, "the weight of one example")
-        return Floor(100 * deviation, f"the standard deviation of the score over {of_what}")
+            return NoiseFloor(100 * least, "the weight of one example")
+        return NoiseFloor(100 * deviation, f"the standard deviation of the score over {of_what}")
 
     @property
     def _asked(self) -> tuple[float | None, float | None]:
         return self.request.target_speedup, self.request.max_loss
 
-    def _pick(self, points: Sequence[Point]) -> str | None:
+    def _pick(self, points: Sequence[TradeoffPoint]) -> str | None:
         """What is asked for now; what was picked before, where nothing is asked for."""
         if self._asked != (None, None):
             found = pick(points, *self._asked)
@@ -360,10 +368,10 @@ class _Work:
 
     def _export(self, name: str) -> None:
         """So that DIR itself is a MODEL, with its generator where it has one."""
-        copy_model(self._folder_of(name), self.out / "export" / self.exam.role)
-        if not isinstance(self.exam.network, Tuned):
+        copy_model(self._folder_of(name), self.out / "export" / self.task.role)
+        if not isinstance(self.task.network, Tuned):
             generator = find_generator(self.request.model, self.request.generator)
-            copy_generator(generator, self.out / "export" / "generator", self.request.licence)
+            copy_generator(generator, self.out / "export" / "generator", self.request.license)
 
 
 def _as_record(point: Results) -> Results:
@@ -383,6 +391,6 @@ def _count_parameters(network: Network) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def _count_kept(config: EncoderConfig) -> Kept:
+def _count_kept(config: EncoderConfig) -> KeptParts:
     shapes = config.layer_shapes
-    return Kept(len(shapes), sum(of.num_heads for of in shapes), sum(of.feedforward_size for of in shapes))
+    return KeptParts(len(shapes), sum(of.num_heads for of in shapes), sum(of.feedforward_size for of in shapes))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import torch
 
-from electralab.compression.exam import Inputs, Network
+from electralab.compression.task import Inputs, Network
 from electralab.runtime import wait_for
 
 _PAUSE = 0.02

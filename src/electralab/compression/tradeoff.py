@@ -14,7 +14,7 @@ BASELINE = "fp32"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptParts:
     """What a variant has of the model's parts, in all its layers together."""
 
     layers: int
@@ -23,31 +23,31 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class VariantMeasurement:
     name: str
     bytes: int
     parameters: int
     milliseconds: dict[int, float]
     """The latency that a tenth of the calls stay below, by the rows in a batch."""
     score: float
-    kept: Kept
+    kept: KeptParts
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class NoiseFloor:
     points: float
     origin: str
     """What it is the standard deviation of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TradeoffPoint:
     name: str
     bytes: int
     parameters: int
     milliseconds: dict[int, float]
     score: float
-    kept: Kept
+    kept: KeptParts
     speedups: dict[int, float]
     speedup: float
     """That of the batch that was asked for."""
@@ -59,7 +59,7 @@ class Point:
     """Whether no other is both faster and better: the front of Pareto."""
 
 
-def weigh(variants: Sequence[Measured], floor: Floor, batch: int) -> list[Point]:
+def weigh(variants: Sequence[VariantMeasurement], floor: NoiseFloor, batch: int) -> list[TradeoffPoint]:
     """The first is the baseline."""
     first = variants[0]
     losses = {one.name: 100 * (first.score - one.score) for one in variants}
@@ -68,7 +68,7 @@ def weigh(variants: Sequence[Measured], floor: Floor, batch: int) -> list[Point]
         for one in variants
     }
     return [
-        Point(
+        TradeoffPoint(
             name=one.name,
             bytes=one.bytes,
             parameters=one.parameters,
@@ -91,7 +91,7 @@ def weigh(variants: Sequence[Measured], floor: Floor, batch: int) -> list[Point]
     ]
 
 
-def pick(points: Sequence[Point], target_speedup: float | None, max_loss: float | None) -> Point | None:
+def pick(points: Sequence[TradeoffPoint], target_speedup: float | None, max_loss: float | None) -> TradeoffPoint | None:
     """With a target the best that is so fast; with a limit alone the fastest that is so good. None if there is none."""
     fit = [point for point in points if target_speedup is None or point.speedup >= target_speedup]
     fit = [point for point in fit if max_loss is None or point.loss <= max_loss]

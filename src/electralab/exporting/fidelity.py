@@ -1,6 +1,6 @@
 """Does the exported network answer like the one it was made of? In the terms of what it is asked for.
 
-two networks, samples -> Chances | Amounts
+two networks, samples -> ProbabilityFidelity | ValueFidelity
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from electralab.errors import AnswersDiffer
-from electralab.exporting.graphs import Exportable
+from electralab.exporting.onnx_graphs import Exportable
 from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.tuned import SpanLogits, Tuned
@@ -24,31 +24,31 @@ TOLERANCE = 1e-4
 _BATCH = 8
 _GUESSED = 4
 
-Subject = Literal["verdicts", "guesses", "classes", "tags", "spans", "numbers", "energies"]
+OutputKind = Literal["verdicts", "guesses", "classes", "tags", "spans", "numbers", "energies"]
 """What a network is asked for."""
 
-_AGREEING: dict[Subject, str] = {
+_AGREEING: dict[OutputKind, str] = {
     "verdicts": "tokens with the same verdict, replaced or not",
     "guesses": "masked tokens with the same likeliest guess",
     "classes": "texts of the same class",
     "tags": "tokens with the same tag",
     "spans": "texts with the same best span",
 }
-_CHANCE: dict[Subject, str] = {
+_CHANCE: dict[OutputKind, str] = {
     "verdicts": "the probability that a token was replaced",
     "guesses": "the probability of a guess",
     "classes": "the probability of a class",
     "tags": "the probability of a tag",
     "spans": "the probability that the span begins, or ends, at a token",
 }
-_AMOUNT: dict[Subject, str] = {"numbers": "a number, in the units of the label", "energies": "an energy"}
+_AMOUNT: dict[OutputKind, str] = {"numbers": "a number, in the units of the label", "energies": "an energy"}
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
+class ProbabilityFidelity:
     """Of answers that are chosen by their probability."""
 
-    subject: Subject
+    subject: OutputKind
     rows: int
     answers: int
     """What was chosen: a verdict or tag for each token, a class or span for each text."""
@@ -72,10 +72,10 @@ class Chances:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class ValueFidelity:
     """Of answers that are numbers themselves."""
 
-    subject: Subject
+    subject: OutputKind
     rows: int
     answers: int
     largest_difference: float
@@ -100,7 +100,7 @@ class Amounts:
         return said
 
 
-Fidelity = Chances | Amounts
+Fidelity = ProbabilityFidelity | ValueFidelity
 
 
 def compare_networks(
@@ -114,7 +114,7 @@ def compare_networks(
     check: Callable[[], None] = lambda: None,
 ) -> Fidelity:
     """`has_energies`: the discriminator says no verdicts; `check` may end the work between two batches."""
-    subject = name_subject(ours, has_energies=has_energies)
+    subject = output_kind(ours, has_energies=has_energies)
     differences, shifts, agreements = [], [], []
     amounts: list[Tensor] = []
     for batch in _batch(samples, pad_id, mask_id, is_guessing=subject == "guesses"):
@@ -128,9 +128,9 @@ def compare_networks(
             agreements.append(one.choices == other.choices)
     largest = float(torch.stack(differences).max())
     if amounts:
-        return _weigh_amounts(subject, len(samples), largest, *torch.cat(amounts, dim=1))
+        return _compare_values(subject, len(samples), largest, *torch.cat(amounts, dim=1))
     shift, is_same = torch.cat(shifts), torch.cat(agreements)
-    return Chances(
+    return ProbabilityFidelity(
         subject=subject,
         rows=len(samples),
         answers=len(is_same),
@@ -141,10 +141,10 @@ def compare_networks(
     )
 
 
-def _weigh_amounts(subject: Subject, rows: int, largest: float, ours: Tensor, theirs: Tensor) -> Amounts:
+def _compare_values(subject: OutputKind, rows: int, largest: float, ours: Tensor, theirs: Tensor) -> ValueFidelity:
     mean, spread = float((ours - theirs).abs().mean()), float(ours.std(correction=0))
     is_varied = spread > 0 and float(theirs.std(correction=0)) > 0
-    return Amounts(
+    return ValueFidelity(
         subject=subject,
         rows=rows,
         answers=len(ours),
@@ -156,12 +156,12 @@ def _weigh_amounts(subject: Subject, rows: int, largest: float, ours: Tensor, th
     )
 
 
-def name_subject(network: Exportable, *, has_energies: bool) -> Subject:
+def output_kind(network: Exportable, *, has_energies: bool) -> OutputKind:
     if isinstance(network, Discriminator):
         return "energies" if has_energies else "verdicts"
     if isinstance(network, Generator):
         return "guesses"
-    subjects: dict[str, Subject] = {"classify": "classes", "label": "tags", "qa": "spans", "regress": "numbers"}
+    subjects: dict[str, OutputKind] = {"classify": "classes", "label": "tags", "qa": "spans", "regress": "numbers"}
     return subjects[network.head_config.kind]
 
 
@@ -210,7 +210,7 @@ class _Answers:
 
 
 @torch.inference_mode()
-def _answer(network: Exportable, batch: _Batch, subject: Subject) -> _Answers:
+def _answer(network: Exportable, batch: _Batch, subject: OutputKind) -> _Answers:
     device = next(network.parameters()).device
     is_pad = batch.is_pad.to(device) if batch.is_pad.any() else None
     inputs = batch.input_ids.to(device), batch.segment_ids.to(device), is_pad

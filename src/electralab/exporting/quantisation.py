@@ -42,20 +42,20 @@ def _feed(sample: Sample) -> dict[str, NDArray[np.int64]]:
     return inputs | {POSITIONS: np.arange(1, ids.shape[1])}
 
 
-def quantise_folder(folder: Path, activations: Activations, samples: Sequence[Sample]) -> None:
+def quantize_folder(folder: Path, activations: Activations, samples: Sequence[Sample]) -> None:
     """The graph of a folder, in its place."""
     whole = folder / _WHOLE
     (folder / GRAPH).rename(whole)
-    quantise(whole, folder / GRAPH, activations, samples)
+    quantize(whole, folder / GRAPH, activations, samples)
     whole.unlink()
 
 
-def quantise(source: Path, target: Path, activations: Activations, samples: Sequence[Sample]) -> None:
+def quantize(source: Path, target: Path, activations: Activations, samples: Sequence[Sample]) -> None:
     """The samples calibrate a static graph."""
     import onnx
     from onnxruntime import quantization
 
-    with tempfile.TemporaryDirectory() as scratch, _unprompted():
+    with tempfile.TemporaryDirectory() as scratch, _without_warnings():
         inferred = Path(scratch) / source.name
         graph = onnx.load(source)
         # What the exporter noted of shapes on the way is not all true any more; the quantiser infers them itself.
@@ -91,7 +91,7 @@ def _untie(graph: Any) -> None:
                 node.input[place] = copy.name
 
 
-class _unprompted:  # noqa: N801 a context, named for what is true inside
+class _without_warnings:  # noqa: N801 a context, named for what is true inside
     """The quantiser advises on the root logger what was done already."""
 
     def __enter__(self) -> None:

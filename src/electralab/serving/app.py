@@ -1,6 +1,6 @@
 """The HTTP API, version 1: paths, and what is said where something is wrong.
 
-Desk -> an ASGI application
+InferenceService -> an ASGI application
 """
 
 import base64
@@ -11,12 +11,12 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from electralab import __version__
-from electralab.serving import bodies
-from electralab.serving.desk import Desk
+from electralab.serving import schemas
+from electralab.serving.api_errors import STATUS, ApiError, shutting_down
 from electralab.serving.docs_page import render_docs
-from electralab.serving.gate import OPEN_PATHS, Gate, encode, encode_refusal, refusal_headers
-from electralab.serving.loaded import Ability
-from electralab.serving.refusals import STATUS, Refusal, refuse_stopping
+from electralab.serving.guard import OPEN_PATHS, RequestGuard, encode, encode_error, error_headers
+from electralab.serving.model import Capability
+from electralab.serving.service import InferenceService
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
@@ -40,7 +40,7 @@ _REASONS = {
 }
 
 
-def build_app(desk: Desk, keys: Sequence[str], hosts: Sequence[str] = ()) -> Gate:
+def build_app(service: InferenceService, keys: Sequence[str], hosts: Sequence[str] = ()) -> RequestGuard:
     from fastapi import FastAPI
 
     app = FastAPI(
@@ -52,53 +52,53 @@ def build_app(desk: Desk, keys: Sequence[str], hosts: Sequence[str] = ()) -> Gat
         openapi_url=None,
         redirect_slashes=False,
     )
-    _add_abilities(app, desk)
-    _add_states(app, desk)
-    _add_pages(app, desk)
+    _add_abilities(app, service)
+    _add_states(app, service)
+    _add_pages(app, service)
     _add_errors(app)
     paths = [route.path for route in app.routes if hasattr(route, "path")]
-    return Gate(app, desk, keys, paths, hosts)
+    return RequestGuard(app, service, keys, paths, hosts)
 
 
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": bodies.ErrorAnswer, "description": _REASONS[status]} for status in statuses}
+    return {status: {"model": schemas.ErrorAnswer, "description": _REASONS[status]} for status in statuses}
 
 
-def _add_abilities(app: "FastAPI", desk: Desk) -> None:
+def _add_abilities(app: "FastAPI", service: InferenceService) -> None:
     from fastapi import Response
 
-    async def answer(ability: Ability, body: bodies.Body) -> Response:
-        return Response(encode(await desk.answer(ability, body)), media_type="application/json")
+    async def answer(ability: Capability, body: schemas.Body) -> Response:
+        return Response(encode(await service.answer(ability, body)), media_type="application/json")
 
-    async def detect(body: bodies.DetectBody) -> Response:
+    async def detect(body: schemas.DetectBody) -> Response:
         """Each token with its span of characters and the probability that it was replaced."""
         return await answer("detect", body)
 
-    async def fill(body: bodies.FillBody) -> Response:
+    async def fill(body: schemas.FillBody) -> Response:
         """The generator's best guesses for every [MASK] in the text, or for each of the spans in `at`."""
         return await answer("fill", body)
 
-    async def play(body: bodies.PlayBody) -> Response:
+    async def play(body: schemas.PlayBody) -> Response:
         """The game of pre-training: tokens are hidden, the generator puts others there, the discriminator judges."""
         return await answer("play", body)
 
-    async def embed(body: bodies.EmbedBody) -> Response:
+    async def embed(body: schemas.EmbedBody) -> Response:
         """One vector for the text."""
         return await answer("embed", body)
 
-    async def predict(body: bodies.PredictBody) -> Response:
+    async def predict(body: schemas.PredictBody) -> Response:
         """What a tuned model says: a class with probabilities, a number, tags of words, or an answer."""
         return await answer("predict", body)
 
     kinds: list[tuple[Any, Any]] = [
-        (detect, bodies.Detected),
-        (fill, bodies.Filled),
-        (play, bodies.PlayedAnswer),
-        (embed, bodies.Embedded),
-        (predict, bodies.Predicted),
+        (detect, schemas.Detected),
+        (fill, schemas.Filled),
+        (play, schemas.PlayedAnswer),
+        (embed, schemas.Embedded),
+        (predict, schemas.Predicted),
     ]
     for endpoint, kind in kinds:
-        model = bodies.single(kind) | bodies.batch(kind)
+        model = schemas.single(kind) | schemas.batch(kind)
         answered: dict[int | str, dict[str, Any]] = {
             200: {"model": model, "description": "The answer, or one for each text."}
         }
@@ -110,47 +110,49 @@ def _add_abilities(app: "FastAPI", desk: Desk) -> None:
         )(endpoint)
 
 
-def _add_states(app: "FastAPI", desk: Desk) -> None:
+def _add_states(app: "FastAPI", service: InferenceService) -> None:
     from fastapi import Response
     from fastapi.responses import JSONResponse, PlainTextResponse
 
-    @app.get("/v1/models", responses={200: {"model": bodies.ModelsAnswer}}, response_class=Response)
+    @app.get("/v1/models", responses={200: {"model": schemas.ModelsAnswer}}, response_class=Response)
     async def models() -> Response:
         """The models of this server, what each can do, and the limits of a request. Needs no key."""
-        return Response(encode(desk.list_models()), media_type="application/json")
+        return Response(encode(service.list_models()), media_type="application/json")
 
-    @app.get("/v1/examples", responses={200: {"model": bodies.ExamplesAnswer}, **_errors(401)}, response_class=Response)
+    @app.get(
+        "/v1/examples", responses={200: {"model": schemas.ExamplesAnswer}, **_errors(401)}, response_class=Response
+    )
     async def examples() -> Response:
         """Texts to try each model with: a few rows that its run held out of training, where its folder has them."""
-        return Response(encode(desk.list_examples()), media_type="application/json")
+        return Response(encode(service.list_examples()), media_type="application/json")
 
-    @app.get("/health", response_model=bodies.StateAnswer)
+    @app.get("/health", response_model=schemas.StateAnswer)
     async def health() -> Response:
         """Whether the process is up. Needs no key."""
         return JSONResponse({"status": "up"})
 
-    @app.get("/ready", response_model=bodies.StateAnswer, responses=_errors(503))
+    @app.get("/ready", response_model=schemas.StateAnswer, responses=_errors(503))
     async def ready() -> Response:
         """Whether new requests are taken now: not while shutting down or with a full queue. Needs no key."""
-        if desk.is_stopping:
-            raise refuse_stopping()
-        if not desk.is_ready:
-            raise Refusal("too_slow", "the queue is full; ask later", desk.batcher.estimate_wait())
+        if service.is_stopping:
+            raise shutting_down()
+        if not service.is_ready:
+            raise ApiError("too_slow", "the queue is full; ask later", service.batcher.estimate_wait())
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=_errors(401))
     async def metrics() -> Response:
         """Counts of requests, batches and refusals in the format of Prometheus."""
-        return PlainTextResponse(desk.render_metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return PlainTextResponse(service.render_metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _add_pages(app: "FastAPI", desk: Desk) -> None:
+def _add_pages(app: "FastAPI", service: InferenceService) -> None:
     from fastapi import Response
     from starlette.requests import Request
 
     page = read_page()
-    schema = describe_api(app, needs_key=desk.needs_key)
-    seen = {"/v1/models": desk.list_models(), "/health": {"status": "up"}, "/ready": {"status": "ready"}}
+    schema = describe_api(app, needs_key=service.needs_key)
+    seen = {"/v1/models": service.list_models(), "/health": {"status": "up"}, "/ready": {"status": "ready"}}
 
     def guard(content: str) -> dict[str, str]:
         return {"content-security-policy": write_policy(content), "referrer-policy": "no-referrer"}
@@ -208,14 +210,14 @@ def _add_errors(app: "FastAPI") -> None:
     from fastapi.exceptions import RequestValidationError
     from starlette.exceptions import HTTPException
 
-    def respond(refusal: Refusal, headers: dict[str, str] | None = None) -> "Response":
+    def respond(refusal: ApiError, headers: dict[str, str] | None = None) -> "Response":
         from fastapi import Response
 
-        told = {name.decode(): value.decode() for name, value in refusal_headers(refusal)}
-        return Response(encode_refusal(refusal), refusal.status, {**(headers or {}), **told}, "application/json")
+        told = {name.decode(): value.decode() for name, value in error_headers(refusal)}
+        return Response(encode_error(refusal), refusal.status, {**(headers or {}), **told}, "application/json")
 
     async def refuse(_: "Request", error: Exception) -> "Response":
-        assert isinstance(error, Refusal)
+        assert isinstance(error, ApiError)
         return respond(error)
 
     async def explain(_: "Request", error: Exception) -> "Response":
@@ -227,38 +229,38 @@ def _add_errors(app: "FastAPI") -> None:
         path, headers = request.url.path, dict(error.headers or {})
         match error.status_code:
             case 404:
-                return respond(Refusal("unknown_path", f"{path[:80]}: no such path; GET /docs lists them"))
+                return respond(ApiError("unknown_path", f"{path[:80]}: no such path; GET /docs lists them"))
             case 405:
                 allowed = headers.get("Allow", "another method")
-                return respond(Refusal("wrong_method", f"{path}: is not for {request.method}; use {allowed}"), headers)
+                return respond(ApiError("wrong_method", f"{path}: is not for {request.method}; use {allowed}"), headers)
             case _:
-                return respond(Refusal("bad_json", "the body cannot be read as JSON in UTF-8; mend it"))
+                return respond(ApiError("bad_json", "the body cannot be read as JSON in UTF-8; mend it"))
 
-    async def own_up(_: "Request", _error: Exception) -> "Response":
+    async def internal_error(_: "Request", _error: Exception) -> "Response":
         """Our bug; the gate notes it."""
-        return respond(Refusal("internal", "the server failed on this request, and has noted how"))
+        return respond(ApiError("internal", "the server failed on this request, and has noted how"))
 
-    app.add_exception_handler(Refusal, refuse)
-    app.add_exception_handler(Exception, own_up)
+    app.add_exception_handler(ApiError, refuse)
+    app.add_exception_handler(Exception, internal_error)
     app.add_exception_handler(RequestValidationError, explain)
     app.add_exception_handler(HTTPException, answer_status)
 
 
-def explain_invalid(errors: Sequence[Any]) -> Refusal:
+def explain_invalid(errors: Sequence[Any]) -> ApiError:
     """What FastAPI found wrong with a body, as one sentence about the first thing."""
     error = errors[0]
     _, *path = error["loc"] or ("body",)
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
     if error["type"] == "json_invalid":
         reason = error.get("ctx", {}).get("error", "it cannot be read")
-        return Refusal("bad_json", f"the body is not JSON ({reason}); mend it")
-    if error["type"] == bodies.UNKNOWN_FIELD:
-        return Refusal("bad_value", f"{error['msg']}; GET /docs lists them")
+        return ApiError("bad_json", f"the body is not JSON ({reason}); mend it")
+    if error["type"] == schemas.UNKNOWN_FIELD:
+        return ApiError("bad_value", f"{error['msg']}; GET /docs lists them")
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     if not path:
-        return Refusal("bad_value", f"the body: {message}; send a JSON object")
-    return Refusal("bad_value", f"{where[:80]}: {message} (got {_preview(error['input'])}); mend it")
+        return ApiError("bad_value", f"the body: {message}; send a JSON object")
+    return ApiError("bad_value", f"{where[:80]}: {message} (got {_preview(error['input'])}); mend it")
 
 
 def _preview(given: Any) -> str:
@@ -282,7 +284,7 @@ def describe_api(app: "FastAPI", *, needs_key: bool) -> dict[str, Any]:
     for path, methods in schema["paths"].items():
         for operation in methods.values():
             operation["responses"].pop("422", None)
-            if example := bodies.EXAMPLE_ANSWERS.get(path.removeprefix("/v1/")):
+            if example := schemas.EXAMPLE_ANSWERS.get(path.removeprefix("/v1/")):
                 # Not by FastAPI, which leaves out what is null.
                 operation["responses"]["200"]["content"]["application/json"]["example"] = example
             if needs_key and path not in OPEN_PATHS:

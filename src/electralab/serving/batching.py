@@ -20,8 +20,8 @@ from pydantic import Field
 
 from electralab.config import Settings
 from electralab.errors import InputError
+from electralab.serving.api_errors import ApiError, shutting_down
 from electralab.serving.metrics import Metrics
-from electralab.serving.refusals import Refusal, refuse_stopping
 from electralab.stopping import StopSignal
 
 # How fast the workers are before anything was measured.
@@ -42,7 +42,7 @@ class BatchingConfig(Settings):
     workers: int = Field(1, ge=1)
 
 
-class Station(Protocol):
+class BatchHandler(Protocol):
     """One ability of one model."""
 
     def parse(self, asked: Any, /) -> Any:
@@ -53,9 +53,9 @@ class Station(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Ticket:
+class QueuedRequest:
     ability: str
-    station: Station
+    handler: BatchHandler
     asked: Sequence[Any]
     cost: int
     """In characters."""
@@ -70,7 +70,7 @@ class Batcher:
     def __init__(self, config: BatchingConfig, metrics: Metrics) -> None:
         self.config = config
         self._metrics = metrics
-        self._waiting: deque[Ticket] = deque()
+        self._waiting: deque[QueuedRequest] = deque()
         self._changed = threading.Condition()
         self._texts = self._characters = self._running = 0
         self._speed = _FIRST_GUESS
@@ -87,26 +87,28 @@ class Batcher:
     def is_full(self) -> bool:
         return self._texts >= self.config.queue_texts or self._characters >= self.config.queue_characters
 
-    def submit(self, ability: str, station: Station, asked: Sequence[Any], *, cost: int, seconds: float) -> Ticket:
-        """Answers come in the ticket's future, or a Refusal."""
-        ticket = Ticket(ability, station, asked, cost, time.monotonic() + seconds)
+    def submit(
+        self, ability: str, handler: BatchHandler, asked: Sequence[Any], *, cost: int, seconds: float
+    ) -> QueuedRequest:
+        """Answers come in the ticket's future, or a ApiError."""
+        ticket = QueuedRequest(ability, handler, asked, cost, time.monotonic() + seconds)
         with self._changed:
             if self._is_closed:
-                raise refuse_stopping()
+                raise shutting_down()
             is_over = (
                 self._texts + len(asked) > self.config.queue_texts
                 or self._characters + cost > self.config.queue_characters
             )
             if self._waiting and is_over:
                 wait = self.estimate_wait()
-                raise Refusal("busy", f"{self._texts} texts are waiting already; try again in {wait} s", wait)
+                raise ApiError("busy", f"{self._texts} texts are waiting already; try again in {wait} s", wait)
             self._waiting.append(ticket)
             self._texts += len(asked)
             self._characters += cost
             self._changed.notify()
         return ticket
 
-    def give_up(self, ticket: Ticket) -> None:
+    def give_up(self, ticket: QueuedRequest) -> None:
         """Nobody waits for its answers: it leaves the queue, or the worker at the next chance."""
         with self._changed:
             ticket.is_given_up = True
@@ -133,7 +135,7 @@ class Batcher:
                 self._remove(ticket)
         for ticket in left:
             if ticket.answers.set_running_or_notify_cancel():
-                ticket.answers.set_exception(refuse_stopping())
+                ticket.answers.set_exception(shutting_down())
         self._join(_ONE_RUN)
         return not any(worker.is_alive() for worker in self._workers)
 
@@ -146,28 +148,28 @@ class Batcher:
         while tickets := self._gather():
             self._run(tickets)
 
-    def _run(self, tickets: Sequence[Ticket]) -> None:
+    def _run(self, tickets: Sequence[QueuedRequest]) -> None:
         cost, texts = sum(ticket.cost for ticket in tickets), sum(len(ticket.asked) for ticket in tickets)
         started = time.monotonic()
-        run_batch(tickets, Patience(lambda: self._check(tickets, cost)))
+        run_batch(tickets, DeadlineCheck(lambda: self._check(tickets, cost)))
         with self._changed:
             self._running -= cost
-            if not any(isinstance(ticket.answers.exception(), Refusal) for ticket in tickets):
+            if not any(isinstance(ticket.answers.exception(), ApiError) for ticket in tickets):
                 self._speed += 0.2 * (cost / max(time.monotonic() - started, 1e-6) - self._speed)
         self._metrics.count_batch(tickets[0].ability, texts)
 
-    def _check(self, tickets: Sequence[Ticket], cost: int) -> None:
+    def _check(self, tickets: Sequence[QueuedRequest], cost: int) -> None:
         """Before every run of a network: is it still for anybody?"""
         if self._is_over:
-            raise refuse_stopping()
+            raise shutting_down()
         now = time.monotonic()
         if all(ticket.is_given_up or ticket.deadline <= now for ticket in tickets):
             wait = self.estimate_wait()
-            raise Refusal("too_slow", f"not done in time; try again in {wait} s", wait)
+            raise ApiError("too_slow", f"not done in time; try again in {wait} s", wait)
         if cost > self.config.batch_characters and (others := self._take_small()):
             self._run(others)
 
-    def _take_small(self) -> list[Ticket]:
+    def _take_small(self) -> list[QueuedRequest]:
         """Whoever asks little need not wait for a request that is more than a batch by itself."""
         with self._changed:
             self._drop_late()
@@ -175,7 +177,7 @@ class Batcher:
             first = next(small, None)
             return [] if first is None else self._take(first)
 
-    def _gather(self) -> list[Ticket]:
+    def _gather(self) -> list[QueuedRequest]:
         """The tickets of the next batch; none means that the work is over."""
         with self._changed:
             while True:
@@ -200,14 +202,14 @@ class Batcher:
             self._remove(ticket)
             if ticket.answers.set_running_or_notify_cancel():
                 wait = self.estimate_wait()
-                ticket.answers.set_exception(Refusal("too_slow", f"not begun in time; try again in {wait} s", wait))
+                ticket.answers.set_exception(ApiError("too_slow", f"not begun in time; try again in {wait} s", wait))
 
-    def _take(self, first: Ticket) -> list[Ticket]:
-        """This ticket, and of those for the same station as many as fit, in the order in which they came."""
+    def _take(self, first: QueuedRequest) -> list[QueuedRequest]:
+        """This ticket, and of those for the same handler as many as fit, in the order in which they came."""
         taken = [first]
         room = self.config.batch_characters - first.cost
         for ticket in self._waiting:
-            if ticket is not first and ticket.station is first.station and ticket.cost <= room:
+            if ticket is not first and ticket.handler is first.handler and ticket.cost <= room:
                 taken.append(ticket)
                 room -= ticket.cost
         for ticket in taken:
@@ -216,14 +218,14 @@ class Batcher:
         self._running += sum(ticket.cost for ticket in begun)
         return begun
 
-    def _remove(self, ticket: Ticket) -> None:
+    def _remove(self, ticket: QueuedRequest) -> None:
         self._waiting.remove(ticket)
         self._texts -= len(ticket.asked)
         self._characters -= ticket.cost
 
 
-class Patience(StopSignal):
-    """What a station looks at before every run of its network."""
+class DeadlineCheck(StopSignal):
+    """What a handler looks at before every run of its network."""
 
     def __init__(self, check: Callable[[], None]) -> None:
         super().__init__()
@@ -233,24 +235,24 @@ class Patience(StopSignal):
         self._check()
 
 
-def run_batch(tickets: Sequence[Ticket], stop: StopSignal) -> None:
-    """All tickets of one station at once; whatever is wrong with one of them is that one's affair."""
-    station = tickets[0].station
-    parsed: list[tuple[Ticket, list[Any]]] = []
+def run_batch(tickets: Sequence[QueuedRequest], stop: StopSignal) -> None:
+    """All tickets of one handler at once; whatever is wrong with one of them is that one's affair."""
+    handler = tickets[0].handler
+    parsed: list[tuple[QueuedRequest, list[Any]]] = []
     for ticket in tickets:
         try:
-            parsed.append((ticket, [_parse(station, place, one, stop) for place, one in enumerate(ticket.asked)]))
+            parsed.append((ticket, [_parse(handler, place, one, stop) for place, one in enumerate(ticket.asked)]))
         except Exception as error:  # noqa: BLE001  whoever asked is told, and the worker must go on
             ticket.answers.set_exception(error)
     if parsed:
-        _answer(station, parsed, stop)
+        _answer(handler, parsed, stop)
 
 
-def _answer(station: Station, parsed: Sequence[tuple[Ticket, list[Any]]], stop: StopSignal) -> None:
+def _answer(handler: BatchHandler, parsed: Sequence[tuple[QueuedRequest, list[Any]]], stop: StopSignal) -> None:
     try:
-        answers = iter(station.answer([one for _, ones in parsed for one in ones], stop))
+        answers = iter(handler.answer([one for _, ones in parsed for one in ones], stop))
         found = [[next(answers) for _ in ones] for _, ones in parsed]
-    except Refusal as refusal:
+    except ApiError as refusal:
         for ticket, _ in parsed:
             ticket.answers.set_exception(refusal)
         return
@@ -259,16 +261,16 @@ def _answer(station: Station, parsed: Sequence[tuple[Ticket, list[Any]]], stop: 
             parsed[0][0].answers.set_exception(error)
         else:
             for one in parsed:
-                _answer(station, [one], stop)
+                _answer(handler, [one], stop)
         return
     for (ticket, _), own in zip(parsed, found, strict=True):
         ticket.answers.set_result(own)
 
 
-def _parse(station: Station, place: int, asked: Any, stop: StopSignal) -> Any:
+def _parse(handler: BatchHandler, place: int, asked: Any, stop: StopSignal) -> Any:
     stop.check()
     try:
-        return station.parse(asked)
+        return handler.parse(asked)
     except InputError as error:
         raise BadText(place, str(error)) from None
 

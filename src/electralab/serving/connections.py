@@ -16,9 +16,9 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from electralab.serving.gate import CODE, encode_refusal, refusal_headers
+from electralab.serving.api_errors import ApiError
+from electralab.serving.guard import CODE, encode_error, error_headers
 from electralab.serving.metrics import Metrics
-from electralab.serving.refusals import Refusal
 
 # Connections beyond the limit that wait for their refusal; a still later one is cut off without a word.
 _REFUSED_AT_ONCE = 16
@@ -72,7 +72,7 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicor
                 self._forget_deadline()
         elif not self.transport.is_closing():
             most = self._bounds.most
-            self._refuse(Refusal("too_many_connections", f"{most:,} connections are open already; try again soon", 1))
+            self._refuse(ApiError("too_many_connections", f"{most:,} connections are open already; try again soon", 1))
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -119,18 +119,18 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicor
         else:
             seconds = self._bounds.header_seconds
             self._refuse(
-                Refusal("headers_too_slow", f"the headers were not here after {seconds:g} s; send them faster")
+                ApiError("headers_too_slow", f"the headers were not here after {seconds:g} s; send them faster")
             )
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: ApiError) -> None:
         """Without the application, which knows of whole requests only."""
         self._bounds.metrics.count_refusal(refusal.code)
-        body = encode_refusal(refusal)
+        body = encode_error(refusal)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
-            *(header for header in refusal_headers(refusal) if header[0] != CODE),
+            *(header for header in error_headers(refusal) if header[0] != CODE),
         ]
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
         self.transport.write(b"HTTP/1.1 %d %s\r\n%s\r\n" % (refusal.status, _PHRASES[refusal.status].encode(), head))

@@ -1,6 +1,6 @@
 """Which tokens of this text look replaced?
 
-texts -> Reading... -> Detection...
+texts -> TokenizedText... -> Detection...
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ from electralab.errors import InputError
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_network, locate_model, read_config
 from electralab.model.hf_config import OBJECTIVE
-from electralab.serving.reading import Given, Reading, read, read_known
+from electralab.serving.inputs import Given, TokenizedText, read, tokenize_known
 from electralab.serving.strength import Strength, read_strength
-from electralab.serving.windows import WindowConfig, frame, place_windows
+from electralab.serving.windows import WindowConfig, frame, split_into_windows
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ class DetectConfig(WindowConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class TokenVerdict:
+class TokenScore:
     text: str
     start: int
     end: int
@@ -53,7 +53,7 @@ class Detection:
     """A text and a verdict for each of its tokens but [CLS], [SEP] and [PAD], in order."""
 
     text: str
-    tokens: tuple[TokenVerdict, ...]
+    tokens: tuple[TokenScore, ...]
     suspicious: tuple[int, ...] = ()
     """The places of the suspicious tokens, the most suspicious first; symbols that are unknown before all others."""
     is_relative: bool = False
@@ -119,21 +119,21 @@ class Detector:
         """The same answers as one by one, but rows of like length go through the network together."""
         return self.answer([read(self.tokenizer, given) for given in many])
 
-    def parse(self, given: Given) -> Reading:
+    def parse(self, given: Given) -> TokenizedText:
         # Of events that were never seen there is something to say, and be they all of them.
-        return read(self.tokenizer, given) if self.tokenizer.is_symbols else read_known(self.tokenizer, given)
+        return read(self.tokenizer, given) if self.tokenizer.is_symbols else tokenize_known(self.tokenizer, given)
 
-    def answer(self, readings: Sequence[Reading], stop: StopSignal = NO_STOP) -> list[Detection]:
+    def answer(self, readings: Sequence[TokenizedText], stop: StopSignal = NO_STOP) -> list[Detection]:
         chances = self._judge([reading.ids for reading in readings], stop)
         return [self._describe(reading, of_text) for reading, of_text in zip(readings, chances, strict=True)]
 
-    def _describe(self, reading: Reading, chances: NDArray[np.float64]) -> Detection:
+    def _describe(self, reading: TokenizedText, chances: NDArray[np.float64]) -> Detection:
         special, text = self.tokenizer.special, reading.text
         # Typed in the text they are context like any token, but none to pass a verdict on.
         is_judged = ~np.isin(reading.ids, [special.cls, special.sep, special.pad])
         is_unknown = reading.ids == special.unk
         judged = zip(reading.offsets, chances.tolist(), is_judged.tolist(), is_unknown.tolist(), strict=True)
-        tokens = tuple(TokenVerdict(text[a:b], a, b, p, unknown) for (a, b), p, is_told, unknown in judged if is_told)
+        tokens = tuple(TokenScore(text[a:b], a, b, p, unknown) for (a, b), p, is_told, unknown in judged if is_told)
         # No network was ever taught what an unknown symbol is; that it is one is all the suspicion it needs.
         suspicions = chances + is_unknown if self.tokenizer.is_symbols else chances
         suspicious, is_relative = self._name_suspicious(tokens, reading.ids[is_judged], suspicions[is_judged])
@@ -141,7 +141,7 @@ class Detector:
         return Detection(text, tokens, suspicious, is_relative, warning)
 
     def _name_suspicious(
-        self, tokens: Sequence[TokenVerdict], ids: NDArray[np.int64], suspicions: NDArray[np.float64]
+        self, tokens: Sequence[TokenScore], ids: NDArray[np.int64], suspicions: NDArray[np.float64]
     ) -> tuple[tuple[int, ...], bool]:
         """The tokens that pass the threshold or, where none does, those that stand out of this text, one a word."""
         order = np.argsort(-suspicions, kind="stable")
@@ -165,7 +165,7 @@ class Detector:
         special = self.tokenizer.special
         chances = [np.zeros(len(ids)) for ids in texts]
         size = self.model.config.sequence_length - 2
-        placed = place_windows([len(ids) for ids in texts], size, self.config.overlap)
+        placed = split_into_windows([len(ids) for ids in texts], size, self.config.overlap)
         rows = [frame(texts[one.text][one.window.start : one.window.end], special) for one in placed]
         device = next(self.model.parameters()).device
         for batch in batch_by_length(rows, special, self.config.batch_tokens, device):

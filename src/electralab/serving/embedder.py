@@ -1,6 +1,6 @@
 """One vector for a text: the final states of its tokens, pooled.
 
-EmbedAsk -> Sequence -> vector
+EmbedRequest -> Sequence -> vector
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from torch import Tensor
 from electralab.model.encoder import Encoder, Trace
 from electralab.model.graph import GraphDiscriminator
 from electralab.model.pooling import Pooling, pool_states
-from electralab.serving.reading import Given, read, read_known
-from electralab.serving.windows import Ids, Placed, Window, WindowConfig, frame, place_windows
+from electralab.serving.inputs import Given, read, tokenize_known
+from electralab.serving.windows import Ids, TextWindow, Window, WindowConfig, frame, split_into_windows
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import RowBatch, batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
@@ -24,7 +24,7 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedAsk:
+class EmbedRequest:
     given: Given
     pooling: Pooling = "mean"
 
@@ -44,8 +44,8 @@ class Embedder:
     def embed(self, given: Given, pooling: Pooling = "mean") -> Vector:
         return self.answer([Sequenced(read(self.tokenizer, given, is_literal=True).ids, pooling)])[0]
 
-    def parse(self, asked: EmbedAsk) -> Sequenced:
-        return Sequenced(read_known(self.tokenizer, asked.given, is_literal=True).ids, asked.pooling)
+    def parse(self, asked: EmbedRequest) -> Sequenced:
+        return Sequenced(tokenize_known(self.tokenizer, asked.given, is_literal=True).ids, asked.pooling)
 
     @torch.inference_mode()
     def answer(self, sequences: Sequence[Sequenced], stop: StopSignal = NO_STOP) -> list[Vector]:
@@ -53,8 +53,8 @@ class Embedder:
         token of its first window, the last of its last."""
         size = self.encoder.config.sequence_length - 2
         counts = [len(sequence.ids) for sequence in sequences]
-        placed = place_windows(counts, size, self.config.overlap)
-        placed += [Placed(text, Window(0, 0, 0, 0)) for text, count in enumerate(counts) if not count]
+        placed = split_into_windows(counts, size, self.config.overlap)
+        placed += [TextWindow(text, Window(0, 0, 0, 0)) for text, count in enumerate(counts) if not count]
         rows = [
             frame(sequences[one.text].ids[one.window.start : one.window.end], self.tokenizer.special) for one in placed
         ]

@@ -253,7 +253,7 @@ def _name_some(given: Mapping[str, Any]) -> str:
     return ", ".join([*named, *more]) or "nothing"
 
 
-def check_out(out: Path) -> None:
+def check_output_path(out: Path) -> None:
     """Before the work, what would otherwise be refused after it."""
     if out.suffix.lower() not in (*_LINES, *_TABLES):
         raise UsageError(f"--out: predictions are written as .jsonl, .csv or .tsv, not as {out.suffix}")
@@ -314,7 +314,7 @@ def _to_field(value: Any) -> str:
     return "" if value is None else " ".join(str(value).split())
 
 
-def insert_bad(rows: Sequence[PredictionRow], split: Split) -> list[PredictionRow]:
+def merge_bad_rows(rows: Sequence[PredictionRow], split: Split) -> list[PredictionRow]:
     """One row of output for each row of input, in order: a bad one says why it has no prediction."""
     good = [{"row": number, **row} for number, row in zip(split.row_numbers, rows, strict=True)]
     bad = [{"row": one.row, "prediction": None, "error": one.reason} for one in split.bad_rows]

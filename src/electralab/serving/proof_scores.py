@@ -1,6 +1,6 @@
 """How much of the damage that was planted in a text does proofreading find?
 
-text -> planted -> Found, for each kind of damage
+text -> planted -> ProofreadScores, for each kind of damage
 """
 
 import math
@@ -20,7 +20,7 @@ _LEAST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProofreadScores:
     """Scores over words: what was damaged, and what was called wrong at the threshold."""
 
     words: int
@@ -38,12 +38,14 @@ class Found:
 
 def score_proofreading(
     proofreader: Proofreader, texts: Sequence[str], *, share: float, seed: int
-) -> dict[DamageKind, Found]:
+) -> dict[DamageKind, ProofreadScores]:
     """Each kind by itself, planted in about this share of the words."""
     return {kind: _score_kind(proofreader, texts, kind, share, seed) for kind in DAMAGE_KINDS}
 
 
-def _score_kind(proofreader: Proofreader, texts: Sequence[str], kind: DamageKind, share: float, seed: int) -> Found:
+def _score_kind(
+    proofreader: Proofreader, texts: Sequence[str], kind: DamageKind, share: float, seed: int
+) -> ProofreadScores:
     rng = Random(f"{seed} {kind}")
     suspicions: list[float] = []
     is_damaged: list[bool] = []
@@ -52,7 +54,7 @@ def _score_kind(proofreader: Proofreader, texts: Sequence[str], kind: DamageKind
     _require_enough(sum(len(planted.damages) for planted in documents), texts, kind, share)
     for planted in documents:
         words = proofreader.judge(planted.text)
-        owners = [find_damage(word, planted.damages) for word in words]
+        owners = [match_corruption(word, planted.damages) for word in words]
         suspicions += [word.suspicion for word in words]
         is_damaged += [damage is not None for damage in owners]
         hits = [
@@ -70,7 +72,7 @@ def _score_kind(proofreader: Proofreader, texts: Sequence[str], kind: DamageKind
     # Above 0 where a word is called wrong.
     said = Verdicts(np.array(suspicions, dtype=np.float32) - proofreader.config.threshold, np.array(is_damaged))
     worst = np.argsort(-said.logits, kind="stable")[: sum(is_damaged)]
-    return Found(
+    return ProofreadScores(
         words=len(suspicions),
         damaged=sum(is_damaged),
         precision=said.precision,
@@ -94,7 +96,7 @@ def _require_enough(damaged: int, texts: Sequence[str], kind: DamageKind, share:
     )
 
 
-def find_damage(word: Word, damages: Sequence[Damage]) -> Damage | None:
+def match_corruption(word: Word, damages: Sequence[Damage]) -> Damage | None:
     """The damage, of those in the order of the text, that the word has a part in."""
     place = bisect_right(damages, word.start, key=lambda damage: damage.end)
     return damages[place] if place < len(damages) and damages[place].start < word.end else None

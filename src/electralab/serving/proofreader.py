@@ -13,7 +13,7 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.errors import InputError
 from electralab.serving.detector import Detection, Detector, count_named
-from electralab.serving.filler import FillAsk, Filler
+from electralab.serving.mask_filler import FillRequest, MaskFiller
 from electralab.serving.spelling import Lexicon, Suggestion
 from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
@@ -62,7 +62,7 @@ class Proof:
 
 
 class Proofreader:
-    def __init__(self, detector: Detector, filler: Filler | None, config: ProofreadConfig) -> None:
+    def __init__(self, detector: Detector, filler: MaskFiller | None, config: ProofreadConfig) -> None:
         """Without a filler there are no suggestions."""
         if detector.tokenizer.is_symbols:
             raise InputError("a model of symbols cannot read documents; give a model of text")
@@ -95,7 +95,7 @@ class Proofreader:
         is_known = (self.detector.tokenizer.encode(text).ids != self.detector.tokenizer.special.unk).any()
         if self.filler is None or not words or not self.config.suggestions or not is_known:
             return [() for _ in words]
-        question = self.filler.parse(FillAsk(text, [(word.start, word.end) for word in words]))
+        question = self.filler.parse(FillRequest(text, [(word.start, word.end) for word in words]))
         found: dict[int, tuple[Suggestion, ...]] = {}
         for places, logits in self.filler.weigh([question]):
             for (_, place), chances in zip(places, self.filler.to_chances(logits).double().cpu().numpy(), strict=True):

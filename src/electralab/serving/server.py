@@ -24,8 +24,8 @@ from electralab.errors import InputError, UsageError
 from electralab.model.graph import GRAPH
 from electralab.runtime import count_descriptors
 from electralab.serving.batching import BatchingConfig
-from electralab.serving.desk import Desk, LimitsConfig, view_model
-from electralab.serving.loaded import Loaded
+from electralab.serving.model import Model
+from electralab.serving.service import InferenceService, LimitsConfig, view_model
 from electralab.serving.windows import WindowConfig
 from electralab.stopping import stop_signals
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # these need the libraries of the server
     import uvicorn
 
     from electralab.serving.connections import Listener
-    from electralab.serving.gate import Gate
+    from electralab.serving.guard import RequestGuard
 
 Runtime = Literal["torch", "onnx"]
 
@@ -63,19 +63,19 @@ def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], 
     _require_library()
     loaded = load_models(models, config)
     with listen(config) as listener:
-        desk = Desk(loaded, config.limits, config.batching, needs_key=bool(keys))
-        listener.on_turned_away = desk.metrics.count_turned_away
+        service = InferenceService(loaded, config.limits, config.batching, needs_key=bool(keys))
+        listener.on_turned_away = service.metrics.count_turned_away
         address = describe_address(listener)
         started = time.monotonic()
         try:
-            asyncio.run(_run(desk, keys, listener, config, lambda: on_ready(address)))
+            asyncio.run(_run(service, keys, listener, config, lambda: on_ready(address)))
         finally:
-            has_ended = desk.batcher.close(0.0)
+            has_ended = service.batcher.close(0.0)
     return {
         "address": address,
         "models": list(loaded),
         "seconds": time.monotonic() - started,
-        "answers": desk.metrics.sum_statuses(),
+        "answers": service.metrics.sum_statuses(),
         "has_ended": has_ended,
     }
 
@@ -87,9 +87,9 @@ def plan_serve(models: Sequence[str], config: ServeConfig) -> dict[str, Any]:
     return {"models": views, "keys": len(keys), "settings": config.model_dump(mode="json")}
 
 
-def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Loaded]:
+def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Model]:
     """Each word is a path, or NAME=PATH."""
-    found: dict[str, Loaded] = {}
+    found: dict[str, Model] = {}
     for word in words:
         name, equals, path = word.partition("=")
         if not equals or Path(word).exists():
@@ -98,7 +98,7 @@ def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Loaded]:
             raise UsageError(f"serve: {word!r} names no model; give MODEL or NAME=MODEL")
         if name in found:
             raise UsageError(f"serve: two models are named {name!r}; name them, as in {name}-b={path}")
-        model = Loaded(find_runtime(Path(path), config.runtime), config.windows)
+        model = Model(find_runtime(Path(path), config.runtime), config.windows)
         if not model.can:
             raise InputError(f"{path}: holds nothing that can be asked; give a pre-trained or tuned model")
         found[name] = model
@@ -176,12 +176,16 @@ def _require_library() -> None:
 
 
 async def _run(
-    desk: Desk, keys: Sequence[str], listener: socket.socket, config: ServeConfig, on_ready: Callable[[], None]
+    service: InferenceService,
+    keys: Sequence[str],
+    listener: socket.socket,
+    config: ServeConfig,
+    on_ready: Callable[[], None],
 ) -> None:
     from electralab.serving.app import build_app
 
-    gate = build_app(desk, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
-    server = build_server(gate, desk)
+    gate = build_app(service, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
+    server = build_server(gate, service)
     stopping = asyncio.Event()
     with _hear_signals(stopping):
         serving = asyncio.ensure_future(server.serve([listener]))
@@ -189,18 +193,18 @@ async def _run(
             await asyncio.sleep(0.005)
         if server.started:
             on_ready()
-        ending = asyncio.ensure_future(_end(stopping, desk, gate, server, config.drain_seconds))
+        ending = asyncio.ensure_future(_end(stopping, service, gate, server, config.drain_seconds))
         await serving
         ending.cancel()
 
 
-def build_server(gate: "Gate", desk: Desk) -> "uvicorn.Server":
+def build_server(gate: "RequestGuard", service: InferenceService) -> "uvicorn.Server":
     import uvicorn
 
     from electralab.serving.connections import BoundedProtocol, Bounds
 
-    limits = desk.limits
-    bounds = Bounds(min(limits.connections, count_descriptors()), limits.header_seconds, desk.metrics)
+    limits = service.limits
+    bounds = Bounds(min(limits.connections, count_descriptors()), limits.header_seconds, service.metrics)
     server = uvicorn.Server(
         uvicorn.Config(
             gate,
@@ -220,10 +224,10 @@ def build_server(gate: "Gate", desk: Desk) -> "uvicorn.Server":
     return server
 
 
-async def _end(stopping: asyncio.Event, desk: Desk, gate: Any, server: Any, seconds: float) -> None:
+async def _end(stopping: asyncio.Event, service: InferenceService, gate: Any, server: Any, seconds: float) -> None:
     """First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the door."""
     await stopping.wait()
-    desk.is_stopping = True
+    service.is_stopping = True
     end = time.monotonic() + seconds
     while gate.open_requests and time.monotonic() < end:
         await asyncio.sleep(0.02)

@@ -53,7 +53,7 @@ def frame(ids: Ids, special: SpecialIds) -> Ids:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class TextWindow:
     """A window of one of several texts."""
 
     text: int
@@ -66,5 +66,7 @@ class Placed:
         return slice(window.keep_from - window.start + 1, window.keep_to - window.start + 1)
 
 
-def place_windows(counts: Sequence[int], size: int, overlap: float) -> list[Placed]:
-    return [Placed(text, window) for text, count in enumerate(counts) for window in cut_windows(count, size, overlap)]
+def split_into_windows(counts: Sequence[int], size: int, overlap: float) -> list[TextWindow]:
+    return [
+        TextWindow(text, window) for text, count in enumerate(counts) for window in cut_windows(count, size, overlap)
+    ]

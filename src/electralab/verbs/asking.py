@@ -11,16 +11,16 @@ from electralab.errors import UsageError
 from electralab.stopping import handle_signals
 
 if TYPE_CHECKING:
-    from electralab.serving.loaded import Loaded
+    from electralab.serving.model import Model
 
 Result = dict[str, Any]
 
 
-def load(path: str | Path) -> "Loaded":
+def load(path: str | Path) -> "Model":
     """A model to ask from Python: `.detect`, `.fill`, `.play`, `.embed`, `.predict`, whatever its `.can` names."""
-    from electralab.serving.loaded import Loaded
+    from electralab.serving.model import Model
 
-    return Loaded(Path(path))
+    return Model(Path(path))
 
 
 def detect(
@@ -55,11 +55,11 @@ def predict(
     """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
     from electralab.artifacts import write_file
     from electralab.runtime import use_threads
-    from electralab.serving.predictor import PredictConfig, Predictor, check_out, format_rows, insert_bad
+    from electralab.serving.predictor import PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
 
     resolved = resolve(PredictConfig, config_layers(config, settings))
     if out:
-        check_out(Path(out))
+        check_output_path(Path(out))
     use_threads(threads)
     predictor = Predictor.load(Path(model), resolved, is_ensemble=ensemble)
     split = predictor.read(str(source))
@@ -72,7 +72,7 @@ def predict(
     display.tell_bad_rows(split)
     with handle_signals() as stop:
         chunks = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
-    rows = insert_bad([row for chunk in chunks for row in chunk.rows], split)
+    rows = merge_bad_rows([row for chunk in chunks for row in chunk.rows], split)
     if out:
         write_file(Path(out), format_rows(rows, Path(out).suffix))
     return {"predictions": rows, "bad_rows": len(split.bad_rows), "cut": sum(chunk.cut for chunk in chunks)}
@@ -93,7 +93,7 @@ def proofread(
     """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found."""
     from electralab.artifacts import write_file
     from electralab.runtime import use_threads
-    from electralab.serving.loaded import Loaded
+    from electralab.serving.model import Model
     from electralab.serving.proof_page import compose_page
     from electralab.serving.proof_scores import score_proofreading
     from electralab.serving.proofreader import ProofreadConfig
@@ -102,7 +102,7 @@ def proofread(
         raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")
     resolved = resolve(ProofreadConfig, config_layers(config, settings))
     use_threads(threads)
-    proofreader = Loaded(Path(model), resolved.windows).proofreader(resolved)
+    proofreader = Model(Path(model), resolved.windows).proofreader(resolved)
     if measure:
         scores = score_proofreading(proofreader, list(texts.values()), share=damage_share, seed=seed)
         return {

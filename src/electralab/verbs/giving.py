@@ -9,7 +9,7 @@ from electralab.display import Display
 from electralab.stopping import handle_signals
 
 if TYPE_CHECKING:
-    from electralab.exporting.portable import Format
+    from electralab.exporting.export import Format
 
 Result = dict[str, Any]
 
@@ -30,16 +30,16 @@ def export(
     """A model as a folder for `transformers` or as ONNX graphs, tried against the model before it is written."""
     display = display or Display()
     display.tell_loading()
-    from electralab.exporting.portable import ExportConfig, export_model, plan_export
+    from electralab.exporting.export import ExportConfig, export_model, plan_export
     from electralab.runtime import use_threads
 
     resolved = resolve(ExportConfig, config_layers(config, settings))
     form, text = cast("Format", format), Path(data) if data else None
     if dry_run:
-        return plan_export(Path(model), Path(out), form, resolved, data=text, licence=license)
+        return plan_export(Path(model), Path(out), form, resolved, data=text, license=license)
     use_threads(threads)
     with handle_signals() as stop:
-        steps = export_model(Path(model), Path(out), form, resolved, data=text, licence=license, stop=stop)
+        steps = export_model(Path(model), Path(out), form, resolved, data=text, license=license, stop=stop)
         exported = display.follow_export(steps)
     networks = {one.role: {**asdict(one), "words": one.fidelity.words} for one in exported}
     return {"out": str(out), "format": format, "networks": networks}
@@ -67,7 +67,7 @@ def compress(
     """
     display = display or Display()
     display.tell_loading()
-    from electralab.compression.opening import recall_reading
+    from electralab.compression.opening import saved_reading_config
     from electralab.compression.settings import CompressConfig
     from electralab.compression.stage import CompressRequest, plan_compress
     from electralab.compression.stage import compress as run_compress
@@ -76,12 +76,12 @@ def compress(
         model=Path(model),
         data=Path(data),
         out=Path(out),
-        config=resolve(CompressConfig, (recall_reading(Path(model)), *config_layers(config, settings))),
+        config=resolve(CompressConfig, (saved_reading_config(Path(model)), *config_layers(config, settings))),
         generator=Path(generator) if generator else None,
         task=task,
         target_speedup=target_speedup,
         max_loss=max_loss,
-        licence=license,
+        license=license,
         threads=threads,
     )
     if dry_run:

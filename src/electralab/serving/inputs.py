@@ -1,6 +1,6 @@
 """What a model reads of what it is given: a text, or for a model of symbols a list of them.
 
-Given -> Reading
+Given -> TokenizedText
 """
 
 import json
@@ -19,7 +19,7 @@ Given = str | Sequence[str | int]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TokenizedText:
     """A text and its tokens; that of a sequence of symbols is the symbols joined by spaces."""
 
     text: str
@@ -27,17 +27,17 @@ class Reading:
     offsets: list[tuple[int, int]]
 
 
-def read(tokenizer: Tokenizer, given: Given, *, is_literal: bool = False) -> Reading:
+def read(tokenizer: Tokenizer, given: Given, *, is_literal: bool = False) -> TokenizedText:
     """A special token written in the text is one, unless it is to be taken literally."""
     if tokenizer.is_symbols:
         return _read_symbols(tokenizer, _list_symbols(given), is_literal=is_literal)
     if not isinstance(given, str):
         raise InputError(f"a model of text takes a string, got a {type(given).__name__}; give the text itself")
     encoded = tokenizer.encode_literal(given) if is_literal else tokenizer.encode(given)
-    return Reading(given, encoded.ids, encoded.offsets)
+    return TokenizedText(given, encoded.ids, encoded.offsets)
 
 
-def read_known(tokenizer: Tokenizer, given: Given, *, is_literal: bool = False) -> Reading:
+def tokenize_known(tokenizer: Tokenizer, given: Given, *, is_literal: bool = False) -> TokenizedText:
     """A text of which the model knows at least something: about one in another script there is nothing to say."""
     reading = read(tokenizer, given, is_literal=is_literal)
     if not (reading.ids != tokenizer.special.unk).any():
@@ -55,13 +55,13 @@ def _list_symbols(given: Given) -> list[str | int]:
     return symbols
 
 
-def _read_symbols(tokenizer: Tokenizer, symbols: Sequence[str | int], *, is_literal: bool) -> Reading:
+def _read_symbols(tokenizer: Tokenizer, symbols: Sequence[str | int], *, is_literal: bool) -> TokenizedText:
     names = [str(symbol) for symbol in symbols]
     ends = list(accumulate(len(name) + 1 for name in names))
     ids = tokenizer.encode_symbols(symbols)
     if not is_literal:
         mask = tokenizer.special.mask
         ids[[place for place, name in enumerate(names) if name == tokenizer.piece(mask)]] = mask
-    return Reading(
+    return TokenizedText(
         " ".join(names), ids, [(end - 1 - len(name), end - 1) for name, end in zip(names, ends, strict=True)]
     )

@@ -1,6 +1,6 @@
 """What would the generator write here?
 
-FillAsk -> Question -> Filling
+FillRequest -> Question -> FillResult
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from electralab.errors import InputError
 from electralab.model.electra import Guesser
 from electralab.objective.corruption import sampling_prohibition
 from electralab.objective.exhibit import Guess, rank_guesses, weigh_guesses
-from electralab.serving.reading import Given, Reading, read_known
+from electralab.serving.inputs import Given, TokenizedText, tokenize_known
 from electralab.serving.windows import Ids, WindowConfig, frame
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import batch_by_length
@@ -29,7 +29,7 @@ _MOST_MASKS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class FillAsk:
+class FillRequest:
     given: Given
     at: Sequence[Span] | None = None
     """Spans of characters to guess, each hidden by itself; None for every [MASK] written in the text."""
@@ -37,7 +37,7 @@ class FillAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class MaskSlot:
     start: int
     end: int
     text: str
@@ -45,9 +45,9 @@ class Blank:
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class FillResult:
     text: str
-    blanks: tuple[Blank, ...]
+    blanks: tuple[MaskSlot, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Question:
     top: int
 
 
-class Filler:
+class MaskFiller:
     def __init__(self, generator: Guesser, tokenizer: Tokenizer, config: WindowConfig) -> None:
         self.generator = generator.eval()
         self.tokenizer = tokenizer
@@ -69,11 +69,11 @@ class Filler:
         self.device = next(generator.parameters()).device
         self._prohibition = sampling_prohibition(tokenizer, self.device, generator.config.vocab_size)
 
-    def fill(self, given: Given, at: Sequence[Span] | None = None, top: int = 5) -> Filling:
-        return self.answer([self.parse(FillAsk(given, at, top))])[0]
+    def fill(self, given: Given, at: Sequence[Span] | None = None, top: int = 5) -> FillResult:
+        return self.answer([self.parse(FillRequest(given, at, top))])[0]
 
-    def parse(self, asked: FillAsk) -> Question:
-        reading = read_known(self.tokenizer, asked.given)
+    def parse(self, asked: FillRequest) -> Question:
+        reading = tokenize_known(self.tokenizer, asked.given)
         if asked.top < 1:
             raise InputError(f"top: is how many guesses to give, at least 1, got {asked.top}")
         stretches = _find_masks(reading, self.tokenizer) if asked.at is None else _find_spans(reading, asked.at)
@@ -98,16 +98,16 @@ class Filler:
         start = min(max(first - size // 2, 0), max(len(hidden) - size, 0))
         return frame(hidden[start : start + size], self.tokenizer.special), first - start + 1
 
-    def answer(self, questions: Sequence[Question], stop: StopSignal = NO_STOP) -> list[Filling]:
+    def answer(self, questions: Sequence[Question], stop: StopSignal = NO_STOP) -> list[FillResult]:
         most = max(question.top for question in questions)
         ranked: dict[Place, tuple[Guess, ...]] = {}
         for places, logits in self.weigh(questions, stop):
             ranked |= zip(places, self.rank(logits, most), strict=True)
         return [
-            Filling(
+            FillResult(
                 question.text,
                 tuple(
-                    Blank(start, end, question.text[start:end], ranked[owner, blank][: question.top])
+                    MaskSlot(start, end, question.text[start:end], ranked[owner, blank][: question.top])
                     for blank, (start, end) in enumerate(question.spans)
                 ),
             )
@@ -144,7 +144,7 @@ class Filler:
         return rank_guesses(self.to_chances(logits, temperature), self.tokenizer, top)
 
 
-def _find_masks(reading: Reading, tokenizer: Tokenizer) -> list[Span]:
+def _find_masks(reading: TokenizedText, tokenizer: Tokenizer) -> list[Span]:
     masks = np.flatnonzero(reading.ids == tokenizer.special.mask).tolist()
     if not masks:
         mark = tokenizer.piece(tokenizer.special.mask)
@@ -152,7 +152,7 @@ def _find_masks(reading: Reading, tokenizer: Tokenizer) -> list[Span]:
     return [(place, place) for place in masks]
 
 
-def _find_spans(reading: Reading, at: Sequence[Span]) -> list[Span]:
+def _find_spans(reading: TokenizedText, at: Sequence[Span]) -> list[Span]:
     """For each span of characters the first and the last token that has a part in it."""
     found = []
     starts, ends = (np.array(side, dtype=np.int64) for side in (list(zip(*reading.offsets, strict=True)) or [(), ()]))

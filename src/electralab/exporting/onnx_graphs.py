@@ -25,7 +25,7 @@ Exportable = Discriminator | Generator | Tuned
 _ROWS = 3
 
 
-class _Judging(nn.Module):
+class _DiscriminatorGraph(nn.Module):
     outputs = (LOGITS, STATES)
 
     def __init__(self, network: Discriminator) -> None:
@@ -38,7 +38,7 @@ class _Judging(nn.Module):
         return verdicts, trace[STATES]
 
 
-class _Guessing(nn.Module):
+class _GeneratorGraph(nn.Module):
     outputs = (LOGITS,)
 
     def __init__(self, network: Generator) -> None:
@@ -53,7 +53,7 @@ class _Guessing(nn.Module):
         return (self.network.guess(states.flatten(0, 1).index_select(0, asked)),)  # (M, V)
 
 
-class _Answering(nn.Module):
+class _TaskGraph(nn.Module):
     def __init__(self, network: Tuned) -> None:
         super().__init__()
         self.network = network
@@ -99,8 +99,8 @@ def write_graph(network: Exportable, path: Path) -> None:
 
 def _ask(network: Exportable) -> Any:
     if isinstance(network, Discriminator):
-        return _Judging(network)
-    return _Guessing(network) if isinstance(network, Generator) else _Answering(network)
+        return _DiscriminatorGraph(network)
+    return _GeneratorGraph(network) if isinstance(network, Generator) else _TaskGraph(network)
 
 
 def require_onnx(flag: str = "--format onnx") -> None:

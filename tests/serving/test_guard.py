@@ -6,31 +6,31 @@ from typing import Any
 
 import httpx
 import pytest
-from little_server import get, open_desk, open_gate, post, save_models, tell
+from little_server import get, open_guard, open_service, post, save_models, tell
 
 from electralab.serving.app import build_app
-from electralab.serving.desk import Desk
-from electralab.serving.gate import Gate
-from electralab.serving.loaded import Loaded
+from electralab.serving.guard import RequestGuard
+from electralab.serving.model import Model
+from electralab.serving.service import InferenceService
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Loaded]:
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     return save_models(tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture
-def waiting(models: dict[str, Loaded]) -> Iterator[Desk]:
+def waiting(models: dict[str, Model]) -> Iterator[InferenceService]:
     """So long is the window that whoever asks certainly waits."""
-    desk = open_desk(models, batching={"window_ms": 60_000})
-    yield desk
-    desk.batcher.close(0)
+    service = open_service(models, batching={"window_ms": 60_000})
+    yield service
+    service.batcher.close(0)
 
 
 ASKED = {"method": "POST", "path": "/v1/detect", "headers": [(b"content-type", b"application/json")]}
 
 
-async def ask_by_hand(gate: Gate, messages: "asyncio.Queue[dict[str, Any]]") -> list[dict[str, Any]]:
+async def ask_by_hand(gate: RequestGuard, messages: "asyncio.Queue[dict[str, Any]]") -> list[dict[str, Any]]:
     """A request whose every message is ours to send -> what came back."""
     sent: list[dict[str, Any]] = []
 
@@ -42,14 +42,14 @@ async def ask_by_hand(gate: Gate, messages: "asyncio.Queue[dict[str, Any]]") -> 
     return sent
 
 
-async def until_waiting(desk: Desk, count: int) -> None:
+async def until_waiting(service: InferenceService, count: int) -> None:
     async with asyncio.timeout(10):
-        while desk.batcher.waiting_texts != count:
+        while service.batcher.waiting_texts != count:
             await asyncio.sleep(0.005)
 
 
-def test_a_client_that_leaves_leaves_the_queue_too(waiting: Desk) -> None:
-    gate = open_gate(waiting)
+def test_a_client_that_leaves_leaves_the_queue_too(waiting: InferenceService) -> None:
+    gate = open_guard(waiting)
 
     async def story() -> None:
         messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -65,8 +65,8 @@ def test_a_client_that_leaves_leaves_the_queue_too(waiting: Desk) -> None:
     assert gate.open_requests == 0
 
 
-def test_who_waits_when_the_time_is_over_hears_that_the_server_stops(waiting: Desk) -> None:
-    gate = open_gate(waiting)
+def test_who_waits_when_the_time_is_over_hears_that_the_server_stops(waiting: InferenceService) -> None:
+    gate = open_guard(waiting)
 
     async def story(client: httpx.AsyncClient) -> None:
         messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -112,32 +112,32 @@ HOSTS = ("127.0.0.1", "localhost", "::1", "127.3.2.1", "Lab.example")
         ({"host": "127.0.0.1:8000", "origin": "null"}, "foreign_origin"),
     ],
 )
-def test_without_keys_only_pages_of_our_own_may_ask(models: dict[str, Loaded], headers: Any, code: str | None) -> None:
-    desk = open_desk(models)
+def test_without_keys_only_pages_of_our_own_may_ask(models: dict[str, Model], headers: Any, code: str | None) -> None:
+    service = open_service(models)
     for response in (
-        post(build_app(desk, (), HOSTS), "/v1/detect", {"text": "the cat"}, headers=headers),
-        get(build_app(desk, (), HOSTS), "/v1/models", headers=headers),
+        post(build_app(service, (), HOSTS), "/v1/detect", {"text": "the cat"}, headers=headers),
+        get(build_app(service, (), HOSTS), "/v1/models", headers=headers),
     ):
         if code is None:
             assert response.status_code == 200
         else:
             assert (response.status_code, response.json()["error"]["code"]) == (403, code)
             assert "--allow-host NAME" in response.json()["error"]["message"]
-    desk.batcher.close(0)
+    service.batcher.close(0)
 
 
-def test_with_keys_the_key_decides(models: dict[str, Loaded]) -> None:
-    desk = open_desk(models, needs_key=True)
+def test_with_keys_the_key_decides(models: dict[str, Model]) -> None:
+    service = open_service(models, needs_key=True)
     headers = {"host": "lab.example", "authorization": "Bearer sesame"}
-    gate = build_app(desk, ["sesame"], ["localhost"])
+    gate = build_app(service, ["sesame"], ["localhost"])
     assert post(gate, "/v1/detect", {"text": "the cat"}, headers=headers).status_code == 200
-    desk.batcher.close(0)
+    service.batcher.close(0)
 
 
 @pytest.mark.parametrize("path", ["/", "/health", "/ready", "/v1/models", "/v1/detect", "/nowhere"])
-def test_head_is_get_without_the_body(models: dict[str, Loaded], path: str) -> None:
-    desk = open_desk(models)
-    gate, found = open_gate(desk), list[httpx.Response]()
+def test_head_is_get_without_the_body(models: dict[str, Model], path: str) -> None:
+    service = open_service(models)
+    gate, found = open_guard(service), list[httpx.Response]()
 
     async def story(client: httpx.AsyncClient) -> None:
         found.extend([await client.head(path), await client.get(path)])
@@ -146,4 +146,4 @@ def test_head_is_get_without_the_body(models: dict[str, Loaded], path: str) -> N
     head, whole = found
     assert (head.status_code, dict(head.headers)) == (whole.status_code, dict(whole.headers))
     assert (head.content, len(whole.content)) == (b"", int(head.headers["content-length"]))
-    desk.batcher.close(0)
+    service.batcher.close(0)

@@ -1,6 +1,6 @@
 """A model folder as an object: `electralab.load(path)`, then whatever the model can do.
 
-MODEL -> Loaded -> detections, guesses, games, vectors, predictions
+MODEL -> Model -> detections, guesses, games, vectors, predictions
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,25 +20,25 @@ from electralab.model.folder import load_any, locate_networks
 from electralab.model.graph import GRAPH, GraphDiscriminator
 from electralab.model.pooling import Pooling
 from electralab.model.tuned import Tuned
+from electralab.serving.corruption_demo import CorruptionDemo, PlayResult
 from electralab.serving.detector import DetectConfig, Detection, Detector, has_energies
 from electralab.serving.embedder import Embedder, Vector
 from electralab.serving.examples import ExampleText, read_examples
-from electralab.serving.filler import Filler, Filling, Span
-from electralab.serving.game import Game, Played
+from electralab.serving.inputs import Given
+from electralab.serving.mask_filler import FillResult, MaskFiller, Span
 from electralab.serving.predictor import Input, PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
-from electralab.serving.reading import Given
 from electralab.serving.strength import Strength, read_strength
 from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
-Ability = Literal["detect", "fill", "play", "embed", "predict"]
+Capability = Literal["detect", "fill", "play", "embed", "predict"]
 
 N = TypeVar("N", bound=nn.Module)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LoadedNetwork:
     """One network of the model, with what its folder says."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Part:
         return self.network.config
 
 
-class Loaded:
+class Model:
     """Networks are read when first needed: a pre-trained pair detects, fills and plays, a tuned model predicts."""
 
     def __init__(self, path: Path, windows: WindowConfig | None = None) -> None:
@@ -79,11 +79,11 @@ class Loaded:
         """Each token of the text with the probability that it was replaced."""
         return self.detector.detect(text)
 
-    def fill(self, text: Given, at: Sequence[Span] | None = None, top: int = 5) -> Filling:
+    def fill(self, text: Given, at: Sequence[Span] | None = None, top: int = 5) -> FillResult:
         """The generator's best guesses for every [MASK] in the text, or for each span of characters in `at`."""
         return self.filler.fill(text, at, top)
 
-    def play(self, text: Given, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0) -> Played:
+    def play(self, text: Given, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0) -> PlayResult:
         """The game of pre-training on this text: masked, guessed, corrupted, judged; the same for the same seed."""
         return self.game.play(text, mask_share, temperature, seed)
 
@@ -96,9 +96,9 @@ class Loaded:
         return self.predictor.predict(texts)
 
     @property
-    def can(self) -> tuple[Ability, ...]:
+    def can(self) -> tuple[Capability, ...]:
         """What the networks of the folder are good for."""
-        found: dict[Ability, bool] = {
+        found: dict[Capability, bool] = {
             "detect": self._judge is not None,
             "fill": self._find(Guesser) is not None,
             "play": self._judge is not None and self._find(Guesser) is not None,
@@ -139,18 +139,18 @@ class Loaded:
         return Detector(_as(Discriminator, part), part.tokenizer, config, read_strength(part.folder))
 
     @cached_property
-    def filler(self) -> Filler:
+    def filler(self) -> MaskFiller:
         part = self._need("fill", self._find(Guesser))
         assert isinstance(part.network, Guesser)
-        return Filler(part.network, part.tokenizer, self._windows)
+        return MaskFiller(part.network, part.tokenizer, self._windows)
 
     @cached_property
-    def game(self) -> Game:
+    def game(self) -> CorruptionDemo:
         judge = self._need("play", self._judge)
         self._need("play", self._find(Guesser))
         if judge.tokenizer.to_json() != self.filler.tokenizer.to_json():
             raise InputError(f"{self.path}: its two networks have different tokenizers, so they cannot play; mend that")
-        return Game(self.filler, _as(Discriminator, judge))
+        return CorruptionDemo(self.filler, _as(Discriminator, judge))
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -175,35 +175,35 @@ class Loaded:
         return locate_networks(self.path)
 
     @cached_property
-    def _parts(self) -> dict[Path, Part]:
+    def _parts(self) -> dict[Path, LoadedNetwork]:
         return {}
 
-    def _load(self, folder: Path) -> Part:
+    def _load(self, folder: Path) -> LoadedNetwork:
         if folder not in self._parts:
             network, tokenizer = load_any(folder, takes_bare_encoder=True), Tokenizer.load(folder)
-            part = Part(folder, network, tokenizer)
+            part = LoadedNetwork(folder, network, tokenizer)
             tokenizer.require_fit(part.config.vocab_size, folder)
             self._parts[folder] = part
         return self._parts[folder]
 
-    def _find(self, kind: type[nn.Module] | object) -> Part | None:
+    def _find(self, kind: type[nn.Module] | object) -> LoadedNetwork | None:
         """The network of this kind; a generator stands last of a pair, so that the other need not be read for it."""
         order = reversed(self._folders) if kind is Guesser else iter(self._folders)
         return next((part for part in map(self._load, order) if isinstance(part.network, kind)), None)  # type: ignore[arg-type]
 
     @property
-    def _judge(self) -> Part | None:
+    def _judge(self) -> LoadedNetwork | None:
         part = self._find(Discriminator)
         return None if part is None or has_energies(part.folder) else part
 
     @property
-    def _encoder(self) -> Part | None:
+    def _encoder(self) -> LoadedNetwork | None:
         """The discriminator's, or that of the one network there is; of graphs only the former shows its states."""
         part = self._load(self._folders[0])
         has_states = isinstance(part.network, Encoder | GraphDiscriminator)
         return part if has_states or isinstance(getattr(part.network, "encoder", None), Encoder) else None
 
-    def _need(self, ability: Ability, part: Part | None) -> Part:
+    def _need(self, ability: Capability, part: LoadedNetwork | None) -> LoadedNetwork:
         if part is not None:
             return part
         held = " and ".join(f"a {_name(self._load(folder))}" for folder in self._folders)
@@ -212,12 +212,12 @@ class Loaded:
         raise InputError(f"{self.path}: holds {held}, which cannot {ability}; it can {can}{hint}")
 
 
-def _as(kind: type[N], part: Part) -> N:
+def _as(kind: type[N], part: LoadedNetwork) -> N:
     assert isinstance(part.network, kind)
     return part.network
 
 
-def _name(part: Part) -> str:
+def _name(part: LoadedNetwork) -> str:
     """What a person calls it."""
     if isinstance(part.network, Tuned):
         return "tuned model"

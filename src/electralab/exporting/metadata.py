@@ -14,11 +14,11 @@ from electralab.exporting.fidelity import Fidelity
 from electralab.model.config_file import CONFIG
 
 EXPORT = "export.json"
-LICENCE = "LICENSE"
+LICENSE = "LICENSE"
 
 
 @dataclass(frozen=True, slots=True)
-class Licence:
+class License:
     name: str
     """An SPDX identifier, "other" for a text of one's own, "unknown" where nothing was said."""
     text: str
@@ -34,14 +34,14 @@ State one with: electra export MODEL --license NAME (such as apache-2.0, mit, cc
 """
 
 
-def read_licence(given: str) -> Licence:
-    """A file's text, or the identifier of a known licence."""
+def read_license(given: str) -> License:
+    """A file's text, or the identifier of a known license."""
     if not given:
-        return Licence("unknown", _UNSAID)
+        return License("unknown", _UNSAID)
     path = Path(given)
     if path.is_file():
         try:
-            return Licence("other", path.read_text(encoding="utf-8"))
+            return License("other", path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read as text ({error}); give another --license") from None
     known = {name.lower(): name for name in _KNOWN}
@@ -49,17 +49,17 @@ def read_licence(given: str) -> Licence:
         close = difflib.get_close_matches(given.lower(), known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
         raise InputError(f"--license: {given!r} is neither a file nor an identifier that we know; {hint}")
-    return Licence(given.lower(), _state(known[given.lower()]))
+    return License(given.lower(), _state(known[given.lower()]))
 
 
-def find_licence(given: str, folder: Path) -> Licence:
+def find_license(given: str, folder: Path) -> License:
     """The one that is given, or that the model's own folder states."""
-    if given or not (folder / LICENCE).is_file():
-        return read_licence(given)
-    stated = read_licence(str(folder / LICENCE))
+    if given or not (folder / LICENSE).is_file():
+        return read_license(given)
+    stated = read_license(str(folder / LICENSE))
     known = next((name for name in _KNOWN if stated.text == _state(name)), None)
     name = known.lower() if known else "unknown" if stated.text == _UNSAID else "other"
-    return Licence(name, stated.text)
+    return License(name, stated.text)
 
 
 def _state(name: str) -> str:
@@ -81,27 +81,27 @@ _INPUTS = """- `input_ids`, `attention_mask` (1 for tokens, 0 for padding) and, 
   `token_type_ids`: int64, rows × length, any number of rows, up to {length} tokens"""
 
 
-def write_papers(folder: Path, facts: dict[str, Any], fidelity: Fidelity, licence: Licence) -> None:
+def write_metadata(folder: Path, facts: dict[str, Any], fidelity: Fidelity, license: License) -> None:
     """What an export says of itself, for programs and for people, and its terms."""
     write_json(folder / EXPORT, {**facts, **asdict(fidelity), "words": fidelity.words})
-    state_terms(folder, licence)
+    write_license(folder, license)
 
 
-def state_terms(folder: Path, licence: Licence) -> None:
+def write_license(folder: Path, license: License) -> None:
     """Of a folder that says what it is."""
     export = read_json(folder / EXPORT)
-    write_file(folder / LICENCE, licence.text)
-    write_file(folder / "README.md", compose_portable_card(export, read_json(folder / CONFIG), licence.name))
+    write_file(folder / LICENSE, license.text)
+    write_file(folder / "README.md", compose_portable_card(export, read_json(folder / CONFIG), license.name))
 
 
-def compose_portable_card(export: dict[str, Any], config: dict[str, Any], licence: str) -> str:
+def compose_portable_card(export: dict[str, Any], config: dict[str, Any], license: str) -> str:
     is_graph = export["format"].startswith("onnx")
     classes = config.get("architectures") or []
     # The one output of a number or an energy has a name in config.json too, which says nothing.
     names = {} if export["subject"] in ("numbers", "energies") else config.get("id2label") or {}
     labels = f"\nLabels, in the order of the logits: {', '.join(f'`{name}`' for name in names.values())}.\n"
     return f"""---
-license: {licence}
+license: {license}
 library_name: {"onnx" if is_graph else "transformers" if classes else "electralab"}
 tags: [electra, {export["network"]}, electralab]
 ---

@@ -23,7 +23,7 @@ Places = NDArray[np.int64]
 Inputs = tuple[Tensor, Tensor, Tensor | None]
 
 
-def spread_places(count: int, limit: int) -> Places:
+def evenly_spaced(count: int, limit: int) -> Places:
     """At most `limit` of them, evenly over all."""
     return np.unique(np.linspace(0, count - 1, min(limit, count)).astype(np.int64))
 
@@ -40,7 +40,7 @@ class Score:
     """How often they were drawn again; 0: not at all, and the deviation is not known."""
 
 
-class Exam(Protocol):
+class CompressionTask(Protocol):
     @property
     def role(self) -> Role:
         """The name of the model's folder in a run."""

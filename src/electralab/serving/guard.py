@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from electralab.serving.desk import Desk
-from electralab.serving.refusals import Refusal, refuse_stopping
+from electralab.serving.api_errors import ApiError, shutting_down
+from electralab.serving.service import InferenceService
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -32,17 +32,17 @@ _GONE = 499
 _log = logging.getLogger(__name__)
 
 
-class Gate:
+class RequestGuard:
     def __init__(
-        self, app: App, desk: Desk, keys: Iterable[str], paths: Iterable[str], hosts: Iterable[str] = ()
+        self, app: App, service: InferenceService, keys: Iterable[str], paths: Iterable[str], hosts: Iterable[str] = ()
     ) -> None:
         """`hosts` are the names by which it may be asked where no key is needed; none means any."""
         self._app = app
-        self._desk = desk
+        self._desk = service
         self._keys = [key.encode() for key in keys]
         self._hosts = frozenset(host.strip("[]").lower() for host in hosts)
         self._paths = frozenset(paths)
-        self._open: dict[asyncio.Task[Any], Reply] = {}
+        self._open: dict[asyncio.Task[Any], ResponseWriter] = {}
 
     @property
     def open_requests(self) -> int:
@@ -50,8 +50,8 @@ class Gate:
 
     def stop(self) -> None:
         """Whoever has no answer by now gets the word that the server stops."""
-        for task, reply in self._open.items():
-            if not reply.status:
+        for task, writer in self._open.items():
+            if not writer.status:
                 task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,57 +59,57 @@ class Gate:
             await self._app(scope, receive, send)
             return
         started = time.monotonic()
-        reply = Reply(send, has_body=scope["method"] != "HEAD")
+        writer = ResponseWriter(send, has_body=scope["method"] != "HEAD")
         task = _current_task()
-        self._open[task] = reply
+        self._open[task] = writer
         try:
-            await self._pass(scope, receive, reply)
-        except Refusal as refusal:
-            await reply.refuse(refusal, is_body_left=True)
-        except Gone:
-            reply.status = _GONE
+            await self._pass(scope, receive, writer)
+        except ApiError as refusal:
+            await writer.refuse(refusal, is_body_left=True)
+        except ClientDisconnected:
+            writer.status = _GONE
         except asyncio.CancelledError:
             task.uncancel()
-            if reply.is_gone:
-                reply.status = _GONE
-            elif not reply.status:
-                await reply.refuse(refuse_stopping(), is_body_left=True)
+            if writer.is_gone:
+                writer.status = _GONE
+            elif not writer.status:
+                await writer.refuse(shutting_down(), is_body_left=True)
         except Exception:  # noqa: BLE001  whatever it was, the process goes on
             _log.exception("%s %s failed", scope["method"], scope["path"])
-            if not reply.status:
-                await reply.refuse(Refusal("internal", "the server failed on this request, and has noted how"))
+            if not writer.status:
+                await writer.refuse(ApiError("internal", "the server failed on this request, and has noted how"))
         finally:
             del self._open[task]
             # A path that we do not know must not become a name that Prometheus keeps for ever.
             path = scope["path"] if scope["path"] in self._paths else "other"
-            self._desk.metrics.count_request(path, reply.status, time.monotonic() - started)
-            if reply.code:
-                self._desk.metrics.count_refusal(reply.code)
+            self._desk.metrics.count_request(path, writer.status, time.monotonic() - started)
+            if writer.code:
+                self._desk.metrics.count_refusal(writer.code)
 
-    async def _pass(self, scope: Scope, receive: Receive, reply: "Reply") -> None:
+    async def _pass(self, scope: Scope, receive: Receive, writer: "ResponseWriter") -> None:
         headers = dict(scope["headers"])
         if self._hosts and not self._keys:
             self._check_origin(headers)
         if self._keys and scope["path"] not in OPEN_PATHS and not self._is_known(headers.get(b"authorization", b"")):
-            raise Refusal("wrong_key", "the key is missing or wrong; send 'Authorization: Bearer KEY'")
+            raise ApiError("wrong_key", "the key is missing or wrong; send 'Authorization: Bearer KEY'")
         if scope["method"] != "POST":
             # To ask without wanting the body is to ask all the same.
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
-            await self._app({**scope, "method": method}, receive, reply)
+            await self._app({**scope, "method": method}, receive, writer)
             return
         if self._desk.is_stopping:
-            raise refuse_stopping()
+            raise shutting_down()
         limits = self._desk.limits
         if self.open_requests > limits.open_requests:
-            raise Refusal("busy", f"{limits.open_requests} requests are open already; try again in a second", 1)
+            raise ApiError("busy", f"{limits.open_requests} requests are open already; try again in a second", 1)
         media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
         if media != b"application/json":
             got = media.decode("latin-1")[:80] or "none"
-            raise Refusal("wrong_media_type", f"bodies are JSON (got {got}); send 'Content-Type: application/json'")
+            raise ApiError("wrong_media_type", f"bodies are JSON (got {got}); send 'Content-Type: application/json'")
         body = await read_body(headers, receive, limits.body_bytes, limits.body_seconds)
-        leaving = asyncio.ensure_future(_watch(receive, reply, _current_task()))
+        leaving = asyncio.ensure_future(_watch(receive, writer, _current_task()))
         try:
-            await self._app(scope, _replay(body), reply)
+            await self._app(scope, _replay(body), writer)
         finally:
             leaving.cancel()
 
@@ -120,12 +120,12 @@ class Gate:
         """
         host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
         if host and _find_host(host) not in self._hosts:
-            raise Refusal(
+            raise ApiError(
                 "foreign_host", f"Host: {host[:80]!r} is no name of this server; allow it with --allow-host NAME"
             )
         place = origin.partition("://")[2]
         if origin and place.lower() != host.lower() and _find_host(place) not in self._hosts - _LOOPBACK:
-            raise Refusal(
+            raise ApiError(
                 "foreign_origin", f"Origin: {origin[:80]!r} is another page's; allow its host with --allow-host NAME"
             )
 
@@ -144,7 +144,7 @@ def _find_host(place: str) -> str:
         return ""
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client left before its request was here."""
 
 
@@ -154,17 +154,17 @@ def _current_task() -> asyncio.Task[Any]:
     return task
 
 
-async def _watch(receive: Receive, reply: "Reply", task: asyncio.Task[Any]) -> None:
+async def _watch(receive: Receive, writer: "ResponseWriter", task: asyncio.Task[Any]) -> None:
     """A client that leaves before its answer has begun ends the work for it."""
     while (await receive())["type"] != "http.disconnect":
         pass
-    if not reply.status:
-        reply.is_gone = True
+    if not writer.status:
+        writer.is_gone = True
         task.cancel()
 
 
 async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int, seconds: float) -> bytes:
-    too_large = Refusal("body_too_large", f"the body is larger than {limit:,} bytes; send the texts in several")
+    too_large = ApiError("body_too_large", f"the body is larger than {limit:,} bytes; send the texts in several")
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length) > limit:
         raise too_large
@@ -174,14 +174,14 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int, s
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Gone
+                    raise ClientDisconnected
                 body += message.get("body", b"")
                 if len(body) > limit:
                     raise too_large
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
-        raise Refusal("body_too_slow", f"the body was not here after {seconds:g} s; send it faster") from None
+        raise ApiError("body_too_slow", f"the body was not here after {seconds:g} s; send it faster") from None
 
 
 def _replay(body: bytes) -> Receive:
@@ -191,7 +191,7 @@ def _replay(body: bytes) -> Receive:
     return again
 
 
-class Reply:
+class ResponseWriter:
     """The way back: remembers the status, and adds the headers that every answer has."""
 
     def __init__(self, send: Send, *, has_body: bool = True) -> None:
@@ -213,11 +213,11 @@ class Reply:
             message["body"] = b""
         await self._send(message)
 
-    async def refuse(self, refusal: Refusal, *, is_body_left: bool = False) -> None:
-        headers = [(b"content-type", b"application/json"), *refusal_headers(refusal)]
+    async def refuse(self, refusal: ApiError, *, is_body_left: bool = False) -> None:
+        headers = [(b"content-type", b"application/json"), *error_headers(refusal)]
         if is_body_left:
             headers.append((b"connection", b"close"))
-        body = encode_refusal(refusal)
+        body = encode_error(refusal)
         headers.append((b"content-length", str(len(body)).encode()))
         await self({"type": "http.response.start", "status": refusal.status, "headers": headers})
         await self({"type": "http.response.body", "body": body})
@@ -226,7 +226,7 @@ class Reply:
 CODE = b"x-electralab-code"
 
 
-def refusal_headers(refusal: Refusal) -> list[Header]:
+def error_headers(refusal: ApiError) -> list[Header]:
     headers = [(CODE, refusal.code.encode())]
     if refusal.retry_after:
         headers.append((b"retry-after", str(refusal.retry_after).encode()))
@@ -235,7 +235,7 @@ def refusal_headers(refusal: Refusal) -> list[Header]:
     return headers
 
 
-def encode_refusal(refusal: Refusal) -> bytes:
+def encode_error(refusal: ApiError) -> bytes:
     return encode({"error": {"code": refusal.code, "message": refusal.message}})
 
 

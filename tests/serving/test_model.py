@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 import electralab
 from electralab.errors import InputError
 from electralab.model.folder import load_any
-from electralab.serving import loaded
+from electralab.serving import model as model_module
 
 
 def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +21,7 @@ def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path, monke
         reads.append(folder.name)
         return load_any(folder, takes_bare_encoder=takes_bare_encoder)
 
-    monkeypatch.setattr(loaded, "load_any", count)
+    monkeypatch.setattr(model_module, "load_any", count)
     model = electralab.load(tmp_path / "run")
     save_pretrained(tmp_path / "run")
     assert reads == []

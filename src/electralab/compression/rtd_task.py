@@ -1,6 +1,6 @@
-"""The exam of a discriminator: text that one fixed generator corrupts.
+"""The task of a discriminator: text that one fixed generator corrupts.
 
-MODEL, data -> VerdictExam
+MODEL, data -> RtdTask
 """
 
 import hashlib
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from electralab.artifacts import MANIFEST
-from electralab.compression.distillation import verdict_distance
-from electralab.compression.exam import Answer, Inputs, Network, Places, Score, spread_places
+from electralab.compression.distillation import rtd_distillation_loss
+from electralab.compression.task import Answer, Inputs, Network, Places, Score, evenly_spaced
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows, read_rows
@@ -43,7 +43,7 @@ _MOST_TRAINED = 100_000
 
 
 @dataclass(frozen=True)
-class VerdictExam:
+class RtdTask:
     network: Discriminator
     generator: Guesser
     tokenizer: Tokenizer
@@ -100,7 +100,7 @@ class VerdictExam:
         assert isinstance(answer, Tensor)
         assert isinstance(wanted, Tensor)
         is_token = ~question.masked.batch.is_pad
-        return verdict_distance(answer[is_token], wanted[is_token], temperature)
+        return rtd_distillation_loss(answer[is_token], wanted[is_token], temperature)
 
     def score(self, network: Network, draws: int) -> Score:
         rows: list[Verdicts] = []
@@ -130,7 +130,7 @@ class VerdictExam:
         return batch.original_ids, batch.segment_ids, batch.attention_pad
 
     def list_samples(self, count: int) -> list[Sample]:
-        rows = self.train.ids[spread_places(len(self.train.ids), count)]
+        rows = self.train.ids[evenly_spaced(len(self.train.ids), count)]
         batch = make_batch(rows, self.tokenizer, is_pairs=self.train.is_pairs)
         table = zip(rows, batch.segment_ids.numpy(), ~batch.is_pad.numpy(), strict=True)
         samples = [Sample(ids[is_token], segments[is_token]) for ids, segments, is_token in table]
@@ -151,7 +151,7 @@ class VerdictExam:
         self.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
 
 
-def open_verdict_exam(
+def load_rtd_task(
     path: Path,
     data: Path,
     generator: Path | None,
@@ -161,7 +161,7 @@ def open_verdict_exam(
     seed: int,
     device: torch.device,
     stop: StopSignal,
-) -> VerdictExam:
+) -> RtdTask:
     subject = load_subject(path, device)
     network = subject.need_discriminator("compressing a model that is not tuned")
     if subject.has_energies:
@@ -172,7 +172,7 @@ def open_verdict_exam(
     conditions = Conditions(seed=seed, device=str(device), reading=reading, check=stop.check)
     objective = str(read_config(locate_model(path, "discriminator")).get(OBJECTIVE, ""))
     notes = (*heldout.notes, *(["scored against its own generator"] if generator is None else []))
-    return VerdictExam(network, guesser, subject.tokenizer, objective, train, heldout, config, conditions, notes)
+    return RtdTask(network, guesser, subject.tokenizer, objective, train, heldout, config, conditions, notes)
 
 
 def _find_generator(subject: Subject, path: Path | None, device: torch.device) -> Guesser:
@@ -194,7 +194,7 @@ def _read_data(
     if (data / MANIFEST).is_file():
         heldout = read_rows(data, tokenizer, length, config.limit, reading)
         prepared = open_data(data)
-        places = spread_places(len(prepared.train), _MOST_TRAINED)
+        places = evenly_spaced(len(prepared.train), _MOST_TRAINED)
         return HeldoutRows(prepared.train.take(places), heldout.is_pairs, heldout.unigram, ()), heldout
     rows = read_rows(data, tokenizer, length, _MOST_TRAINED, reading)
     is_kept = np.arange(len(rows.ids)) % _EVERY == _EVERY - 1

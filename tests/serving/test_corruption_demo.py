@@ -7,18 +7,20 @@ from little_tuned import TEXT, build_pair, little_tokenizer
 
 from electralab.errors import InputError
 from electralab.model.electra import Generator
-from electralab.serving.filler import Filler
-from electralab.serving.game import Game, PlayAsk
+from electralab.serving.corruption_demo import CorruptionDemo, PlayRequest
+from electralab.serving.mask_filler import MaskFiller
 from electralab.serving.windows import WindowConfig
 from electralab.stopping import StopSignal
 
 TOKENIZER = little_tokenizer()
 
 
-def make_game(batch_tokens: int = 1024) -> Game:
+def make_game(batch_tokens: int = 1024) -> CorruptionDemo:
     pair = build_pair(TOKENIZER)
     assert isinstance(pair.generator, Generator)
-    return Game(Filler(pair.generator, TOKENIZER, WindowConfig(batch_tokens=batch_tokens)), pair.discriminator)
+    return CorruptionDemo(
+        MaskFiller(pair.generator, TOKENIZER, WindowConfig(batch_tokens=batch_tokens)), pair.discriminator
+    )
 
 
 GAME = make_game()
@@ -57,7 +59,11 @@ def test_the_auc_is_the_share_of_pairs_in_the_right_order() -> None:
 
 
 def test_a_seed_repeats_a_game_whatever_is_played_with_it_and_another_changes_it() -> None:
-    asks = [PlayAsk(TEXT * 3, 0.2, 1.0, 5), PlayAsk("the cat sat on a mat", 0.3, 2.0, 5), PlayAsk(TEXT, 0.2, 1.0, 6)]
+    asks = [
+        PlayRequest(TEXT * 3, 0.2, 1.0, 5),
+        PlayRequest("the cat sat on a mat", 0.3, 2.0, 5),
+        PlayRequest(TEXT, 0.2, 1.0, 6),
+    ]
     together = GAME.answer([GAME.parse(ask) for ask in asks])
     assert together == [GAME.play(ask.given, ask.mask_share, ask.temperature, ask.seed) for ask in asks]
     assert GAME.play(TEXT, 0.2, 1.0, 7) != together[2]
@@ -83,12 +89,12 @@ def test_a_long_game_is_played_some_rows_at_a_time_and_can_be_left_between_them(
     assert whole.corrupted == in_turns.corrupted
     stop = Counting()
     with pytest.raises(InterruptedError):
-        few_rows.answer([few_rows.parse(PlayAsk(long))], stop)
+        few_rows.answer([few_rows.parse(PlayRequest(long))], stop)
     assert stop.looks == 3
 
 
 def test_the_corrupted_text_joins_pieces_as_they_are_written() -> None:
-    reading = GAME.parse(PlayAsk("the cat sat")).reading
+    reading = GAME.parse(PlayRequest("the cat sat")).reading
     vocabulary = {TOKENIZER.piece(index): index for index in range(TOKENIZER.vocab_size)}
     piece = next(name for name in vocabulary if name.startswith("##"))
     word = next(index for index, (start, _) in enumerate(reading.offsets) if start == 4)
@@ -107,13 +113,13 @@ def test_special_tokens_written_in_a_text_are_text_in_a_game() -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (PlayAsk(TEXT, 0.0), "mask_share: is a share between 0 and 1, got 0.0"),
-        (PlayAsk(TEXT, 1.0), "mask_share: is a share between 0 and 1, got 1.0"),
-        (PlayAsk(TEXT, 0.1, 0.0), "temperature: is a number above 0, got 0.0"),
-        (PlayAsk(TEXT, 0.1, float("inf")), "temperature: is a number above 0, got inf"),
-        (PlayAsk("日本"), "holds nothing that the model's vocabulary knows"),
+        (PlayRequest(TEXT, 0.0), "mask_share: is a share between 0 and 1, got 0.0"),
+        (PlayRequest(TEXT, 1.0), "mask_share: is a share between 0 and 1, got 1.0"),
+        (PlayRequest(TEXT, 0.1, 0.0), "temperature: is a number above 0, got 0.0"),
+        (PlayRequest(TEXT, 0.1, float("inf")), "temperature: is a number above 0, got inf"),
+        (PlayRequest("日本"), "holds nothing that the model's vocabulary knows"),
     ],
 )
-def test_what_cannot_be_played_is_told(ask: PlayAsk, words: str) -> None:
+def test_what_cannot_be_played_is_told(ask: PlayRequest, words: str) -> None:
     with pytest.raises(InputError, match=words):
         GAME.parse(ask)

@@ -1,6 +1,6 @@
-"""The exam of a tuned model: the files of its task.
+"""The task of a tuned model: the files of its task.
 
-MODEL, data -> TaskExam
+MODEL, data -> FinetunedTask
 """
 
 import math
@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from electralab.artifacts import read_json
-from electralab.compression.distillation import task_distance
-from electralab.compression.exam import Answer, Inputs, Network, Places, Score, spread_places
+from electralab.compression.distillation import task_distillation_loss
+from electralab.compression.task import Answer, Inputs, Network, Places, Score, evenly_spaced
 from electralab.errors import InputError
 from electralab.evaluation.resampling import draw_again
 from electralab.exporting.samples import Sample
@@ -45,7 +45,7 @@ _OTHER_DATA = (
 
 
 @dataclass(frozen=True)
-class TaskExam:
+class FinetunedTask:
     model: TunedModel
     task: Task
     data: TaskData
@@ -102,7 +102,7 @@ class TaskExam:
 
     def soft_loss(self, answer: Answer, wanted: Answer, question: TaskBatch, temperature: float) -> Tensor:
         head = self.network.head_config
-        return task_distance(head.kind, answer, wanted, question, head.unit, temperature)
+        return task_distillation_loss(head.kind, answer, wanted, question, head.unit, temperature)
 
     def score(self, network: Network, draws: int) -> Score:
         assert isinstance(network, Tuned)
@@ -137,7 +137,7 @@ class TaskExam:
         return batch.input_ids, batch.segment_ids, batch.attention_pad
 
     def list_samples(self, count: int) -> list[Sample]:
-        chosen = [self.train.features[place] for place in spread_places(len(self.train.features), count)]
+        chosen = [self.train.features[place] for place in evenly_spaced(len(self.train.features), count)]
         return [Sample(feature.ids, feature.segment_ids) for feature in chosen]
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
@@ -145,7 +145,7 @@ class TaskExam:
         write_model(folder, replace(self.model, network=network), storage)
 
 
-def open_task_exam(
+def load_finetuned_task(
     path: Path,
     data_dir: Path,
     task_name: str | None,
@@ -154,7 +154,7 @@ def open_task_exam(
     seed: int,
     device: torch.device,
     stop: StopSignal,
-) -> TaskExam:
+) -> FinetunedTask:
     model = load_model(path)
     model.network.to(device)
     task = find_task(task_name or model.card.task)
@@ -174,7 +174,7 @@ def open_task_exam(
     run = read_identity(run_dir) if run_dir else None
     is_same = run is not None and run.data == data.identity
     framer = Framer(model.tokenizer, labels, model.card.sequence_length, model.card.spans)
-    return TaskExam(
+    return FinetunedTask(
         model,
         task,
         replace(data, labels=labels),

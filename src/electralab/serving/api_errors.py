@@ -27,7 +27,7 @@ STATUS = {
 }
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """`retry_after` says in how many seconds it is worth trying again; 0 where it never is."""
 
     def __init__(self, code: str, message: str, retry_after: int = 0) -> None:
@@ -41,5 +41,5 @@ class Refusal(Exception):
         return STATUS[self.code]
 
 
-def refuse_stopping() -> Refusal:
-    return Refusal("stopping", "the server is shutting down; ask another, or later", 60)
+def shutting_down() -> ApiError:
+    return ApiError("stopping", "the server is shutting down; ask another, or later", 60)

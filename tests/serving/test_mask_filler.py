@@ -8,7 +8,7 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.electra import Generator
-from electralab.serving.filler import FillAsk, Filler
+from electralab.serving.mask_filler import FillRequest, MaskFiller
 from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -28,13 +28,13 @@ class Recording(Generator):
         return super().forward(input_ids, segment_ids, is_pad, positions)
 
 
-def make_filler(kind: type[Generator] = Generator) -> tuple[Filler, Tokenizer]:
+def make_filler(kind: type[Generator] = Generator) -> tuple[MaskFiller, Tokenizer]:
     tokenizer = little_tokenizer()
     generator = build_pair(tokenizer).generator
     assert isinstance(generator, Generator)
     network = kind(generator.config)
     network.load_state_dict(generator.state_dict())
-    return Filler(network, tokenizer, WindowConfig()), tokenizer
+    return MaskFiller(network, tokenizer, WindowConfig()), tokenizer
 
 
 def test_guesses_are_the_softmax_over_ordinary_tokens() -> None:
@@ -94,7 +94,11 @@ def test_a_blank_far_inside_a_long_text_has_context_on_both_sides() -> None:
 
 def test_many_are_answered_as_one_by_one() -> None:
     filler, _ = make_filler()
-    asks = [FillAsk("the [MASK] sat"), FillAsk(TEXT * 4, [(70, 80), (0, 3)], 2), FillAsk("[MASK] [MASK]", None, 1)]
+    asks = [
+        FillRequest("the [MASK] sat"),
+        FillRequest(TEXT * 4, [(70, 80), (0, 3)], 2),
+        FillRequest("[MASK] [MASK]", None, 1),
+    ]
     together = filler.answer([filler.parse(ask) for ask in asks])
     for ask, found in zip(asks, together, strict=True):
         alone = filler.answer([filler.parse(ask)])[0]
@@ -105,8 +109,8 @@ def test_many_are_answered_as_one_by_one() -> None:
 
 def test_no_more_is_kept_of_a_blank_than_its_guesses() -> None:
     whole, _ = make_filler()
-    filler = Filler(whole.generator, whole.tokenizer, WindowConfig(batch_tokens=1))
-    question = filler.parse(FillAsk("the cat sat on a mat", [(0, 3), (4, 7), (8, 11)]))
+    filler = MaskFiller(whole.generator, whole.tokenizer, WindowConfig(batch_tokens=1))
+    question = filler.parse(FillRequest("the cat sat on a mat", [(0, 3), (4, 7), (8, 11)]))
     sizes = [(list(places), tuple(logits.shape)) for places, logits in filler.weigh([question])]
     # One row at a time, each gone before the next is asked for.
     assert sorted(place for places, _ in sizes for place in places) == [(0, 0), (0, 1), (0, 2)]
@@ -116,14 +120,14 @@ def test_no_more_is_kept_of_a_blank_than_its_guesses() -> None:
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
-        (FillAsk("the cat"), r"has no \[MASK\], so there is nothing to fill"),
-        (FillAsk("the cat", [(3, 4)]), "at 0: no token stands between characters 3 and 4 of the text's 7"),
-        (FillAsk("the cat", [(0, 3), (90, 99)]), "at 1: no token"),
-        (FillAsk("the cat", [(2, 1)]), "at 0: no token"),
-        (FillAsk("the [MASK]", None, 0), "top: is how many guesses to give, at least 1, got 0"),
-        (FillAsk("日本"), "holds nothing that the model's vocabulary knows"),
+        (FillRequest("the cat"), r"has no \[MASK\], so there is nothing to fill"),
+        (FillRequest("the cat", [(3, 4)]), "at 0: no token stands between characters 3 and 4 of the text's 7"),
+        (FillRequest("the cat", [(0, 3), (90, 99)]), "at 1: no token"),
+        (FillRequest("the cat", [(2, 1)]), "at 0: no token"),
+        (FillRequest("the [MASK]", None, 0), "top: is how many guesses to give, at least 1, got 0"),
+        (FillRequest("日本"), "holds nothing that the model's vocabulary knows"),
     ],
 )
-def test_what_cannot_be_filled_is_told(ask: FillAsk, words: str) -> None:
+def test_what_cannot_be_filled_is_told(ask: FillRequest, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make_filler()[0].parse(ask)

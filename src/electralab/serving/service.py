@@ -13,14 +13,14 @@ from pydantic import Field
 
 from electralab.config import Settings
 from electralab.finetuning.rows import is_damaged
-from electralab.serving.batching import BadText, Batcher, BatchingConfig, Station
-from electralab.serving.bodies import Body, count_characters, list_strings
+from electralab.serving.api_errors import ApiError, shutting_down
+from electralab.serving.batching import BadText, Batcher, BatchHandler, BatchingConfig
+from electralab.serving.corruption_demo import PlayResult
 from electralab.serving.detector import Detection
-from electralab.serving.filler import Filling
-from electralab.serving.game import Played
-from electralab.serving.loaded import Ability, Loaded
+from electralab.serving.mask_filler import FillResult
 from electralab.serving.metrics import Metrics
-from electralab.serving.refusals import Refusal, refuse_stopping
+from electralab.serving.model import Capability, Model
+from electralab.serving.schemas import Body, count_characters, list_strings
 
 Json = dict[str, Any]
 
@@ -40,9 +40,9 @@ class LimitsConfig(Settings):
     open_requests: int = Field(1024, ge=1)
 
 
-class Desk:
+class InferenceService:
     def __init__(
-        self, models: Mapping[str, Loaded], limits: LimitsConfig, batching: BatchingConfig, *, needs_key: bool
+        self, models: Mapping[str, Model], limits: LimitsConfig, batching: BatchingConfig, *, needs_key: bool
     ) -> None:
         self.models = models
         self.limits = limits
@@ -50,30 +50,30 @@ class Desk:
         self.is_stopping = False
         self.metrics = Metrics()
         self.batcher = Batcher(batching, self.metrics)
-        # Loaded now: the first request must not wait for it, and what is wrong with a folder shows at the start.
-        self._stations = {
-            (name, ability): _station(model, ability) for name, model in models.items() for ability in model.can
+        # Model now: the first request must not wait for it, and what is wrong with a folder shows at the start.
+        self._handlers = {
+            (name, ability): _handler(model, ability) for name, model in models.items() for ability in model.can
         }
 
-    async def answer(self, ability: Ability, body: Body) -> Json:
+    async def answer(self, ability: Capability, body: Body) -> Json:
         if self.is_stopping:
-            raise refuse_stopping()
+            raise shutting_down()
         name = self._choose(ability, body.model)
         inputs = body.inputs()
         if len(inputs) > self.limits.batch_texts:
-            raise Refusal(
+            raise ApiError(
                 "too_many_texts", f"texts: are {len(inputs)}, at most {self.limits.batch_texts} go in one body"
             )
         for place, given in enumerate(inputs):
             self._check(f"texts[{place}]" if body.is_batch else "text", given)
         cost, most = sum(map(body.weigh, inputs)), self.batcher.config.queue_characters
         if cost > most:
-            raise Refusal(
+            raise ApiError(
                 "text_too_long", f"the request is as much work as {cost:,} characters, at most {most:,} are; send less"
             )
         ticket = self.batcher.submit(
             ability,
-            self._stations[name, ability],
+            self._handlers[name, ability],
             [body.ask(given) for given in inputs],
             cost=cost,
             seconds=self.limits.seconds,
@@ -86,38 +86,38 @@ class Desk:
         except TimeoutError:
             self.batcher.give_up(ticket)
             wait = self.batcher.estimate_wait()
-            raise Refusal("too_slow", f"took over {self.limits.seconds:g} s; try again in {wait} s", wait) from None
+            raise ApiError("too_slow", f"took over {self.limits.seconds:g} s; try again in {wait} s", wait) from None
         except BadText as bad:
             where = f"texts[{bad.place}]" if body.is_batch else "text"
-            raise Refusal("bad_text", f"{where}: {bad.reason}") from None
+            raise ApiError("bad_text", f"{where}: {bad.reason}") from None
         described = [describe(answer) for answer in answers]
         return {"model": name, "results": described} if body.is_batch else {"model": name, **described[0]}
 
     def _check(self, where: str, given: Any) -> None:
         texts = list_strings(given)
         if not any(text.strip() for text in texts):
-            raise Refusal("text_empty", f"{where}: is empty; give a text")
+            raise ApiError("text_empty", f"{where}: is empty; give a text")
         if any(map(is_damaged, texts)):
-            raise Refusal("bad_text", f"{where}: holds half a character (a lone surrogate); give whole ones")
+            raise ApiError("bad_text", f"{where}: holds half a character (a lone surrogate); give whole ones")
         length, most = count_characters(given), self.limits.text_characters
         if length > most:
-            raise Refusal("text_too_long", f"{where}: has {length:,} characters, at most {most:,} are taken; cut it")
+            raise ApiError("text_too_long", f"{where}: has {length:,} characters, at most {most:,} are taken; cut it")
 
-    def _choose(self, ability: Ability, name: str | None) -> str:
+    def _choose(self, ability: Capability, name: str | None) -> str:
         able = [known for known, model in self.models.items() if ability in model.can]
         if name is None:
             if len(able) == 1:
                 return able[0]
             if able:
-                raise Refusal("model_needed", f"model: {', '.join(able)} can all {ability}; say which")
-            raise Refusal("model_cannot", f"no model here can {ability}; GET /v1/models says what they can")
+                raise ApiError("model_needed", f"model: {', '.join(able)} can all {ability}; say which")
+            raise ApiError("model_cannot", f"no model here can {ability}; GET /v1/models says what they can")
         if name not in self.models:
             close = difflib.get_close_matches(name[:80], self.models, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(self.models)}"
-            raise Refusal("unknown_model", f"model: none is named {name[:80]!r}; {hint}")
+            raise ApiError("unknown_model", f"model: none is named {name[:80]!r}; {hint}")
         if name not in able:
             can = ", ".join(self.models[name].can)
-            raise Refusal("model_cannot", f"model: {name!r} cannot {ability}; it can {can}")
+            raise ApiError("model_cannot", f"model: {name!r} cannot {ability}; it can {can}")
         return name
 
     def list_models(self) -> Json:
@@ -146,7 +146,7 @@ class Desk:
         return not self.is_stopping and not self.batcher.is_full
 
 
-def view_model(name: str, model: Loaded) -> Json:
+def view_model(name: str, model: Model) -> Json:
     has_task = "predict" in model.can
     head = model.predictor.models[0].network.head_config if has_task else None
     return {
@@ -163,16 +163,16 @@ def view_model(name: str, model: Loaded) -> Json:
     }
 
 
-def _station(model: Loaded, ability: Ability) -> Station:
-    stations: dict[Ability, str] = {
+def _handler(model: Model, ability: Capability) -> BatchHandler:
+    handlers: dict[Capability, str] = {
         "detect": "detector",
         "fill": "filler",
         "play": "game",
         "embed": "embedder",
         "predict": "predictor",
     }
-    station: Station = getattr(model, stations[ability])
-    return station
+    handler: BatchHandler = getattr(model, handlers[ability])
+    return handler
 
 
 def describe(answer: Any) -> Json:
@@ -197,7 +197,7 @@ def describe(answer: Any) -> Json:
                 "is_relative": answer.is_relative,
                 "warning": answer.warning,
             }
-        case Filling() | Played():
+        case FillResult() | PlayResult():
             return asdict(answer)
         case dict():
             return {key: value for key, value in answer.items() if key not in ("id", "texts", "words", "question")}

@@ -1,6 +1,6 @@
 """A model in the form that others can use, tried before it is written: Hugging Face's, ONNX, or ONNX in 8 bits.
 
-MODEL -> DIR/discriminator, DIR/generator or DIR/model, each with tokenizer, card, licence and hashes
+MODEL -> DIR/discriminator, DIR/generator or DIR/model, each with tokenizer, card, license and hashes
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError, Stopped, UsageError
 from electralab.evaluation.heldout_rows import read_rows
 from electralab.exporting.fidelity import TOLERANCE, Fidelity, compare_networks, require_equal
-from electralab.exporting.graphs import Exportable, require_onnx, write_graph
-from electralab.exporting.portable_card import Licence, find_licence, read_licence, write_papers
-from electralab.exporting.quantisation import Activations, quantise_folder
+from electralab.exporting.metadata import License, find_license, read_license, write_metadata
+from electralab.exporting.onnx_graphs import Exportable, require_onnx, write_graph
+from electralab.exporting.quantisation import Activations, quantize_folder
 from electralab.exporting.samples import Sample, pair_some, sample_rows, space_pairs
 from electralab.finetuning.exports import CARD as TASK
 from electralab.finetuning.exports import attach_card
@@ -85,18 +85,18 @@ class Exported:
 
 
 def export_model(
-    model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, licence: str, stop: StopSignal
+    model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, license: str, stop: StopSignal
 ) -> Iterator[Exported]:
     """One network after the other; the folder appears when all of them are whole."""
     _check(out, form, config, data)
-    read_licence(licence)
+    read_license(license)
     sources, left_out = _read_sources(model, form)
     texts = [_read_texts(source, config, data) for source in sources]
     with _undone(out, stop), new_folder(out, kind="export", form=form) as temporary:
         for source, samples in zip(sources, texts, strict=True):
             stop.check()
             exported = _export(
-                source, temporary / source.role, form, config, samples, find_licence(licence, source.folder), stop
+                source, temporary / source.role, form, config, samples, find_license(license, source.folder), stop
             )
             yield replace(exported, note=left_out)
 
@@ -111,12 +111,12 @@ def _undone(out: Path, stop: StopSignal) -> Iterator[None]:
 
 
 def plan_export(
-    model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, licence: str
+    model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, license: str
 ) -> SettingsTree:
     _check(out, form, config, data)
     sources, left_out = _read_sources(model, form)
     networks = {source.role: {"from": str(source.folder), "kind": _name_kind(source.network)} for source in sources}
-    terms = sorted({find_licence(licence, source.folder).name for source in sources})
+    terms = sorted({find_license(license, source.folder).name for source in sources})
     told = {"out": str(out), "format": form, "license": ", ".join(terms), "data": str(data or "samples")}
     told |= {"left_out": left_out} if left_out else {}
     return {**told, "networks": networks, "settings": config.model_dump(mode="json")}
@@ -222,7 +222,7 @@ def _export(
     form: Format,
     config: ExportConfig,
     samples: Sequence[Sample],
-    terms: Licence,
+    terms: License,
     stop: StopSignal,
 ) -> Exported:
     folder.mkdir()
@@ -239,12 +239,12 @@ def _export(
     if config.storage == "fp32":
         require_equal(fidelity, config.tolerance, str(source.folder))
     if form == "onnx-int8":
-        quantise_folder(folder, config.activations, samples[: config.rows])
+        quantize_folder(folder, config.activations, samples[: config.rows])
         fidelity = _try(source, folder, samples, stop)
     facts = {"format": form, "network": source.role, "kind": _name_kind(source.network)}
     facts |= {"activations": config.activations} if form == "onnx-int8" else {}
     facts |= {"storage": config.storage} if form == "hf" else {}
-    write_papers(folder, facts, fidelity, terms)
+    write_metadata(folder, facts, fidelity, terms)
     write_manifest(folder, kind="model")
     return Exported(source.role, sum(path.stat().st_size for path in folder.iterdir()), fidelity)
 

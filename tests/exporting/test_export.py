@@ -16,9 +16,9 @@ import electralab
 from electralab.artifacts import write_json
 from electralab.cli import main
 from electralab.errors import DamagedArtifact, ElectraError, InputError, UsageError
-from electralab.exporting import portable
-from electralab.exporting.fidelity import Chances, Fidelity, compare_networks, require_equal
-from electralab.exporting.portable_card import read_licence
+from electralab.exporting import export as portable
+from electralab.exporting.fidelity import Fidelity, ProbabilityFidelity, compare_networks, require_equal
+from electralab.exporting.metadata import read_license
 from electralab.exporting.samples import sample_rows
 from electralab.finetuning.exports import TunedCard, TunedModel, save_model
 from electralab.model.electra import Discriminator, Electra, Generator, build_electra
@@ -289,7 +289,7 @@ def test_comparison_finds_a_difference_that_was_planted() -> None:
     rows = sample_rows(TOKENIZER, build_pair().discriminator.config)
     special = TOKENIZER.special
     same = compare_networks(pair.discriminator, other.discriminator, rows, special.pad, special.mask)
-    assert isinstance(same, Chances)
+    assert isinstance(same, ProbabilityFidelity)
     assert (same.largest_difference, same.agreement) == (0.0, 1.0)
     with torch.no_grad():
         other.discriminator.head.verdict.bias.add_(0.25)
@@ -320,10 +320,10 @@ def test_samples_fit_the_rows_of_any_model() -> None:
 
 def test_licence_is_a_file_an_identifier_or_said_to_be_missing(tmp_path: Path) -> None:
     (tmp_path / "TERMS").write_text("do no harm")
-    assert read_licence(str(tmp_path / "TERMS")) == type(read_licence(""))("other", "do no harm")
-    assert read_licence("Apache-2.0").name == "apache-2.0"
-    assert read_licence("").name == "unknown"
-    assert "the rights are with those who trained them" in read_licence("").text
+    assert read_license(str(tmp_path / "TERMS")) == type(read_license(""))("other", "do no harm")
+    assert read_license("Apache-2.0").name == "apache-2.0"
+    assert read_license("").name == "unknown"
+    assert "the rights are with those who trained them" in read_license("").text
 
 
 def test_objective_goes_along(graphs: Path) -> None:

@@ -7,10 +7,10 @@ import torch
 from little_models import TEXT, build_pair, save_pair
 from little_tasks import QUICK, make_request, save_origin, tune, write_animals
 
-from electralab.compression.exam import Exam
-from electralab.compression.opening import open_exam
+from electralab.compression.opening import load_compression_task
 from electralab.compression.settings import CompressConfig
 from electralab.compression.stage import CompressEvent, CompressFinished, CompressRequest, Results, compress
+from electralab.compression.task import CompressionTask
 from electralab.config import SettingsTree
 from electralab.stopping import StopSignal
 
@@ -42,9 +42,9 @@ def make_pair_run(folder: Path) -> tuple[Path, Path]:
     return save_pair(folder / "pair", build_pair()), write_text(folder / "text.txt")
 
 
-def open_pair(folder: Path, **settings: object) -> Exam:
+def open_pair(folder: Path, **settings: object) -> CompressionTask:
     model, data = make_pair_run(folder)
-    return open_exam(model, data, make_config(**settings), None, None, CPU, StopSignal())
+    return load_compression_task(model, data, make_config(**settings), None, None, CPU, StopSignal())
 
 
 def make_config(**settings: object) -> CompressConfig:

@@ -1,6 +1,6 @@
 """The bodies of version 1 of the API, as the server reads them and as /openapi.json describes them.
 
-JSON -> Body -> what a station is asked
+JSON -> Body -> what a handler is asked
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 from pydantic_core import PydanticCustomError
 
 from electralab.model.pooling import Pooling
-from electralab.serving.embedder import EmbedAsk
-from electralab.serving.filler import FillAsk
-from electralab.serving.game import PlayAsk
+from electralab.serving.corruption_demo import PlayRequest
+from electralab.serving.embedder import EmbedRequest
+from electralab.serving.mask_filler import FillRequest
 
 _EITHER = {"oneOf": [{"required": ["text"]}, {"required": ["texts"]}]}
 _MOST_SPANS = 256
@@ -95,7 +95,7 @@ class Body(BaseModel):
         return many if many is not None else [one]
 
     def ask(self, given: Any) -> Any:
-        """What the station is asked about one of the inputs."""
+        """What the handler is asked about one of the inputs."""
         return given
 
     def weigh(self, given: Any) -> int:
@@ -127,9 +127,9 @@ class FillBody(TextBody):
     )
     top: int = Field(5, ge=1, le=100, description="How many guesses.")
 
-    def ask(self, given: str) -> FillAsk:
+    def ask(self, given: str) -> FillRequest:
         spans = None if self.at is None else [(start, end) for start, end in self.at]
-        return FillAsk(given, spans, self.top)
+        return FillRequest(given, spans, self.top)
 
     def weigh(self, given: str) -> int:
         return super().weigh(given) * max(1, len(self.at or ()), given.count("[MASK]"))
@@ -142,8 +142,8 @@ class PlayBody(TextBody):
     temperature: float = Field(1.0, ge=0.01, le=100, description="Below 1 the generator plays safe, above 1 wild.")
     seed: int = Field(0, ge=-_SEED, lt=_SEED, description="The same seed hides and draws the same.")
 
-    def ask(self, given: str) -> PlayAsk:
-        return PlayAsk(given, self.mask_share, self.temperature, self.seed)
+    def ask(self, given: str) -> PlayRequest:
+        return PlayRequest(given, self.mask_share, self.temperature, self.seed)
 
     def weigh(self, given: str) -> int:
         return 2 * super().weigh(given)
@@ -154,8 +154,8 @@ class EmbedBody(TextBody):
 
     pooling: Pooling = Field("mean", description="The mean of the tokens, or the first or last token's state.")
 
-    def ask(self, given: str) -> EmbedAsk:
-        return EmbedAsk(given, self.pooling)
+    def ask(self, given: str) -> EmbedRequest:
+        return EmbedRequest(given, self.pooling)
 
 
 class PredictBody(Body):

@@ -1,6 +1,6 @@
 """The pre-training game on a text: hide some tokens, let the generator put others there, let the discriminator judge.
 
-PlayAsk -> Board -> Played
+PlayRequest -> EncodedPlay -> PlayResult
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from electralab.objective.exhibit import Guess
 from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
 from electralab.objective.verdicts import Verdicts
 from electralab.randomness import Rng
-from electralab.serving.filler import Filler
-from electralab.serving.reading import Given, Reading, read_known
+from electralab.serving.inputs import Given, TokenizedText, tokenize_known
+from electralab.serving.mask_filler import MaskFiller
 from electralab.serving.windows import frame
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import Batch, make_batch
@@ -30,7 +30,7 @@ _SHOWN_GUESSES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PlayAsk:
+class PlayRequest:
     given: Given
     mask_share: float = 0.15
     temperature: float = 1.0
@@ -38,9 +38,9 @@ class PlayAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
-    reading: Reading
-    asked: PlayAsk
+class EncodedPlay:
+    reading: TokenizedText
+    asked: PlayRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class PlayScores:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayResult:
     text: str
     corrupted: str
     tokens: tuple[PlayedToken, ...]
@@ -83,7 +83,7 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RowOutputs:
     """What was said of some rows of the text, flattened."""
 
     ranked: dict[int, tuple[Guess, ...]]
@@ -93,8 +93,8 @@ class Turn:
     drawn_ids: NDArray[np.int64]
 
 
-class Game:
-    def __init__(self, filler: Filler, discriminator: Discriminator) -> None:
+class CorruptionDemo:
+    def __init__(self, filler: MaskFiller, discriminator: Discriminator) -> None:
         import sklearn.metrics  # noqa: F401  which a score needs: the first game must not wait for it
 
         self.filler = filler
@@ -103,22 +103,22 @@ class Game:
         self._vocabulary = mask_vocabulary(filler.tokenizer)
         self._prohibition = sampling_prohibition(filler.tokenizer, filler.device, filler.generator.config.vocab_size)
 
-    def play(self, given: Given, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0) -> Played:
-        return self.answer([self.parse(PlayAsk(given, mask_share, temperature, seed))])[0]
+    def play(self, given: Given, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0) -> PlayResult:
+        return self.answer([self.parse(PlayRequest(given, mask_share, temperature, seed))])[0]
 
-    def parse(self, asked: PlayAsk) -> Board:
+    def parse(self, asked: PlayRequest) -> EncodedPlay:
         if not 0 < asked.mask_share < 1:
             raise InputError(f"mask_share: is a share between 0 and 1, got {asked.mask_share}")
         if not 0 < asked.temperature < float("inf"):
             raise InputError(f"temperature: is a number above 0, got {asked.temperature}")
-        return Board(read_known(self.tokenizer, asked.given, is_literal=True), asked)
+        return EncodedPlay(tokenize_known(self.tokenizer, asked.given, is_literal=True), asked)
 
-    def answer(self, boards: Sequence[Board], stop: StopSignal = NO_STOP) -> list[Played]:
+    def answer(self, boards: Sequence[EncodedPlay], stop: StopSignal = NO_STOP) -> list[PlayResult]:
         """One after the other: which tokens are hidden must depend on the text and its seed alone."""
         return [self._play(board, stop) for board in boards]
 
     @torch.inference_mode()
-    def _play(self, board: Board, stop: StopSignal) -> Played:
+    def _play(self, board: EncodedPlay, stop: StopSignal) -> PlayResult:
         ids, special, asked = board.reading.ids, self.tokenizer.special, board.asked
         configs = (self.filler.generator.config, self.discriminator.config)
         size = min(config.sequence_length for config in configs) - 2
@@ -128,7 +128,7 @@ class Game:
         for row, framed in zip(padded, rows, strict=True):
             row[: len(framed)] = framed
         batch = make_batch(padded, self.tokenizer, is_pairs=False)
-        turns: list[Turn] = []
+        turns: list[RowOutputs] = []
         for part in batch.split(max(1, self.filler.config.batch_tokens // padded.shape[1])):
             stop.check()
             turns.append(self._take_turn(part, asked, first=sum(map(len, (turn.logits for turn in turns)))))
@@ -137,7 +137,7 @@ class Game:
         )
         return self._describe(board, turns, columns)
 
-    def _take_turn(self, part: Batch, asked: PlayAsk, *, first: int) -> Turn:
+    def _take_turn(self, part: Batch, asked: PlayRequest, *, first: int) -> RowOutputs:
         """`first` is the place of these rows' first token in the flattened rows of the text."""
         masking = MaskingConfig(mask_share=asked.mask_share)
         masked = mask_tokens(part, self._vocabulary, masking, asked.mask_share, Rng(asked.seed, _STEP))
@@ -146,14 +146,14 @@ class Game:
         sampling = SamplingConfig(temperature=asked.temperature)
         trial = judge_guesses(self.discriminator, masked, guesses, self._prohibition, sampling)
         ranked = self.filler.rank(trial.guesses, _SHOWN_GUESSES, asked.temperature)
-        return Turn(
+        return RowOutputs(
             {first + place: guess for place, guess in zip(masked.positions.tolist(), ranked, strict=True)},
             trial.verdicts.float().flatten().cpu().numpy(),
             trial.corrupted.is_replaced.flatten().cpu().numpy(),
             trial.corrupted.input_ids.flatten().cpu().numpy(),
         )
 
-    def _describe(self, board: Board, turns: Sequence[Turn], columns: NDArray[np.int64]) -> Played:
+    def _describe(self, board: EncodedPlay, turns: Sequence[RowOutputs], columns: NDArray[np.int64]) -> PlayResult:
         """`columns` are the places of the text's tokens in the flattened rows. (n,)"""
         reading = board.reading
         ranked = {place: guesses for turn in turns for place, guesses in turn.ranked.items()}
@@ -181,14 +181,14 @@ class Game:
                 strict=True,
             )
         )
-        return Played(
+        return PlayResult(
             reading.text,
             self._write(reading, drawn_ids.tolist(), is_replaced.tolist()),
             tokens,
             _score(Verdicts(logits, is_replaced), chances > 0.5, len(ranked)),
         )
 
-    def _write(self, reading: Reading, drawn_ids: list[int], is_replaced: list[bool]) -> str:
+    def _write(self, reading: TokenizedText, drawn_ids: list[int], is_replaced: list[bool]) -> str:
         """The text with the replacements in it, joined to what stands before as their pieces say."""
         continues = self.tokenizer.continues_word
         written, end = [], 0

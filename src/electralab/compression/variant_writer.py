@@ -1,4 +1,4 @@
-"""A variant becomes a model folder only with its papers: how far its answers are off, a card, a licence, hashes.
+"""A variant becomes a model folder only with its papers: how far its answers are off, a card, a license, hashes.
 
 network -> model folder
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import MANIFEST, new_folder, write_json
-from electralab.compression.exam import Exam, Network
+from electralab.compression.task import CompressionTask, Network
 from electralab.exporting.fidelity import Fidelity, compare_networks
-from electralab.exporting.portable_card import EXPORT, LICENCE, Licence, find_licence, state_terms, write_papers
+from electralab.exporting.metadata import EXPORT, LICENSE, License, find_license, write_license, write_metadata
 from electralab.exporting.samples import Sample, sample_rows
 from electralab.model.electra import Discriminator
 from electralab.model.folder import Storage, load_any
@@ -24,33 +24,33 @@ _ROWS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    exam: Exam
+class VariantWriter:
+    task: CompressionTask
     samples: Sequence[Sample]
-    licence: Licence
+    license: License
     check: Callable[[], None]
 
     def write_weights(self, folder: Path, network: Network, storage: Storage) -> None:
         with new_folder(folder, kind="model") as temporary:
-            self.exam.save(temporary, network, storage)
-            self.sign(temporary, {"format": storage, "of": "the model as it came"}, self.exam.network)
+            self.task.save(temporary, network, storage)
+            self.sign(temporary, {"format": storage, "of": "the model as it came"}, self.task.network)
 
     def sign(self, folder: Path, facts: dict[str, Any], origin: Network) -> None:
         """Tried against the network that it was made from."""
         kind = "tuned" if isinstance(origin, Tuned) else "discriminator"
-        write_papers(
-            folder, {"network": self.exam.role, "kind": kind, **facts}, self.compare(folder, origin), self.licence
+        write_metadata(
+            folder, {"network": self.task.role, "kind": kind, **facts}, self.compare(folder, origin), self.license
         )
 
     def compare(self, folder: Path, origin: Network) -> Fidelity:
-        network, special = load_any(folder), self.exam.tokenizer.special
+        network, special = load_any(folder), self.task.tokenizer.special
         assert isinstance(network, Discriminator | Tuned)
         return compare_networks(origin, network, self.samples, special.pad, special.mask, check=self.check)
 
 
-def begin_trial(exam: Exam, licence: str, model: Path, check: Callable[[], None]) -> Trial:
-    samples = exam.list_samples(_ROWS) + sample_rows(exam.tokenizer, exam.network.config)
-    return Trial(exam, samples, find_licence(licence, model), check)
+def make_writer(task: CompressionTask, license: str, model: Path, check: Callable[[], None]) -> VariantWriter:
+    samples = task.list_samples(_ROWS) + sample_rows(task.tokenizer, task.network.config)
+    return VariantWriter(task, samples, find_license(license, model), check)
 
 
 def copy_model(source: Path, target: Path) -> None:
@@ -64,25 +64,25 @@ def copy_files(source: Path, target: Path, *without: str) -> None:
             shutil.copyfile(file, target / file.name)
 
 
-def has_papers(folder: Path) -> bool:
-    return (folder / EXPORT).is_file() and (folder / LICENCE).is_file()
+def has_metadata(folder: Path) -> bool:
+    return (folder / EXPORT).is_file() and (folder / LICENSE).is_file()
 
 
-def change_terms(folder: Path, licence: Licence) -> None:
+def relicense(folder: Path, license: License) -> None:
     """Of a variant that was made on others."""
-    if (folder / LICENCE).read_text(encoding="utf-8") == licence.text:
+    if (folder / LICENSE).read_text(encoding="utf-8") == license.text:
         return
     with new_folder(folder, kind="model") as temporary:
         copy_files(folder, temporary)
-        state_terms(temporary, licence)
+        write_license(temporary, license)
 
 
-def copy_generator(source: Path, target: Path, licence: str) -> None:
+def copy_generator(source: Path, target: Path, license: str) -> None:
     """As it is, with papers."""
     with new_folder(target, kind="model") as temporary:
         copy_files(source, temporary)
-        if not has_papers(temporary):
+        if not has_metadata(temporary):
             form = "onnx" if is_graph(source) else "fp32"
             facts = {"format": form, "network": "generator", "kind": "generator", "subject": "guesses"}
             write_json(temporary / EXPORT, facts)
-        state_terms(temporary, find_licence(licence, source))
+        write_license(temporary, find_license(license, source))

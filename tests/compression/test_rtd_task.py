@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from little_exams import open_pair
+from little_compression import open_pair
 from torch import Tensor
 
 from electralab.model.electra import Discriminator
@@ -17,6 +17,6 @@ class KnowsSpecials(Discriminator):
 
 
 def test_knowing_only_special_tokens_scores_as_guessing(tmp_path: Path) -> None:
-    exam = open_pair(tmp_path)
-    assert isinstance(exam.network, Discriminator)
-    assert exam.score(KnowsSpecials(exam.network.config), 0).value == 0.5
+    task = open_pair(tmp_path)
+    assert isinstance(task.network, Discriminator)
+    assert task.score(KnowsSpecials(task.network.config), 0).value == 0.5
