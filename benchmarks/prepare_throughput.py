@@ -20,7 +20,7 @@ from pathlib import Path
 
 import tokenizers
 
-from electralab.corpus.bundled import write_bundled_text
+from electralab.corpus.samples import write_bundled_text
 from electralab.stopping import StopSignal
 from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.prepare import PrepareConfig, prepare

@@ -46,7 +46,7 @@ def quickstart(
     display: Display | None = None,
 ) -> dict[str, Any]:
     """Prepare, pre-train, detect; each part that is already finished is only shown again."""
-    from electralab.corpus.bundled import write_bundled_text
+    from electralab.corpus.samples import write_bundled_text
 
     console, display = console or Console(), display or Display()
     run_dir = Path(out)

@@ -17,10 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from electralab.corpus import readers
-from electralab.corpus.parquet_pages import read_pages
-from electralab.corpus.readers import Raw, ReadingConfig, Undecodable, read_documents
+from electralab.corpus.parquet import read_pages
+from electralab.corpus.readers import DecodeError, Raw, ReadingConfig, read_documents
 from electralab.corpus.sources import find_sources
-from electralab.corpus.streams import Meter
 from electralab.errors import InputError
 
 TEXTS = ["First line.\nSecond line.", 'A "quoted" word, and a comma', "한국어 中文 é"]
@@ -28,7 +27,7 @@ TEXTS = ["First line.\nSecond line.", 'A "quoted" word, and a comma', "한국어
 
 def read(path: Path, *, symbols: bool = False, **settings: Any) -> list[Raw]:
     (source,) = find_sources([str(path)], symbols=symbols).files
-    return list(read_documents(source, ReadingConfig(**settings), Meter(), symbols=symbols))
+    return list(read_documents(source, ReadingConfig(**settings), symbols=symbols))
 
 
 def write(path: Path, data: bytes | str) -> Path:
@@ -114,17 +113,17 @@ def test_a_line_that_python_cannot_read_as_json_is_named(tmp_path: Path, line: s
     path = write(tmp_path / "a.jsonl", ('["fine"]' if symbols else '"fine"') + f"\n{line}\n")
     (source,) = find_sources([str(path)]).files
     with pytest.raises(InputError, match=r"a\.jsonl: line 2 is not JSON \(.*\); mend or remove the line"):
-        list(read_documents(source, ReadingConfig(), Meter(), symbols=symbols))
+        list(read_documents(source, ReadingConfig(), symbols=symbols))
 
 
 def test_only_the_document_with_the_bad_bytes_is_undecodable(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"good\n\nb\xff\xfed\n\nalso good")
-    assert read(path) == ["good", Undecodable(b"b\xff\xfed"), "also good"]
+    assert read(path) == ["good", DecodeError(b"b\xff\xfed"), "also good"]
     path = write(tmp_path / "a.csv", b"text\ngood\nb\xffd\n")
-    assert read(path) == ["good", Undecodable(b"b\xffd")]
+    assert read(path) == ["good", DecodeError(b"b\xffd")]
     broken = b"\xff\xfe" + "good\n\n".encode("utf-16-le") + b"\x00\xd8" + "x\n\nfine".encode("utf-16-le")
     kinds = [type(raw) for raw in read(write(tmp_path / "b.txt", broken))]
-    assert kinds == [str, Undecodable, str]
+    assert kinds == [str, DecodeError, str]
 
 
 def test_a_line_without_end_comes_in_bounded_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +142,7 @@ def test_no_text_is_lost_wherever_the_blocks_end(documents: list[str]) -> None:
     data = "\n\n".join(documents).encode()
     for size in (1, 3, 7):
         blocks = [data[place : place + size] for place in range(0, len(data), size)]
-        groups = list(filter(bytes.strip, readers._paragraph_groups(blocks)))
+        groups = list(filter(bytes.strip, readers._split_bounded(blocks, readers._BLANK_LINES)))
         assert [group.decode().strip("\n") for group in groups] == documents
 
 
@@ -188,10 +187,10 @@ import resource, sys
 import pyarrow.parquet
 from electralab.corpus.readers import ReadingConfig, read_documents
 from electralab.corpus.sources import find_sources
-from electralab.corpus.streams import Meter
+from electralab.corpus.streams import ByteCounter
 (source,) = find_sources([sys.argv[1]]).files
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-next(read_documents(source, ReadingConfig(), Meter(), symbols=False))
+next(read_documents(source, ReadingConfig(), ByteCounter(), symbols=False))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)

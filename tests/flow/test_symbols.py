@@ -12,7 +12,7 @@ from little_runs import SMALL
 from log_anomalies import detect_anomalies
 from sklearn.metrics import roc_auc_score
 
-from electralab.corpus.synthetic import write_symbol_log
+from electralab.corpus.samples import write_symbol_log
 
 pytestmark = pytest.mark.flow
 

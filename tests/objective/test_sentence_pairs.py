@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from toy import CLS, MASK, PAD, SEP, UNK, VOCABULARY, ToyTokenizer, toy_batch
 
 from electralab import verbs
-from electralab.corpus.bundled import write_bundled_text
+from electralab.corpus.samples import write_bundled_text
 from electralab.display import Display
 from electralab.objective.masking import MaskingConfig, mask_tokens
 from electralab.objective.sentences import SentenceTask, arrange_pairs

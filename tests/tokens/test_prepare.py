@@ -96,7 +96,7 @@ def test_a_stopped_build_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, times: int, kind: str
 ) -> None:
     monkeypatch.setattr(parts, "PART_SIZE", 4000)
-    monkeypatch.setattr("electralab.corpus.filters.BATCH_CHARS", 1000)
+    monkeypatch.setattr("electralab.corpus.documents.BATCH_CHARS", 1000)
     corpus = write_corpus(tmp_path / "corpus.txt", 100)
     changes = {"packing": {"kind": kind}}
     run(corpus, tmp_path / "whole", **changes)

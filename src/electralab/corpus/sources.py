@@ -34,7 +34,10 @@ _FORMATS: dict[str, Format] = {
 }
 _COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
 _BLOCK = 1 << 20
-_PATIENCE = 0.2  # seconds
+_POLL_SECONDS = 0.2
+
+# The flag of `prepare`, and the setting by which every verb that reads text knows it.
+CHOOSE_FIELD = "choose it with --field (the setting reading.field)"
 
 STANDARD_INPUT = "-"
 
@@ -61,6 +64,14 @@ class Sources:
         return sum(source.bytes for source in self.files)
 
 
+class WrongColumn(InputError):
+    """A table without the wished column: passed over where it only happened to lie in a folder."""
+
+    def __init__(self, source: Source, column: str, known: Sequence[str]) -> None:
+        names = ", ".join(map(repr, known[:10]))
+        super().__init__(f"{source.path}: has no column {column!r} (it has {names}); {CHOOSE_FIELD}")
+
+
 def find_sources(inputs: Sequence[str], *, symbols: bool = False, spool: Path | None = None) -> Sources:
     """`spool` is where standard input was, or is now, kept, since it is read more than once."""
     if not inputs:
@@ -70,16 +81,24 @@ def find_sources(inputs: Sequence[str], *, symbols: bool = False, spool: Path | 
     default: Format = "jsonl" if symbols else "txt"
     for name in inputs:
         if name == STANDARD_INPUT:
-            if spool is not None:
-                files.append(_describe(spool, default, named=True))
-        else:
-            for path in _expand(name):
-                if path.is_dir():
-                    found, rest = _search(path)
-                    files += found
-                    passed_over += rest
+            files += [] if spool is None else [_describe(spool, default, named=True)]
+            continue
+        paths = [Path(name).expanduser()]
+        if not os.path.lexists(paths[0]):
+            # Path.glob takes no absolute pattern.
+            matches = sorted(glob.glob(str(paths[0]), recursive=True)) if glob.has_magic(name) else []  # noqa: PTH207
+            if not matches:
+                raise InputError(f"{name}: no such file or folder; check the path")
+            paths = [Path(match) for match in matches]
+        for path in paths:
+            if not path.is_dir():
+                files.append(_describe(path, default, named=True))
+                continue
+            for file in _walk(path):
+                if _format_of(file)[0] is None or not file.is_file():
+                    passed_over.append(str(file))
                 else:
-                    files.append(_describe(path, default, named=True))
+                    files.append(_describe(file, "txt", named=False))
     unique = {real_path(source.path): source for source in reversed(files)}
     kept = [source for source in files if unique.get(real_path(source.path)) is source]
     if not kept and STANDARD_INPUT not in inputs:
@@ -91,47 +110,21 @@ def spool_standard_input(path: Path, stop: StopSignal) -> None:
     """Until its end, or until a signal arrives, even while nothing does."""
     if sys.stdin is None:
         raise InputError("standard input is closed; pipe text into it, or name files")
+    descriptor = sys.stdin.fileno()
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            for block in _read_blocks(sys.stdin.fileno(), stop):
+            block = b"unread"
+            while block:
+                stop.check()
+                # Python takes up an interrupted read by itself: only where it waits with a limit can a signal end it.
+                while not select.select([descriptor], [], [], _POLL_SECONDS)[0]:
+                    stop.check()
+                try:
+                    block = os.read(descriptor, _BLOCK)
+                except OSError as error:
+                    raise InputError(f"standard input: cannot be read ({error.strerror}); pipe text into it") from None
                 file.write(block)
-
-
-def _read_blocks(descriptor: int, stop: StopSignal) -> Iterator[bytes]:
-    block = b"unread"
-    while block:
-        stop.check()
-        # Python takes up an interrupted read by itself: only where it waits with a limit can a signal end it.
-        while not select.select([descriptor], [], [], _PATIENCE)[0]:
-            stop.check()
-        try:
-            block = os.read(descriptor, _BLOCK)
-        except OSError as error:
-            raise InputError(f"standard input: cannot be read ({error.strerror}); pipe text into it") from None
-        yield block
-
-
-def _expand(name: str) -> list[Path]:
-    path = Path(name).expanduser()
-    if os.path.lexists(path):
-        return [path]
-    # Path.glob takes no absolute pattern.
-    matches = sorted(glob.glob(str(path), recursive=True)) if glob.has_magic(name) else []  # noqa: PTH207
-    if not matches:
-        raise InputError(f"{name}: no such file or folder; check the path")
-    return [Path(match) for match in matches]
-
-
-def _search(folder: Path) -> tuple[list[Source], list[str]]:
-    found: list[Source] = []
-    passed_over: list[str] = []
-    for path in _walk(folder):
-        if _format_of(path)[0] is None or not path.is_file():
-            passed_over.append(str(path))
-        else:
-            found.append(_describe(path, "txt", named=False))
-    return found, passed_over
 
 
 def _walk(folder: Path) -> Iterator[Path]:

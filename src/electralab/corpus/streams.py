@@ -41,17 +41,17 @@ Encoding = Annotated[str, AfterValidator(_require_encoding)]
 """The name of a way to write text as bytes."""
 
 
-class Meter:
+class ByteCounter:
     """How many bytes of the source files have been read, compressed as they are."""
 
     def __init__(self) -> None:
         self.done = 0
 
 
-class _Metered(io.RawIOBase):
-    def __init__(self, file: BinaryIO, meter: Meter) -> None:
+class _CountedFile(io.RawIOBase):
+    def __init__(self, file: BinaryIO, counter: ByteCounter) -> None:
         self._file = file
-        self._meter = meter
+        self._counter = counter
 
     def readable(self) -> bool:
         return True
@@ -66,37 +66,33 @@ class _Metered(io.RawIOBase):
         view = memoryview(buffer)  # type: ignore[arg-type]
         block = self._file.read(len(view))
         view[: len(block)] = block
-        self._meter.done += len(block)
+        self._counter.done += len(block)
         return len(block)
 
 
 @contextmanager
-def open_source(source: Source, meter: Meter) -> Iterator[BinaryIO]:
+def open_source(source: Source, counter: ByteCounter | None = None) -> Iterator[BinaryIO]:
     """The decompressed bytes; whatever the decompressor objects to is one sentence that names the file."""
     try:
         with source.path.open("rb") as file:
-            raw = cast(BinaryIO, io.BufferedReader(_Metered(file, meter), BLOCK))
-            yield _decompress(raw, source)
+            raw = cast(BinaryIO, io.BufferedReader(_CountedFile(file, counter or ByteCounter()), BLOCK))
+            match source.compression:
+                case "gz":
+                    yield cast(BinaryIO, gzip.GzipFile(fileobj=raw))
+                case "bz2":
+                    yield cast(BinaryIO, bz2.BZ2File(raw))
+                case "xz":
+                    yield cast(BinaryIO, lzma.LZMAFile(raw))  # noqa: SIM115  closed with the file below it
+                case "zst":
+                    yield cast(BinaryIO, io.BufferedReader(_WholeFrames(raw), BLOCK))
+                case _:
+                    yield raw
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError) as error:
         raise InputError(
             f"{source.path}: truncated or not {source.compression} data ({error}); get the file again"
         ) from None
     except OSError as error:
         raise InputError(f"{source.path}: cannot be read ({error.strerror or error}); check the file") from None
-
-
-def _decompress(raw: BinaryIO, source: Source) -> BinaryIO:
-    match source.compression:
-        case "gz":
-            return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
-        case "bz2":
-            return cast(BinaryIO, bz2.BZ2File(raw))
-        case "xz":
-            return cast(BinaryIO, lzma.LZMAFile(raw))
-        case "zst":
-            return cast(BinaryIO, io.BufferedReader(_WholeFrames(raw), BLOCK))
-        case _:
-            return raw
 
 
 class _WholeFrames(io.RawIOBase):
@@ -153,15 +149,15 @@ def read_utf8(stream: BinaryIO, encoding: str) -> Iterator[bytes]:
         while block := stream.read(BLOCK):
             yield block
         return
-    codecs.register_error(_UNDECODABLE, _mark_undecodable)
+
+    def replace_undecodable(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeDecodeError)
+        return "\udcff", error.end
+
+    codecs.register_error(_UNDECODABLE, replace_undecodable)
     decoder = codecs.getincrementaldecoder(encoding)(_UNDECODABLE)
     block = first
     while block:
         yield decoder.decode(block).encode("utf-8", "surrogatepass")
         block = stream.read(BLOCK)
     yield decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
-
-
-def _mark_undecodable(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeDecodeError)
-    return "\udcff", error.end

@@ -14,9 +14,8 @@ from pydantic import Field
 
 from electralab.artifacts import MANIFEST
 from electralab.config import Settings
-from electralab.corpus.readers import Raw, ReadingConfig, Undecodable, read_documents
+from electralab.corpus.readers import DecodeError, Raw, ReadingConfig, read_documents
 from electralab.corpus.sources import find_sources
-from electralab.corpus.streams import Meter
 from electralab.errors import InputError
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.subject import require_text
@@ -91,7 +90,7 @@ def _pack_text(
     wanted = limit * (sequence_length - 2) if limit else np.inf
     size = undecodable = 0
     for raw in _read_files(data, reading):
-        if isinstance(raw, Undecodable):
+        if isinstance(raw, DecodeError):
             undecodable += 1
             continue
         documents += tokenizer.encode_many([str(raw)])
@@ -107,7 +106,7 @@ def _pack_text(
 
 def _read_files(data: Path, reading: ReadingConfig) -> Iterator[Raw]:
     for source in find_sources([str(data)]).files:
-        yield from read_documents(source, reading, Meter(), symbols=False)
+        yield from read_documents(source, reading)
 
 
 def mask_rows(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from electralab.corpus.sources import find_sources
-from electralab.corpus.streams import Meter, open_source
+from electralab.corpus.streams import open_source
 from electralab.errors import InputError
 
 MAX_LINE_BYTES = 1 << 20
@@ -97,7 +97,7 @@ def _read_lines(data: Path) -> Iterator[_Line]:
     for source in find_sources([str(data)]).files:
         # A folder may hold a README or a table beside the pairs; a file that was named must hold pairs.
         if source.format == "jsonl" or source.is_named:
-            with open_source(source, Meter()) as stream:
+            with open_source(source) as stream:
                 yield from _split_lines(str(source.path), stream)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.corpus.sources import Source, find_sources
-from electralab.corpus.streams import Meter, open_source, read_utf8
+from electralab.corpus.streams import open_source, read_utf8
 from electralab.errors import InputError
 from electralab.finetuning.examples import BadRow
 
@@ -55,7 +55,7 @@ def find_source(path: Path) -> Source:
 
 def read_text(path: Path, encoding: str) -> str:
     """The whole file; bytes that are no text come as lone surrogates, so that the row around them can be named."""
-    with open_source(find_source(path), Meter()) as stream:
+    with open_source(find_source(path)) as stream:
         data = b"".join(read_utf8(stream, encoding))
     return data.decode("utf-8", "surrogateescape")
 
@@ -229,7 +229,7 @@ def _read_parquet(source: Source) -> Table:
     import pyarrow
     import pyarrow.parquet
 
-    with open_source(source, Meter()) as stream:
+    with open_source(source) as stream:
         try:
             table = pyarrow.parquet.read_table(io.BytesIO(stream.read()))
         except pyarrow.ArrowException as error:

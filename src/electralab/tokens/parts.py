@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electralab.artifacts import read_json, sha256_file, sha256_json, write_file, write_json
-from electralab.corpus.filters import Document
+from electralab.corpus.documents import Document
 from electralab.errors import DamagedArtifact
 from electralab.randomness import mix
 from electralab.tokens.packing import Ids, PackingConfig, pack_contiguous, pack_documents, pack_pairs

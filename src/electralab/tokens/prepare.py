@@ -31,8 +31,7 @@ from electralab.artifacts import (
     write_manifest,
 )
 from electralab.config import Settings, SettingsTree
-from electralab.corpus.documents import DocumentSample, DocumentStream
-from electralab.corpus.filters import Document, FilterConfig
+from electralab.corpus.documents import Document, DocumentSample, DocumentStream, FilterConfig
 from electralab.corpus.readers import ReadingConfig
 from electralab.corpus.sources import (
     STANDARD_INPUT,
@@ -277,7 +276,7 @@ class _Build:
             is_heldout = split_ranks(batch, self._config.seed) < bar
             for documents, wanted in ((sample, False), (heldout, True)):
                 documents.offer([batch[place] for place in np.flatnonzero(is_heldout == wanted)])
-            yield self._progress("sampling", stream.meter.done)
+            yield self._progress("sampling", stream.counter.done)
         # Held-out text must be new to the tokenizer too, unless a tiny corpus has nothing else.
         texts = sample.texts() or heldout.texts()
         if not texts:
@@ -309,7 +308,7 @@ class _Build:
                 counts.update(document.content)
             if len(counts) > _MAX_SYMBOLS:
                 raise InputError(f"more than {_MAX_SYMBOLS} different symbols; make them coarser")
-            yield self._progress("sampling", stream.meter.done)
+            yield self._progress("sampling", stream.counter.done)
         return learn_symbols(counts, self._config.tokenizer)
 
     def _encode(self, tokenizer: Tokenizer, bar: int) -> _Phase[_Outcome]:
@@ -331,7 +330,7 @@ class _Build:
         writer = PartWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, bar=bar)
         for progress in writer.write(watched()):
             self._documents, self._tokens = progress.documents, progress.tokens
-            yield self._progress("encoding", stream.meter.done)
+            yield self._progress("encoding", stream.counter.done)
         if not self._documents:
             raise _nothing_left(stream)
         return _Outcome(
