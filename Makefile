@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Workers share the cores: one thread each, or they would wait for one another.
 TOGETHER := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: help setup quickstart check test browser slow kill-test golden bench lock clean
+.PHONY: help setup quickstart check test browser slow kill-test golden bench house lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make kill-test   kill a run at 25 random moments, twice, and compare its end with an undisturbed one's"
 	@echo "make golden      write the golden losses again, after a change that is meant to change them"
 	@echo "make bench       measure ours beside its peers"
+	@echo "make house       count lines, functions, names and types of the source, beside those of before"
 	@echo "make lock        write requirements.lock again from pyproject.toml"
 	@echo "make clean       remove $(VENV) and caches; runs and data stay"
 
@@ -70,6 +71,9 @@ golden: setup
 bench: export OMP_WAIT_POLICY = passive
 bench: setup
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+house: setup
+	@$(BIN)/python tools/house.py
 
 # Resolves pyproject.toml afresh in a throwaway environment. torch keeps its version, since exact losses depend on it; raise
 # it by hand. Its CPU and CUDA builds share one lock: the local suffix and the CUDA libraries are left to pip.
