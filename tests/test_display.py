@@ -8,12 +8,13 @@ import pytest
 
 from electralab.display import Display, TameConsole
 from electralab.evaluation.outcome import Evaluation, Progress
-from electralab.finetuning.baselines import Baseline
 from electralab.finetuning.examples import BadRow, Split, TextExample
 from electralab.finetuning.predicting import Chunk
 from electralab.finetuning.reading import TaskData
 from electralab.finetuning.stage import BaselineScored, DataRead, SeedFinished, SeedStarted, TuneEvent
 from electralab.finetuning.tasks import find_task
+from electralab.records.predictions import PredictionRow
+from electralab.records.tuned import Baseline
 from electralab.training.session import Announced, Event, RunFinished, RunStarted, Saved, StepLogged, Warned
 
 
@@ -102,7 +103,12 @@ def test_a_pipe_gets_a_few_lines_of_many_steps_and_every_score(capsys: pytest.Ca
 
 
 def test_baselines_are_told_before_anything_is_tuned(capsys: pytest.CaptureFixture[str]) -> None:
-    baseline = Baseline("linear", "a linear [SVM]", 9, {"dev": {"accuracy": 0.5}, "test": {"accuracy": 0.25}})
+    baseline = Baseline(
+        name="linear",
+        what="a linear [SVM]",
+        rows=9,
+        scores={"dev": {"accuracy": 0.5}, "test": {"accuracy": 0.25}},
+    )
     Display().follow_finetune(iter([BaselineScored(baseline)]))
     assert lines_of(capsys) == [
         "baseline (a linear [SVM]): dev accuracy 0.5000",
@@ -151,10 +157,10 @@ def test_rows_that_are_all_good_are_not_spoken_of(capsys: pytest.CaptureFixture[
 
 
 def test_cut_texts_are_counted_over_all_chunks(capsys: pytest.CaptureFixture[str]) -> None:
-    chunks = [Chunk([{"id": "0"}, {"id": "1"}], 1), Chunk([{"id": "2"}], 1)]
+    chunks = [Chunk([PredictionRow(prediction="a")] * 2, 1), Chunk([PredictionRow(prediction="a")], 1)]
     assert Display().follow_predict(iter(chunks), 3) == chunks
     assert lines_of(capsys) == ["warning: 2 of 3 texts are longer than the model's rows and were cut"]
-    Display().follow_predict(iter([Chunk([{"id": "0"}], 0)]), 1)
+    Display().follow_predict(iter([Chunk([PredictionRow(prediction="a")], 0)]), 1)
     assert lines_of(capsys) == []
 
 

@@ -7,15 +7,10 @@ import pytest
 
 from electralab.errors import DamagedArtifact
 from electralab.finetuning import baselines as module
-from electralab.finetuning.baselines import (
-    Baseline,
-    compare_baselines,
-    read_baselines,
-    score_baselines,
-    write_baselines,
-)
+from electralab.finetuning.baselines import compare_baselines, score_baselines
 from electralab.finetuning.examples import Answer, Example, Question, ScoredExample, Split, TaggedExample, TextExample
 from electralab.finetuning.tasks import find_task
+from electralab.records.tuned import Baseline, Baselines
 
 
 def split(name: str, examples: Sequence[Example], *, is_labelled: bool = True) -> Split:
@@ -90,13 +85,15 @@ def test_of_many_rows_some_evenly_apart_are_enough(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_written_is_read_and_what_was_not_is_named(tmp_path: Path) -> None:
-    known = list(score_baselines(find_task("classify"), ("no", "yes"), TRAIN, [split("dev", DEV)]))
-    write_baselines(tmp_path / "baselines.json", known)
-    assert read_baselines(tmp_path / "baselines.json") == known
+    known = Baselines(
+        baselines=tuple(score_baselines(find_task("classify"), ("no", "yes"), TRAIN, [split("dev", DEV)]))
+    )
+    known.write(tmp_path)
+    assert Baselines.read(tmp_path) == known
     for text in ("{}", "[]", '{"baselines": [{"name": "x"}]}'):
         (tmp_path / "baselines.json").write_text(text)
-        with pytest.raises(DamagedArtifact, match=r"baselines.json: not the baselines of a run"):
-            read_baselines(tmp_path / "baselines.json")
+        with pytest.raises(DamagedArtifact, match=r"baselines.json: not as electralab writes it"):
+            Baselines.read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +106,8 @@ def test_what_was_written_is_read_and_what_was_not_is_named(tmp_path: Path) -> N
 )
 def test_who_is_better_is_said_in_words(ours: float, said: str) -> None:
     known = [
-        Baseline("x", what, 9, {"test": {"macro_f1": value}}) for what, value in (("a stone", 0.1), ("a tree", 0.75))
+        Baseline(name="x", what=what, rows=9, scores={"test": {"macro_f1": value}})
+        for what, value in (("a stone", 0.1), ("a tree", 0.75))
     ]
     assert compare_baselines("macro_f1", "test", ours, known).startswith(said)
     assert compare_baselines("macro_f1", "dev", ours, known) == ""

@@ -1,27 +1,44 @@
 """A run is what it was begun as; whatever else is asked of it is refused in one sentence."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from electralab.errors import DamagedArtifact, IdentityMismatch
-from electralab.finetuning.identity import FinetuneIdentity, identify_model, read_identity, require_same, write_identity
+from electralab.finetuning.identity import identify_model, read_identity, require_same
+from electralab.records.tuned import TunedRun
 
-BEGUN = FinetuneIdentity("finetune", "cola", "d" * 64, "a" * 64, {"epochs": 3.0, "batch": {"size": 32}}, threads=2)
+BEGUN = TunedRun(
+    kind="finetune",
+    task="cola",
+    data="d" * 64,
+    model="a" * 64,
+    settings={"epochs": 3.0, "batch": {"size": 32}},
+    threads=2,
+)
+
+
+def changed(**changes: Any) -> TunedRun:
+    return BEGUN.model_copy(update=changes)
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert read_identity(tmp_path) is None
-    write_identity(tmp_path, BEGUN)
+    BEGUN.write(tmp_path)
     assert read_identity(tmp_path) == BEGUN
 
 
-@pytest.mark.parametrize("text", ['{"kind": "pretrain"}', "[]", '{"kind": "finetune", "more": 1}'])
+@pytest.mark.parametrize("text", ['{"kind": "pretrain"}', "[]", "{}"])
 def test_another_runs_identity_is_no_identity(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(DamagedArtifact, match="not the identity of a fine-tuning run"):
+        read_identity(tmp_path)
+
+
+def test_an_identity_that_lacks_a_part_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"kind": "finetune", "task": "cola"}')
+    with pytest.raises(DamagedArtifact, match=r"run\.json: not as electralab writes it \(data: Field required\)"):
         read_identity(tmp_path)
 
 
@@ -37,14 +54,14 @@ def test_another_runs_identity_is_no_identity(tmp_path: Path, text: str) -> None
 )
 def test_the_first_difference_is_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(IdentityMismatch) as caught:
-        require_same(Path("runs/a"), BEGUN, replace(BEGUN, **changes), allow_inexact=False)
+        require_same(Path("runs/a"), BEGUN, changed(**changes), allow_inexact=False)
     assert str(caught.value).startswith(said)
 
 
 def test_other_threads_are_allowed_on_request_and_nothing_else() -> None:
-    require_same(Path("runs/a"), BEGUN, replace(BEGUN, threads=1), allow_inexact=True)
+    require_same(Path("runs/a"), BEGUN, changed(threads=1), allow_inexact=True)
     with pytest.raises(IdentityMismatch):
-        require_same(Path("runs/a"), BEGUN, replace(BEGUN, task="rte"), allow_inexact=True)
+        require_same(Path("runs/a"), BEGUN, changed(task="rte"), allow_inexact=True)
 
 
 def test_a_model_is_its_weights_and_its_tokenizer(tmp_path: Path) -> None:

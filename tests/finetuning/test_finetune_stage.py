@@ -181,7 +181,7 @@ def test_the_saved_model_predicts_what_the_run_wrote(whole: Path) -> None:
         )
         outputs = run_network(model.network, encoded.features, model.tokenizer.special.pad, 8192, StopSignal())
         said = decode(head, examples, encoded, outputs, card.spans, card.threshold)
-        assert describe_predictions(examples, said) == rows
+        assert [row.to_json() for row in describe_predictions(examples, said)] == rows
 
 
 def test_the_seeds_together_say_the_mean_of_their_probabilities(whole: Path) -> None:

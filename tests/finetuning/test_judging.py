@@ -10,6 +10,7 @@ from electralab.finetuning.examples import Answer, Example, Question, ScoredExam
 from electralab.finetuning.judging import judge_predictions
 from electralab.finetuning.spans import SpanAnswer
 from electralab.finetuning.tasks import find_task
+from electralab.records.tuned import ClassReport
 
 
 def split(examples: Sequence[Example], *, is_labelled: bool = True) -> Split:
@@ -28,7 +29,7 @@ def test_classes_are_scored_and_tabulated() -> None:
     found = classes("1", "0", "1", "1")
     judged = judge_predictions(find_task("mrpc"), split(texts("1", "0", "0", "1")), found, ("0", "1"), 0.0)
     assert judged.scores == {"accuracy": 0.75, "f1": pytest.approx(0.8)}
-    assert judged.report["confusion"] == [[1, 1], [0, 2]]
+    assert judged.report.confusion == ((1, 1), (0, 2))
     assert judged.predictions == found
     assert judged.best_threshold is None
 
@@ -36,7 +37,7 @@ def test_classes_are_scored_and_tabulated() -> None:
 def test_without_the_truth_there_are_predictions_alone() -> None:
     unknown = split(texts("", ""), is_labelled=False)
     judged = judge_predictions(find_task("cola"), unknown, classes("1", "0"), ("0", "1"), 0.0)
-    assert (judged.scores, judged.report) == ({}, {})
+    assert (judged.scores, judged.report) == ({}, ClassReport())
     assert len(judged.predictions) == 2
 
 
@@ -53,7 +54,7 @@ def test_tags_are_scored_by_whole_entities() -> None:
     found = TagsPrediction(("B-X", "O", "O", "B-Y"), (1.0,) * 4)
     judged = judge_predictions(find_task("ner"), split([truth]), [found], (), 0.0)
     assert judged.scores == {"f1": 0.5, "precision": 0.5, "recall": 0.5, "accuracy": 0.75}
-    assert [(one["name"], one["f1"]) for one in judged.report["classes"]] == [("X", 0.0), ("Y", 1.0)]
+    assert [(scores.name, scores.f1) for scores in judged.report.classes] == [("X", 0.0), ("Y", 1.0)]
 
 
 def question(text: str = "") -> Question:

@@ -2,22 +2,47 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
 from electralab.errors import InputError, UsageError
-from electralab.finetuning.decoding import AnswerPrediction, ClassPrediction, TagsPrediction, ValuePrediction
-from electralab.finetuning.examples import Answer, BadRow, Question, ScoredExample, Split, TaggedExample, TextExample
+from electralab.finetuning.decoding import (
+    AnswerPrediction,
+    ClassPrediction,
+    Prediction,
+    TagsPrediction,
+    ValuePrediction,
+)
+from electralab.finetuning.examples import (
+    Answer,
+    BadRow,
+    Example,
+    Question,
+    ScoredExample,
+    Split,
+    TaggedExample,
+    TextExample,
+)
 from electralab.finetuning.predictions import describe_predictions, require_whole, write_predictions, write_submission
 from electralab.finetuning.spans import Span, SpanAnswer
+from electralab.records.predictions import PredictionRow, read_rows
+
+
+def describe(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+    return [row.to_json() for row in describe_predictions(examples, predictions)]
+
+
+def rows_of(ids: Sequence[str], predictions: Sequence[str | float]) -> list[PredictionRow]:
+    return [PredictionRow(id=name, prediction=said) for name, said in zip(ids, predictions, strict=True)]
 
 
 def test_a_class_comes_with_the_probability_of_each() -> None:
     examples = [TextExample("a", ("good", "film"), "pos"), TextExample("b", ("bad",), "")]
     predictions = [ClassPrediction("pos", {"neg": 0.25, "pos": 0.75}), ClassPrediction("neg", {"neg": 0.9, "pos": 0.1})]
-    known, unknown = describe_predictions(examples, predictions)
+    known, unknown = describe(examples, predictions)
     assert known == {
         "id": "a",
         "texts": ["good", "film"],
@@ -37,14 +62,14 @@ def test_a_test_file_with_a_bad_row_is_not_whole() -> None:
 
 def test_a_value_that_is_not_finite_is_null() -> None:
     examples = [ScoredExample("a", ("x",), 2.5), ScoredExample("b", ("y",), math.nan)]
-    rows = describe_predictions(examples, [ValuePrediction(2.25), ValuePrediction(math.nan)])
+    rows = describe(examples, [ValuePrediction(2.25), ValuePrediction(math.nan)])
     assert [row["prediction"] for row in rows] == [2.25, None]
     assert ["truth" in row for row in rows] == [True, False]
 
 
 def test_tags_stand_beside_their_words() -> None:
     examples = [TaggedExample("a", ("Ann", "sat"), ("B-PER", "O")), TaggedExample("b", ("x",), ())]
-    rows = describe_predictions(examples, [TagsPrediction(("O", "O"), (0.6, 0.9)), TagsPrediction(("O",), (1.0,))])
+    rows = describe(examples, [TagsPrediction(("O", "O"), (0.6, 0.9)), TagsPrediction(("O",), (1.0,))])
     assert rows[0] == {
         "id": "a",
         "words": ["Ann", "sat"],
@@ -58,7 +83,7 @@ def test_tags_stand_beside_their_words() -> None:
 def test_an_answer_keeps_its_place_even_where_silence_is_predicted() -> None:
     question = Question("a", "who?", "Ann sat", (Answer("Ann", 0),), False)
     answer = SpanAnswer("Ann", 0, 3, 7.0, 1.5, (Span("Ann sat", 0, 7, 5.0),))
-    assert describe_predictions([question], [AnswerPrediction("", answer)]) == [
+    assert describe([question], [AnswerPrediction("", answer)]) == [
         {
             "id": "a",
             "question": "who?",
@@ -74,17 +99,19 @@ def test_an_answer_keeps_its_place_even_where_silence_is_predicted() -> None:
 def test_an_impossible_question_has_a_truth_and_an_unknown_one_has_none() -> None:
     prediction = AnswerPrediction("Ann", SpanAnswer("Ann", 0, 3, 7.0, 1.5, ()))
     questions = [Question("a", "who?", "Ann sat", (), is_impossible) for is_impossible in (True, False)]
-    impossible, unknown = describe_predictions(questions, [prediction, prediction])
+    impossible, unknown = describe(questions, [prediction, prediction])
     assert impossible["truth"] == []
     assert "truth" not in unknown
 
 
 def test_rows_are_lines_of_json_even_with_strange_texts(tmp_path: Path) -> None:
-    rows = [{"id": "a", "texts": ["é\n\u2028 \x85\u2029中", "half \ud83d of a pair"]}, {"id": "b", "texts": []}]
+    texts = [("é\n\u2028 \x85\u2029中", "half \ud83d of a pair"), ()]
+    rows = [PredictionRow(id=name, texts=pair, prediction="x") for name, pair in zip("ab", texts, strict=True)]
     write_predictions(tmp_path / "out" / "dev.jsonl", rows)
     lines = (tmp_path / "out" / "dev.jsonl").read_bytes().decode("utf-8").splitlines()
     assert "é" in lines[0]
-    assert [json.loads(line) for line in lines] == rows
+    assert [json.loads(line) for line in lines] == [row.to_json() for row in rows]
+    assert list(read_rows(tmp_path / "out" / "dev.jsonl")) == rows
 
 
 @pytest.mark.parametrize(
@@ -95,13 +122,13 @@ def test_rows_are_lines_of_json_even_with_strange_texts(tmp_path: Path) -> None:
         ("QNLI", ["not_entailment", "entailment"], ["0\tnot_entailment", "1\tentailment"]),
         ("AX", ["contradiction", "neutral"], ["0\tcontradiction", "1\tneutral"]),
         ("STS-B", [-0.2, 5.2], ["0\t0.000", "1\t5.000"]),
-        ("STS-B", [2.34567, np.float32(1)], ["0\t2.346", "1\t1.000"]),
+        ("STS-B", [2.34567, 1.0], ["0\t2.346", "1\t1.000"]),
     ],
 )
 def test_a_submission_is_what_the_server_takes(
-    tmp_path: Path, task: str, predictions: list[str], lines: list[str]
+    tmp_path: Path, task: str, predictions: list[str | float], lines: list[str]
 ) -> None:
-    write_submission(tmp_path / "x.tsv", task, ["0", "1"], predictions)
+    write_submission(tmp_path / "x.tsv", task, rows_of(["0", "1"], predictions))
     assert (tmp_path / "x.tsv").read_text() == "\n".join(["index\tprediction", *lines, ""])
 
 
@@ -110,7 +137,7 @@ def test_a_submission_is_what_the_server_takes(
     [(["1", "0", "2"], "011"), (["4", "3", "2"], "101"), (["x", "b", "c"], "101"), (["10", "9", "11"], "011")],
 )
 def test_rows_are_numbered_from_zero_in_the_order_of_their_ids(tmp_path: Path, ids: list[str], predicted: str) -> None:
-    write_submission(tmp_path / "x.tsv", "rte", ids, ["not_entailment", "entailment", "not_entailment"])
+    write_submission(tmp_path / "x.tsv", "rte", rows_of(ids, ["not_entailment", "entailment", "not_entailment"]))
     lines = (tmp_path / "x.tsv").read_text().splitlines()[1:]
     assert "".join(str(int(line.split("\t")[1] == "not_entailment")) for line in lines) == predicted
     assert [line.split("\t")[0] for line in lines] == ["0", "1", "2"]
@@ -118,15 +145,15 @@ def test_rows_are_numbered_from_zero_in_the_order_of_their_ids(tmp_path: Path, i
 
 def test_a_missing_row_is_refused_as_it_would_shift_the_rest(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the row after 1 is 3, GLUE's server takes whole test files only"):
-        write_submission(tmp_path / "x.tsv", "cola", ["0", "1", "3"], ["0", "0", "1"])
+        write_submission(tmp_path / "x.tsv", "cola", rows_of(["0", "1", "3"], ["0", "0", "1"]))
     assert not (tmp_path / "x.tsv").exists()
 
 
 def test_a_label_the_server_does_not_know_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="RTE has no label 'neutral', GLUE's server takes entailment, not_entailment"):
-        write_submission(tmp_path / "x.tsv", "rte", ["0"], ["neutral"])
+        write_submission(tmp_path / "x.tsv", "rte", rows_of(["0"], ["neutral"]))
 
 
 def test_only_tasks_of_glue_are_submitted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"SQuAD 1\.1 has no place on GLUE's server"):
-        write_submission(tmp_path / "x.tsv", "squad1", ["0"], ["x"])
+        write_submission(tmp_path / "x.tsv", "squad1", rows_of(["0"], ["x"]))

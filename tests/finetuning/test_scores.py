@@ -132,7 +132,7 @@ def test_the_report_agrees_with_scikit_learn(pairs: list[tuple[int, int]]) -> No
 def test_the_table_has_truth_in_rows() -> None:
     report = tabulate_classes(np.array([0, 0, 1]), np.array([0, 1, 1]), ["neg", "pos"])
     assert report.confusion == ((1, 1), (0, 1))
-    assert json.loads(json.dumps(report.to_dict()))["confusion"] == [[1, 1], [0, 1]]
+    assert json.loads(json.dumps(report.to_json()))["confusion"] == [[1, 1], [0, 1]]
 
 
 def test_seeds_are_summed_up() -> None:

@@ -29,8 +29,10 @@ from electralab.finetuning.suite import (
     run_suite,
     tabulate,
 )
+from electralab.finetuning.summary import spread_scores
 from electralab.finetuning.tasks import GLUE
 from electralab.inspection import view
+from electralab.records.tuned import ClassReport, SeedScores, TunedResults
 from electralab.stopping import StopSignal
 from electralab.training.session import StepLogged, Warned
 
@@ -101,13 +103,8 @@ def test_every_task_whose_files_are_there_is_chosen_in_the_order_of_glue(tmp_pat
 
 
 def test_tasks_with_different_seeds_are_averaged_over_those_they_share() -> None:
-    def of(seeds: dict[int, float]) -> dict[str, Any]:
-        spread = {"median": 0.5, "mean": 0.5, "sd": 0.0, "best": 0.5}
-        listed = [{"seed": seed, "dev": {"accuracy": score}} for seed, score in seeds.items()]
-        return {"metric": "accuracy", "spread": {"dev": {"accuracy": spread}}, "seeds": listed}
-
-    table = tabulate({"rte": of({0: 0.5, 1: 0.7, 2: 0.1}), "qnli": of({1: 0.9, 0: 0.6})})
-    assert table["average"]["mean"] == pytest.approx((0.55 + 0.8) / 2)
+    table = tabulate({"rte": of_task("accuracy", 0.5, 0.7, 0.1), "qnli": of_task("accuracy", 0.6, 0.9)}, {})
+    assert table.average.mean == pytest.approx((0.55 + 0.8) / 2)
 
 
 def test_tasks_asked_for_are_taken_in_that_order_and_once(tmp_path: Path) -> None:
@@ -146,42 +143,40 @@ def test_a_task_without_files_and_a_folder_without_tasks_are_refused(tmp_path: P
 # The table
 
 
-def of_task(metric: str, *scores: float) -> dict[str, Any]:
-    """A task's results as `summarise` gives them, as far as the table reads them."""
-    ordered = sorted(scores)
-    spread = {"median": ordered[len(ordered) // 2], "mean": sum(scores) / len(scores), "sd": 0.0, "best": ordered[-1]}
-    return {
-        "metric": metric,
-        "spread": {"dev": {metric: spread, "other": {}}},
-        "seeds": [{"seed": seed, "dev": {metric: score, "other": 9.0}} for seed, score in enumerate(scores)],
-    }
+def of_task(metric: str, *scores: float) -> TunedResults:
+    """A task's results, as far as the table reads them."""
+    return TunedResults(
+        task="x",
+        metric=metric,
+        spread={"dev": spread_scores([{metric: score, "other": 9.0} for score in scores])},
+        best_seed=0,
+        report=ClassReport(),
+        seeds=tuple(SeedScores(seed=seed, scores={"dev": {metric: score}}) for seed, score in enumerate(scores)),
+        steps=1,
+        tokens_per_seed=1,
+        seconds=1.0,
+    )
 
 
 def test_the_average_is_of_medians_and_its_spread_of_what_each_seed_averages() -> None:
-    table = tabulate({"cola": of_task("mcc", 0.1, 0.5, 0.3), "rte": of_task("accuracy", 0.5, 0.7, 0.9)})
-    assert table["suite"] == "glue"
-    assert table["tasks"]["cola"] == {
-        "metric": "mcc",
-        "median": 0.3,
-        "mean": pytest.approx(0.3),
-        "sd": 0.0,
-        "best": 0.5,
-    }
-    average = table["average"]
-    assert average["median"] == pytest.approx((0.3 + 0.7) / 2)
+    table = tabulate({"cola": of_task("mcc", 0.1, 0.5, 0.3), "rte": of_task("accuracy", 0.5, 0.7, 0.9)}, {})
+    assert table.suite == "glue"
+    cola, average = table.tasks["cola"], table.average
+    assert (cola.metric, cola.n, cola.median, cola.best) == ("mcc", 3, 0.3, 0.5)
+    assert average.median == pytest.approx((0.3 + 0.7) / 2)
     # Seed by seed 0.3, 0.6 and 0.6: mean 0.5, squares of the differences 0.04 + 0.01 + 0.01 over 2.
-    assert average["mean"] == pytest.approx(0.5)
-    assert average["sd"] == pytest.approx(math.sqrt(0.03))
-    assert average["paper"] == pytest.approx((0.568 + 0.685) / 2)
-    assert table["paper"] == {"cola": 0.568, "rte": 0.685}
+    assert average.mean == pytest.approx(0.5)
+    assert average.sd == pytest.approx(math.sqrt(0.03))
+    assert average.paper == pytest.approx((0.568 + 0.685) / 2)
+    assert table.paper == {"cola": 0.568, "rte": 0.685}
 
 
 def test_wnli_is_shown_and_not_averaged() -> None:
-    table = tabulate({"rte": of_task("accuracy", 0.6), "wnli": of_task("accuracy", 0.1)})
-    assert table["tasks"]["wnli"]["median"] == 0.1
-    assert table["average"] == {"median": 0.6, "mean": 0.6, "sd": 0.0, "n": 1, "paper": 0.685}
-    assert table["paper"]["wnli"] is None
-    alone = tabulate({"wnli": of_task("accuracy", 0.1)})
+    table = tabulate({"rte": of_task("accuracy", 0.6), "wnli": of_task("accuracy", 0.1)}, {})
+    assert table.tasks["wnli"].median == 0.1
+    assert table.average.to_json() == {"median": 0.6, "mean": 0.6, "sd": 0.0, "n": 1, "paper": 0.685}
+    assert table.paper["wnli"] is None
+    alone = tabulate({"wnli": of_task("accuracy", 0.1)}, {}).to_json()
     assert set(alone["average"].values()) == {None}
     json.dumps(alone, allow_nan=False)
 

@@ -2,51 +2,34 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from electralab.finetuning.examples import choose_split
-from electralab.finetuning.summary import find_improvement, rank_seeds, read_curves, summarise
-from electralab.finetuning.tasks import find_task
-
-MRPC = find_task("mrpc")
-
-
-def result(seed: int, accuracy: float, f1: float) -> dict[str, Any]:
-    scores = {"accuracy": accuracy, "f1": f1}
-    whole = {"step": 10, "tokens": 500, "seconds": 2.0, "report": {"of": seed}}
-    return {"seed": seed, "dev": scores, "test": {"accuracy": 0.1 * seed, "f1": 0.0}, **whole}
+from electralab.finetuning.summary import (
+    explain_improvement,
+    find_improvement,
+    rank_seeds,
+    read_curves,
+    spread_scores,
+)
+from electralab.records.tuned import ClassReport, SeedResults, choose_split
 
 
-RESULTS = [result(0, 0.5, 0.9), result(1, 0.8, 0.1), result(2, 0.8, 0.2), result(3, 0.7, 0.3)]
+def result(seed: int, accuracy: float) -> SeedResults:
+    scores = {"dev": {"accuracy": accuracy}}
+    return SeedResults(seed=seed, step=10, tokens=500, flops=0, seconds=2.0, scores=scores, report=ClassReport())
 
 
 def test_seeds_are_ranked_by_the_first_metric_and_then_by_their_order() -> None:
-    assert [one["seed"] for one in rank_seeds(MRPC, RESULTS)] == [1, 2, 3, 0]
+    results = [result(0, 0.5), result(1, 0.8), result(2, 0.8), result(3, 0.7)]
+    assert [seed.seed for seed in rank_seeds("accuracy", results)] == [1, 2, 3, 0]
 
 
-def test_each_metric_has_its_own_median() -> None:
-    summary = summarise(MRPC, RESULTS[:3], ["dev", "test"])
-    assert summary["task"] == "mrpc"
-    assert summary["metric"] == "accuracy"
-    assert summary["dev"] == {"accuracy": 0.8, "f1": 0.2}
-    assert summary["test"] == {"accuracy": 0.1, "f1": 0.0}
-    assert summary["spread"]["dev"]["accuracy"]["best"] == 0.8
-    assert summary["spread"]["dev"]["f1"]["n"] == 3
-
-
-def test_the_report_is_the_best_seeds_and_seconds_add_up() -> None:
-    summary = summarise(MRPC, RESULTS, ["dev"])
-    assert (summary["best_seed"], summary["report"], summary["seconds"]) == (1, {"of": 1}, 8.0)
-    assert [one["seed"] for one in summary["seeds"]] == [0, 1, 2, 3]
-    assert summary["seeds"][3] == {"seed": 3, "dev": {"accuracy": 0.7, "f1": 0.3}}
-
-
-def test_reports_are_those_of_every_split_and_of_a_seed_from_before_that_of_dev() -> None:
-    assert summarise(MRPC, RESULTS, ["dev"])["reports"] == {"dev": {"of": 1}}
-    reports = {"dev": {"of": 1}, "test": {"of": 9}}
-    assert summarise(MRPC, [RESULTS[1] | {"reports": reports}], ["dev"])["reports"] == reports
+def test_each_metric_has_its_own_spread() -> None:
+    by_seed = [{"accuracy": 0.5, "f1": 0.9}, {"accuracy": 0.8, "f1": 0.1}, {"accuracy": 0.8, "f1": 0.2}]
+    spread = spread_scores(by_seed)
+    assert {metric: value.median for metric, value in spread.items()} == {"accuracy": 0.8, "f1": 0.2}
+    assert (spread["accuracy"].best, spread["f1"].n) == (0.8, 3)
 
 
 def test_a_labelled_test_says_more_than_dev() -> None:
@@ -69,7 +52,7 @@ def test_a_run_that_still_improves_is_told_how_to_go_on() -> None:
     found = find_improvement({0: RISING[0]}, {0: RISING[1]}, 30, 3.0)
     assert found is not None
     assert (found.epochs, found.suggested_epochs, found.before, found.after) == (3.0, 9, 0.6, 0.675)
-    assert found.tell("macro_f1") == (
+    assert explain_improvement(found, "macro_f1") == (
         "still improving at the end (dev macro f1 0.6000, then 0.6750, the loss falling): try --epochs 9; this was 3"
     )
 

@@ -18,7 +18,6 @@ from electralab.errors import ElectraError, InputError, UsageError
 from electralab.finetuning import predicting
 from electralab.finetuning.examples import BadRow, Split
 from electralab.finetuning.exports import load_model
-from electralab.finetuning.predictions import PredictionRow
 from electralab.finetuning.tasks import Kind
 from electralab.serving.predictor import Input, PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
 from electralab.tokens.learning import learn_symbols, learn_tokenizer
@@ -492,7 +491,7 @@ def test_a_damaged_card_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe_and_numbers_do_not(suffix: str) -> None:
-    rows: list[PredictionRow] = [
+    rows: list[dict[str, Any]] = [
         {"row": number, "id": cell, "prediction": -0.5, "error": None}
         for number, cell in enumerate(("=1+1", "+cmd|x", "-2+3", "@SUM(A1)", "-5", "plain"))
     ]

@@ -5,7 +5,7 @@ results.json -> rows of a table
 
 from typing import Any
 
-from electralab.finetuning.examples import choose_split
+from electralab.records.tuned import choose_split
 
 Results = dict[str, Any]
 

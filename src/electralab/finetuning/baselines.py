@@ -5,20 +5,17 @@ Task, examples -> Baseline...
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from electralab.artifacts import read_json, write_json
-from electralab.errors import DamagedArtifact
 from electralab.finetuning.decoding import ClassPrediction, Prediction, TagsPrediction, ValuePrediction
 from electralab.finetuning.examples import Example, ScoredExample, Split, TaggedExample, TextExample
 from electralab.finetuning.judging import judge_predictions
 from electralab.finetuning.linear_models import LinearClassifier, LinearRegressor, WindowTagger
-from electralab.finetuning.scores import Scores
 from electralab.finetuning.tasks import Task
+from electralab.records.tuned import Baseline
 
 COMMONEST, LINEAR = "commonest", "linear"
 Kind = TypeVar("Kind", TextExample, ScoredExample, TaggedExample)
@@ -27,28 +24,6 @@ Kind = TypeVar("Kind", TextExample, ScoredExample, TaggedExample)
 # So much of the training rows, taken evenly from all of them, is fitted within seconds.
 _MOST_CHARACTERS = 6_000_000
 _MOST_WORDS = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    name: str
-    what: str
-    """The method in words."""
-    rows: int
-    """Training rows that it has seen."""
-    scores: dict[str, Scores]
-    """By split, the scores of the task."""
-
-
-def write_baselines(path: Path, baselines: Sequence[Baseline]) -> None:
-    write_json(path, {"baselines": [asdict(baseline) for baseline in baselines]})
-
-
-def read_baselines(path: Path) -> list[Baseline]:
-    try:
-        return [Baseline(**baseline) for baseline in read_json(path)["baselines"]]
-    except (KeyError, TypeError):
-        raise DamagedArtifact(f"{path}: not the baselines of a run; remove the file, it is written again") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +55,7 @@ def score_baselines(
             split.name: judge_predictions(task, split, said.predictions[split.name], labels, 0.0).scores
             for split in labelled
         }
-        yield Baseline(said.name, said.what, said.rows, scores)
+        yield Baseline(name=said.name, what=said.what, rows=said.rows, scores=scores)
 
 
 def _answer_classes(train: Sequence[TextExample], splits: Sequence[Split]) -> Iterator[_Answers]:

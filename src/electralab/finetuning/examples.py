@@ -3,7 +3,7 @@
 row -> Example | BadRow
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 NO_LABEL = ""
@@ -82,8 +82,3 @@ class Split:
     """What was mended on the way, for a person to know."""
     row_numbers: tuple[int, ...] = ()
     """Of each example, counted as those of bad rows are; none where examples were taken out of several files."""
-
-
-def choose_split(names: Iterable[str]) -> str:
-    """Of labelled splits the one that says most: a test, which nothing was chosen by, before dev."""
-    return next((name for name in names if name.startswith("test")), "dev")

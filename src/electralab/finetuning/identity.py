@@ -1,28 +1,15 @@
 """What a fine-tuning run is, written before its first step; going on as anything else is refused.
 
-FinetuneIdentity <-> run.json
+run folder -> TunedRun
 """
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from electralab.artifacts import read_json, sha256_file, sha256_json, write_json
+from electralab.artifacts import read_json, sha256_file, sha256_json
 from electralab.errors import DamagedArtifact, IdentityMismatch
 from electralab.finetuning.settings import complete_settings
+from electralab.records.tuned import TunedRun
 from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
-
-
-@dataclass(frozen=True, slots=True)
-class FinetuneIdentity:
-    """The number of seeds is not part of it: more of them can be added later."""
-
-    kind: str
-    task: str
-    data: str
-    model: str
-    settings: dict[str, Any]
-    threads: int
 
 
 def identify_model(*folders: Path) -> str:
@@ -32,20 +19,16 @@ def identify_model(*folders: Path) -> str:
     return sha256_json([sha256_file(file) for file in files])
 
 
-def write_identity(run_dir: Path, identity: FinetuneIdentity) -> None:
-    write_json(run_dir / "run.json", asdict(identity))
-
-
-def read_identity(run_dir: Path) -> FinetuneIdentity | None:
-    path = run_dir / "run.json"
+def read_identity(run_dir: Path) -> TunedRun | None:
+    path = run_dir / TunedRun.FILE
     if not path.exists():
         return None
-    try:
-        return FinetuneIdentity(**read_json(path))
-    except TypeError:
+    value = read_json(path)
+    if not isinstance(value, dict) or value.get("kind") != "finetune":
         raise DamagedArtifact(
             f"{path}: not the identity of a fine-tuning run; restore the file or choose another --out"
-        ) from None
+        )
+    return TunedRun.parse(value, path)
 
 
 def find_run(folder: Path) -> Path | None:
@@ -58,7 +41,7 @@ def find_run(folder: Path) -> Path | None:
     return run_dir if isinstance(stored, dict) and stored.get("kind") == "finetune" else None
 
 
-def require_same(run_dir: Path, stored: FinetuneIdentity, asked: FinetuneIdentity, *, allow_inexact: bool) -> None:
+def require_same(run_dir: Path, stored: TunedRun, asked: TunedRun, *, allow_inexact: bool) -> None:
     """Refuse to go on with another run's command, naming the first difference and what to do."""
     if stored.task != asked.task:
         raise IdentityMismatch(f"{run_dir}: was a run of {stored.task}, now {asked.task}; {ANOTHER}")

@@ -5,8 +5,7 @@ Prediction..., Split -> Judged
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from electralab.finetuning.decoding import (
 )
 from electralab.finetuning.examples import Question, ScoredExample, Split, TaggedExample, TextExample
 from electralab.finetuning.scores import (
-    Scores,
     report_entities,
     score_classes,
     score_tags,
@@ -28,6 +26,7 @@ from electralab.finetuning.scores import (
 )
 from electralab.finetuning.squad_scores import score_squad
 from electralab.finetuning.tasks import Task
+from electralab.records.tuned import ClassReport, Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Judged:
 
     predictions: list[Prediction]
     scores: Scores
-    report: dict[str, Any]
+    report: ClassReport
     best_threshold: float | None
     """Of questions that may have no answer: the no-answer score beyond which to say nothing, for the best F1 here."""
 
@@ -47,14 +46,14 @@ def judge_predictions(
     """`threshold` is the no-answer score that the predictions were decoded with."""
     found = list(predictions)
     if not split.is_labelled:
-        return Judged(found, {}, {}, None)
+        return Judged(found, {}, ClassReport(), None)
     match found:
         case [ClassPrediction(), *_]:
             return _judge_classes(task, split, found, labels)
         case [ValuePrediction(), *_]:
             truth = np.array([e.score for e in split.examples if isinstance(e, ScoredExample)])
             values = np.array([p.value for p in found if isinstance(p, ValuePrediction)])
-            return Judged(found, score_values(task.metrics, truth, values), {}, None)
+            return Judged(found, score_values(task.metrics, truth, values), ClassReport(), None)
         case [TagsPrediction(), *_]:
             return _judge_tags(split, found)
         case _:
@@ -66,14 +65,13 @@ def _judge_classes(task: Task, split: Split, found: list[Prediction], labels: Se
     truth = np.array([number_of[e.label] for e in split.examples if isinstance(e, TextExample)])
     predicted = np.array([number_of[p.label] for p in found if isinstance(p, ClassPrediction)])
     scores = score_classes(task.metrics, truth, predicted, len(labels))
-    return Judged(found, scores, tabulate_classes(truth, predicted, labels).to_dict(), None)
+    return Judged(found, scores, tabulate_classes(truth, predicted, labels), None)
 
 
 def _judge_tags(split: Split, found: list[Prediction]) -> Judged:
     truth = [e.tags for e in split.examples if isinstance(e, TaggedExample)]
     predicted = [p.tags for p in found if isinstance(p, TagsPrediction)]
-    classes = [asdict(one) for one in report_entities(truth, predicted)]
-    return Judged(found, score_tags(truth, predicted), {"classes": classes}, None)
+    return Judged(found, score_tags(truth, predicted), ClassReport(classes=report_entities(truth, predicted)), None)
 
 
 def _judge_answers(split: Split, found: list[Prediction], threshold: float) -> Judged:
@@ -81,6 +79,6 @@ def _judge_answers(split: Split, found: list[Prediction], threshold: float) -> J
     answers = [p.best for p in found if isinstance(p, AnswerPrediction)]
     texts = [answer.text for answer in answers]
     if math.isinf(threshold) and not any(question.is_impossible for question in questions):
-        return Judged(found, score_squad(questions, texts), {}, None)
+        return Judged(found, score_squad(questions, texts), ClassReport(), None)
     scores = score_squad(questions, texts, [answer.no_answer_score for answer in answers], threshold)
-    return Judged(found, scores, {}, scores["best_f1_threshold"])
+    return Judged(found, scores, ClassReport(), scores["best_f1_threshold"])

@@ -16,17 +16,17 @@ from electralab.finetuning.folders import has_folder
 from electralab.finetuning.forward import average_outputs, run_network
 from electralab.finetuning.judging import judge_predictions
 from electralab.finetuning.predictions import (
-    PredictionRow,
     describe_predictions,
     require_whole,
     write_predictions,
     write_submission,
 )
 from electralab.finetuning.reading import TaskDataConfig, read_tests
-from electralab.finetuning.scores import Scores
 from electralab.finetuning.submission_zips import BEST_SEED, ENSEMBLE
 from electralab.finetuning.summary import list_seeds
 from electralab.finetuning.tasks import TASKS
+from electralab.records.predictions import PredictionRow
+from electralab.records.tuned import Scores
 from electralab.stopping import StopSignal
 
 # Rows to keep in memory at once: enough for batches of like length.
@@ -74,7 +74,7 @@ def predict_examples(
         rows = describe_predictions(chunk, predictions)
         cut = encoded.too_long if head.is_pooled else []
         for place in cut:
-            rows[place]["cut"] = True
+            rows[place] = rows[place].model_copy(update={"cut": True})
         yield Chunk(rows, len(cut))
 
 
@@ -88,7 +88,7 @@ def score_diagnostics(mnli_dir: Path, split: Split, stop: StopSignal) -> Scores:
     """Of labelled rows, by a model tuned on MNLI."""
     task = TASKS[AX]
     chunks = predict_examples([load_model(mnli_dir)], split.examples, batch_tokens=_BATCH_TOKENS, stop=stop)
-    said = [ClassPrediction(row["prediction"], row["probabilities"]) for chunk in chunks for row in chunk.rows]
+    said = [ClassPrediction(str(row.prediction), {}) for chunk in chunks for row in chunk.rows]
     return judge_predictions(task, split, said, task.labels, 0.0).scores
 
 
@@ -102,4 +102,4 @@ def predict_diagnostics(mnli_dir: Path, split: Split, stop: StopSignal, *, has_e
         if not is_ensemble:
             write_predictions(mnli_dir / "predictions" / "diagnostic.jsonl", rows)
         path = mnli_dir / folder / TASKS[AX].submission
-        write_submission(path, AX, [row["id"] for row in rows], [row["prediction"] for row in rows])
+        write_submission(path, AX, rows)

@@ -5,7 +5,6 @@ examples, outputs -> rows -> predictions.jsonl | CoLA.tsv
 A row has the id and the texts, `truth` where it is known, `prediction`, and what the prediction was drawn from.
 """
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -32,42 +31,34 @@ from electralab.finetuning.examples import (
 )
 from electralab.finetuning.spans import Span, SpanAnswer
 from electralab.finetuning.tasks import find_task
-
-PredictionRow = dict[str, Any]
+from electralab.records.predictions import AnswerSpan, PredictionRow, to_json_lines
 
 _DIGITS = 6
 """More would only store the noise of the arithmetic."""
 
-_LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
-"""JSON lets them stand in a string, but str.splitlines() would cut the row there."""
-
 
 def describe_predictions(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[PredictionRow]:
     return [
-        {"id": example.id, **_describe_example(example), **_describe_prediction(prediction)}
+        PredictionRow(id=example.id, **_describe_example(example), **_describe_prediction(prediction))
         for example, prediction in zip(examples, predictions, strict=True)
     ]
 
 
-def _describe_example(example: Example) -> PredictionRow:
+def _describe_example(example: Example) -> dict[str, Any]:
     """What was asked, and the truth where it is known. A context is not repeated: offsets lead into it by its id."""
     match example:
         case TextExample():
-            return {"texts": list(example.texts), **_known("truth", example.label, example.label != NO_LABEL)}
+            return {"texts": example.texts} | ({"truth": example.label} if example.label != NO_LABEL else {})
         case ScoredExample():
-            return {"texts": list(example.texts), **_known("truth", example.score, not math.isnan(example.score))}
+            return {"texts": example.texts} | ({"truth": example.score} if not math.isnan(example.score) else {})
         case TaggedExample():
-            return {"words": list(example.words), **_known("truth", list(example.tags), bool(example.tags))}
+            return {"words": example.words} | ({"truth": example.tags} if example.tags else {})
         case Question():
-            truth = [gold.text for gold in example.answers]
-            return {"question": example.question, **_known("truth", truth, bool(truth) or example.is_impossible)}
+            truth = tuple(gold.text for gold in example.answers)
+            return {"question": example.question} | ({"truth": truth} if truth or example.is_impossible else {})
 
 
-def _known(name: str, value: Any, is_known: bool) -> PredictionRow:
-    return {name: value} if is_known else {}
-
-
-def _describe_prediction(prediction: Prediction) -> PredictionRow:
+def _describe_prediction(prediction: Prediction) -> dict[str, Any]:
     match prediction:
         case ClassPrediction():
             chances = {label: _number(chance) for label, chance in prediction.probabilities.items()}
@@ -75,19 +66,19 @@ def _describe_prediction(prediction: Prediction) -> PredictionRow:
         case ValuePrediction():
             return {"prediction": _number(prediction.value)}
         case TagsPrediction():
-            return {"prediction": list(prediction.tags), "probabilities": list(map(_number, prediction.probabilities))}
+            return {"prediction": prediction.tags, "probabilities": tuple(map(_number, prediction.probabilities))}
         case AnswerPrediction():
             best = prediction.best
             return {
                 "prediction": prediction.text,
                 "answer": _describe_span(best),
                 "no_answer_score": _number(best.no_answer_score),
-                "alternatives": [_describe_span(span) for span in best.alternatives],
+                "alternatives": tuple(_describe_span(span) for span in best.alternatives),
             }
 
 
-def _describe_span(span: Span | SpanAnswer) -> PredictionRow:
-    return {"text": span.text, "start": span.start, "end": span.end, "score": _number(span.score)}
+def _describe_span(span: Span | SpanAnswer) -> AnswerSpan:
+    return AnswerSpan(text=span.text, start=span.start, end=span.end, score=_number(span.score))
 
 
 def _number(value: float) -> float | None:
@@ -99,15 +90,7 @@ def write_predictions(path: Path, rows: Iterable[PredictionRow]) -> None:
     write_file(path, to_json_lines(rows))
 
 
-def to_json_lines(rows: Iterable[PredictionRow]) -> bytes:
-    lines = "".join(json.dumps(row, ensure_ascii=False).translate(_LINE_ENDS) + "\n" for row in rows)
-    # Half of a surrogate pair, which UTF-8 cannot hold, becomes the very escape that JSON has for it.
-    return lines.encode("utf-8", "backslashreplace")
-
-
-def write_submission(
-    path: Path, task_name: str, ids: Sequence[str], predictions: Sequence[str] | Sequence[float]
-) -> None:
+def write_submission(path: Path, task_name: str, rows: Sequence[PredictionRow]) -> None:
     """A line `index<TAB>prediction` for each row of the test file, numbered from 0 in the order of numeric ids.
 
     Labels are those the server knows; STS-B's numbers lie in 0..5.
@@ -115,14 +98,11 @@ def write_submission(
     task = find_task(task_name)
     if not task.submissions:
         raise UsageError(f"--task: {task.display} has no place on GLUE's server; submissions are for GLUE's tasks only")
-    order = _order_rows(path, ids)
-    if len(predictions) != len(ids):
-        raise ValueError(f"{len(predictions)} predictions for {len(ids)} rows")
     texts = []
-    for row in order:
-        prediction = predictions[row]
-        if task.kind == "regress":
-            texts.append(f"{min(max(float(prediction), 0.0), 5.0):.3f}")
+    for place in _order_rows(path, [row.id for row in rows]):
+        prediction = rows[place].prediction
+        if task.kind == "regress" and isinstance(prediction, float):
+            texts.append(f"{min(max(prediction, 0.0), 5.0):.3f}")
         elif prediction in task.labels:
             texts.append(str(prediction))
         else:

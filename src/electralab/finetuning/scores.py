@@ -7,15 +7,13 @@ A score that its definition leaves open (nothing predicted, nothing to find, a c
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from electralab.errors import UsageError
-
-Scores = dict[str, float]
+from electralab.records.tuned import ClassReport, ClassScores, Scores, Spread
 
 
 def score_classes(
@@ -59,30 +57,6 @@ def _refuse_unknown(metrics: Sequence[str], known: Sequence[str] | dict[str, Any
         raise UsageError(f"metrics: no metric named {unknown[0]!r} for this kind of task; known are {', '.join(known)}")
 
 
-@dataclass(frozen=True, slots=True)
-class ClassScores:
-    """What was found of one class, or of one type of entity."""
-
-    name: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
-    """How many there are in truth."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClassReport:
-    """Which classes were taken for which."""
-
-    classes: tuple[ClassScores, ...]
-    confusion: tuple[tuple[int, ...], ...]
-    """A row for each true class, a column for each predicted one."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"classes": [asdict(one) for one in self.classes], "confusion": [list(row) for row in self.confusion]}
-
-
 def tabulate_classes(truth: NDArray[np.int64], predicted: NDArray[np.int64], labels: Sequence[str]) -> ClassReport:
     confusion = np.zeros((len(labels), len(labels)), dtype=np.int64)
     np.add.at(confusion, (truth, predicted), 1)
@@ -91,12 +65,12 @@ def tabulate_classes(truth: NDArray[np.int64], predicted: NDArray[np.int64], lab
         _score_counts(name, *(int(count) for count in counts))
         for name, *counts in zip(labels, hits, found, support, strict=True)
     )
-    return ClassReport(classes, tuple(tuple(row) for row in confusion.tolist()))
+    return ClassReport(classes=classes, confusion=tuple(tuple(row) for row in confusion.tolist()))
 
 
 def _score_counts(name: str, hits: int, found: int, support: int) -> ClassScores:
     return ClassScores(
-        name,
+        name=name,
         precision=hits / found if found else 0.0,
         recall=hits / support if support else 0.0,
         f1=2 * hits / (found + support) if found + support else 0.0,
@@ -139,16 +113,7 @@ def _as_entity(tag: str) -> str:
     return f"S-{tag}"
 
 
-@dataclass(frozen=True, slots=True)
-class SeedSummary:
-    n: int
-    median: float
-    mean: float
-    sd: float
-    """Of the sample (n - 1); 0 for a single seed."""
-    best: float
-
-
-def summarise_seeds(values: Sequence[float]) -> SeedSummary:
+def summarise_seeds(values: Sequence[float]) -> Spread:
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return SeedSummary(len(values), float(np.median(values)), float(np.mean(values)), sd, float(max(values)))
+    middle, mean = float(np.median(values)), float(np.mean(values))
+    return Spread(n=len(values), median=middle, mean=mean, sd=sd, best=float(max(values)))

@@ -19,7 +19,7 @@ import numpy as np
 
 from electralab.artifacts import write_file
 from electralab.finetuning.examples import Question
-from electralab.finetuning.scores import Scores
+from electralab.records.tuned import Scores
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)

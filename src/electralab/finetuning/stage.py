@@ -3,7 +3,6 @@
 FinetuneRequest -> TuneEvent...
 """
 
-import json
 import math
 import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -15,41 +14,52 @@ import torch
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, write_file, write_json
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
-from electralab.finetuning.baselines import (
-    Baseline,
-    compare_baselines,
-    read_baselines,
-    score_baselines,
-    write_baselines,
-)
+from electralab.finetuning.baselines import compare_baselines, score_baselines
 from electralab.finetuning.curves import draw_learning_curve
 from electralab.finetuning.decoding import AnswerPrediction, Prediction, decode
 from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
-from electralab.finetuning.examples import Question, Split, choose_split
+from electralab.finetuning.examples import Question, Split
 from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
 from electralab.finetuning.forward import RowOutput, average_outputs, run_network
-from electralab.finetuning.identity import FinetuneIdentity, read_identity, require_same, write_identity
+from electralab.finetuning.identity import read_identity, require_same
 from electralab.finetuning.judging import Judged, judge_predictions
 from electralab.finetuning.predicting import AX, predict_diagnostics, read_diagnostics, score_diagnostics
 from electralab.finetuning.predictions import (
-    PredictionRow,
     describe_predictions,
     require_whole,
-    to_json_lines,
     write_predictions,
     write_submission,
 )
 from electralab.finetuning.reading import TaskData, read_task
-from electralab.finetuning.scores import Scores
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.squad_scores import write_squad_files
 from electralab.finetuning.starting import Origin, build_network, load_origin
 from electralab.finetuning.submission_zips import BEST_SEED, ENSEMBLE
-from electralab.finetuning.summary import add_scores, find_improvement, list_seeds, read_curves, summarise
+from electralab.finetuning.summary import (
+    explain_improvement,
+    find_improvement,
+    list_seeds,
+    rank_seeds,
+    read_curves,
+    spread_scores,
+)
 from electralab.finetuning.tasks import Task
 from electralab.finetuning.work import TuneWork, count_batches, count_steps
 from electralab.model.electra import parameter_depths
 from electralab.model.tuned import HeadConfig, Tuned
+from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
+from electralab.records.tuned import (
+    BadRowRecord,
+    Baseline,
+    Baselines,
+    Scores,
+    SeedResults,
+    SeedScores,
+    SplitSummary,
+    TunedResults,
+    TunedRun,
+    choose_split,
+)
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.training.checkpoint import Progress, TrainingState
@@ -60,7 +70,6 @@ from electralab.training.schedule import follow
 from electralab.training.session import Announced, Event, Pace, RunFinished, Session, Warned, spread
 
 RESULTS = "results.json"
-BASELINES = "baselines.json"
 _LOGGED_STEPS = 50
 
 
@@ -135,8 +144,14 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
         threads = request.threads or (stored.threads if stored else default_threads())
         device = choose_device(config.runtime.device)
         use_exact_arithmetic(threads, device)
-        settings = config.model_dump(mode="json")
-        identity = FinetuneIdentity("finetune", task.name, data.identity, origin.identity, settings, threads)
+        identity = TunedRun(
+            kind="finetune",
+            task=task.name,
+            data=data.identity,
+            model=origin.identity,
+            settings=config.model_dump(mode="json"),
+            threads=threads,
+        )
         if stored is not None:
             require_same(request.run_dir, stored, identity, allow_inexact=request.allow_inexact)
         run = _Run(request, origin, config, data, device, stop)
@@ -145,9 +160,9 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
         environment = describe_environment(threads) | {"data": str(request.data_dir)}
         write_json(request.run_dir / "environment.json", environment)
         if stored is None:
-            write_identity(request.run_dir, identity)
+            identity.write(request.run_dir)
         elif stored.threads != threads:
-            write_identity(request.run_dir, replace(stored, threads=threads))
+            stored.model_copy(update={"threads": threads}).write(request.run_dir)
         yield from run.events()
 
 
@@ -246,18 +261,18 @@ class _Run:
             folder = self._folder_of(seed)
             if not (folder / RESULTS).is_file():
                 yield from self._tune(seed, folder)
-            yield SeedFinished(seed, read_json(folder / RESULTS)["dev"])
+            yield SeedFinished(seed, SeedResults.read(folder).scores["dev"])
         if not is_summarised:
             yield from self._summarise(seeds, baselines)
         elif self._lacks_ensemble_files(seeds):
             together = self._run_together(seeds)
             for name in self._submitted:
                 yield from self._submit(name, {ENSEMBLE: self._describe(name, together)})
-        yield RunFinished(read_json(self.request.run_dir / RESULTS))
+        yield RunFinished(TunedResults.read(self.request.run_dir).to_json())
 
     def _has_summary_of(self, seeds: Sequence[int]) -> bool:
         path = self.request.run_dir / RESULTS
-        return path.is_file() and [result["seed"] for result in read_json(path)["seeds"]] == list(seeds)
+        return path.is_file() and [seed.seed for seed in TunedResults.read(path.parent).seeds] == list(seeds)
 
     def _explain_length(self) -> list[str]:
         """Why there are more epochs than the task has by default."""
@@ -271,9 +286,9 @@ class _Run:
 
     def _score_baselines(self) -> Iterator[Baseline]:
         """Once for a run: they depend on its data alone."""
-        path = self.request.run_dir / BASELINES
+        path = self.request.run_dir / Baselines.FILE
         if path.is_file():
-            yield from read_baselines(path)
+            yield from Baselines.read(path.parent).baselines
             return
         found = []
         splits = [*self.data.devs, *self.data.tests]
@@ -281,12 +296,14 @@ class _Run:
             self.stop.check()
             found.append(baseline)
             yield baseline
-        write_baselines(path, found)
+        Baselines(baselines=tuple(found)).write(path.parent)
 
     def _write_bad_rows(self) -> None:
         """All of them: the display shows the first only."""
         rows = [
-            {"split": split.name, "path": split.path, **asdict(bad)} for split in self._splits for bad in split.bad_rows
+            BadRowRecord(split=split.name, path=split.path, **asdict(bad))
+            for split in self._splits
+            for bad in split.bad_rows
         ]
         if rows:
             write_file(self.request.run_dir / "bad-rows.jsonl", to_json_lines(rows))
@@ -357,9 +374,14 @@ class _Run:
             write_predictions(folder / "predictions" / f"{name}.jsonl", rows)
             if head.kind == "qa":
                 self._write_squad(folder / "predictions" / name, of.split, said)
-        reports = {name: found.report for name, found in judged.items() if self.judged[name].split.is_labelled}
-        results = {"seed": seed, **asdict(state.progress), **self._scores_of(judged)}
-        write_json(folder / RESULTS, results | {"report": judged["dev"].report, "reports": reports})
+        labelled = {name: scored for name, scored in judged.items() if self.judged[name].split.is_labelled}
+        SeedResults(
+            seed=seed,
+            **asdict(state.progress),
+            scores={name: scored.scores for name, scored in labelled.items()},
+            report=judged["dev"].report,
+            reports={name: scored.report for name, scored in labelled.items()},
+        ).write(folder)
         if not self.request.keep:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
@@ -369,9 +391,6 @@ class _Run:
         answers = [prediction for prediction in said if isinstance(prediction, AnswerPrediction)]
         doubts = [answer.best.no_answer_score for answer in answers] if self.task.has_impossible else None
         write_squad_files(folder, questions, [answer.best.text for answer in answers], doubts)
-
-    def _scores_of(self, judged: dict[str, Judged]) -> Record:
-        return {name: found.scores for name, found in judged.items() if self.judged[name].split.is_labelled}
 
     def _run(self, network: Tuned, of: _Encoded) -> list[RowOutput]:
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
@@ -385,56 +404,72 @@ class _Run:
 
     def _summarise(self, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Iterator[TuneEvent]:
         """All seeds side by side, the best one as the run's model, and what they say together."""
-        run_dir = self.request.run_dir
-        results = [read_json(self._folder_of(seed) / RESULTS) for seed in seeds]
-        labelled = [name for name, of in self.judged.items() if of.split.is_labelled]
-        summary = summarise(self.task, results, labelled)
-        summary["data"] = {
-            split.name: {
-                "path": split.path,
-                "examples": len(split.examples),
-                "bad_rows": len(split.bad_rows),
-                "columns": split.columns,
-            }
-            for split in self._splits
-        }
-        summary |= self._explain_scores(summary, seeds, baselines)
-        best = self._folder_of(summary["best_seed"])
+        run_dir, metric = self.request.run_dir, self.task.metrics[0]
+        results = [SeedResults.read(self._folder_of(seed)) for seed in seeds]
+        best = rank_seeds(metric, results)[0]
+        best_dir = self._folder_of(best.seed)
         together = self._run_together(seeds) if len(seeds) > 1 else None
-        if together:
-            dev, outputs = self.judged["dev"], together.outputs["dev"]
-            summary["ensemble"] = dict(self._judge(dev, outputs, together.head).scores)
         with new_folder(run_dir / "export" / "model", kind="model") as temporary:
-            for file in (best / "model").iterdir():
+            for file in (best_dir / "model").iterdir():
                 if file.name != MANIFEST:
                     shutil.copyfile(file, temporary / file.name)
         for name in self._submitted:
-            rows = {BEST_SEED: _read_rows(best / "predictions" / f"{name}.jsonl")}
+            rows = {BEST_SEED: list(read_rows(best_dir / "predictions" / f"{name}.jsonl"))}
             if together:
                 rows[ENSEMBLE] = self._describe(name, together)
             yield from self._submit(name, rows)
-        if self.task.name == "mnli":
-            add_scores(summary, AX, (yield from self._diagnose(seeds)))
-        self._draw(seeds)
-        write_json(run_dir / RESULTS, summary)
-
-    def _explain_scores(self, summary: Record, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Record:
-        """What to hold the scores against, and whether more training would raise them; the notes say it in words."""
-        metric, split = self.task.metrics[0], choose_split(summary["spread"])
-        steps, batches = count_steps(self.config, len(self.rows)), count_batches(self.config, len(self.rows))
+        # By split, the scores of each seed. GLUE's diagnostic rows come last: they are no split of MNLI's.
+        labelled = [name for name, of in self.judged.items() if of.split.is_labelled]
+        by_split = {name: [result.scores[name] for result in results] for name in labelled}
+        if self.task.name == "mnli" and (diagnosed := (yield from self._diagnose(seeds))):
+            by_split[AX] = [diagnosed[seed] for seed in seeds]
+        spread = {name: spread_scores(by_seed) for name, by_seed in by_split.items()}
+        ensemble: dict[str, Scores] = {}
+        if together:
+            ensemble["ensemble"] = self._judge(self.judged["dev"], together.outputs["dev"], together.head).scores
         losses, scores = read_curves([(seed, self._folder_of(seed)) for seed in seeds], metric)
+        steps, batches = count_steps(self.config, len(self.rows)), count_batches(self.config, len(self.rows))
         improvement = find_improvement(losses, scores, steps, steps / batches)
+        split = choose_split(labelled)
         notes = [
-            compare_baselines(metric, split, summary[split][metric], baselines),
-            improvement.tell(metric) if improvement else "",
+            compare_baselines(metric, split, spread[split][metric].median, baselines),
+            explain_improvement(improvement, metric) if improvement else "",
         ]
         if self.request.has_baselines and not baselines:
             notes.append(f"no baseline: nothing simple does {self.task.display}")
-        return {
-            "notes": [note for note in notes if note],
-            "improvement": asdict(improvement) if improvement else None,
-            **({"baselines": {of.name: asdict(of) for of in baselines}} if self.request.has_baselines else {}),
-        }
+        named = {"baselines": {baseline.name: baseline for baseline in baselines}}
+        summary = TunedResults(
+            task=self.task.name,
+            metric=metric,
+            scores={name: {key: of.median for key, of in metrics.items()} for name, metrics in spread.items()},
+            spread=spread,
+            best_seed=best.seed,
+            report=best.report,
+            reports=best.reports or {"dev": best.report},
+            seeds=tuple(
+                SeedScores(seed=seed, scores={name: by_seed[place] for name, by_seed in by_split.items()})
+                for place, seed in enumerate(seeds)
+            ),
+            steps=best.step,
+            tokens_per_seed=best.tokens,
+            seconds=sum(result.seconds for result in results),
+            data={
+                split.name: SplitSummary(
+                    path=split.path,
+                    examples=len(split.examples),
+                    bad_rows=len(split.bad_rows),
+                    columns=split.columns,
+                )
+                for split in self._splits
+            },
+            notes=tuple(note for note in notes if note),
+            improvement=improvement,
+            **(named if self.request.has_baselines else {}),
+            **ensemble,
+        )
+        title = f"{self.task.display}, {metric}"
+        draw_learning_curve(run_dir / "learning-curve.png", title, losses, {metric: scores})
+        summary.write(run_dir)
 
     def _diagnose(self, seeds: Sequence[int]) -> Generator[TuneEvent, None, dict[int, Scores]]:
         """GLUE's diagnostic rows, where they lie beside MNLI's: predictions, submission files and, by seed, the scores
@@ -487,17 +522,6 @@ class _Run:
             require_whole(self.judged[name].split)
             for folder, rows in rows_of.items():
                 path = self.request.run_dir / folder / self.task.submissions[name]
-                write_submission(path, self.task.name, [row["id"] for row in rows], [row["prediction"] for row in rows])
+                write_submission(path, self.task.name, rows)
         except InputError as error:
             yield Warned(str(error))
-
-    def _draw(self, seeds: Sequence[int]) -> None:
-        metric = self.task.metrics[0]
-        losses, scores = read_curves([(seed, self._folder_of(seed)) for seed in seeds], metric)
-        draw_learning_curve(
-            self.request.run_dir / "learning-curve.png", f"{self.task.display}, {metric}", losses, {metric: scores}
-        )
-
-
-def _read_rows(path: Path) -> list[PredictionRow]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -5,11 +5,11 @@ RUN/TASK/submission/CoLA.tsv... -> RUN/submission-best-seed.zip, RUN/submission-
 
 import io
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.artifacts import write_file
 from electralab.finetuning.tasks import GLUE, TASKS
+from electralab.records.glue import SubmissionZip
 
 BEST_SEED = "submission"
 """The folder, in the run of a task, of what its best seed predicts."""
@@ -25,14 +25,6 @@ _TASK_OF = {file: name for name in GLUE for file in TASKS[name].submissions.valu
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionZip:
-    file: str
-    holds: tuple[str, ...]
-    missing: tuple[str, ...]
-    """Of the eleven files that the server wants all at once."""
-
-
 def write_submission_zips(run_dir: Path) -> dict[str, SubmissionZip]:
     """By what predicted them, `best_seed` or `ensemble`; none where no task has submission files."""
     written = {}
@@ -42,7 +34,9 @@ def write_submission_zips(run_dir: Path) -> dict[str, SubmissionZip]:
         if not found:
             continue
         write_file(run_dir / file, _zip(found))
-        written[name] = SubmissionZip(file, tuple(found), tuple(wanted for wanted in paths if wanted not in found))
+        written[name] = SubmissionZip(
+            file=file, holds=tuple(found), missing=tuple(wanted for wanted in paths if wanted not in found)
+        )
     return written
 
 

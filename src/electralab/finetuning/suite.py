@@ -4,12 +4,12 @@ SuiteRequest -> SuiteEvent... -> table
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from electralab.artifacts import MANIFEST, lock_folder, read_json, write_json
+from electralab.artifacts import MANIFEST, lock_folder
 from electralab.errors import InputError, UsageError
 from electralab.finetuning.folders import find_files, has_files
 from electralab.finetuning.predicting import AX
@@ -17,6 +17,8 @@ from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.stage import RESULTS, FinetuneRequest, TuneEvent, finetune
 from electralab.finetuning.submission_zips import write_submission_zips
 from electralab.finetuning.tasks import GLUE, TASKS, Task, find_task
+from electralab.records.glue import GlueAverage, GlueResults, GlueTask, SubmissionZip
+from electralab.records.tuned import Spread, TunedResults
 from electralab.stopping import StopSignal
 from electralab.training.metrics import Record
 from electralab.training.session import RunFinished
@@ -83,18 +85,14 @@ def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal)
             of_task = replace(request, task=task, run_dir=request.run_dir / task.name)
             yield from (event for event in finetune(of_task, stop) if not isinstance(event, RunFinished))
             results = _read_results(request.run_dir)
-            table = tabulate(results)
-            if zips := write_submission_zips(request.run_dir):
-                table["submissions"] = {name: asdict(packed) for name, packed in zips.items()}
-            write_json(request.run_dir / RESULTS, table)
-            yield TaskFinished(task, results[task.name])
-        yield SuiteFinished(read_json(request.run_dir / RESULTS))
+            tabulate(results, write_submission_zips(request.run_dir)).write(request.run_dir)
+            yield TaskFinished(task, results[task.name].to_json())
+        yield SuiteFinished(GlueResults.read(request.run_dir).to_json())
 
 
-def _read_results(run_dir: Path) -> dict[str, Record]:
+def _read_results(run_dir: Path) -> dict[str, TunedResults]:
     """Of every task that was ever finished in this folder, in the usual order."""
-    paths = {name: run_dir / name / RESULTS for name in GLUE}
-    return {name: read_json(path) for name, path in paths.items() if path.is_file()}
+    return {name: TunedResults.read(run_dir / name) for name in GLUE if (run_dir / name / RESULTS).is_file()}
 
 
 def _refuse_foreign(run_dir: Path) -> None:
@@ -103,29 +101,33 @@ def _refuse_foreign(run_dir: Path) -> None:
         raise UsageError(f"{run_dir}: holds data, a model or a single run (it has {held}); choose another --out")
 
 
-def tabulate(results: dict[str, Record]) -> Record:
+def tabulate(results: dict[str, TunedResults], submissions: dict[str, SubmissionZip]) -> GlueResults:
     """Per task the spread of its first metric over the seeds; averaged over the tasks, of medians and seed by seed."""
-    tasks = {name: {"metric": of["metric"], **of["spread"]["dev"][of["metric"]]} for name, of in results.items()}
+    tasks = {name: _take_metric(of.metric, of.spread["dev"]) for name, of in results.items()}
     averaged = [name for name in results if name != _NOT_AVERAGED]
     by_seed = [
-        {one["seed"]: one["dev"][results[name]["metric"]] for one in results[name]["seeds"]} for name in averaged
+        {seed.seed: seed.scores["dev"][results[name].metric] for seed in results[name].seeds} for name in averaged
     ]
     # Tasks may have been given different numbers of seeds: those that all have are averaged.
     shared = sorted(set.intersection(*map(set, by_seed))) if by_seed else []
     average = summarise_seeds([float(np.mean([of[seed] for of in by_seed])) for seed in shared]) if shared else None
     papers = [PAPER[name] for name in averaged]
-    diagnostic = results.get("mnli", {}).get("spread", {}).get(AX)
-    metric = TASKS[AX].metrics[0]
-    return {
-        "suite": "glue",
-        "tasks": tasks,
-        "average": {
-            "median": float(np.mean([tasks[name]["median"] for name in averaged])) if averaged else None,
-            "mean": average.mean if average else None,
-            "sd": average.sd if average else None,
-            "n": average.n if average else None,
-            "paper": float(np.mean(papers)) if papers else None,
-        },
-        "paper": {name: PAPER.get(name) for name in results},
-        **({"diagnostics": {AX: {"metric": metric, **diagnostic[metric]}}} if diagnostic else {}),
-    }
+    diagnostic = results["mnli"].spread.get(AX) if "mnli" in results else None
+    return GlueResults(
+        suite="glue",
+        tasks=tasks,
+        average=GlueAverage(
+            median=float(np.mean([tasks[name].median for name in averaged])) if averaged else None,
+            mean=average.mean if average else None,
+            sd=average.sd if average else None,
+            n=average.n if average else None,
+            paper=float(np.mean(papers)) if papers else None,
+        ),
+        paper={name: PAPER.get(name) for name in results},
+        **({"diagnostics": {AX: _take_metric(TASKS[AX].metrics[0], diagnostic)}} if diagnostic else {}),
+        **({"submissions": submissions} if submissions else {}),
+    )
+
+
+def _take_metric(metric: str, spread: dict[str, Spread]) -> GlueTask:
+    return GlueTask(metric=metric, **spread[metric].model_dump())

@@ -4,14 +4,13 @@ results of seeds -> results of the run
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from electralab.finetuning.scores import Scores, summarise_seeds
-from electralab.finetuning.tasks import Task
-from electralab.training.metrics import Record, read_metrics
+from electralab.finetuning.scores import summarise_seeds
+from electralab.records.tuned import Improvement, Scores, SeedResults, Spread
+from electralab.training.metrics import read_metrics
 
 Curves = dict[int, list[tuple[int, float]]]
 """By seed: (step, value)"""
@@ -29,49 +28,13 @@ def list_seeds(run_dir: Path) -> list[Path]:
     return sorted(folders, key=lambda path: int(path.name.removeprefix("seed-")))
 
 
-def rank_seeds(task: Task, results: Sequence[Record]) -> list[Record]:
+def rank_seeds(metric: str, seeds: Sequence[SeedResults]) -> list[SeedResults]:
     """Best first, by the task's first metric; of equals the one that ran first."""
-    return sorted(results, key=lambda result: -result["dev"][task.metrics[0]])
+    return sorted(seeds, key=lambda seed: -seed.scores["dev"][metric])
 
 
-def summarise(task: Task, results: Sequence[Record], splits: Sequence[str]) -> Record:
-    """For each labelled split the median over the seeds, metric by metric, and the whole spread."""
-    spread = {
-        split: {
-            metric: asdict(summarise_seeds([result[split][metric] for result in results]))
-            for metric in results[0][split]
-        }
-        for split in splits
-    }
-    best = rank_seeds(task, results)[0]
-    return {
-        "task": task.name,
-        "metric": task.metrics[0],
-        **{split: {metric: of["median"] for metric, of in metrics.items()} for split, metrics in spread.items()},
-        "spread": spread,
-        "best_seed": best["seed"],
-        "report": best["report"],
-        # A seed that was finished before there were others has the dev report alone.
-        "reports": best.get("reports") or {"dev": best["report"]},
-        "seeds": [{"seed": result["seed"], **{split: result[split] for split in splits}} for result in results],
-        "steps": best["step"],
-        "tokens_per_seed": best["tokens"],
-        "seconds": sum(result["seconds"] for result in results),
-    }
-
-
-def add_scores(summary: Record, split: str, scores: Mapping[int, Scores]) -> None:
-    """Those of one more split, by seed, to a summary that was made without it; nothing where there are none."""
-    if not scores:
-        return
-    spread = {
-        metric: asdict(summarise_seeds([of_seed[metric] for of_seed in scores.values()]))
-        for metric in next(iter(scores.values()))
-    }
-    summary["spread"][split] = spread
-    summary[split] = {metric: of["median"] for metric, of in spread.items()}
-    for of_seed in summary["seeds"]:
-        of_seed[split] = scores[of_seed["seed"]]
+def spread_scores(by_seed: Sequence[Scores]) -> dict[str, Spread]:
+    return {metric: summarise_seeds([scores[metric] for scores in by_seed]) for metric in by_seed[0]}
 
 
 def read_curves(folders: Sequence[tuple[int, Path]], metric: str) -> tuple[Curves, Curves]:
@@ -85,23 +48,12 @@ def read_curves(folders: Sequence[tuple[int, Path]], metric: str) -> tuple[Curve
     return losses, scores
 
 
-@dataclass(frozen=True, slots=True)
-class Improvement:
-    """A run that ended while it still became better."""
-
-    epochs: float
-    """That it had."""
-    suggested_epochs: int
-    before: float
-    """The dev score before the last part of the run, and at its end."""
-    after: float
-
-    def tell(self, metric: str) -> str:
-        name = metric.replace("_", " ")
-        return (
-            f"still improving at the end (dev {name} {self.before:.4f}, then {self.after:.4f}, the loss falling): "
-            f"try --epochs {self.suggested_epochs}; this was {self.epochs:.3g}"
-        )
+def explain_improvement(improvement: Improvement, metric: str) -> str:
+    name = metric.replace("_", " ")
+    return (
+        f"still improving at the end (dev {name} {improvement.before:.4f}, then {improvement.after:.4f}, the loss "
+        f"falling): try --epochs {improvement.suggested_epochs}; this was {improvement.epochs:.3g}"
+    )
 
 
 def find_improvement(losses: Curves, scores: Curves, total_steps: int, epochs: float) -> Improvement | None:
@@ -115,7 +67,7 @@ def find_improvement(losses: Curves, scores: Curves, total_steps: int, epochs: f
     if 2 * len(found) <= len(scores):
         return None
     before, after = (fmean(values) for values in zip(*found, strict=True))
-    return Improvement(epochs, math.ceil(_MORE_EPOCHS * epochs), before, after)
+    return Improvement(epochs=epochs, suggested_epochs=math.ceil(_MORE_EPOCHS * epochs), before=before, after=after)
 
 
 def _find_rise(points: Sequence[tuple[int, float]]) -> tuple[float, float] | None:

@@ -13,7 +13,6 @@ from torch import nn
 
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.exports import TunedModel, attach_card
-from electralab.finetuning.predictions import PredictionRow
 from electralab.model.electra import Discriminator, Guesser
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.folder import load_any, locate_networks
@@ -26,7 +25,7 @@ from electralab.serving.embedder import Embedder, Vector
 from electralab.serving.examples import ExampleText, read_examples
 from electralab.serving.inputs import Given
 from electralab.serving.mask_filler import FillResult, MaskFiller, Span
-from electralab.serving.predictor import Input, PredictConfig, Predictor
+from electralab.serving.predictor import Input, PredictConfig, PredictionRow, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.serving.strength import Strength, read_strength
 from electralab.serving.windows import WindowConfig

@@ -31,16 +31,17 @@ from electralab.finetuning.examples import (
 )
 from electralab.finetuning.exports import TunedModel
 from electralab.finetuning.predicting import Chunk, load_models, predict_examples
-from electralab.finetuning.predictions import PredictionRow, to_json_lines
 from electralab.finetuning.reading import TaskDataConfig, read_inputs
 from electralab.finetuning.rows import is_damaged
 from electralab.finetuning.symbols import is_prose, spell_symbols
 from electralab.finetuning.tasks import Kind
+from electralab.records.predictions import to_json_lines
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.tokenizer import Tokenizer
 
 # What Python may ask about: a text, a pair, the words of a sentence, a sequence of symbols or a pair of them, or a row
 # with named parts.
+PredictionRow = dict[str, Any]
 Input = str | Sequence[str | int | Sequence[str | int]] | Mapping[str, Any]
 
 _LINES = (".jsonl", ".ndjson", "")
@@ -76,7 +77,7 @@ class Predictor:
         return self.answer([self._parse_at(place, given) for place, given in enumerate(inputs)])
 
     def answer(self, examples: Sequence[Example], stop: StopSignal = NO_STOP) -> list[PredictionRow]:
-        return [row for chunk in self.predict_examples(examples, stop) for row in chunk.rows]
+        return [row.to_json() for chunk in self.predict_examples(examples, stop) for row in chunk.rows]
 
     def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Chunk]:
         """Chunk by chunk, in order."""

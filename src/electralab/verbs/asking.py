@@ -72,7 +72,7 @@ def predict(
     display.tell_bad_rows(split)
     with handle_signals() as stop:
         chunks = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
-    rows = merge_bad_rows([row for chunk in chunks for row in chunk.rows], split)
+    rows = merge_bad_rows([row.to_json() for chunk in chunks for row in chunk.rows], split)
     if out:
         write_file(Path(out), format_rows(rows, Path(out).suffix))
     return {"predictions": rows, "bad_rows": len(split.bad_rows), "cut": sum(chunk.cut for chunk in chunks)}

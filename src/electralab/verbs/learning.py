@@ -188,7 +188,7 @@ def finetune(
         has_baselines=baseline,
     )
     if dry_run:
-        return plan_finetune(request)
+        return plan_finetune(request).to_json()
     with handle_signals() as stop, page_at_end(Path(out), display):
         results = display.follow_finetune(run_finetune(request, stop), most_lines=0 if log_every else _LINES_PER_SEED)
     write_tuned_card(Path(out))
@@ -239,7 +239,8 @@ def glue(
     if dry_run:
         return {
             "tasks": {
-                task.name: plan_finetune(replace(request, task=task, run_dir=Path(out) / task.name)) for task in chosen
+                task.name: plan_finetune(replace(request, task=task, run_dir=Path(out) / task.name)).to_json()
+                for task in chosen
             }
         }
     with handle_signals() as stop, page_at_end(Path(out), display):
