@@ -21,7 +21,7 @@ FOUNDATION = {
 }
 ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
-    *("pretraining", "finetuning", "evaluation", "study"),
+    *("pretraining", "finetuning", "evaluation", "experiments"),
 }
 OFFERED = ANALYSED | {"analysis", "exporting", "compression", "serving", "reporting"}
 
@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pretraining": FOUNDATION | {"tokens", "model", "objective", "training"},
     "finetuning": FOUNDATION | {"corpus", "tokens", "model", "training"},
     "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning"},
-    "study": FOUNDATION | {"model", "pretraining", "finetuning", "evaluation"},
+    "experiments": FOUNDATION | {"model", "pretraining", "finetuning", "evaluation"},
     "analysis": FOUNDATION | ANALYSED,
     "exporting": FOUNDATION | {"corpus", "tokens", "model", "finetuning", "evaluation"},
     "compression": FOUNDATION
@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
-    "tables": {"terminal", "study", "analysis", "exporting", "compression"},
+    "tables": {"terminal", "experiments", "analysis", "exporting", "compression"},
     # Words for numbers are those of the page.
     "summaries": {"reporting"},
     "inspection": FOUNDATION | OFFERED,
@@ -97,7 +97,6 @@ VAGUE_NAMES_LEFT: dict[str, int] = {
     "shell": 30,
     "showing": 1,
     "story": 2,
-    "study": 27,
     "summaries": 3,
     "tables": 15,
     "tasks": 61,

@@ -29,12 +29,12 @@ if TYPE_CHECKING:  # the stages are loaded by whoever runs them: a display costs
     from electralab.compression.stage import CompressEvent
     from electralab.evaluation.outcome import Evaluation
     from electralab.evaluation.outcome import Progress as EvaluationProgress
+    from electralab.experiments.stage import StudyEvent
     from electralab.exporting.export import Exported
     from electralab.finetuning.examples import Split
     from electralab.finetuning.predicting import Chunk
     from electralab.finetuning.stage import TuneEvent
     from electralab.finetuning.suite import SuiteEvent
-    from electralab.study.stage import StudyEvent
     from electralab.tokens.prepare import PrepareProgress
     from electralab.training.session import Event
 
@@ -221,7 +221,7 @@ class Display:
 
     def follow_study(self, events: "Iterator[StudyEvent]") -> Record:
         """A line for every step that ends or fails, with what is left; in a terminal a bar below them."""
-        from electralab.study import running, stage
+        from electralab.experiments import running, stage
 
         results: Record = {}
         with self._bar() as bar:

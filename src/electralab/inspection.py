@@ -50,7 +50,7 @@ def _view_folder(path: Path) -> View:
     if table := _read_suite(path):
         return {"kind": "GLUE run", "results": table}
     if (path / "study.toml").is_file():
-        from electralab.study.report import read_results
+        from electralab.experiments.report import read_results
 
         return {"kind": "study", "results": read_results(path)}
     if (path / "tradeoff.json").is_file():

@@ -251,7 +251,7 @@ def paper_table(result: Record) -> Table:
 
 def study_tables(results: Record) -> Iterator[Table]:
     """The arms side by side, what each cost, and how each compares with the one it is held against."""
-    from electralab.study.report import comparison_rows, cost_rows, name_unit, reach_rows, score_rows
+    from electralab.experiments.report import comparison_rows, cost_rows, name_unit, reach_rows, score_rows
 
     (_, *head), rows = score_rows(results)
     yield from _fold(results["title"], *_transpose(["", *head], rows))

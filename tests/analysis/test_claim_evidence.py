@@ -13,7 +13,7 @@ from electralab.analysis.claims.evidence import (
     read_evidence,
     restore_evidence,
 )
-from electralab.study.settings import read_study, resolve_arms, resolve_study
+from electralab.experiments.settings import read_study, resolve_arms, resolve_study
 
 
 def finding(model: str, name: str, value: float, layer: int | None = None) -> dict[str, Any]:

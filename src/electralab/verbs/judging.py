@@ -83,9 +83,9 @@ def run_study(
         raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
     display = display or Display()
     display.tell_loading()
-    from electralab.study.cells import StudyRequest
-    from electralab.study.stage import describe_plan
-    from electralab.study.stage import run_study as run
+    from electralab.experiments.cells import StudyRequest
+    from electralab.experiments.stage import describe_plan
+    from electralab.experiments.stage import run_study as run
 
     asked = ({"budget": budget} if budget else {}) | ({"seeds": list(seeds)} if seeds else {})
     request = StudyRequest(

@@ -27,7 +27,7 @@ from electralab.analysis.naming import name_models
 from electralab.artifacts import read_json, sha256_file, write_file, write_json
 from electralab.config import read_toml
 from electralab.errors import DamagedArtifact, InputError
-from electralab.study.report import read_results
+from electralab.experiments.report import read_results
 
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from electralab.analysis.finding import Estimate
-from electralab.study.statistics import estimate_mean, find_margin
+from electralab.experiments.statistics import estimate_mean, find_margin
 
 Verdict = Literal["holds", "does not hold", "undecided"]
 

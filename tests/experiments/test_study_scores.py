@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from electralab.errors import ElectraError, IdentityMismatch
+from electralab.experiments.cells import Cell, Step
+from electralab.experiments.records import Record, read_cell, write_record
+from electralab.experiments.scores import Score, find_scores
+from electralab.experiments.settings import StudyConfig
 from electralab.model.encoder import EncoderConfig
-from electralab.study.cells import Cell, Step
-from electralab.study.records import Record, read_cell, write_record
-from electralab.study.scores import Score, find_scores
-from electralab.study.settings import StudyConfig
 
 ENCODER = EncoderConfig(
     backbone="electra",

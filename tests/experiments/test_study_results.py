@@ -6,12 +6,12 @@ import pytest
 from little_study import blimp, finish, plan_little
 
 from electralab.errors import InputError
-from electralab.study.records import Record, write_record
-from electralab.study.report import write_report
-from electralab.study.results import Results, gather, summarise_study
-from electralab.study.scores import Score, read_result
-from electralab.study.settings import ScoreConfig
-from electralab.study.stage import estimate_rest
+from electralab.experiments.records import Record, write_record
+from electralab.experiments.report import write_report
+from electralab.experiments.results import Results, gather, summarise_study
+from electralab.experiments.scores import Score, read_result
+from electralab.experiments.settings import ScoreConfig
+from electralab.experiments.stage import estimate_rest
 
 
 @pytest.fixture

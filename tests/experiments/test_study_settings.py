@@ -8,15 +8,15 @@ import pytest
 from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, find_arrangements
 from electralab.config import ConfigLayer
 from electralab.errors import InputError, UsageError
-from electralab.model.settings import derive_encoders
-from electralab.pretraining.identity import Budget
-from electralab.study.settings import (
+from electralab.experiments.settings import (
     choose_arms,
     read_study,
     resolve_arms,
     resolve_study,
     study_names,
 )
+from electralab.model.settings import derive_encoders
+from electralab.pretraining.identity import Budget
 
 STUDY: dict[str, Any] = {
     "name": "two",

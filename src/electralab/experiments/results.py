@@ -10,12 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from electralab.pretraining.exports import snapshot_step
-from electralab.study.cells import Cell, Plan
-from electralab.study.records import read_cell, read_scores
-from electralab.study.scores import Measured
-from electralab.study.settings import Arm
-from electralab.study.statistics import (
+from electralab.experiments.cells import Cell, Plan
+from electralab.experiments.records import read_cell, read_scores
+from electralab.experiments.scores import Measured
+from electralab.experiments.settings import Arm
+from electralab.experiments.statistics import (
     bootstrap_differences,
     compare_paired,
     correct_holm,
@@ -23,6 +22,7 @@ from electralab.study.statistics import (
     find_crossing,
     pair_groups,
 )
+from electralab.pretraining.exports import snapshot_step
 
 AVERAGE = "average"
 Results = dict[str, Any]

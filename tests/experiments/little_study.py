@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from electralab.config import ConfigLayer
+from electralab.experiments.cells import Cell, Plan, Step
+from electralab.experiments.records import Record, write_record
+from electralab.experiments.scores import Score
+from electralab.experiments.settings import resolve_arms, resolve_study
 from electralab.finetuning.tasks import find_task
 from electralab.pretraining.exports import snapshot_step
 from electralab.pretraining.plan import PretrainPlan
-from electralab.study.cells import Cell, Plan, Step
-from electralab.study.records import Record, write_record
-from electralab.study.scores import Score
-from electralab.study.settings import resolve_arms, resolve_study
 
 STUDY: dict[str, Any] = {
     "name": "little",

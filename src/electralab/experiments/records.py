@@ -11,9 +11,9 @@ from typing import Any
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import differences
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
+from electralab.experiments.cells import Cell, Step
+from electralab.experiments.scores import Measured, Score, read_result
 from electralab.pretraining.settings import complete_settings
-from electralab.study.cells import Cell, Step
-from electralab.study.scores import Measured, Score, read_result
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ import tomli_w
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import read_toml, to_toml
 from electralab.errors import InputError, UsageError
+from electralab.experiments.cells import Cell, Plan, StudyRequest, plan_study, refuse_missing, require_runnable
+from electralab.experiments.records import read_cell, write_scores
+from electralab.experiments.report import write_report
+from electralab.experiments.results import Results, gather, summarise_study
+from electralab.experiments.running import StepEvent, StepFailed, StepFinished, StepStarted, run_cells
 from electralab.stopping import StopSignal
-from electralab.study.cells import Cell, Plan, StudyRequest, plan_study, refuse_missing, require_runnable
-from electralab.study.records import read_cell, write_scores
-from electralab.study.report import write_report
-from electralab.study.results import Results, gather, summarise_study
-from electralab.study.running import StepEvent, StepFailed, StepFinished, StepStarted, run_cells
 
 PROGRAM = (sys.executable, "-m", "electralab")
 

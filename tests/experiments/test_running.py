@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from electralab.errors import IdentityMismatch, Stopped
+from electralab.experiments.cells import Cell, Step
+from electralab.experiments.records import add_seconds, read_cell
+from electralab.experiments.running import StepFailed, StepFinished, StepStarted, run_cells
 from electralab.stopping import StopSignal
-from electralab.study.cells import Cell, Step
-from electralab.study.records import add_seconds, read_cell
-from electralab.study.running import StepFailed, StepFinished, StepStarted, run_cells
 
 # Stands for `electra`: the first word says what to do.
 ACTOR = textwrap.dedent(
@@ -173,8 +173,8 @@ PARENT = """
 import sys
 from pathlib import Path
 from electralab.stopping import StopSignal
-from electralab.study.cells import Cell, Step
-from electralab.study.running import run_cells
+from electralab.experiments.cells import Cell, Step
+from electralab.experiments.running import run_cells
 folder = Path(sys.argv[1])
 cell = Cell("a", 0, folder / "a", (Step("0", ("saves", "a0", str(folder / "log")), {}, 1.0),))
 list(run_cells([cell], 1, 1, StopSignal(), sys.argv[2:]))

@@ -14,12 +14,12 @@ from electralab.config import ConfigLayer, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.minimal_pairs import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
+from electralab.experiments.settings import CORPUS, ScoreConfig, StudyConfig
 from electralab.finetuning.folders import find_files
 from electralab.finetuning.settings import resolve_finetune
 from electralab.finetuning.tasks import Task, find_task
 from electralab.model.encoder import EncoderConfig
 from electralab.model.flops import encoder_flops
-from electralab.study.settings import CORPUS, ScoreConfig, StudyConfig
 
 # The usual score of a suite, the first that the result has: a pair is judged by its discriminator.
 _USUAL = {

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from little_study import finish, plan_little
 
-from electralab.study.picture import choose_styles, draw_study
-from electralab.study.results import Results, gather, summarise_study
+from electralab.experiments.picture import choose_styles, draw_study
+from electralab.experiments.results import Results, gather, summarise_study
 
 LINES = {"plain": {"line": "one"}, "better": {"line": "two", "masking": {"mask_share": 0.3}}}
 

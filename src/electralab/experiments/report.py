@@ -8,8 +8,8 @@ from pathlib import Path
 
 from electralab.artifacts import read_json, write_file
 from electralab.errors import DamagedArtifact
-from electralab.study.picture import draw_study
-from electralab.study.results import AVERAGE, Results
+from electralab.experiments.picture import draw_study
+from electralab.experiments.results import AVERAGE, Results
 
 _README = """# {title}
 

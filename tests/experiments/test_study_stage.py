@@ -11,10 +11,10 @@ from little_study import finish, plan_little
 
 from electralab.artifacts import write_json
 from electralab.errors import Stopped, UsageError
+from electralab.experiments import stage
+from electralab.experiments.cells import Plan, StudyRequest, write_command
+from electralab.experiments.stage import describe_plan, run_study
 from electralab.stopping import StopSignal
-from electralab.study import stage
-from electralab.study.cells import Plan, StudyRequest, write_command
-from electralab.study.stage import describe_plan, run_study
 
 SLEEPER = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
 

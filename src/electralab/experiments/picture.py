@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electralab.artifacts import write_file
-from electralab.study.results import Results
+from electralab.experiments.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,14 +13,8 @@ from typing import Any
 from electralab.artifacts import MANIFEST, read_json
 from electralab.config import SettingsTree
 from electralab.errors import InputError, UsageError
-from electralab.model.encoder import EncoderConfig
-from electralab.pretraining.exports import name_main, snapshot_folder, snapshot_step
-from electralab.pretraining.plan import PretrainPlan, plan_pretrain
-from electralab.pretraining.settings import PretrainConfig
-from electralab.pretraining.stage import PretrainRequest
-from electralab.runtime import default_threads, describe_environment, estimate_speed, use_threads
-from electralab.study.scores import Score, count_flops, find_scores
-from electralab.study.settings import (
+from electralab.experiments.scores import Score, count_flops, find_scores
+from electralab.experiments.settings import (
     Arm,
     StudyConfig,
     choose_arms,
@@ -29,6 +23,12 @@ from electralab.study.settings import (
     resolve_arms,
     resolve_study,
 )
+from electralab.model.encoder import EncoderConfig
+from electralab.pretraining.exports import name_main, snapshot_folder, snapshot_step
+from electralab.pretraining.plan import PretrainPlan, plan_pretrain
+from electralab.pretraining.settings import PretrainConfig
+from electralab.pretraining.stage import PretrainRequest
+from electralab.runtime import default_threads, describe_environment, estimate_speed, use_threads
 
 # Starting Python and loading torch, which every command pays.
 START_SECONDS = 5.0

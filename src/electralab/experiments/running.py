@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import storage_errors
+from electralab.experiments.cells import Cell, Step
+from electralab.experiments.records import Record, add_seconds, read_record, write_record
+from electralab.experiments.tether import tether
 from electralab.stopping import StopSignal
-from electralab.study.cells import Cell, Step
-from electralab.study.records import Record, add_seconds, read_record, write_record
-from electralab.study.tether import tether
 
 _POLL_SECONDS = 0.1
 # A child saves when it is told to stop: what takes longer than this is not saving.
