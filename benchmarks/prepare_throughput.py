@@ -22,10 +22,10 @@ import tokenizers
 
 from electralab.corpus.samples import write_bundled_text
 from electralab.stopping import StopSignal
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.prepare import PrepareConfig, prepare
 from electralab.tokens.shards import open_data
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 _MB = 1 << 20
 
@@ -55,7 +55,7 @@ def prepare_seconds(source: Path, out: Path, config: PrepareConfig) -> float:
 
 def compare_speed(text: str, folder: Path, rounds: int) -> dict[str, float]:
     documents = text.split("\n\n")
-    learn_tokenizer(documents[:2000], TokenizerConfig()).save(folder / "tokenizer")
+    train_tokenizer(documents[:2000], TokenizerConfig()).save(folder / "tokenizer")
     backend = tokenizers.Tokenizer.from_file(str(folder / "tokenizer/tokenizer.json"))
     source = folder / "text.txt"
     source.write_text(text, encoding="utf-8")

@@ -60,11 +60,11 @@ def make_pair(folder: Path) -> Path:
     from electralab.model.electra import build_electra
     from electralab.model.folder import save_network
     from electralab.pretraining.settings import read_settings, resolve_pretrain
-    from electralab.tokens.learning import learn_tokenizer
     from electralab.tokens.tokenizer import TokenizerConfig
+    from electralab.tokens.tokenizer_training import train_tokenizer
 
     settings = resolve_pretrain([read_settings("tiny"), ConfigLayer("benchmark", {})])
-    tokenizer = learn_tokenizer([" ".join(WORDS)], TokenizerConfig(vocab_size=8192))
+    tokenizer = train_tokenizer([" ".join(WORDS)], TokenizerConfig(vocab_size=8192))
     pair = build_electra(settings.model, settings.generator, vocab_size=8192, sequence_length=128, seed=0)
     for role in ("discriminator", "generator"):
         target = folder / "export" / role

@@ -173,7 +173,7 @@ def _view_tokenizer(path: Path) -> View:
     from electralab.tokens.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(path)
-    special = {role: tokenizer.piece(index) for role, index in asdict(tokenizer.special).items()}
+    special = {role: tokenizer.token(index) for role, index in asdict(tokenizer.special).items()}
     return {
         "kind": "tokenizer",
         "vocab_size": tokenizer.vocab_size,
@@ -212,7 +212,7 @@ def _try_row(data: "PreparedData", ids: "Ids", model: Path) -> View:
 
 
 def _spell_out(data: "PreparedData", ids: "Ids") -> list[str]:
-    return [data.tokenizer.piece(int(index)) for index in ids]
+    return [data.tokenizer.token(int(index)) for index in ids]
 
 
 def exhibit_rows(path: Path, model: Path) -> list[View]:

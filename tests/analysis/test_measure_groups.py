@@ -13,8 +13,8 @@ from electralab.analysis.measures.geometry import Categories
 from electralab.analysis.probe_sets import SentencePair, read_pairs
 from electralab.analysis.specimen import open_specimen
 from electralab.analysis.vectors import Tokens
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 
 def test_pairs_of_one_changed_word_stay_together() -> None:
@@ -50,7 +50,7 @@ def test_words_of_one_spelling_are_one_word() -> None:
 
 
 def test_a_sentence_ends_with_its_mark_or_its_row(tmp_path: Path) -> None:
-    tokenizer = learn_tokenizer(["the cat sat ."] * 20, TokenizerConfig(vocab_size=64, character_coverage=1.0))
+    tokenizer = train_tokenizer(["the cat sat ."] * 20, TokenizerConfig(vocab_size=64, character_coverage=1.0))
     specimen = replace(open_specimen(save_one(tmp_path / "mlm")), tokenizer=tokenizer)
     ids = np.concatenate(tokenizer.encode_many(["the cat . the cat", "the"]))
     sentences = number_sentences(specimen, Tokens([], ids, np.array([0, 0, 0, 0, 0, 1]), np.arange(6)))

@@ -11,11 +11,11 @@ from electralab.evaluation.subject import Subject, load_subject
 from electralab.model.electra import Electra, build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 TEXT = "the cat sat on a mat and dogs sit near logs while birds sing under trees"
-TOKENIZER = learn_tokenizer([TEXT] * 20, TokenizerConfig(vocab_size=120, character_coverage=1.0))
+TOKENIZER = train_tokenizer([TEXT] * 20, TokenizerConfig(vocab_size=120, character_coverage=1.0))
 LENGTH = 24
 
 

@@ -19,10 +19,10 @@ from electralab.evaluation.subject import Subject, load_subject
 from electralab.model.electra import Discriminator
 from electralab.objective.verdicts import Verdicts, join_verdicts
 from electralab.stopping import StopSignal
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.prepare import PrepareConfig, prepare
 from electralab.tokens.shards import open_data
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 CPU = torch.device("cpu")
 
@@ -153,7 +153,7 @@ def test_masks_are_those_of_the_seed_whatever_the_model(place: Path) -> None:
 
 
 def test_another_tokenizer_is_refused(place: Path, tmp_path: Path) -> None:
-    other = learn_tokenizer(["other words entirely"] * 20, TokenizerConfig(vocab_size=100, character_coverage=1.0))
+    other = train_tokenizer(["other words entirely"] * 20, TokenizerConfig(vocab_size=100, character_coverage=1.0))
     save_pair(tmp_path / "other", build_pair(tokenizer=other), other)
     with pytest.raises(InputError, match=r"its tokenizer is not that of .*give a generator with the same tokenizer"):
         run(place / "a", "rtd", place / "text.txt", generator=tmp_path / "other")
@@ -180,7 +180,7 @@ def test_of_prepared_data_the_held_out_rows_are_judged(place: Path, tmp_path: Pa
     assert run(place / "a", "mlm", data).counts["masked"] == found.counts["masked"]
     with pytest.raises(InputError, match="has rows of 16 tokens, the model takes 8"):
         read_rows(data, TOKENIZER, 8, 0, ReadingConfig())
-    other = learn_tokenizer(["other words entirely"] * 20, TokenizerConfig(vocab_size=100, character_coverage=1.0))
+    other = train_tokenizer(["other words entirely"] * 20, TokenizerConfig(vocab_size=100, character_coverage=1.0))
     with pytest.raises(InputError, match="was prepared with another tokenizer"):
         read_rows(data, other, 24, 0, ReadingConfig())
 

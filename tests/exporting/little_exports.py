@@ -7,11 +7,11 @@ from electralab.model.electra import Electra, build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.tuned import HeadConfig, Tuned, build_tuned
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 TEXT = "the cat sat on the mat and a dog saw who sat near the old log"
-TOKENIZER = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+TOKENIZER = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
 LENGTH = 24
 SIZES = {"num_layers": 2, "hidden_size": 16, "embedding_size": 16, "num_heads": 2, "feedforward_size": 32}
 

@@ -11,8 +11,8 @@ import electralab
 from electralab.model.electra import build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 transformers_logging.set_verbosity_error()
 
@@ -41,7 +41,7 @@ def export_with(tokenizer: Tokenizer, folder: Path) -> Path:
 @pytest.mark.parametrize("language", TEXTS)
 def test_electra_tokenizer_gives_our_ids_on_an_export(language: str, lowercase: bool, tmp_path: Path) -> None:
     texts = TEXTS[language]
-    ours = learn_tokenizer(texts, TokenizerConfig(vocab_size=400, lowercase=lowercase, character_coverage=1.0))
+    ours = train_tokenizer(texts, TokenizerConfig(vocab_size=400, lowercase=lowercase, character_coverage=1.0))
     folder = export_with(ours, tmp_path)
     theirs, auto = ElectraTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     for text in texts:
@@ -54,12 +54,12 @@ def test_electra_tokenizer_gives_our_ids_on_an_export(language: str, lowercase: 
 
 def test_electra_tokenizer_strips_accents_where_ours_does(tmp_path: Path) -> None:
     texts = TEXTS["portuguese"]
-    ours = learn_tokenizer(texts, TokenizerConfig(vocab_size=400, lowercase=False, strip_accents=True))
+    ours = train_tokenizer(texts, TokenizerConfig(vocab_size=400, lowercase=False, strip_accents=True))
     theirs = ElectraTokenizer.from_pretrained(export_with(ours, tmp_path))
     for text in texts:
         assert theirs(text, add_special_tokens=False).input_ids == ours.encode(text).ids.tolist()
 
 
 def test_a_tokenizer_that_is_not_berts_claims_nothing_about_berts_normaliser(tmp_path: Path) -> None:
-    learn_tokenizer(TEXTS["english"], TokenizerConfig(kind="unigram", vocab_size=100)).save(tmp_path)
+    train_tokenizer(TEXTS["english"], TokenizerConfig(kind="unigram", vocab_size=100)).save(tmp_path)
     assert "do_lower_case" not in (tmp_path / "tokenizer_config.json").read_text()

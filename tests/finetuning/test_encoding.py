@@ -15,8 +15,8 @@ from electralab.finetuning.examples import Answer, Example, Question, ScoredExam
 from electralab.finetuning.features import IGNORED, Feature
 from electralab.finetuning.questions import SpanConfig
 from electralab.finetuning.symbols import split_symbols
-from electralab.tokens.learning import learn_symbols
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer_training import train_symbol_vocab
 
 TOKENIZER = word_tokenizer()
 
@@ -26,7 +26,7 @@ def framer(*labels: str, length: int = 10, tokenizer: Tokenizer = TOKENIZER) -> 
 
 
 def pieces(feature: Feature, tokenizer: Tokenizer = TOKENIZER) -> str:
-    return " ".join(tokenizer.piece(int(index)) for index in feature.ids)
+    return " ".join(tokenizer.token(int(index)) for index in feature.ids)
 
 
 def encode_texts(*texts: str, length: int = 10) -> FeatureSet:
@@ -203,7 +203,7 @@ def test_a_long_context_becomes_several_windows_of_one_question() -> None:
 
 # Symbols
 
-SYMBOLS = learn_symbols(Counter({"10": 3, "open": 2, "cl ose": 1}), TokenizerConfig(vocab_size=64))
+SYMBOLS = train_symbol_vocab(Counter({"10": 3, "open": 2, "cl ose": 1}), TokenizerConfig(vocab_size=64))
 
 
 @pytest.mark.parametrize(

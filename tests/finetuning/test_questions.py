@@ -27,7 +27,7 @@ def cut(
 
 
 def pieces(window: QuestionWindow) -> str:
-    return " ".join(TOKENIZER.piece(index) for index in window.feature.ids)
+    return " ".join(TOKENIZER.token(index) for index in window.feature.ids)
 
 
 def test_a_short_context_is_one_row() -> None:

@@ -16,8 +16,8 @@ from electralab.errors import InputError, UsageError
 from electralab.finetuning.examples import BadRow, Question, ScoredExample, TaggedExample, TextExample
 from electralab.finetuning.reading import TaskData, TaskDataConfig, read_inputs, read_task, read_tests
 from electralab.finetuning.tasks import find_task
-from electralab.tokens.learning import learn_symbols
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_symbol_vocab
 
 REVIEWS = "text,label\ngood film,pos\nbad film,neg\nfine,pos\npoor,neg\n"
 
@@ -315,7 +315,9 @@ def test_a_blank_file_to_predict_for_is_refused(tmp_path: Path) -> None:
 
 # Symbols
 
-EVENTS = learn_symbols(Counter({"open": 9, "read": 5, "cl ose": 3, "200": 2, "500": 1}), TokenizerConfig(vocab_size=64))
+EVENTS = train_symbol_vocab(
+    Counter({"open": 9, "read": 5, "cl ose": 3, "200": 2, "500": 1}), TokenizerConfig(vocab_size=64)
+)
 SESSIONS: list[dict[str, Any]] = [
     {"events": ["open", "cl ose", 200], "label": "fine"},
     {"events": ["open", 500], "label": "failed"},

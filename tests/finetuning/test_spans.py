@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from electralab.finetuning.examples import Answer, Question
 from electralab.finetuning.questions import QuestionWindow, SpanConfig, cut_question
 from electralab.finetuning.spans import Span, SpanAnswer, decode_answers
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 TOKENIZER = word_tokenizer()
 Rows = list[NDArray[np.float32]]
@@ -31,7 +31,7 @@ def rows_for(windows: Sequence[QuestionWindow], **logits: float) -> Rows:
     """A row of zeros for each window, except at the words named; `cls` is the first position."""
     rows = []
     for window in windows:
-        pieces = [TOKENIZER.piece(index).strip("[]").lower() for index in window.feature.ids]
+        pieces = [TOKENIZER.token(index).strip("[]").lower() for index in window.feature.ids]
         in_context = [*(["cls"]), *[""] * (window.context_start - 1), *pieces[window.context_start :]]
         rows.append(np.array([logits.get(piece, 0.0) for piece in in_context], dtype=np.float32))
     return rows
@@ -150,7 +150,7 @@ def test_the_best_span_is_that_of_trying_every_one(
 def spaced_tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
     """One that counts the space before a word to the word."""
     texts = ["the cat sat on the mat and the dog sat on the log"] * 9
-    return learn_tokenizer(texts, TokenizerConfig(kind=request.param, vocab_size=400))
+    return train_tokenizer(texts, TokenizerConfig(kind=request.param, vocab_size=400))
 
 
 @given(context=st.text(max_size=60) | st.text(" \ncat", max_size=30), seed=st.integers(0, 99))

@@ -15,12 +15,12 @@ from electra_process import Shell
 from electralab.model.electra import build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 
 def save_pair(folder: Path, num_layers: int = 1, width: int = 16) -> None:
-    tokenizer = learn_tokenizer(["the cat sat on the mat and a dog saw it"], TokenizerConfig(vocab_size=80))
+    tokenizer = train_tokenizer(["the cat sat on the mat and a dog saw it"], TokenizerConfig(vocab_size=80))
     sizes = ModelConfig(
         num_layers=num_layers, hidden_size=width, embedding_size=width, num_heads=2, feedforward_size=2 * width
     )

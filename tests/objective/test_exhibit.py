@@ -9,10 +9,10 @@ from electralab.objective.corruption import CorruptedBatch, corrupt
 from electralab.objective.exhibit import Exhibit, describe_rows
 from electralab.objective.masking import MaskedBatch
 from electralab.tokens.batches import Batch, make_batch
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
-TOKENIZER = learn_tokenizer(["the cat sat on the mat and a dog sat " * 5], TokenizerConfig(vocab_size=80))
+TOKENIZER = train_tokenizer(["the cat sat on the mat and a dog sat " * 5], TokenizerConfig(vocab_size=80))
 CLS, SEP, PAD = TOKENIZER.special.cls, TOKENIZER.special.sep, TOKENIZER.special.pad
 THE, CAT, SAT, DOG = (int(TOKENIZER.encode(word).ids[0]) for word in ("the", "cat", "sat", "dog"))
 

@@ -8,8 +8,8 @@ from electralab.model.electra import Electra, build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.tuned import HeadConfig, build_tuned
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 TEXT = "the cat sat on the mat and a dog saw who sat near the old log"
 LENGTH = 12
@@ -17,7 +17,7 @@ LABELS: dict[Kind, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "labe
 
 
 def little_tokenizer() -> Tokenizer:
-    return learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    return train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
 
 
 def build_pair(tokenizer: Tokenizer, seed: int = 1) -> Electra:

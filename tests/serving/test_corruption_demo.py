@@ -95,7 +95,7 @@ def test_a_long_game_is_played_some_rows_at_a_time_and_can_be_left_between_them(
 
 def test_the_corrupted_text_joins_pieces_as_they_are_written() -> None:
     reading = GAME.parse(PlayRequest("the cat sat")).reading
-    vocabulary = {TOKENIZER.piece(index): index for index in range(TOKENIZER.vocab_size)}
+    vocabulary = {TOKENIZER.token(index): index for index in range(TOKENIZER.vocab_size)}
     piece = next(name for name in vocabulary if name.startswith("##"))
     word = next(index for index, (start, _) in enumerate(reading.offsets) if start == 4)
     drawn, is_replaced = reading.ids.tolist(), [index == word for index in range(len(reading.ids))]

@@ -21,8 +21,8 @@ from electralab.model.weights import initialise
 from electralab.serving.detector import DetectConfig, Detection, Detector, TokenScore
 from electralab.serving.strength import Strength
 from electralab.serving.windows import Window, cut_windows
-from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
 TEXT = "the cat sat on the mat and the dog sat on the log. Ünïcode \U0001f600 too!"
 
@@ -83,7 +83,7 @@ def make_config(vocab_size: int, sequence_length: int) -> EncoderConfig:
 
 
 def make_detector(sequence_length: int = 16, **settings: float) -> Detector:
-    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Suspicious(make_config(tokenizer.vocab_size, sequence_length))
     return Detector(model, tokenizer, DetectConfig.model_validate(settings))
 
@@ -109,7 +109,7 @@ def test_windows_of_a_long_text_agree_with_one_window(batch_tokens: int) -> None
 
 def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> None:
     """Windows of different lengths are padded; the padding must not be seen."""
-    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Discriminator(make_config(tokenizer.vocab_size, 16))
     initialise(model, seed=0)
     detector = Detector(model, tokenizer, DetectConfig())
@@ -141,7 +141,7 @@ class Remembering(Suspicious):
 
 
 def test_a_typed_pad_is_not_padding() -> None:
-    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Remembering(make_config(tokenizer.vocab_size, 16))
     detector = Detector(model, tokenizer, DetectConfig())
     detector.detect("the [PAD] [PAD] mat")
@@ -155,7 +155,7 @@ def test_a_typed_pad_is_not_padding() -> None:
 
 
 def test_energies_are_no_chances(tmp_path: Path) -> None:
-    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     network = Discriminator(make_config(tokenizer.vocab_size, 16))
     tokenizer.save(tmp_path)
     save_network(tmp_path, network, pad_id=tokenizer.special.pad, objective="electra")
@@ -171,7 +171,7 @@ def test_an_empty_text_has_no_tokens() -> None:
 
 
 def test_symbols_are_judged_one_by_one() -> None:
-    tokenizer = learn_symbols(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
+    tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
     detector = Detector(Suspicious(make_config(tokenizer.vocab_size, 16)), tokenizer, DetectConfig())
     found = detector.detect(["open", 7, "never seen", "read"])
     assert found.text == "open 7 never seen read"
@@ -195,7 +195,7 @@ class Calm(Discriminator):
 
 
 def calm_detector(strength: Strength | None = None) -> Detector:
-    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     return Detector(Calm(make_config(tokenizer.vocab_size, 64)), tokenizer, DetectConfig(), strength)
 
 
@@ -233,7 +233,7 @@ def test_where_some_pass_exactly_these_are_named() -> None:
 
 
 def test_an_unknown_symbol_is_suspicious_before_all_others_whatever_the_network_thinks() -> None:
-    tokenizer = learn_symbols(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
+    tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
     for network in (Suspicious, Calm):
         detector = Detector(network(make_config(tokenizer.vocab_size, 16)), tokenizer, DetectConfig())
         found = detector.detect(["open", "never seen", "read", "nor this"])
@@ -280,7 +280,7 @@ def test_a_model_of_text_takes_no_list() -> None:
 
 
 def make_network(sequence_length: int) -> Detector:
-    tokenizer = learn_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Discriminator(make_config(tokenizer.vocab_size, sequence_length))
     initialise(model, seed=0)
     return Detector(model, tokenizer, DetectConfig(batch_tokens=64))

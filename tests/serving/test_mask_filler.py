@@ -50,8 +50,8 @@ def test_guesses_are_the_softmax_over_ordinary_tokens() -> None:
     chances /= chances.sum()
     best = np.argsort(-chances)[:4]
     assert [guess.p for guess in blank.guesses] == pytest.approx(chances[best].tolist(), abs=1e-6)
-    assert [guess.text for guess in blank.guesses] == [tokenizer.piece(i).removeprefix("##") for i in best]
-    assert [guess.continues_word for guess in blank.guesses] == [tokenizer.piece(i).startswith("##") for i in best]
+    assert [guess.text for guess in blank.guesses] == [tokenizer.token(i).removeprefix("##") for i in best]
+    assert [guess.continues_word for guess in blank.guesses] == [tokenizer.token(i).startswith("##") for i in best]
     assert (blank.start, blank.end, blank.text) == (4, 10, "[MASK]")
 
 

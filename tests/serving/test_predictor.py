@@ -20,8 +20,8 @@ from electralab.finetuning.examples import BadRow, Split
 from electralab.finetuning.exports import load_model
 from electralab.finetuning.tasks import Kind
 from electralab.serving.predictor import Input, PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
-from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
 WORDS = TEXT.split()
 
@@ -156,7 +156,7 @@ def test_an_input_of_the_wrong_shape_is_refused_by_its_place(
 
 
 def make_symbol_predictor(num_texts: int = 1) -> Predictor:
-    tokenizer = learn_symbols(Counter({"open": 9, "re ad": 5, "500": 1}), TokenizerConfig(vocab_size=64))
+    tokenizer = train_symbol_vocab(Counter({"open": 9, "re ad": 5, "500": 1}), TokenizerConfig(vocab_size=64))
     return Predictor([make_tuned(num_texts=num_texts, tokenizer=tokenizer)], PredictConfig())
 
 
@@ -476,7 +476,7 @@ def test_a_pre_trained_model_is_sent_to_be_tuned_first(tmp_path: Path) -> None:
 def test_a_folder_that_mixes_two_models_is_refused(tmp_path: Path) -> None:
     model = save_tuned_folder(tmp_path / "model", make_tuned())
     (model / "manifest.json").unlink()
-    learn_tokenizer([f"{TEXT} βγδεζηθικλμν"], TokenizerConfig(vocab_size=99)).save(model)
+    train_tokenizer([f"{TEXT} βγδεζηθικλμν"], TokenizerConfig(vocab_size=99)).save(model)
     with pytest.raises(InputError, match="the folder mixes files of two models"):
         load_model(model)
 

@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig, TokenizerKind
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 SENTENCES = (
     "The cat sat on the mat and the dog sat on the log.",
@@ -40,4 +40,4 @@ def little_tokenizer(
     config = TokenizerConfig(
         kind=kind, vocab_size=400, lowercase=lowercase, strip_accents=strip_accents, character_coverage=1.0
     )
-    return learn_tokenizer(TEXTS, config)
+    return train_tokenizer(TEXTS, config)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from electralab.tokens.agreement import ABSENT, find_difference, match_tokens
-from electralab.tokens.learning import learn_tokenizer
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig, TokenizerKind
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 TEXTS = ["the cat sees the dog and the dog sees the sea", "a small red house by the river, and a garden"] * 20
@@ -21,7 +21,7 @@ def write_vocab(folder: Path, *pieces: str, **stored: object) -> Tokenizer:
 
 
 def learn(kind: TokenizerKind) -> Tokenizer:
-    return learn_tokenizer(TEXTS, TokenizerConfig(kind=kind, vocab_size=96))
+    return train_tokenizer(TEXTS, TokenizerConfig(kind=kind, vocab_size=96))
 
 
 def test_the_same_vocabulary_in_the_words_of_another_library_agrees(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_tokens_of_two_kinds_are_matched_by_spelling_and_place_in_the_word() -> 
     mine, theirs = learn("wordpiece"), learn("unigram")
     rows = match_tokens(mine, theirs)
     matched = {
-        mine.piece(index): theirs.piece(int(row))
+        mine.token(index): theirs.token(int(row))
         for index, row in enumerate(rows)
         if row != ABSENT and mine.is_ordinary[index]
     }

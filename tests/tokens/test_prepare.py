@@ -24,7 +24,7 @@ from electralab.errors import (
     UsageError,
 )
 from electralab.stopping import StopSignal
-from electralab.tokens import parts
+from electralab.tokens import shard_writer
 from electralab.tokens.identity import _without_rule, make_identity
 from electralab.tokens.plan import plan_prepare
 from electralab.tokens.prepare import PrepareConfig, PrepareProgress, prepare, read_report
@@ -95,7 +95,7 @@ def run_until(phase: str, times: int, source: Path, out: Path, **changes: Any) -
 def test_a_stopped_build_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, times: int, kind: str
 ) -> None:
-    monkeypatch.setattr(parts, "PART_SIZE", 4000)
+    monkeypatch.setattr(shard_writer, "SHARD_SIZE", 4000)
     monkeypatch.setattr("electralab.corpus.documents.BATCH_CHARS", 1000)
     corpus = write_corpus(tmp_path / "corpus.txt", 100)
     changes = {"packing": {"kind": kind}}
@@ -118,7 +118,7 @@ def test_a_finished_part_is_not_encoded_again(tmp_path: Path, corpus: Path, monk
         with pytest.raises(Stopped):
             run(corpus, tmp_path / "data")
     with monkeypatch.context() as patch:
-        patch.setattr("electralab.tokens.parts.PartWriter._encode", fail)
+        patch.setattr("electralab.tokens.shard_writer.ShardWriter._encode", fail)
         run(corpus, tmp_path / "data")
     assert len(open_data(tmp_path / "data").train) > 0
 
@@ -410,7 +410,7 @@ def read_rows(out: Path) -> list[list[str]]:
     rows = [*data.train.take(np.arange(len(data.train))), *data.heldout.take(np.arange(len(data.heldout)))]
     special = data.tokenizer.special
     assert all(row[0] == special.cls for row in rows)
-    return [[data.tokenizer.piece(int(token)) for token in row if data.tokenizer.is_ordinary[token]] for row in rows]
+    return [[data.tokenizer.token(int(token)) for token in row if data.tokenizer.is_ordinary[token]] for row in rows]
 
 
 def test_sessions_of_symbols_are_kept_as_often_as_they_occur_one_a_row(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from electralab.errors import InputError
-from electralab.tokens.learning import learn_symbols
 from electralab.tokens.tokenizer import PIECE_CHARS, Tokenizer, TokenizerConfig, TokenizerKind, cut_text
+from electralab.tokens.tokenizer_training import train_symbol_vocab
 
 KINDS: tuple[TokenizerKind, ...] = ("wordpiece", "bpe", "unigram")
 transformers_logging.set_verbosity_error()
@@ -209,7 +209,7 @@ def words_by_pieces(tokenizer: Tokenizer, text: str) -> list[str]:
     """The pieces of a text, those of one word joined by a stroke."""
     joined = ""
     for index in tokenizer.encode(text).ids:
-        joined += ("|" if tokenizer.continues_word[index] else " ") + tokenizer.piece(int(index))
+        joined += ("|" if tokenizer.continues_word[index] else " ") + tokenizer.token(int(index))
     return joined.split()
 
 
@@ -243,5 +243,5 @@ def test_ideographs_without_spaces_are_words_of_their_own() -> None:
 
 
 def test_every_symbol_is_a_word() -> None:
-    tokenizer = learn_symbols(Counter({"##a": 3, "▁b": 2, "c": 1}), TokenizerConfig(vocab_size=64))
+    tokenizer = train_symbol_vocab(Counter({"##a": 3, "▁b": 2, "c": 1}), TokenizerConfig(vocab_size=64))
     assert not tokenizer.continues_word.any()

@@ -51,7 +51,7 @@ def rank_guesses(chances: Tensor, tokenizer: Tokenizer, top: int) -> list[tuple[
     best = chances.topk(min(top, int(tokenizer.is_ordinary.sum())))
     return [
         tuple(
-            Guess(tokenizer.spell(index), chance, bool(tokenizer.continues_word[index]))
+            Guess(tokenizer.decode_token(index), chance, bool(tokenizer.continues_word[index]))
             for index, chance in zip(indices, chances, strict=True)
         )
         for indices, chances in zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -93,5 +93,5 @@ def _list_guesses(ranked: tuple[Guess, ...]) -> list[dict[str, Any]]:
 
 def write_piece(tokenizer: Tokenizer, index: int) -> str:
     """As a reader would write it, with ## before what goes on with a word, whatever the vocabulary's own mark."""
-    text = tokenizer.spell(index) or tokenizer.piece(index)
+    text = tokenizer.decode_token(index) or tokenizer.token(index)
     return f"##{text}" if tokenizer.continues_word[index] else text

@@ -39,9 +39,9 @@ from electralab.objective.objective import Network, Objective
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.task import mean_step_flops
-from electralab.tokens.learning import learn_symbols
 from electralab.tokens.shards import PreparedData, Rows, shard_dtype
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
+from electralab.tokens.tokenizer_training import train_symbol_vocab
 
 Parts = dict[str, int]
 
@@ -126,7 +126,7 @@ def stand_in(config: PretrainConfig, vocab_size: int, sequence_length: int) -> P
         tokenizer = Tokenizer.load(locate_model(Path(config.generator.path), "generator"))
     else:
         words = Counter(map(str, range(vocab_size)))
-        tokenizer = learn_symbols(words, TokenizerConfig(vocab_size=vocab_size))
+        tokenizer = train_symbol_vocab(words, TokenizerConfig(vocab_size=vocab_size))
     row = np.full((1, sequence_length), tokenizer.vocab_size - 1, shard_dtype(tokenizer.vocab_size))
     rows = Rows.over([row], sequence_length)
     return PreparedData(Path(), {}, "", tokenizer, sequence_length, "contiguous", rows, rows)

@@ -168,7 +168,7 @@ class CorruptionDemo:
                 end,
                 is_masked=column in ranked,
                 guesses=ranked.get(column, ()),
-                drawn=self.tokenizer.spell(drawn) if column in ranked else None,
+                drawn=self.tokenizer.decode_token(drawn) if column in ranked else None,
                 is_replaced=replaced,
                 p_replaced=chance,
             )
@@ -200,7 +200,7 @@ class CorruptionDemo:
                 gap = gap.rstrip()
             elif replaced and continues[original]:
                 gap = gap or " "
-            written += [gap, self.tokenizer.spell(drawn) if replaced else reading.text[start:stop]]
+            written += [gap, self.tokenizer.decode_token(drawn) if replaced else reading.text[start:stop]]
             end = stop
         return "".join([*written, reading.text[end:]])
 

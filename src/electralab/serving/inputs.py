@@ -61,7 +61,7 @@ def _read_symbols(tokenizer: Tokenizer, symbols: Sequence[str | int], *, is_lite
     ids = tokenizer.encode_symbols(symbols)
     if not is_literal:
         mask = tokenizer.special.mask
-        ids[[place for place, name in enumerate(names) if name == tokenizer.piece(mask)]] = mask
+        ids[[place for place, name in enumerate(names) if name == tokenizer.token(mask)]] = mask
     return TokenizedText(
         " ".join(names), ids, [(end - 1 - len(name), end - 1) for name, end in zip(names, ends, strict=True)]
     )

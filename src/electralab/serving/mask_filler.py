@@ -147,7 +147,7 @@ class MaskFiller:
 def _find_masks(reading: TokenizedText, tokenizer: Tokenizer) -> list[Span]:
     masks = np.flatnonzero(reading.ids == tokenizer.special.mask).tolist()
     if not masks:
-        mark = tokenizer.piece(tokenizer.special.mask)
+        mark = tokenizer.token(tokenizer.special.mask)
         raise InputError(f"has no {mark}, so there is nothing to fill; write one, or say where with 'at'")
     return [(place, place) for place in masks]
 

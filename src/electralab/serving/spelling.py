@@ -35,11 +35,11 @@ class Lexicon:
     def ids(self) -> NDArray[np.int64]:
         tokenizer = self._tokenizer
         begins = np.flatnonzero(tokenizer.is_ordinary & ~tokenizer.continues_word)
-        return np.array([index for index in begins.tolist() if tokenizer.spell(index).isalpha()], dtype=np.int64)
+        return np.array([index for index in begins.tolist() if tokenizer.decode_token(index).isalpha()], dtype=np.int64)
 
     @cached_property
     def words(self) -> list[str]:
-        return [self._tokenizer.spell(index) for index in self.ids.tolist()]
+        return [self._tokenizer.decode_token(index) for index in self.ids.tolist()]
 
     @cached_property
     def _letters(self) -> NDArray[np.uint32]:

@@ -52,9 +52,9 @@ def match_tokens(mine: Tokenizer, theirs: Tokenizer) -> NDArray[np.int64]:
     is_one_kind = _read_rules(mine)["model"].get("type") == _read_rules(theirs)["model"].get("type")
     spelt: dict[tuple[str, bool], int] = {}
     for index in np.flatnonzero(theirs.is_ordinary):
-        spelt.setdefault((theirs.spell(int(index)), bool(theirs.continues_word[index])), int(index))
+        spelt.setdefault((theirs.decode_token(int(index)), bool(theirs.continues_word[index])), int(index))
     for index in np.flatnonzero(mine.is_ordinary):
-        piece, spelling = mine.piece(int(index)), mine.spell(int(index))
+        piece, spelling = mine.token(int(index)), mine.decode_token(int(index))
         if is_one_kind and piece in their_ids:
             rows[index] = their_ids[piece]
         elif spelling:
@@ -75,7 +75,7 @@ _PARTS = {
 
 
 def _read_ids(tokenizer: Tokenizer) -> dict[str, int]:
-    found = {index: tokenizer.piece(index) for index in range(tokenizer.vocab_size)}
+    found = {index: tokenizer.token(index) for index in range(tokenizer.vocab_size)}
     return {piece: index for index, piece in found.items() if piece}
 
 

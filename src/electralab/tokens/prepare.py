@@ -44,12 +44,12 @@ from electralab.corpus.sources import (
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
 from electralab.stopping import StopSignal
 from electralab.tokens.identity import begun_path, is_finished, make_identity, read_begun, read_made_from, write_begun
-from electralab.tokens.learning import learn_symbols, learn_tokenizer
 from electralab.tokens.packing import PackingConfig
-from electralab.tokens.parts import PartRecord, PartWriter, split_ranks
+from electralab.tokens.shard_writer import ShardRecord, ShardWriter, split_ranks
 from electralab.tokens.shards import BUILD, FORMAT, KIND, REPORT, SHARDS
 from electralab.tokens.tokenizer import TOKENIZER, Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_report import describe_tokenizer
+from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
 _REPORT_SAMPLE = 2 << 20
 _MAX_SYMBOLS = 1 << 22
@@ -149,7 +149,7 @@ def _refuse_foreign(out: Path) -> None:
 class _Outcome:
     """All parts of one pass, and what the pass left out."""
 
-    records: list[PartRecord]
+    records: list[ShardRecord]
     dropped: dict[str, int]
     passed_over: list[str]
     undecodable: str
@@ -281,7 +281,7 @@ class _Build:
         texts = sample.texts() or heldout.texts()
         if not texts:
             raise _nothing_left(stream)
-        return (yield from self._wait("learning", lambda: learn_tokenizer(texts, self._config.tokenizer)))
+        return (yield from self._wait("learning", lambda: train_tokenizer(texts, self._config.tokenizer)))
 
     def _wait(self, phase: str, work: Callable[[], A]) -> _Phase[A]:
         """Work that cannot be interrupted goes aside, so that a signal is still obeyed at once."""
@@ -309,7 +309,7 @@ class _Build:
             if len(counts) > _MAX_SYMBOLS:
                 raise InputError(f"more than {_MAX_SYMBOLS} different symbols; make them coarser")
             yield self._progress("sampling", stream.counter.done)
-        return learn_symbols(counts, self._config.tokenizer)
+        return train_symbol_vocab(counts, self._config.tokenizer)
 
     def _encode(self, tokenizer: Tokenizer, bar: int) -> _Phase[_Outcome]:
         stream = self._stream()
@@ -327,7 +327,7 @@ class _Build:
                     sample.offer(batch)
                 yield batch
 
-        writer = PartWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, bar=bar)
+        writer = ShardWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, bar=bar)
         for progress in writer.write(watched()):
             self._documents, self._tokens = progress.documents, progress.tokens
             yield self._progress("encoding", stream.counter.done)

@@ -187,10 +187,10 @@ class Tokenizer:
                 continues[index] = not _begins_word(piece, mark)
         return continues & self.is_ordinary & (not self.is_symbols)
 
-    def piece(self, index: int) -> str:
+    def token(self, index: int) -> str:
         return self._pieces.get(index, "")
 
-    def spell(self, index: int) -> str:
+    def decode_token(self, index: int) -> str:
         """One piece as a reader would write it, without the marks that say how it joins its neighbours."""
         text = self.decode([index]).strip()
         prefix = getattr(self._backend.model, "continuing_subword_prefix", None)
@@ -208,7 +208,7 @@ class Tokenizer:
         """Readable text; special tokens are left out."""
         kept = [int(index) for index in ids]
         if self.is_symbols:
-            return " ".join(self.piece(index) for index in kept if not self._is_special[index])
+            return " ".join(self.token(index) for index in kept if not self._is_special[index])
         return self._backend.decode(kept, skip_special_tokens=True)
 
     def to_json(self) -> str:

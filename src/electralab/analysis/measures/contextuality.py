@@ -79,7 +79,7 @@ def _tell_senses(specimen: Specimen, material: Material, settings: AnalysisSetti
 def number_sentences(specimen: Specimen, tokens: Tokens) -> Labels:
     """A row's tokens up to each mark that ends a sentence; pieces of a row are no sentences where none is known."""
     tokenizer = specimen.tokenizer
-    ends = [index for index in range(tokenizer.vocab_size) if tokenizer.spell(index) in _ENDS]
+    ends = [index for index in range(tokenizer.vocab_size) if tokenizer.decode_token(index) in _ENDS]
     is_end = np.isin(tokens.ids, ends)
     starts = np.concatenate([[True], (np.diff(tokens.rows) > 0) | is_end[:-1]])
     return np.asarray(np.cumsum(starts), dtype=np.int64)

@@ -1,6 +1,6 @@
 """Batches of documents -> numbered parts on disk, each a train and a held-out shard with a record written after them.
 
-    Iterable[list[Document]] -> Iterator[PartProgress]
+    Iterable[list[Document]] -> Iterator[ShardProgress]
 
 A part whose record is there and whose shards match it is not encoded again. Where parts begin depends on the documents
 alone, so the shards are the same however often the work was interrupted.
@@ -26,7 +26,7 @@ from electralab.tokens.packing import Ids, PackingConfig, pack_contiguous, pack_
 from electralab.tokens.shards import BUILD, Part, shard_bytes, shard_dtype, shard_name
 from electralab.tokens.tokenizer import Tokenizer
 
-PART_SIZE = 32 << 20
+SHARD_SIZE = 32 << 20
 _DOCUMENT_SIZE = 128
 
 # Two calls in flight keep the cores busy while the ids of a third become arrays.
@@ -38,7 +38,7 @@ B = TypeVar("B")
 
 
 @dataclass(frozen=True, slots=True)
-class PartRecord:
+class ShardRecord:
     """What one part holds; `files` are its shards with size and hash, as a manifest records them."""
 
     bar: int
@@ -53,7 +53,7 @@ class PartRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PartProgress:
+class ShardProgress:
     documents: int
     tokens: int
 
@@ -87,7 +87,7 @@ class _EncodedBatch:
     unknown: int
 
 
-class PartWriter:
+class ShardWriter:
     def __init__(self, out: Path, tokenizer: Tokenizer, packing: PackingConfig, *, seed: int, bar: int) -> None:
         self._out = out
         self._tokenizer = tokenizer
@@ -95,9 +95,9 @@ class PartWriter:
         self._seed = seed
         self._bar = bar
         self._dtype = shard_dtype(tokenizer.vocab_size)
-        self.records: list[PartRecord] = []
+        self.records: list[ShardRecord] = []
 
-    def write(self, batches: Iterable[list[Document]]) -> Iterator[PartProgress]:
+    def write(self, batches: Iterable[list[Document]]) -> Iterator[ShardProgress]:
         documents = tokens = 0
         with ThreadPoolExecutor(_WORKERS) as pool:
             for number, part in enumerate(_cut_parts(batches)):
@@ -105,7 +105,7 @@ class PartWriter:
                 if record is not None:
                     for batch in part:
                         documents += len(batch)
-                        yield PartProgress(documents, tokens)
+                        yield ShardProgress(documents, tokens)
                     tokens += record.tokens
                 else:
                     filling = _Filling()
@@ -113,10 +113,10 @@ class PartWriter:
                         _fill(filling, encoded)
                         documents += len(encoded.lines)
                         tokens += encoded.tokens
-                        yield PartProgress(documents, tokens)
+                        yield ShardProgress(documents, tokens)
                     record = self._finish(number, filling)
                 self.records.append(record)
-                yield PartProgress(documents, tokens)
+                yield ShardProgress(documents, tokens)
 
     def _encode(self, documents: list[Document]) -> _EncodedBatch:
         lines = self._encode_lines(documents)
@@ -140,7 +140,7 @@ class PartWriter:
         encoded = iter(self._tokenizer.encode_many(list(itertools.chain.from_iterable(lines))))
         return [[next(encoded) for _ in document] for document in lines]
 
-    def _finish(self, number: int, filling: _Filling) -> PartRecord:
+    def _finish(self, number: int, filling: _Filling) -> ShardRecord:
         files: dict[str, dict[str, Any]] = {}
         rows = {}
         for side, part in enumerate[Part](("train", "heldout")):
@@ -151,7 +151,7 @@ class PartWriter:
                 write_file(self._out / shard_name(part, number), data)
                 digest = hashlib.sha256(data).hexdigest()
                 files[shard_name(part, number)] = {"bytes": len(data), "sha256": digest}
-        record = PartRecord(
+        record = ShardRecord(
             bar=self._bar,
             documents=len(filling.train) + len(filling.heldout),
             heldout_documents=len(filling.heldout),
@@ -187,7 +187,7 @@ def _cut_parts(batches: Iterable[list[Document]]) -> Iterator[Iterator[list[Docu
 
     def number(batch: list[Document]) -> int:
         nonlocal seen
-        current = seen // PART_SIZE
+        current = seen // SHARD_SIZE
         seen += sum(len(document.content) + _DOCUMENT_SIZE for document in batch)
         return current
 
@@ -209,7 +209,7 @@ def _record_path(out: Path, number: int) -> Path:
     return out / BUILD / f"part-{number:05d}.json"
 
 
-def read_record(out: Path, number: int, bar: int) -> PartRecord | None:
+def read_record(out: Path, number: int, bar: int) -> ShardRecord | None:
     """The record of a part that is finished for this split, whole itself, and whose shards are what it says."""
     path = _record_path(out, number)
     if not path.is_file():
@@ -220,7 +220,7 @@ def read_record(out: Path, number: int, bar: int) -> PartRecord | None:
         return None
     if not isinstance(stored, dict) or stored.pop("sha256", "") != sha256_json(stored):
         return None
-    record = PartRecord(**stored)
+    record = ShardRecord(**stored)
     whole = all(
         (out / name).is_file() and sha256_file(out / name) == entry["sha256"] for name, entry in record.files.items()
     )

@@ -30,7 +30,7 @@ _WORD_CHARS = {"wordpiece": 4_000_000, "bpe": 2_000_000, "unigram": 1_000_000}
 _ROUNDS = 4
 
 
-def learn_tokenizer(samples: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+def train_tokenizer(samples: Iterable[str], config: TokenizerConfig) -> Tokenizer:
     lowercase = config.lowercase is not False
     normalizer = make_normalizer(config.kind, lowercase=lowercase, strip_accents=config.strip_accents is True)
     texts: Sequence[str] = [
@@ -49,7 +49,7 @@ def learn_tokenizer(samples: Iterable[str], config: TokenizerConfig) -> Tokenize
     return Tokenizer(backend, _NAMES)
 
 
-def learn_symbols(counts: Counter[str], config: TokenizerConfig) -> Tokenizer:
+def train_symbol_vocab(counts: Counter[str], config: TokenizerConfig) -> Tokenizer:
     """The most frequent symbols as they are; ties by the symbol itself."""
     for name in _SPECIAL:
         del counts[name]
