@@ -61,7 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "inspection": FOUNDATION | OFFERED,
     "verbs": FOUNDATION | OFFERED | {"display", "inspection"},
     "story": FOUNDATION | OFFERED | {"display", "summaries", "tables", "verbs"},
-    "showing": {"display", "summaries", "tables"},
+    "showing": {"display", "training", "summaries", "tables"},
     "shell": FOUNDATION | {"display", "summaries", "tables", "showing", "verbs", "story"},
     "parser": {"errors"},
     "flags": {"parser"},

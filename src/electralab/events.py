@@ -5,13 +5,13 @@ stage -> Event... -> a live line, plain lines, or nothing
 A stage yields events and knows nothing of terminals. Whoever runs it draws them or reads the result.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
 R = TypeVar("R")
 
-Style = Literal["plain", "dim", "strong", "good", "score", "warning", "error"]
+Style = Literal["plain", "dim", "strong", "heading", "good", "score", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,11 @@ class Progress:
     done: int
     total: int
     text: str = ""
-    """What stands beside the bar, if not the phase: counts, losses, speed."""
-    is_line: bool = False
-    """Worth a line of its own where nothing is drawn live, as in a pipe."""
+    """What stands beside the bar: counts, losses, speed. Empty: what stood there in this phase, or the phase."""
+    line: str = ""
+    """The line to print where nothing is drawn live, as in a pipe; empty: none."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The figures of this moment, for programs: of a training step its log record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +44,24 @@ class Result(Generic[R]):
     value: R
 
 
+Update = Progress | Note
+"""What work yields on its way, without its result."""
 Event = Progress | Note | Result[R]
+
+
+def warn(text: str) -> Note:
+    return Note(f"warning: {text}", "warning")
 
 
 def run_to_end(events: Iterable[Progress | Note | Result[R]]) -> R:
     """The result of a stage whose progress nobody looks at."""
-    for event in events:
-        if isinstance(event, Result):
-            return event.value
-    raise AssertionError("a stage ends with its result")
+    results = [event.value for event in events if isinstance(event, Result)]
+    assert len(results) == 1, "a stage ends with its result"
+    return results[0]
+
+
+def format_minutes(minutes: float) -> str:
+    """A duration in the largest unit that says enough: 40 s, 12 min, 3.5 h."""
+    if minutes < 1.5:
+        return f"{60 * minutes:.0f} s"
+    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -10,7 +10,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from electralab.display import describe_heldout
 from electralab.summaries import describe_checkpoint, describe_data, describe_model
 from electralab.tables import (
     analysis_tables,
@@ -25,6 +24,7 @@ from electralab.tables import (
     tree_table,
     tuned_tables,
 )
+from electralab.training.metrics import format_heldout
 
 Result = dict[str, Any]
 
@@ -119,7 +119,7 @@ def _print_run(result: Result, console: Console) -> None:
             console.print(f"{key:>{_NAME_WIDTH}} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
     judged = [record for record in records if any(key.startswith("heldout_") for key in record)]
     if judged:
-        console.print(f"{'held out':>{_NAME_WIDTH}} {describe_heldout(judged[-1])}")
+        console.print(f"{'held out':>{_NAME_WIDTH}} {format_heldout(judged[-1])}")
     if result.get("results"):
         console.print(results_table(result["results"]))
 

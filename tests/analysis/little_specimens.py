@@ -5,7 +5,8 @@ from pathlib import Path
 from little_models import TEXT, TOKENIZER, build_pair, save_pair
 
 from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.stage import AnalysisEvent, AnalysisRequest, analyze
+from electralab.analysis.stage import AnalysisRequest, Results, analyze
+from electralab.events import Event
 from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import save_network
@@ -75,5 +76,5 @@ def make_request(
     return AnalysisRequest(models, write_text(folder / "text"), folder / out, config, only)
 
 
-def run(request: AnalysisRequest, stop: StopSignal | None = None) -> list[AnalysisEvent]:
+def run(request: AnalysisRequest, stop: StopSignal | None = None) -> list[Event[Results]]:
     return list(analyze(request, stop or StopSignal()))

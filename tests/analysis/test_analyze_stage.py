@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from little_models import build_pair, save_pair
 from little_specimens import make_request, run, save_one, save_two, write_text
+from watching_events import result_of
 
 from electralab.analysis.record import RESULTS
 from electralab.analysis.stage import (
     MEASURES,
-    AnalysisFinished,
-    PartFinished,
     choose_claims,
     plan_analysis,
 )
 from electralab.errors import InputError, Stopped, UsageError
+from electralab.events import Progress
 from electralab.stopping import StopSignal
 
 OURS = ("M30", "M34", "M35", "M36", "M37", "M43")
@@ -27,6 +27,11 @@ OURS = ("M30", "M34", "M35", "M36", "M37", "M43")
 def read(folder: Path) -> dict[str, Any]:
     results: dict[str, Any] = json.loads((folder / RESULTS).read_text())
     return results
+
+
+def list_reused(events: list[Any]) -> list[bool]:
+    """Of each part, in order, whether it was kept from before."""
+    return [event.values["is_reused"] for event in events if isinstance(event, Progress) and event.values]
 
 
 def names_of(results: dict[str, Any], model: str) -> set[str]:
@@ -38,8 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three models looked at once, and the geometry of one, which takes longer."""
     folder = tmp_path_factory.mktemp("analysis")
     models = save_two(folder / "pair"), save_one(folder / "mlm"), save_one(folder / "causal", is_causal=True)
-    *_, last = run(make_request(folder, *models, only=OURS))
-    assert isinstance(last, AnalysisFinished)
+    run(make_request(folder, *models, only=OURS))
     run(make_request(folder, folder / "mlm", only=("M33",), out="shape", untrained=False))
     return folder
 
@@ -135,13 +139,12 @@ def test_finished_parts_are_kept_until_something_differs(folder: Path, tmp_path:
     request = make_request(tmp_path, folder / "mlm", only=("M43",))
     run(request)
     before = (request.out / RESULTS).read_bytes()
-    again = [one for one in run(request) if isinstance(one, PartFinished)]
-    assert [one.is_reused for one in again] == [True, True]
+    assert list_reused(run(request)) == [True, True]
     assert (request.out / RESULTS).read_bytes() == before
     other = make_request(tmp_path, folder / "mlm", only=("M43",), seed=1)
-    assert [one.is_reused for one in run(other) if isinstance(one, PartFinished)] == [False, False]
+    assert list_reused(run(other)) == [False, False]
     alone = make_request(tmp_path, folder / "mlm", only=("M43",), seed=1, untrained=False)
-    assert [one.is_reused for one in run(alone) if isinstance(one, PartFinished)] == [False], "its control may go"
+    assert list_reused(run(alone)) == [False], "its control may go"
 
 
 def test_a_measure_that_tells_more_than_before_is_taken_again(
@@ -150,8 +153,7 @@ def test_a_measure_that_tells_more_than_before_is_taken_again(
     request = make_request(tmp_path, folder / "mlm", only=("M43", "M36"), untrained=False)
     run(request)
     monkeypatch.setitem(MEASURES, "M43", replace(MEASURES["M43"], version=2))
-    again = {one.claim: one.is_reused for one in run(request) if isinstance(one, PartFinished)}
-    assert again == {"M36": True, "M43": False}
+    assert list_reused(run(request)) == [True, False], "M36, then M43"
 
 
 def test_a_stopped_analysis_goes_on(folder: Path, tmp_path: Path) -> None:
@@ -164,24 +166,22 @@ def test_a_stopped_analysis_goes_on(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         run(request, StopsAfterOne())
     assert len(read(request.out)["findings"]) > 0
-    assert [one.is_reused for one in run(request) if isinstance(one, PartFinished)] == [True, False]
+    assert list_reused(run(request)) == [True, False]
 
 
 def test_a_judge_without_a_generator_lacks_one_figure_and_has_the_others(tmp_path: Path) -> None:
     judge = save_pair(tmp_path / "pair", build_pair()) / "export" / "discriminator"
-    results = run(make_request(tmp_path, judge, only=("M30", "M34"), untrained=False))[-1]
-    assert isinstance(results, AnalysisFinished)
-    reasons = {one["name"]: one["reason"] for one in results.results["missing"]}
+    results = result_of(run(make_request(tmp_path, judge, only=("M30", "M34"), untrained=False)))
+    reasons = {one["name"]: one["reason"] for one in results["missing"]}
     assert "holds no generator, which measuring verdicts needs" in reasons["verdict bits"]
-    assert {one["claim"] for one in results.results["findings"]} == {"M34"}
+    assert {one["claim"] for one in results["findings"]} == {"M34"}
 
 
 def test_too_little_text_is_said_where_the_figure_would_be(tmp_path: Path) -> None:
     request = make_request(tmp_path, save_one(tmp_path / "mlm"), only=("M35",), untrained=False)
     write_text(tmp_path / "text").write_text("the cat sat")
-    last = run(request)[-1]
-    assert isinstance(last, AnalysisFinished)
-    (missing,) = last.results["missing"]
+    results = result_of(run(request))
+    (missing,) = results["missing"]
     assert "needs at least 2 words with 5 occurrences" in missing["reason"]
 
 
@@ -195,13 +195,12 @@ def test_a_vocabulary_of_another_language_is_told_to_bring_its_own_sets(tmp_path
         pairs="",
         senses="",
     )
-    last = run(request)[-1]
-    assert isinstance(last, AnalysisFinished)
-    reasons = {one["name"]: one["reason"] for one in last.results["missing"]}
+    results = result_of(run(request))
+    reasons = {one["name"]: one["reason"] for one in results["missing"]}
     assert "give some of its language as --tagged FILE" in reasons["part of speech probe"]
     assert "--pairs FILE" in reasons["equivariance"]
     assert "--senses FILE" in reasons["senses told"]
-    assert "anisotropy" in names_of(last.results, "mlm")
+    assert "anisotropy" in names_of(results, "mlm")
 
 
 def test_a_plan_names_measures_and_writes_nothing(folder: Path, tmp_path: Path) -> None:

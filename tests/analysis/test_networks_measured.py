@@ -17,6 +17,7 @@ from electralab.analysis.probe_sets import TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen, draw_untrained, open_specimen
 from electralab.analysis.stage import MEASURES
+from electralab.events import run_to_end
 from electralab.finetuning.examples import TextExample
 from electralab.finetuning.exports import save_model
 from electralab.finetuning.predicting import predict_examples
@@ -259,8 +260,8 @@ def test_a_tuned_model_loses_its_own_answers_to_damage(place: Path, tmp_path: Pa
         " ".join(words[(row * 7 + place_of * (1 + row % 4)) % len(words)] for place_of in range(6)) for row in range(90)
     ]
     asked = [TextExample(str(row), (text,), "") for row, text in enumerate(texts)]
-    (chunk,) = predict_examples([model], asked, batch_tokens=512, stop=StopSignal())
-    answers = [row["prediction"] for row in chunk.rows]
+    answered = run_to_end(predict_examples([model], asked, batch_tokens=512, stop=StopSignal()))
+    answers = [row["prediction"] for row in answered]
     rows = [json.dumps({"text": text, "label": label}) for text, label in zip(texts, answers, strict=True)]
     assert len(set(answers)) == 2
     data = tmp_path / "data"

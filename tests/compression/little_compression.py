@@ -9,9 +9,10 @@ from little_tasks import QUICK, make_request, save_origin, tune, write_animals
 
 from electralab.compression.opening import load_compression_task
 from electralab.compression.settings import CompressConfig
-from electralab.compression.stage import CompressEvent, CompressFinished, CompressRequest, Results, compress
+from electralab.compression.stage import CompressRequest, Results, compress
 from electralab.compression.task import CompressionTask
 from electralab.config import SettingsTree
+from electralab.events import Event, run_to_end
 from electralab.stopping import StopSignal
 
 CPU = torch.device("cpu")
@@ -67,11 +68,9 @@ def ask_for(
     )
 
 
-def follow(request: CompressRequest) -> list[CompressEvent]:
+def follow(request: CompressRequest) -> list[Event[Results]]:
     return list(compress(request, StopSignal()))
 
 
 def run(request: CompressRequest) -> Results:
-    last = follow(request)[-1]
-    assert isinstance(last, CompressFinished)
-    return last.results
+    return run_to_end(compress(request, StopSignal()))

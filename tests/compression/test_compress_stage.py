@@ -12,13 +12,14 @@ from little_compression import CPU, ask_for, follow, make_config, make_pair_run,
 from little_models import TOKENIZER, build_pair, save_pair
 from little_models import run as evaluate
 from little_tasks import QUICK, make_request, save_origin, tune, write_animals, write_rows
+from watching_events import notes
 
 import electralab
 from electralab.compression import finetuned_task as task_exam
 from electralab.compression import stage
 from electralab.compression.opening import load_compression_task
 from electralab.compression.report import explain
-from electralab.compression.stage import CompressRequest, VariantScored, check_plan, plan_compress
+from electralab.compression.stage import CompressRequest, check_plan, plan_compress
 from electralab.compression.variants import list_variants
 from electralab.errors import (
     AnswersDiffer,
@@ -165,7 +166,7 @@ def test_what_was_picked_stays_until_something_else_is_asked_for(tuned: tuple[Pa
 
 def test_scores_are_told_as_they_come(tuned: tuple[Path, Path], tmp_path: Path) -> None:
     events = follow(ask_for(*tuned, tmp_path, prune=[], storage=["bf16"]))
-    assert [event.name for event in events if isinstance(event, VariantScored)] == ["fp32", "bf16"]
+    assert [text.partition(": accuracy ")[0] for text in notes(events, "good")] == ["fp32", "bf16"]
 
 
 def test_a_plan_names_the_variants_and_writes_nothing(tuned: tuple[Path, Path], tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from electralab.compression.recovery import RecoveryTask, recover
 from electralab.compression.settings import RecoveryConfig
 from electralab.compression.task import CompressionTask, Network
 from electralab.errors import Stopped
+from electralab.events import Progress
 from electralab.finetuning.batches import TaskBatch
 from electralab.model.pruning import KeptLayer, prune
 from electralab.model.tuned import SpanLogits
 from electralab.stopping import StopSignal
-from electralab.training.session import StepLogged
 
 KEPT = [KeptLayer(at, (1,), tuple(range(0, 32, 3))) for at in range(2)]
 STEPS = RecoveryConfig(steps=6, batch_size=4)
@@ -65,7 +65,7 @@ def test_recovery_brings_the_answers_nearer_and_leaves_the_teacher_as_it_was(tmp
 def recover_until(step: int, run_dir: Path, task: CompressionTask) -> None:
     stop = StopSignal()
     for event in recover(run_dir, task, shrink(task), STEPS, 0, stop):
-        if isinstance(event, StepLogged) and event.record["step"] == step:
+        if isinstance(event, Progress) and event.values and event.done == step:
             stop.number = 15
 
 

@@ -8,6 +8,7 @@ import torch
 from electralab.evaluation.outcome import Evaluation, Steps, Suite, T
 from electralab.evaluation.stage import EvaluateConfig, evaluate
 from electralab.evaluation.subject import Subject, load_subject
+from electralab.events import run_to_end
 from electralab.model.electra import Electra, build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
@@ -60,7 +61,6 @@ def run(
     **settings: object,
 ) -> Evaluation:
     config = EvaluateConfig.model_validate(settings)
-    *_, last = evaluate(model, suite, data, config, generator=generator, task=task)
-    assert isinstance(last, Evaluation)
-    json.dumps(last.scores)
-    return last
+    evaluation = run_to_end(evaluate(model, suite, data, config, generator=generator, task=task))
+    json.dumps(evaluation.scores)
+    return evaluation

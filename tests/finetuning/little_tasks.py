@@ -9,14 +9,15 @@ from typing import Any
 from little_words import word_tokenizer
 
 from electralab.config import ConfigLayer, SettingsTree
-from electralab.finetuning.stage import FinetuneRequest, TuneEvent, finetune
+from electralab.events import Event, run_to_end
+from electralab.finetuning.stage import FinetuneRequest, finetune
 from electralab.finetuning.tasks import find_task
 from electralab.model.electra import build_electra
 from electralab.model.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.stopping import StopSignal
 from electralab.tokens.tokenizer import Tokenizer
-from electralab.training.session import RunFinished
+from electralab.training.metrics import Record
 
 FILLING = ("the", "on", "mat", "a", "b", "c", ".")
 QUICK: SettingsTree = {
@@ -84,12 +85,10 @@ def make_request(
 
 
 def tune(request: FinetuneRequest) -> dict[str, Any]:
-    *_, last = follow(request)
-    assert isinstance(last, RunFinished)
-    return last.results
+    return run_to_end(finetune(request, StopSignal()))
 
 
-def follow(request: FinetuneRequest) -> list[TuneEvent]:
+def follow(request: FinetuneRequest) -> list[Event[Record]]:
     return list(finetune(request, StopSignal()))
 
 

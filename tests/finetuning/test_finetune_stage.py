@@ -9,29 +9,22 @@ from typing import Any
 
 import pytest
 from little_tasks import fill, follow, make_request, read_lines, save_origin, tune, write_animals, write_rows
+from watching_events import has_trained, notes, result_of, warnings
 
 from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import ElectraError, IdentityMismatch, Stopped, UsageError
 from electralab.finetuning import stage
 from electralab.finetuning.decoding import decode
 from electralab.finetuning.encoding import Framer
-from electralab.finetuning.examples import TextExample
+from electralab.finetuning.examples import BadRow, Split, TextExample, format_bad_rows
 from electralab.finetuning.exports import load_model
 from electralab.finetuning.features import Feature
 from electralab.finetuning.forward import RowOutput, run_network
 from electralab.finetuning.predictions import describe_predictions
-from electralab.finetuning.stage import (
-    BaselineScored,
-    DataRead,
-    FinetuneRequest,
-    SeedFinished,
-    SeedStarted,
-    finetune,
-)
+from electralab.finetuning.stage import FinetuneRequest, finetune
 from electralab.model.tuned import Tuned
 from electralab.stopping import StopSignal
 from electralab.training.optimizer import Optimizer, OptimizerConfig, ParameterGroup
-from electralab.training.session import RunFinished, RunStarted, StepLogged, Warned
 
 TIMING = ("seconds", "tokens_per_second")
 SHORT: SettingsTree = {"epochs": 2, "evaluation": {"times": 4}, "optimizer": {"learning_rate": 6e-3}}
@@ -213,7 +206,7 @@ def test_simple_methods_are_scored_once_on_the_same_examples(
     assert results["notes"][0].startswith("a baseline ")
     monkeypatch.setattr(stage, "score_baselines", lambda *_: pytest.fail("they were known"))
     again = follow(make_request(origin, "classify", animals, run, FEW, seeds=2))
-    assert [event.baseline.name for event in again if isinstance(event, BaselineScored)] == ["commonest", "linear"]
+    assert len([text for text in notes(again) if text.startswith("baseline (") and ": dev " in text]) == 2
     assert json.loads((run / "results.json").read_text())["baselines"] == results["baselines"]
     (run / "seed-1/results.json").unlink()  # a seed that is tuned once more must not cost the run its baselines
     assert tune(make_request(origin, "classify", animals, run, FEW, seeds=2))["baselines"] == results["baselines"]
@@ -232,10 +225,9 @@ def test_questions_are_said_to_have_no_baseline(origin: Path, tmp_path: Path) ->
 def test_few_rows_are_learned_from_for_longer_and_a_note_says_so(origin: Path, animals: Path, tmp_path: Path) -> None:
     layers = (ConfigLayer("command line", {"batch": {"size": 8}, "min_steps": 30, "evaluation": {"times": 0}}),)
     events = follow(make_request(origin, "classify", animals, tmp_path / "run", layers=layers))
-    (read,) = (event for event in events if isinstance(event, DataRead))
-    assert read.notes == (
+    assert notes(events, "warning") == [
         "few rows: 30 steps, about 4 epochs, where 3 would be too short to learn from; --epochs 3 for those",
-    )
+    ]
     assert json.loads((tmp_path / "run/results.json").read_text())["steps"] == 30
     obeyed = tune(make_request(origin, "classify", animals, tmp_path / "obeyed", {"epochs": 1}))
     assert obeyed["steps"] == 8
@@ -328,7 +320,7 @@ def test_the_ensemble_of_the_seeds_has_a_submission_of_its_own(origin: Path, tmp
     path, results_before = run / "submission-ensemble/STS-B.tsv", (run / "results.json").stat()
     written = path.read_bytes()
     path.unlink()
-    assert not any(isinstance(event, RunStarted) for event in follow(request))
+    assert not has_trained(follow(request))
     assert path.read_bytes() == written
     assert (run / "results.json").stat().st_mtime_ns == results_before.st_mtime_ns
 
@@ -342,10 +334,9 @@ def test_a_test_file_with_a_gap_is_not_submitted_but_costs_no_results(origin: Pa
     write_tsv(tmp_path / "CoLA/train.tsv", *judged)
     write_tsv(tmp_path / "CoLA/test.tsv", ("index", "sentence"), ("0", "a cat"), ("2", "dog"))
     events = follow(make_request(origin, "cola", tmp_path, tmp_path / "run", FEW))
-    warned = [event.text for event in events if isinstance(event, Warned)]
-    assert len(warned) == 1
-    assert "the row after 0 is 2" in warned[0]
-    assert isinstance(events[-1], RunFinished)
+    (warning,) = warnings(events)
+    assert "the row after 0 is 2" in warning
+    assert result_of(events)["task"] == "cola"
     assert not (tmp_path / "run/submission").exists()
 
 
@@ -386,9 +377,8 @@ def test_a_finished_run_is_left_as_it_is(origin: Path, animals: Path, whole: Pat
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.suffix in (".json", ".safetensors")}
     before.pop(whole / "environment.json")
     events = follow(two_seeds(origin, animals, whole))
-    assert not any(isinstance(event, RunStarted | StepLogged) for event in events)
-    assert isinstance(events[-1], RunFinished)
-    assert events[-1].results == json.loads((whole / "results.json").read_text())
+    assert not has_trained(events)
+    assert result_of(events) == json.loads((whole / "results.json").read_text())
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
@@ -399,7 +389,7 @@ def test_a_run_from_before_rows_could_be_limited_goes_on(origin: Path, animals: 
     del stored["settings"]["train_rows"]
     (run / "run.json").write_text(json.dumps(stored))
     events = follow(two_seeds(origin, animals, run, seeds=1))
-    assert not any(isinstance(event, RunStarted) for event in events), "nothing is left to do"
+    assert not has_trained(events), "nothing is left to do"
     with pytest.raises(IdentityMismatch, match="train_rows was 0, now 16"):
         follow(make_request(origin, "classify", animals, run, {**SHORT, "train_rows": 16}, save_every=3))
 
@@ -412,8 +402,8 @@ def test_few_rows_make_few_steps(origin: Path, animals: Path, tmp_path: Path) ->
 def test_seeds_can_be_added(origin: Path, animals: Path, whole: Path, tmp_path: Path) -> None:
     tune(two_seeds(origin, animals, tmp_path / "run", seeds=1))
     events = follow(two_seeds(origin, animals, tmp_path / "run", seeds=2))
-    assert [event.seed for event in events if isinstance(event, SeedStarted)] == [0, 1]
-    assert sum(isinstance(event, RunStarted) for event in events) == 1
+    assert notes(events, "strong") == ["seed 0 (1 of 2)", "seed 1 (2 of 2)"]
+    assert sum(text.startswith("starting at step 1 ") for text in notes(events)) == 1
     assert_equal_runs(tmp_path / "run", whole)
 
 
@@ -564,6 +554,39 @@ def test_along_the_way_a_part_of_the_dev_rows_is_scored_and_at_the_end_all(
 
 def test_every_seed_is_told_from_start_to_end(origin: Path, animals: Path, tmp_path: Path) -> None:
     events = follow(make_request(origin, "classify", animals, tmp_path / "run", FEW, {"seed": 7}, seeds=2))
-    told = [(event.seed, type(event)) for event in events if isinstance(event, SeedStarted | SeedFinished)]
-    assert told == [(7, SeedStarted), (7, SeedFinished), (8, SeedStarted), (8, SeedFinished)]
+    told = [text[:7] for text in notes(events) if text.startswith("seed ")]
+    assert told == ["seed 7 ", "seed 7:", "seed 8 ", "seed 8:"]
     assert sorted(path.name for path in (tmp_path / "run").glob("seed-*")) == ["seed-7", "seed-8"]
+
+
+def test_what_was_read_from_where_is_told_before_anything_is_tuned(origin: Path, tmp_path: Path) -> None:
+    """Bad rows too, and texts that do not fit."""
+    rows = ["review,[stars]", "the cat,yes", "a dog,no", *["the cat sat,yes", "the dog,no"] * 30]
+    long = "cat " * 90
+    (tmp_path / "train.csv").write_text("\n".join([*rows, f"{long},yes", "the mat,"]) + "\n")
+    (tmp_path / "dev.csv").write_text("\n".join(rows[:3]) + "\n")
+    (tmp_path / "test.csv").write_text("review\nthe cat\n")
+    columns = {"data": {"text": "review", "label": "[stars]"}}
+    events = follow(make_request(origin, "classify", tmp_path, tmp_path / "run", FEW, columns))
+    told = notes(events)
+    place = next(place for place, text in enumerate(told) if text.startswith("train: "))
+    assert told[place : place + 6] == [
+        "train: 63 examples (text from 'review', label from '[stars]')",
+        f"warning: {tmp_path / 'train.csv'}: 1 of 64 rows are bad",
+        told[place + 2],
+        "         1 of them are long and are cut to fit a row (64)",
+        "dev: 2 examples (text from 'review', label from '[stars]')",
+        "test: 1 examples, no labels (text from 'review')",
+    ]
+    assert told[place + 2].startswith("         row 65: ")
+
+
+@pytest.mark.parametrize(
+    ("bad", "rest"), [(1, []), (5, []), (6, ["         and 1 more"]), (2005, ["         and 2,000 more"])]
+)
+def test_the_first_five_bad_rows_are_told_and_the_others_counted(bad: int, rest: list[str]) -> None:
+    bad_rows = tuple(BadRow(row + 2, f"reason {row} [red]") for row in range(bad))
+    split = Split("train", "train.csv", [], True, {}, 2 + bad, bad_rows)
+    told = [f"         row {row + 2}: reason {row} [red]" for row in range(min(bad, 5))]
+    assert format_bad_rows(split) == [f"warning: train.csv: {bad:,} of {bad + 2:,} rows are bad", *told, *rest]
+    assert format_bad_rows(Split("train", "train.csv", [], True, {}, 2, ())) == []

@@ -12,19 +12,16 @@ from typing import Any
 import pytest
 from little_tasks import fill, make_request, read_lines, save_origin
 from sklearn.metrics import matthews_corrcoef
+from watching_events import notes, result_of, step_records, warnings
 
 from electralab.config import SettingsTree
 from electralab.display import Display
 from electralab.errors import InputError, Stopped, UsageError
+from electralab.events import Event, Note
 from electralab.exporting.tuned_scores import describe_tuned
 from electralab.finetuning import stage
-from electralab.finetuning.stage import SeedFinished
 from electralab.finetuning.suite import (
     PAPER,
-    SuiteEvent,
-    SuiteFinished,
-    TaskFinished,
-    TaskStarted,
     choose_tasks,
     run_suite,
     tabulate,
@@ -34,7 +31,7 @@ from electralab.finetuning.tasks import GLUE
 from electralab.inspection import view
 from electralab.records.tuned import ClassReport, SeedScores, TunedResults
 from electralab.stopping import StopSignal
-from electralab.training.session import StepLogged, Warned
+from electralab.training.metrics import Record
 
 TAB = "\t"
 BRIEF: SettingsTree = {"epochs": 0.5, "evaluation": {"times": 1}}
@@ -82,7 +79,7 @@ def write(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def play(origin: Path, glue: Path, run: Path, *tasks: str, **changes: Any) -> list[SuiteEvent]:
+def play(origin: Path, glue: Path, run: Path, *tasks: str, **changes: Any) -> list[Event[Record]]:
     request = make_request(origin, "cola", glue, run, BRIEF, **({"keep": 0} | changes))
     return list(run_suite(request, choose_tasks(glue, tasks), StopSignal()))
 
@@ -193,20 +190,19 @@ def test_tasks_run_one_after_the_other_and_again_train_nothing(origin: Path, tmp
     write_cola(tmp_path / "glue")
     write_rte(tmp_path / "glue")
     events = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
-    started = [(event.task.name, event.number, event.count) for event in events if isinstance(event, TaskStarted)]
-    assert started == [("cola", 1, 2), ("rte", 2, 2)]
-    assert [event.task.name for event in events if isinstance(event, TaskFinished)] == ["cola", "rte"]
-    last = events[-1]
-    assert isinstance(last, SuiteFinished)
-    assert list(last.results["tasks"]) == ["cola", "rte"]
-    assert last.results["tasks"]["cola"].keys() == {"metric", "n", "median", "mean", "sd", "best"}
-    assert last.results == json.loads((tmp_path / "run" / "results.json").read_text())
-    assert view(tmp_path / "run", row=None, model=None)["results"] == last.results
+    assert notes(events, "heading") == ["CoLA (1 of 2)", "RTE (2 of 2)"]
+    medians = [text for text in notes(events, "good") if ": median " in text]
+    assert [text.partition(":")[0] for text in medians] == ["CoLA", "RTE"]
+    results = result_of(events)
+    assert list(results["tasks"]) == ["cola", "rte"]
+    assert results["tasks"]["cola"].keys() == {"metric", "n", "median", "mean", "sd", "best"}
+    assert results == json.loads((tmp_path / "run" / "results.json").read_text())
+    assert view(tmp_path / "run", row=None, model=None)["results"] == results
     assert not list((tmp_path / "run").rglob("checkpoints/*"))
     again = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
-    assert not [event for event in again if isinstance(event, StepLogged)]
-    assert len([event for event in again if isinstance(event, SeedFinished)]) == 4
-    assert again[-1] == last
+    assert not step_records(again)
+    assert len([text for text in notes(again, "good") if text.startswith("seed ")]) == 4
+    assert result_of(again) == results
 
 
 def test_a_stop_costs_only_the_task_it_falls_into(origin: Path, tmp_path: Path) -> None:
@@ -214,30 +210,26 @@ def test_a_stop_costs_only_the_task_it_falls_into(origin: Path, tmp_path: Path) 
     write_rte(tmp_path / "glue")
     stop = StopSignal()
     request = make_request(origin, "cola", tmp_path / "glue", tmp_path / "run", BRIEF)
-    seen: list[SuiteEvent] = []
 
     def stop_in_the_second_task() -> None:
         for event in run_suite(request, choose_tasks(tmp_path / "glue", ()), stop):
-            seen.append(event)
-            if isinstance(event, TaskStarted) and event.task.name == "rte":
+            if isinstance(event, Note) and event.text == "RTE (2 of 2)":
                 stop.number = signal.SIGTERM
 
     with pytest.raises(Stopped):
         stop_in_the_second_task()
     assert list(json.loads((tmp_path / "run" / "results.json").read_text())["tasks"]) == ["cola"]
     again = play(origin, tmp_path / "glue", tmp_path / "run", keep=1)
-    of_cola = again[: next(place for place, event in enumerate(again) if isinstance(event, TaskFinished))]
-    assert not [event for event in of_cola if isinstance(event, StepLogged)]
-    last = again[-1]
-    assert isinstance(last, SuiteFinished)
-    assert list(last.results["tasks"]) == ["cola", "rte"]
+    of_cola = again[: again.index(Note("RTE (2 of 2)", "heading"))]
+    assert not step_records(of_cola)
+    assert list(result_of(again)["tasks"]) == ["cola", "rte"]
 
 
 def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Path) -> None:
     write_mnli(tmp_path / "glue")
     write_diagnostic(tmp_path / "glue")
     events = play(origin, tmp_path / "glue", tmp_path / "run")
-    assert not [event for event in events if isinstance(event, Warned)]
+    assert not warnings(events)
     rows = read_lines(tmp_path / "run/mnli/predictions/diagnostic.jsonl")
     assert [row["texts"] for row in rows] == [["the cat", "the dog sat"]] * 3
     lines = (tmp_path / "run/mnli/submission/AX.tsv").read_text().splitlines()
@@ -245,9 +237,9 @@ def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Pat
     # A gap cannot be submitted, and must not cost the table.
     write_diagnostic(tmp_path / "glue", ids=(0, 1, 3))
     again = play(origin, tmp_path / "glue", tmp_path / "other")
-    assert isinstance(again[-1], SuiteFinished)
-    (warning,) = [event for event in again if isinstance(event, Warned)]
-    assert "the row after 1 is 3" in warning.text
+    assert list(result_of(again)["tasks"]) == ["mnli"]
+    (warning,) = warnings(again)
+    assert "the row after 1 is 3" in warning
 
 
 def test_submissions_are_packed_as_the_server_takes_them(origin: Path, tmp_path: Path) -> None:
@@ -257,12 +249,11 @@ def test_submissions_are_packed_as_the_server_takes_them(origin: Path, tmp_path:
     write_mnli(glue)
     write_diagnostic(glue)
     for run in ("run", "again"):
-        last = play(origin, glue, tmp_path / run, seeds=2)[-1]
-    assert isinstance(last, SuiteFinished)
+        table = result_of(play(origin, glue, tmp_path / run, seeds=2))
     absent = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "WNLI")
     missing = [f"{name}.tsv" for name in absent]
     for name, folder in (("best_seed", "submission"), ("ensemble", "submission-ensemble")):
-        packed = last.results["submissions"][name]
+        packed = table["submissions"][name]
         assert packed == {"file": f"submission-{name.replace('_', '-')}.zip", "holds": ["RTE.tsv", "AX.tsv"]} | {
             "missing": missing
         }
@@ -276,9 +267,8 @@ def test_submissions_are_packed_as_the_server_takes_them(origin: Path, tmp_path:
 
 def test_without_test_files_there_is_nothing_to_pack(origin: Path, tmp_path: Path) -> None:
     write_rte(tmp_path / "glue")
-    last = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)[-1]
-    assert isinstance(last, SuiteFinished)
-    assert "submissions" not in last.results
+    table = result_of(play(origin, tmp_path / "glue", tmp_path / "run", seeds=2))
+    assert "submissions" not in table
     assert not list((tmp_path / "run").glob("*.zip"))
 
 
@@ -308,7 +298,7 @@ def test_labelled_diagnostic_rows_are_scored_with_the_model_of_mnli(
         indexed = [f"{place}\t{row}" for place, row in enumerate(rows)]
         write(glue / "diagnostic/diagnostic.tsv", ["index\tsentence1\tsentence2\tlabel", *indexed])
     events = play(origin, glue, tmp_path / "run", seeds=2)
-    assert not [event for event in events if isinstance(event, Warned)]
+    assert not warnings(events)
     results = json.loads((tmp_path / "run/mnli/results.json").read_text())
     by_seed = [of_seed["ax"] for of_seed in results["seeds"]]
     said = [row["prediction"] for row in read_lines(tmp_path / "run/mnli/predictions/diagnostic.jsonl")]
@@ -317,18 +307,16 @@ def test_labelled_diagnostic_rows_are_scored_with_the_model_of_mnli(
         assert results["spread"]["ax"][metric]["best"] == max(scores[metric] for scores in by_seed)
         assert results["ax"][metric] == pytest.approx((by_seed[0][metric] + by_seed[1][metric]) / 2)
     assert [row[0] for row in describe_tuned(results)[1] if row[0].startswith("ax")] == ["ax mcc", "ax accuracy"]
-    last = events[-1]
-    assert isinstance(last, SuiteFinished)
-    assert last.results["diagnostics"] == {"ax": {"metric": "mcc", **results["spread"]["ax"]["mcc"]}}
-    assert list(last.results["tasks"]) == ["mnli"], "it is trained on nothing and averaged nowhere"
+    table = result_of(events)
+    assert table["diagnostics"] == {"ax": {"metric": "mcc", **results["spread"]["ax"]["mcc"]}}
+    assert list(table["tasks"]) == ["mnli"], "it is trained on nothing and averaged nowhere"
 
 
 def test_diagnostic_rows_without_labels_have_no_scores(origin: Path, tmp_path: Path) -> None:
     write_mnli(tmp_path / "glue")
     write_diagnostic(tmp_path / "glue")
-    last = play(origin, tmp_path / "glue", tmp_path / "run")[-1]
-    assert isinstance(last, SuiteFinished)
-    assert "diagnostics" not in last.results
+    table = result_of(play(origin, tmp_path / "glue", tmp_path / "run"))
+    assert "diagnostics" not in table
     assert "ax" not in json.loads((tmp_path / "run/mnli/results.json").read_text())["spread"]
 
 
@@ -347,7 +335,7 @@ def test_a_pipe_is_told_of_every_task_and_seed(
 ) -> None:
     write_cola(tmp_path / "glue")
     request = make_request(origin, "cola", tmp_path / "glue", tmp_path / "run", BRIEF, seeds=2)
-    results = Display().follow_glue(run_suite(request, choose_tasks(tmp_path / "glue", ()), StopSignal()))
+    results = Display().follow(run_suite(request, choose_tasks(tmp_path / "glue", ()), StopSignal()))
     assert list(results["tasks"]) == ["cola"]
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "CoLA (1 of 1)"

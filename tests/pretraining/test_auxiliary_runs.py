@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from little_pretraining import make_request, prepare_sentences
 from safetensors import safe_open
+from watching_events import step_records
 
 from electralab.config import parse_overrides
 from electralab.errors import UsageError
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import pretrain
 from electralab.stopping import StopSignal
-from electralab.training.session import StepLogged
 
 SMALL = (
     *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(data: Path, run_dir: Path, *words: str, steps: int = 6, origin: Path | None = None) -> list[dict[str, Any]]:
     request = make_request(data, run_dir, (*SMALL, *words), steps=steps, init_from=origin)
-    return [dict(event.record) for event in pretrain(request, StopSignal()) if isinstance(event, StepLogged)]
+    return step_records(pretrain(request, StopSignal()))
 
 
 def names_in(path: Path) -> list[str]:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 from little_pretraining import make_request, prepare_sentences
+from watching_events import warnings
 
 from electralab import verbs
 from electralab.display import Display
 from electralab.errors import InputError
+from electralab.events import Result
 from electralab.model.embeddings import Embeddings
 from electralab.model.folder import load_any
 from electralab.objective.named import build_objective
@@ -20,7 +22,6 @@ from electralab.pretraining.start import load_origin
 from electralab.stopping import StopSignal
 from electralab.tokens.agreement import ABSENT, match_tokens
 from electralab.tokens.shards import open_data
-from electralab.training.session import RunFinished, Warned
 
 SMALL = (
     *("--model.num-layers", "2", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -127,9 +128,9 @@ def test_a_whole_run_with_matched_tokens_says_how_many_and_resumes(mixed: Path, 
         mixed, tmp_path / "run", *BACKBONES["electra"], init_from=runs / "electra" / "export", match_tokens=True
     )
     events = list(pretrain(asked, StopSignal()))
-    assert [event.text for event in events if isinstance(event, Warned) and "carried over" in event.text]
-    assert isinstance(events[-1], RunFinished)
-    assert isinstance(list(pretrain(asked, StopSignal()))[-1], RunFinished)
+    assert [text for text in warnings(events) if "carried over" in text]
+    assert isinstance(events[-1], Result)
+    assert isinstance(list(pretrain(asked, StopSignal()))[-1], Result)
 
 
 def test_a_model_without_a_tokenizer_is_taken_on_trust_and_that_is_said(

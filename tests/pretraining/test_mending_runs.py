@@ -10,8 +10,10 @@ import torch
 import transformers
 from little_pretraining import make_request, prepare_sentences
 from torch import Tensor
+from watching_events import saved
 
 from electralab.config import SettingsTree, parse_overrides
+from electralab.events import Result
 from electralab.model.copying import Copying
 from electralab.model.folder import load_any, load_encoder
 from electralab.objective.named import build_objective
@@ -21,7 +23,6 @@ from electralab.pretraining.stage import pretrain
 from electralab.pretraining.start import load_origin
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
-from electralab.training.session import RunFinished, Saved
 
 SMALL = (
     *("--model.num-layers", "2", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -58,11 +59,11 @@ def train(data: Path, run: Path, arm: str, *more: str, stop_after: int = 6) -> S
     request = make_request(data, run, (*SMALL, *ARMS[arm], *more), keep=2)
     events = pretrain(request, StopSignal())
     for event in events:
-        if isinstance(event, Saved) and stop_after == 3:
+        if saved([event]) and stop_after == 3:
             events.close()  # type: ignore[attr-defined]
             return {}
-        if isinstance(event, RunFinished):
-            return dict(event.results)
+        if isinstance(event, Result):
+            return dict(event.value)
     raise AssertionError("the run did not finish")
 
 

@@ -9,6 +9,7 @@ import torch
 from little_pretraining import make_request, prepare_sentences
 
 from electralab.errors import InputError
+from electralab.events import Result
 from electralab.model.electra import Generator
 from electralab.model.folder import load_any
 from electralab.objective.named import build_objective
@@ -19,7 +20,6 @@ from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.pretraining.start import load_origin
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
-from electralab.training.session import RunFinished
 
 SMALL = (
     *("--model.num-layers", "2", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -187,7 +187,7 @@ def test_what_a_run_begins_from_leaves_its_frozen_generator_alone(data: Path, ru
 def test_a_run_with_a_frozen_generator_can_be_begun_from(data: Path, runs: Path, tmp_path: Path) -> None:
     list(pretrain(request(data, tmp_path / "first", *frozen(runs)), StopSignal()))
     events = list(pretrain(request(data, tmp_path / "next", *frozen(runs), init_from=tmp_path / "first"), StopSignal()))
-    assert isinstance(events[-1], RunFinished)
+    assert isinstance(events[-1], Result)
 
 
 def test_settings_that_came_later_had_their_defaults_before(runs: Path) -> None:

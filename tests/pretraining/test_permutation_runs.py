@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 from little_pretraining import make_request, prepare_sentences
+from watching_events import step_records
 
 from electralab.model.encoder import Encoder
 from electralab.model.folder import load_any, load_encoder, locate_encoder
 from electralab.model.streams import TwoStream
 from electralab.pretraining.stage import pretrain
 from electralab.stopping import StopSignal
-from electralab.training.session import StepLogged
 
 SMALL = (
     *("--objective", "permutation", "--model.num-layers", "2", "--model.hidden-size", "16"),
@@ -30,7 +30,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(data: Path, run_dir: Path, *words: str, steps: int = 6, init_from: Path | None = None) -> list[dict[str, Any]]:
     request = make_request(data, run_dir, (*SMALL, *words), steps=steps, init_from=init_from)
-    return [dict(event.record) for event in pretrain(request, StopSignal()) if isinstance(event, StepLogged)]
+    return step_records(pretrain(request, StopSignal()))
 
 
 def test_three_steps_and_three_steps_are_six(data: Path, tmp_path: Path) -> None:

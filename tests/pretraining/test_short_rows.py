@@ -9,11 +9,11 @@ from little_pretraining import make_request
 
 from electralab import verbs
 from electralab.display import Display
+from electralab.events import Result
 from electralab.pretraining.stage import pretrain
 from electralab.stopping import StopSignal
 from electralab.tokens.batches import batch_at
 from electralab.tokens.shards import open_data
-from electralab.training.session import RunFinished
 
 SMALL = (
     *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "8"),
@@ -63,7 +63,7 @@ def test_a_batch_of_short_rows_knows_its_padding(sessions: Path) -> None:
 )
 def test_every_objective_learns_from_short_rows(sessions: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     events = list(pretrain(make_request(sessions, tmp_path / "run", (*SMALL, *words), steps=3), StopSignal()))
-    assert isinstance(events[-1], RunFinished)
+    assert isinstance(events[-1], Result)
     logged = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
     losses = {name: value for record in logged for name, value in record.items() if name.endswith("loss")}
     assert losses

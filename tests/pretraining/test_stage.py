@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 from little_pretraining import make_request, prepare_sentences
 from torch import Tensor
+from watching_events import result_of, step_records, warnings
 
 from electralab import verbs
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import InputError, Stopped
+from electralab.events import Progress, run_to_end
 from electralab.pretraining import task
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.stopping import StopSignal
-from electralab.training.session import Announced, RunFinished, RunStarted, Saved, StepLogged, Warned
 
 SMALL = (
     *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -40,11 +41,25 @@ def request(data: Path, run: Path, *, steps: int = 4, **changes: Any) -> Pretrai
 
 def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
     events = list(pretrain(request(data, tmp_path / "run"), StopSignal()))
-    kinds = [type(event) for event in events]
-    assert kinds == [RunStarted, StepLogged, StepLogged, Saved, StepLogged, StepLogged, Saved, Announced, RunFinished]
-    logged = [event.record for event in events if isinstance(event, StepLogged)]
+    told = [event.line or event.text if isinstance(event, Progress) else getattr(event, "text", "") for event in events]
+    logged = step_records(events)
     assert [record["step"] for record in logged] == [1, 2, 3, 4]
     assert ["heldout_auc" in record for record in logged] == [False, True, False, True]
+    beginnings = [
+        *(
+            "starting at step 1 of 4, ",
+            "",
+            "step      1/4  G ",
+            "G ",
+            "step      2/4  G ",
+            "       held out  G ",
+            "saved ",
+        ),
+        *("step      3/4  G ", "G ", "step      4/4  G ", "       held out  G ", "saved "),
+        *("exporting the networks and scoring them on held-out rows", ""),
+    ]
+    assert [text[: len(start)] for text, start in zip(told, beginnings, strict=True)] == beginnings
+    assert result_of(events)["step"] == 4
 
 
 @pytest.mark.parametrize("lost_step", [3, 4])
@@ -59,10 +74,9 @@ def test_a_step_that_is_not_finite_costs_one_step_wherever_it_is(
             yield part * math.nan if step == lost_step else part
 
     monkeypatch.setattr(task.PretrainTask, "parts", lose)
-    *_, last = pretrain(request(data, tmp_path / "run"), StopSignal())
-    assert isinstance(last, RunFinished)
-    assert last.results["skipped_steps"] == 1
-    assert math.isfinite(last.results["heldout"]["discriminator_loss"])
+    results = run_to_end(pretrain(request(data, tmp_path / "run"), StopSignal()))
+    assert results["skipped_steps"] == 1
+    assert math.isfinite(results["heldout"]["discriminator_loss"])
     assert (tmp_path / "run/export/discriminator/config.json").is_file()
     assert (tmp_path / "run/checkpoints/step-4").is_dir()
 
@@ -70,7 +84,7 @@ def test_a_step_that_is_not_finite_costs_one_step_wherever_it_is(
 def test_each_of_two_stages_warms_up_and_decays(data: Path, tmp_path: Path) -> None:
     words = (*SMALL, "--procedure", "two-stage", "--schedule.warmup-steps", "2", "--optimizer.learning-rate", "1")
     events = list(pretrain(make_request(data, tmp_path / "run", words, steps=8), StopSignal()))
-    rates = [event.record["learning_rate"] for event in events if isinstance(event, StepLogged)]
+    rates = [record["learning_rate"] for record in step_records(events)]
     assert rates == [0.5, 0.75, 0.5, 0.25] * 2
 
 
@@ -95,7 +109,7 @@ def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
     assert [line["step"] for line in read_lines(tmp_path / "stopped")] == [1]
 
     events = list(pretrain(request(data, tmp_path / "stopped"), StopSignal()))
-    assert [event.record["step"] for event in events if isinstance(event, StepLogged)] == [2, 3, 4]
+    assert [record["step"] for record in step_records(events)] == [2, 3, 4]
     whole, stopped = (tmp_path / name / "checkpoints/step-4" for name in ("whole", "stopped"))
     for name in ("model.safetensors", "optimizer.safetensors"):
         assert (whole / name).read_bytes() == (stopped / name).read_bytes()
@@ -154,9 +168,8 @@ def test_data_without_heldout_rows_is_trained_on_with_a_warning(tmp_path: Path) 
     settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
     verbs.prepare([tmp_path / "one.txt"], tmp_path / "one", settings=settings, display=Display(quiet=True))
     events = list(pretrain(request(tmp_path / "one", tmp_path / "run", steps=2), StopSignal()))
-    warned = [event.text for event in events if isinstance(event, Warned)]
-    assert warned == [f"{tmp_path / 'one'}: has no held-out rows, so scores are of rows that training sees"]
-    assert isinstance(events[-1], RunFinished)
+    assert warnings(events) == [f"{tmp_path / 'one'}: has no held-out rows, so scores are of rows that training sees"]
+    assert result_of(events)["step"] == 2
 
 
 def test_what_cannot_be_built_is_refused_before_anything_is_written(data: Path, tmp_path: Path) -> None:

@@ -9,15 +9,16 @@ from typing import Any
 import pytest
 from little_pretraining import make_request, prepare_sentences
 from rich.console import Console
+from watching_events import warnings
 
 from electralab import verbs
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import Stopped
+from electralab.events import Progress
 from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.stopping import StopSignal
 from electralab.tables import results_table
-from electralab.training.session import StepLogged, Warned
 
 # A discriminator that hardly learns: it calls every token original to the end.
 WORDS = (
@@ -44,7 +45,7 @@ def told(run: Path) -> list[tuple[int, str]]:
 
 def test_a_warning_is_told_once_however_often_it_holds(data: Path, tmp_path: Path) -> None:
     events = list(pretrain(request(data, tmp_path / "run"), StopSignal()))
-    said = [event.text for event in events if isinstance(event, Warned)]
+    said = warnings(events)
     assert sum(SIGN in text for text in said) == 1
     assert len(said) == len(told(tmp_path / "run"))
 
@@ -58,7 +59,7 @@ def test_a_run_that_was_stopped_tells_no_warning_again_and_forgets_none(
 
     def stop_early() -> None:
         for event in pretrain(request(data, tmp_path / "parts"), stop):
-            if isinstance(event, StepLogged) and event.record["step"] == last_step:
+            if isinstance(event, Progress) and event.values and event.done == last_step:
                 stop.number = signal.SIGTERM
 
     with pytest.raises(Stopped):

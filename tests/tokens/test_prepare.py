@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from watching_events import notes, result_of, warnings
 
 from electralab.artifacts import describe_files
-from electralab.config import ConfigLayer, resolve
+from electralab.config import ConfigLayer, SettingsTree, resolve
 from electralab.errors import (
     DamagedArtifact,
     FolderInUse,
@@ -23,11 +24,12 @@ from electralab.errors import (
     StorageError,
     UsageError,
 )
+from electralab.events import Event, Progress
 from electralab.stopping import StopSignal
 from electralab.tokens import shard_writer
 from electralab.tokens.identity import _without_rule, make_identity
 from electralab.tokens.plan import plan_prepare
-from electralab.tokens.prepare import PrepareConfig, PrepareProgress, prepare, read_report
+from electralab.tokens.prepare import PrepareConfig, prepare, read_report
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
 
 TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 16}, "heldout_share": 0.2}
@@ -42,7 +44,7 @@ def given(tokenizer: Path) -> PrepareConfig:
     return resolve(PrepareConfig, [ConfigLayer("test", changes)])
 
 
-def run(source: Path | str, out: Path, **changes: Any) -> list[PrepareProgress]:
+def run(source: Path | str, out: Path, **changes: Any) -> list[Event[SettingsTree]]:
     return list(prepare([str(source)], out, config(**changes), StopSignal()))
 
 
@@ -75,18 +77,21 @@ def test_every_document_is_in_one_of_the_two_parts(tmp_path: Path, corpus: Path)
 
 
 def test_progress_names_its_phases_and_never_passes_its_total(tmp_path: Path, corpus: Path) -> None:
-    progress = run(corpus, tmp_path / "data")
-    phases = list(dict.fromkeys(step.phase for step in progress))
+    events = run(corpus, tmp_path / "data")
+    progress = [event for event in events if isinstance(event, Progress)]
+    phases = list(dict.fromkeys(event.phase for event in progress))
     assert phases == ["hashing", "sampling", "learning", "encoding", "finished"]
-    assert all(0 <= step.done_bytes <= step.total_bytes == corpus.stat().st_size for step in progress)
-    assert progress[-1].documents == 60
+    assert all(0 <= event.done <= event.total == corpus.stat().st_size for event in progress)
+    assert progress[-1].values["documents"] == 60
+    assert progress[-1].line.startswith("finished: 60 documents, ")
+    assert result_of(events)["counts"]["documents"] == 60
 
 
 def run_until(phase: str, times: int, source: Path, out: Path, **changes: Any) -> None:
     """As `run`, but a signal arrives when the phase has reported so many times."""
     stop = StopSignal()
     for step in prepare([str(source)], out, config(**changes), stop):
-        times -= step.phase == phase
+        times -= isinstance(step, Progress) and step.phase == phase
         stop.number = 15 if times <= 0 else 0
 
 
@@ -126,7 +131,7 @@ def test_a_finished_part_is_not_encoded_again(tmp_path: Path, corpus: Path, monk
 def test_the_same_command_again_does_nothing_and_other_settings_are_refused(tmp_path: Path, corpus: Path) -> None:
     run(corpus, tmp_path / "data")
     before = describe_files(tmp_path / "data")
-    assert run(corpus, tmp_path / "data")[-1].note == "the data is there already, nothing to do"
+    assert notes(run(corpus, tmp_path / "data")) == ["the data is there already, nothing to do"]
     with pytest.raises(IdentityMismatch, match=r"packing\.sequence_length = 16, not 32"):
         run(corpus, tmp_path / "data", packing={"sequence_length": 32})
     with pytest.raises(IdentityMismatch, match="other sources"):
@@ -136,10 +141,10 @@ def test_the_same_command_again_does_nothing_and_other_settings_are_refused(tmp_
 
 def test_a_begun_build_with_other_settings_starts_over_and_says_so(tmp_path: Path, corpus: Path) -> None:
     for step in prepare([str(corpus)], tmp_path / "data", config(), StopSignal()):
-        if step.phase == "encoding":
+        if isinstance(step, Progress) and step.phase == "encoding":
             break
-    notes = [step.note for step in run(corpus, tmp_path / "data", seed=5)]
-    assert f"{tmp_path / 'data'}: the unfinished build was begun with seed = 0, not 5; the build starts over" in notes
+    told = notes(run(corpus, tmp_path / "data", seed=5))
+    assert f"{tmp_path / 'data'}: the unfinished build was begun with seed = 0, not 5; the build starts over" in told
     run(corpus, tmp_path / "fresh", seed=5)
     assert open_data(tmp_path / "data").identity == open_data(tmp_path / "fresh").identity
 
@@ -153,10 +158,9 @@ def test_damage_is_found_named_and_mended_by_running_again(tmp_path: Path, corpu
     shard.write_bytes(data)
     with pytest.raises(DamagedArtifact, match=r"train-00000\.npy: does not match its manifest"):
         open_data(tmp_path / "data")
-    notes = [step.note for step in run(corpus, tmp_path / "data") if step.note]
-    assert len(notes) == 1
-    assert notes[0].startswith(f"{shard}: does not match its manifest")
-    assert notes[0].endswith("; the data is built again")
+    (told,) = notes(run(corpus, tmp_path / "data"))
+    assert told.startswith(f"{shard}: does not match its manifest")
+    assert told.endswith("; the data is built again")
     assert open_data(tmp_path / "data").identity == identity
 
 
@@ -185,9 +189,9 @@ def test_a_damaged_record_of_an_unfinished_build_is_not_taken_for_other_settings
         with pytest.raises(Stopped):
             run(corpus, tmp_path / "data")
     (tmp_path / "data/.build" / record).write_text(text)
-    notes = [step.note for step in run(corpus, tmp_path / "data") if step.note]
-    assert len(notes) == (record == "build.json")
-    assert all(f"{record}: " in note and note.endswith("; the build starts over") for note in notes)
+    told = notes(run(corpus, tmp_path / "data"))
+    assert len(told) == (record == "build.json")
+    assert all(f"{record}: " in note and note.endswith("; the build starts over") for note in told)
     assert describe_files(tmp_path / "data") == describe_files(tmp_path / "whole")
 
 
@@ -239,9 +243,9 @@ def test_files_that_do_not_decode_are_named_though_others_do(tmp_path: Path) -> 
     (tmp_path / "texts").mkdir()
     write_corpus(tmp_path / "texts/a.txt")
     (tmp_path / "texts/b.txt").write_bytes(b"\xff\n\n\xfe")
-    notes = [step.note for step in run(tmp_path / "texts", tmp_path / "data", heldout_share=0.3) if step.note]
+    told = notes(run(tmp_path / "texts", tmp_path / "data", heldout_share=0.3))
     (warning,) = read_report(tmp_path / "data")["warnings"]
-    assert notes == [f"warning: {warning}"]
+    assert told == [f"warning: {warning}"]
     assert f"2 documents are no text in the expected encoding and were dropped (2 of 2 in {tmp_path}" in warning
     run(tmp_path / "texts", tmp_path / "mended", heldout_share=0.3, repair=True)
     assert read_report(tmp_path / "mended")["warnings"] == []
@@ -249,10 +253,9 @@ def test_files_that_do_not_decode_are_named_though_others_do(tmp_path: Path) -> 
 
 def heldout_warnings(folder: Path, documents: int, **changes: Any) -> list[str]:
     out = folder / f"data-{documents}-{len(list(folder.iterdir()))}"
-    progress = run(write_corpus(folder / "c.txt", documents), out, **changes)
-    warnings: list[str] = read_report(out)["warnings"]
-    assert [step.note for step in progress if step.note] == [f"warning: {warning}" for warning in warnings]
-    return warnings
+    told = warnings(run(write_corpus(folder / "c.txt", documents), out, **changes))
+    assert told == read_report(out)["warnings"]
+    return told
 
 
 def test_few_documents_held_out_get_a_warning_with_the_share_that_is_enough(tmp_path: Path) -> None:
@@ -453,8 +456,8 @@ def test_symbols_prepared_before_they_had_defaults_of_their_own_stay_what_they_a
             run(log, tmp_path / "data", symbols=True, **EARLIER)
     if harm == "damage":
         (tmp_path / "data/shards/train-00000.npy").unlink()
-    notes = [step.note for step in run(log, tmp_path / "data", symbols=True) if step.note]
-    assert ("the data is there already, nothing to do" in notes) == (harm == "none")
+    told = notes(run(log, tmp_path / "data", symbols=True))
+    assert ("the data is there already, nothing to do" in told) == (harm == "none")
     assert open_data(tmp_path / "data").identity == open_data(tmp_path / "whole").identity
 
 
@@ -466,7 +469,7 @@ def test_data_whose_near_duplicates_were_found_by_the_earlier_rule_stays_valid(
         patch.setattr("electralab.tokens.prepare.make_identity", lambda *given: _without_rule(make_identity(*given)))
         run(corpus, tmp_path / "data", **changes)
     before = describe_files(tmp_path / "data")
-    assert run(corpus, tmp_path / "data", **changes)[-1].note == "the data is there already, nothing to do"
+    assert notes(run(corpus, tmp_path / "data", **changes)) == ["the data is there already, nothing to do"]
     assert describe_files(tmp_path / "data") == before
     (tmp_path / "data/shards/train-00000.npy").unlink()
     with pytest.raises(IdentityMismatch, match=r"is damaged .* and was prepared with another rule for near-duplicates"):

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from electralab.errors import StorageError
-from electralab.training.metrics import MetricsLog, cut_back, read_metrics
+from electralab.training.metrics import MetricsLog, cut_back, format_heldout, format_step, read_metrics
 
 
 def test_a_torn_last_line_is_not_a_record(tmp_path: Path) -> None:
@@ -33,3 +33,15 @@ def test_a_run_folder_whose_name_is_not_utf8_is_one_sentence(tmp_path: Path) -> 
     folder.mkdir()
     with pytest.raises(StorageError, match="is not UTF-8, which TensorBoard needs; choose another --out"):
         MetricsLog(folder, 0)
+
+
+def test_a_step_is_told_by_the_losses_it_has() -> None:
+    masked = {"loss": 5.0, "masked_loss": 5.0, "masked_accuracy": 0.2, "tokens_per_second": 1234.5}
+    heldout = {"heldout_masked_loss": 4.5, "heldout_masked_accuracy": 0.25, "heldout_masked_entropy": 4.0}
+    assert format_step(masked | heldout) == "masked 5  1,234 tok/s"
+    assert format_heldout(masked | heldout) == "masked 4.5 (25.0% right)"
+    pair = {"loss": 9.0, "generator_loss": 5.0, "discriminator_loss": None, "auc": 0.75, "tokens_per_second": 1.0}
+    heldout = {"heldout_generator_loss": 4.5, "heldout_discriminator_loss": 0.2, "heldout_generator_accuracy": 0.25}
+    assert format_step(pair) == "G 5  D n/a  AUC 0.750  1 tok/s"
+    assert format_heldout(pair | heldout | {"heldout_auc": 0.8}) == "G 4.5 (25.0% right)  D 0.2  AUC 0.800"
+    assert format_step({"loss": 0.25, "tokens_per_second": 10.0}) == "loss 0.25  10 tok/s"

@@ -6,16 +6,20 @@ from pathlib import Path
 
 import pytest
 import torch
+import watching_events
 from torch import Tensor, nn
+from watching_events import notes, step_records, warnings
 
 from electralab.errors import TrainingDiverged
+from electralab.events import Progress, Update
 from electralab.stopping import StopSignal
-from electralab.training.checkpoint import Progress, TrainingState
+from electralab.training.checkpoint import Progress as RunProgress
+from electralab.training.checkpoint import TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.metrics import Record, read_metrics
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
 from electralab.training.schedule import ScheduleConfig, follow
-from electralab.training.session import Event, Judgement, Pace, Saved, Session, StepLogged, Warned, spread
+from electralab.training.session import Judgement, Pace, Session, spread
 
 
 class Number(nn.Module):
@@ -58,30 +62,27 @@ def sit(
     lost_at: tuple[int, ...] = (),
     score: float = 1.0,
     evaluate_every: int = 0,
+    kind: type[Climb] = Climb,
     **pace: int,
-) -> tuple[Climb, list[Event]]:
+) -> tuple[Climb, list[Update]]:
     number = Number()
     config = OptimizerConfig(learning_rate=0.1, max_skipped_in_a_row=2)
     optimizer = Optimizer(group_parameters(number.named_parameters(), {"value": 0}, frozenset(), config), config)
-    state = TrainingState(number, optimizer, LossScale(), Progress(), None)
-    work = Climb(number, frozenset(lost_at), score)
+    state = TrainingState(number, optimizer, LossScale(), RunProgress(), None)
+    work = kind(number, frozenset(lost_at), score)
     often = {"log_every": 2, "save_every": 2, "keep": 9} | pace
-    paces = Pace(steps, evaluate_every, often["log_every"], often["save_every"], often["keep"])
+    paces = Pace(steps, evaluate_every, marks=frozenset(), **often)
     session = Session(run, state, work, paces, config, follow(ScheduleConfig(), steps), StopSignal())
     return work, list(session.events())
 
 
-def warnings(events: list[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Warned)]
-
-
-def saved(events: list[Event]) -> list[str]:
-    return [event.path.name for event in events if isinstance(event, Saved)]
+def saved(events: list[Update]) -> list[str]:
+    return [path.name for path in watching_events.saved(events)]
 
 
 def test_progress_adds_up_what_the_work_counts(tmp_path: Path) -> None:
     _, events = sit(tmp_path)
-    records = [event.record for event in events if isinstance(event, StepLogged)]
+    records = step_records(events)
     assert [(record["step"], record["tokens"], record["flops"]) for record in records] == [
         (2, 20, 200),
         (4, 40, 400),
@@ -112,7 +113,7 @@ def test_several_networks_have_a_gradient_norm_each(tmp_path: Path) -> None:
         def describe(self) -> Record:
             return {}
 
-    state = TrainingState(network, optimizer, LossScale(), Progress(), None)
+    state = TrainingState(network, optimizer, LossScale(), RunProgress(), None)
     pace = Pace(1, 0, log_every=1, save_every=0, keep=1)
     work = Pull(Number(), frozenset())
     list(Session(tmp_path, state, work, pace, config, follow(ScheduleConfig(), 1), StopSignal()).events())
@@ -187,3 +188,35 @@ def test_a_finished_run_takes_no_step(tmp_path: Path) -> None:
 )
 def test_so_many_times_in_a_run_are_every_so_many_steps(times: int, steps: int, every: int) -> None:
     assert spread(times, steps) == every
+
+
+def lines(events: list[Update]) -> list[str]:
+    """What a pipe gets."""
+    told = [event.line if isinstance(event, Progress) else event.text for event in events]
+    return [line for line in told if line]
+
+
+def test_a_pipe_is_told_how_far_it_is_and_what_was_saved(tmp_path: Path) -> None:
+    told = lines(sit(tmp_path, steps=4, save_every=0)[1])
+    assert told[0] == "starting at step 1 of 4, 2 parameters, 1 thread"
+    assert [line[:13] for line in told[1:3]] == ["step      2/4", "step      4/4"]
+    assert all(" tok/s  eta 0:0" in line for line in told[1:3])
+    assert told[3] == f"saved {tmp_path / 'checkpoints/step-4'}"
+    assert lines(sit(tmp_path, steps=4)[1]) == ["already finished: 4 steps"]
+
+
+class Scored(Climb):
+    """Step 17 is the only one with a score."""
+
+    def judge(self, record: Record) -> Judgement:
+        return Judgement({"dev_accuracy": 0.5}, []) if record["step"] == 17 else Judgement({}, [])
+
+
+def test_a_pipe_gets_a_few_lines_of_many_steps_and_every_score(tmp_path: Path) -> None:
+    _, events = sit(tmp_path, kind=Scored, steps=36, evaluate_every=17, log_every=1, save_every=0, most_lines=4)
+    told = [line for line in lines(events) if line.startswith("step")]
+    assert [int(line.split()[1].partition("/")[0]) for line in told] == [9, 17, 18, 27, 36]
+    assert notes(events, "score") == ["       dev  accuracy 0.5000"]
+    assert len(step_records(events)) == 36
+    _, events = sit(tmp_path / "all", kind=Scored, steps=36, evaluate_every=17, log_every=1, save_every=0)
+    assert sum(line.startswith("step") for line in lines(events)) == 36

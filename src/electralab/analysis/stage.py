@@ -1,11 +1,12 @@
 """Models side by side, measure by measure; what is finished is kept.
 
-AnalysisRequest -> AnalysisEvent...
+AnalysisRequest -> Event... -> results
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from electralab import __version__
@@ -47,6 +48,7 @@ from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.specimen import Specimen, draw_untrained, open_specimen
 from electralab.artifacts import MANIFEST, lock_folder, sha256_file, sha256_json
 from electralab.errors import InputError, UsageError
+from electralab.events import Event, Note, Progress, Result, format_minutes
 from electralab.finetuning.identity import identify_model
 from electralab.model.folder import locate_networks
 from electralab.runtime import choose_device
@@ -101,36 +103,7 @@ class AnalysisRequest:
     """Claims; none means all."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartStarted:
-    model: str
-    claim: str
-    title: str
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartFinished:
-    model: str
-    claim: str
-    findings: int
-    missing: tuple[str, ...]
-    """Names with their reasons."""
-    is_reused: bool
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class AnalysisFinished:
-    results: Results
-
-
-AnalysisEvent = PartStarted | PartFinished | AnalysisFinished
-
-
-def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEvent]:
+def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Results]]:
     """Measure every model and its untrained twin. The same request again goes on where the last one stopped."""
     claims = choose_claims(request.only)
     refuse_foreign(request.out)
@@ -141,10 +114,11 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEven
         work = [(one, claim) for claim in claims for one in specimens]
         models = [_describe_model(one) for one in specimens]
         parts: list[Part] = []
+        started, measured = monotonic(), 0
         for done, (specimen, claim) in enumerate(work):
             stop.check()
             inquiry = MEASURES[claim]
-            yield PartStarted(specimen.name, claim, inquiry.title, done, len(work))
+            yield Progress("analyzing", done, len(work), f"{claim} {inquiry.title}: {specimen.name}")
             identity = _identify(specimen, claim, material)
             path = out / PARTS / f"{slug(specimen.name)}-{claim}.json"
             part = read_part(path, out, identity)
@@ -153,8 +127,16 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEven
                 part = _measure(specimen, claim, material, out, identity)
                 part.write(path)
             parts.append(part)
-            said = tuple(f"{one['name']}: {one['reason']}" for one in part.missing)
-            yield PartFinished(specimen.name, claim, len(part.findings), said, is_reused, done + 1, len(work))
+            # What was kept from before took no time, and says nothing of how long the rest takes.
+            measured += not is_reused
+            left = (monotonic() - started) / max(measured, 1) * (len(work) - done - 1)
+            how = "kept from before" if is_reused else f"{len(part.findings)} figures"
+            count = f"{done + 1} of {len(work)}"
+            yield Note(f"{claim} {specimen.name}: {how} ({count})  eta {format_minutes(left / 60)}")
+            for skipped in part.missing:
+                yield Note(f"  missing: {skipped['name']}: {skipped['reason']}", "warning")
+            values = {"model": specimen.name, "claim": claim, "is_reused": is_reused}
+            yield Progress("analyzing", done + 1, len(work), values=values)
             if not is_reused:
                 write_results(out, join_parts(settings.seed, models, parts), parts)
         results = join_parts(settings.seed, models, parts)
@@ -162,7 +144,7 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[AnalysisEven
             draw_claims(out, results, {claim: MEASURES[claim].title for claim in claims}) + results["drawings"]
         )
         write_results(out, results, parts)
-    yield AnalysisFinished(results)
+    yield Result(results)
 
 
 def plan_analysis(request: AnalysisRequest) -> Results:

@@ -1,6 +1,6 @@
 """What pruning left learns again, from the truth and from the network that it was taken from.
 
-student, teacher, CompressionTask -> Event...
+student, teacher, CompressionTask -> Progress, Note...
 """
 
 import shutil
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from electralab.compression.settings import RecoveryConfig
 from electralab.compression.task import CompressionTask, Network
+from electralab.events import Update
 from electralab.finetuning.batches import order_epoch
 from electralab.finetuning.settings import default_settings
 from electralab.finetuning.tasks import find_task
@@ -26,7 +27,7 @@ from electralab.training.loop import LossScale
 from electralab.training.metrics import Record
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
 from electralab.training.schedule import follow
-from electralab.training.session import Event, Judgement, Pace, Session, spread
+from electralab.training.session import Judgement, Pace, Session, spread
 
 _LOGGED_STEPS = 20
 _SAVE_EVERY = 200
@@ -85,7 +86,7 @@ class RecoveryTask:
 
 def recover(
     run_dir: Path, task: CompressionTask, student: Network, config: RecoveryConfig, seed: int, stop: StopSignal
-) -> Iterator[Event]:
+) -> Iterator[Update]:
     """Train the student in place; stopped, the same call goes on where it was. Checkpoints go when it is done."""
     optimizer = _choose_optimizer(student.config, config)
     depths = parameter_depths(student)

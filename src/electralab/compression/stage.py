@@ -1,6 +1,6 @@
 """The stage: a model and data -> a folder of its variants, what each costs and saves, and the one that was asked for.
 
-CompressRequest -> CompressEvent...
+CompressRequest -> Event... -> results
 """
 
 import shutil
@@ -41,6 +41,7 @@ from electralab.errors import (
     TrainingDiverged,
     UsageError,
 )
+from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.exporting.metadata import read_license
 from electralab.finetuning.identity import identify_model
 from electralab.model.electra import Discriminator
@@ -51,7 +52,6 @@ from electralab.model.pruning import prune
 from electralab.model.tuned import Tuned
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
-from electralab.training.session import Event, Warned
 
 _IMPORTANCE = "importance.json"
 _BATCHES = (1, 32)
@@ -78,46 +78,7 @@ class CompressRequest:
     """Of the weights; without one, what the model's folder states."""
 
 
-@dataclass(frozen=True, slots=True)
-class VariantStarted:
-    name: str
-    number: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Advanced:
-    """Of work that is not training."""
-
-    phase: str
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class VariantScored:
-    name: str
-    metric: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class VariantFailed:
-    """It cannot be made; the others can."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CompressFinished:
-    results: Results
-
-
-CompressEvent = Event | VariantStarted | Advanced | VariantScored | VariantFailed | CompressFinished
-
-
-def compress(request: CompressRequest, stop: StopSignal) -> Iterator[CompressEvent]:
+def compress(request: CompressRequest, stop: StopSignal) -> Iterator[Event[Results]]:
     """Make and measure every variant. The same request again goes on where the last one stopped; more can be added."""
     out, config = request.out, request.config
     refuse_foreign(out)
@@ -136,8 +97,7 @@ def compress(request: CompressRequest, stop: StopSignal) -> Iterator[CompressEve
             write_json(out / IDENTITY, identity)
         write_file(out / "config.toml", to_toml(config))
         write_json(out / "environment.json", describe_environment(threads))
-        for note in task.notes:
-            yield Warned(note)
+        yield from map(warn, task.notes)
         yield from _Work(request, task, device, stop).events()
 
 
@@ -198,19 +158,22 @@ class _Work:
         """Those that could be made."""
         self.failed: dict[str, str] = {}
 
-    def events(self) -> Iterator[CompressEvent]:
+    def events(self) -> Iterator[Event[Results]]:
         scores: dict[str, dict[str, float]] = {}
         asked = list_variants(self.config)
         for number, variant in enumerate(asked, start=1):
-            yield VariantStarted(variant.name, number, len(asked))
+            name = f"{variant.name} ({number} of {len(asked)})"
+            yield Note(name, "strong")
+            yield Progress(name, 0, 0)
             yield from self._try(variant)
             if variant.name in self.failed:
-                yield VariantFailed(variant.name, self.failed[variant.name])
+                yield Note(f"{variant.name} failed: {self.failed[variant.name]}", "error")
                 continue
             self.variants.append(variant)
             scores[variant.name] = self._score(variant)
-            yield VariantScored(variant.name, self.task.metric, scores[variant.name]["value"])
-        yield Advanced("measuring", 0, 1)
+            score = f"{self.task.metric.replace('_', ' ')} {scores[variant.name]['value']:.4f}"
+            yield Note(f"{variant.name}: {score}", "good")
+        yield Progress("measuring", 0, 1, line="measuring")
         points = self._measure(scores)
         picked = self._pick(points)
         results = self._describe(points, scores[BASELINE], picked)
@@ -222,9 +185,9 @@ class _Work:
         elif self._asked != (None, None):
             # What was picked before is not what is asked for now.
             shutil.rmtree(self.out / "export", ignore_errors=True)
-        yield CompressFinished(results)
+        yield Result(results)
 
-    def _try(self, variant: Variant) -> Iterator[CompressEvent]:
+    def _try(self, variant: Variant) -> Iterator[Update]:
         if variant.origin in self.failed:
             self.failed[variant.name] = f"is made from {variant.origin}, which failed"
             return
@@ -251,7 +214,7 @@ class _Work:
             relicense(folder, self.writer.license)
         return True
 
-    def _make(self, variant: Variant) -> Iterator[CompressEvent]:
+    def _make(self, variant: Variant) -> Iterator[Update]:
         folder = self._folder_of(variant.name)
         # Its score may be of one that was deleted.
         self._score_path(variant).unlink(missing_ok=True)
@@ -270,7 +233,7 @@ class _Work:
             network = self.task.network
         self.writer.write_weights(folder, network, variant.storage)
 
-    def _measure_importance(self) -> Generator[CompressEvent, None, Importance]:
+    def _measure_importance(self) -> Generator[Update, None, Importance]:
         """Once: every share is taken from the same."""
         path = self.out / _IMPORTANCE
         if path.is_file():
@@ -281,7 +244,8 @@ class _Work:
         steps = measure_importance(self.task, self.task.network, of.rows, of.batch_size, self.stop.check)
         while True:
             try:
-                yield Advanced("importance of heads and neurons", next(steps), total)
+                done, phase = next(steps), "importance of heads and neurons"
+                yield Progress(phase, done, total, line=phase if done in (0, total) else "")
             except StopIteration as end:
                 found: Importance = end.value
                 break

@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 
 from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows, read_rows
-from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
+from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
 from electralab.evaluation.subject import Subject
+from electralab.events import Progress
 from electralab.model.towers import TwoTower
 from electralab.objective.electra import make_guesses
 from electralab.tokens.tokenizer import Tokenizer

@@ -1,6 +1,6 @@
 """What an evaluation says on its way, and at its end.
 
-Progress... -> Evaluation
+Progress, Note... -> Evaluation
 """
 
 from collections.abc import Callable, Generator
@@ -8,17 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from electralab.corpus.readers import ReadingConfig
+from electralab.events import Progress
 
 Suite = Literal["blimp", "rtd", "mlm", "sts", "probe"]
 Scores = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    phase: str
-    done: int
-    total: int
-    """0 where it is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)

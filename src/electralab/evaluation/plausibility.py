@@ -23,8 +23,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from electralab.evaluation.outcome import Conditions, Progress, Steps
+from electralab.evaluation.outcome import Conditions, Steps
 from electralab.evaluation.sentences import Sentences
+from electralab.events import Progress
 from electralab.model.electra import Discriminator, Guesser
 from electralab.model.towers import TwoTower
 from electralab.tokens.batches import RowBatch, batch_by_length

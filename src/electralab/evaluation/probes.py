@@ -19,7 +19,7 @@ from pydantic import Field
 from electralab.artifacts import sha256_json
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
-from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
+from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
 from electralab.evaluation.resampling import bootstrap, choose_some
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.states import (
@@ -31,6 +31,7 @@ from electralab.evaluation.states import (
     pool_texts,
     take_tokens,
 )
+from electralab.events import Progress
 from electralab.finetuning.encoding import Framer
 from electralab.finetuning.examples import Example, TaggedExample, TextExample
 from electralab.finetuning.features import IGNORED

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
-from electralab.evaluation.outcome import Conditions, Findings, Progress, Scores, Steps
+from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
 from electralab.evaluation.resampling import draw_again, find_interval
 from electralab.evaluation.subject import Subject, load_subject
+from electralab.events import Progress
 from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig, sampling_prohibition
 from electralab.objective.electra import Trial, hold_trial

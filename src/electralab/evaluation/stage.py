@@ -1,9 +1,10 @@
 """One suite on one model.
 
-MODEL, data -> Progress... -> Evaluation
+MODEL, data -> Event... -> Evaluation
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,12 +17,13 @@ from electralab.errors import UsageError
 from electralab.evaluation.blimp import BlimpConfig, evaluate_blimp
 from electralab.evaluation.heldout_rows import HeldoutConfig
 from electralab.evaluation.mlm import evaluate_mlm
-from electralab.evaluation.outcome import Conditions, Evaluation, Findings, Progress, Steps, Suite
+from electralab.evaluation.outcome import Conditions, Evaluation, Findings, Steps, Suite, T
 from electralab.evaluation.probes import ProbeConfig, evaluate_probe
 from electralab.evaluation.rtd import evaluate_rtd
 from electralab.evaluation.states import StatesConfig
 from electralab.evaluation.sts import evaluate_sts
 from electralab.evaluation.subject import load_subject
+from electralab.events import Event, Note, Result, warn
 from electralab.finetuning.reading import TaskDataConfig
 from electralab.runtime import choose_device
 from electralab.stopping import StopSignal
@@ -55,8 +57,8 @@ def evaluate(
     generator: Path | None = None,
     task: str | None = None,
     stop: StopSignal | None = None,
-) -> Iterator[Progress | Evaluation]:
-    """Progress as it comes, and at the very end the evaluation."""
+) -> Iterator[Event[Evaluation]]:
+    """The phases of the suite, what to know of its scores, and the evaluation."""
     if suite not in get_args(Suite):
         raise UsageError(f"--suite: no suite named {suite!r}; known are {', '.join(get_args(Suite))}")
     if generator is not None and suite != "rtd":
@@ -71,8 +73,12 @@ def evaluate(
         reading=config.reading,
         check=(stop or StopSignal()).check,
     )
-    findings = yield from _run(model, suite, data, config, conditions, generator, task)
-    yield Evaluation(
+    findings = yield from _name_phases(_run(model, suite, data, config, conditions, generator, task))
+    for text in findings.notes:
+        yield Note(text, "warning")
+    bad_rows = findings.bad_rows[:BAD_ROWS_SHOWN]
+    yield from map(warn, bad_rows)
+    evaluation = Evaluation(
         suite=suite,
         model=str(model),
         data=str(data),
@@ -81,9 +87,23 @@ def evaluate(
         counts=findings.counts,
         identity=findings.identity,
         notes=findings.notes,
-        bad_rows=findings.bad_rows[:BAD_ROWS_SHOWN],
+        bad_rows=bad_rows,
         settings=config.model_dump(mode="json") | {"generator": str(generator or ""), "task": task or ""},
     )
+    yield Result(evaluation)
+
+
+def _name_phases(steps: Steps[T]) -> Steps[T]:
+    """In a pipe a line when a phase begins."""
+    phase = ""
+    while True:
+        try:
+            event = next(steps)
+        except StopIteration as end:
+            outcome: T = end.value
+            return outcome
+        yield event if event.phase == phase else replace(event, line=event.phase)
+        phase = event.phase
 
 
 def _run(

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from electralab.config import Settings
-from electralab.evaluation.outcome import Conditions, Progress, Steps
+from electralab.evaluation.outcome import Conditions, Steps
 from electralab.evaluation.sentences import Sentences
 from electralab.evaluation.subject import require_text
+from electralab.events import Progress
 from electralab.model.encoder import Encoder, Trace
 from electralab.model.folder import load_encoder, locate_encoder, locate_model
 from electralab.model.pooling import Pooling, pool_states

@@ -1,6 +1,6 @@
 """The stage: a study file -> a folder of cells, and what they say together; the caller only draws what is yielded.
 
-StudyRequest -> StudyPlanned, StepEvent..., StudyFinished
+StudyRequest -> Event... -> results
 """
 
 import sys
@@ -14,11 +14,12 @@ import tomli_w
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import read_toml, to_toml
 from electralab.errors import InputError, UsageError
+from electralab.events import Event, Note, Progress, Result, format_minutes
 from electralab.experiments.cells import Cell, Plan, StudyRequest, plan_study, refuse_missing, require_runnable
 from electralab.experiments.records import read_cell, write_scores
 from electralab.experiments.report import write_report
 from electralab.experiments.results import Results, gather, summarise_study
-from electralab.experiments.running import StepEvent, StepFailed, StepFinished, StepStarted, run_cells
+from electralab.experiments.running import StepFailed, StepFinished, StepStarted, run_cells
 from electralab.stopping import StopSignal
 
 PROGRAM = (sys.executable, "-m", "electralab")
@@ -31,26 +32,6 @@ class Estimate:
     cells: int
     steps: int
     minutes: float
-
-
-@dataclass(frozen=True, slots=True)
-class StudyPlanned:
-    plan: Plan
-    estimate: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class StudyAdvanced:
-    rest: Estimate
-    """By how long the steps so far took, against how long they were thought to."""
-
-
-@dataclass(frozen=True, slots=True)
-class StudyFinished:
-    results: Results
-
-
-StudyEvent = StudyPlanned | StepEvent | StudyAdvanced | StudyFinished
 
 
 def estimate_rest(plan: Plan, failed: Container[str] = ()) -> Estimate:
@@ -79,7 +60,7 @@ def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
     return took / thought
 
 
-def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM) -> Iterator[StudyEvent]:
+def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM) -> Iterator[Event[Results]]:
     """The same request again goes on with the steps that are not finished, failed ones included."""
     plan = _make_plan(request)
     if refusal := refuse_missing(plan):
@@ -87,25 +68,37 @@ def run_study(request: StudyRequest, stop: StopSignal, program: Sequence[str] = 
     with lock_folder(request.out):
         estimate = estimate_rest(plan)  # reads what there is, and refuses what is another study's
         _write_settings(request.out, plan)
-        yield StudyPlanned(plan, estimate)
+        yield Note(
+            f"{plan.study.name}: {len(plan.arms)} arms x {len(plan.study.seeds)} seeds, {estimate.steps} commands in "
+            f"{estimate.cells} cells left, {plan.jobs} at a time, about {format_minutes(estimate.minutes)}",
+            "strong",
+        )
+        yield Progress("studying", 0, estimate.steps)
         errors: dict[str, str] = {}
         chosen = [cell for cell in plan.cells if cell.arm in plan.chosen]
         try:
             for event in run_cells(chosen, plan.jobs, request.threads, stop, program):
-                if isinstance(event, StepFailed):
-                    errors[event.cell.name] = f"{event.step.name}: {event.reason}"
-                elif isinstance(event, StepFinished):
-                    write_scores(event.cell, plan.scores)
-                yield event
-                if not isinstance(event, StepStarted):
-                    write_json(request.out / "results.json", summarise_study(plan, gather(plan, errors)))
-                    yield StudyAdvanced(estimate_rest(plan, errors))
+                name = f"{event.cell.name}: {event.step.name}"
+                match event:
+                    case StepStarted():
+                        yield Note(f"{name} begins", "dim")
+                        continue
+                    case StepFailed():
+                        errors[event.cell.name] = f"{event.step.name}: {event.reason}"
+                        yield Note(f"{name} failed: {event.reason}", "error")
+                    case StepFinished():
+                        write_scores(event.cell, plan.scores)
+                        yield Note(f"{name} took {format_minutes(event.record.seconds / 60)}")
+                write_json(request.out / "results.json", summarise_study(plan, gather(plan, errors)))
+                rest = estimate_rest(plan, errors)
+                left = f"{rest.steps} commands in {rest.cells} cells left, eta {format_minutes(rest.minutes)}"
+                yield Progress("studying", estimate.steps - rest.steps, estimate.steps, left, f"  {left}")
         finally:
             # Also at a stop: what is there by then can be read.
             results = summarise_study(plan, gather(plan, errors))
             write_json(request.out / "results.json", results)
             write_report(request.out, results)
-        yield StudyFinished(results)
+        yield Result(results)
 
 
 def _make_plan(request: StudyRequest) -> Plan:

@@ -17,6 +17,7 @@ from electralab.config import Settings, SettingsTree
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError, Stopped, UsageError
 from electralab.evaluation.heldout_rows import read_rows
+from electralab.events import Event, Note, Result
 from electralab.exporting.fidelity import TOLERANCE, Fidelity, compare_networks, require_equal
 from electralab.exporting.metadata import License, find_license, read_license, write_metadata
 from electralab.exporting.onnx_graphs import Exportable, require_onnx, write_graph
@@ -86,19 +87,26 @@ class Exported:
 
 def export_model(
     model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, license: str, stop: StopSignal
-) -> Iterator[Exported]:
+) -> Iterator[Event[list[Exported]]]:
     """One network after the other; the folder appears when all of them are whole."""
+    yield Note("tracing and trying the networks")
     _check(out, form, config, data)
     read_license(license)
     sources, left_out = _read_sources(model, form)
     texts = [_read_texts(source, config, data) for source in sources]
+    done: list[Exported] = []
     with _undone(out, stop), new_folder(out, kind="export", form=form) as temporary:
         for source, samples in zip(sources, texts, strict=True):
             stop.check()
             exported = _export(
                 source, temporary / source.role, form, config, samples, find_license(license, source.folder), stop
             )
-            yield replace(exported, note=left_out)
+            done.append(replace(exported, note=left_out))
+            off = exported.fidelity.largest_difference
+            yield Note(f"{exported.role}: {exported.bytes / 1e6:.1f} MB, answers within {off:.2g} of the model's")
+            if left_out:
+                yield Note(left_out)
+    yield Result(done)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 NO_LABEL = ""
 """The label of an example whose answer is not known, as in a test set."""
+_SHOWN_BAD_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +83,15 @@ class Split:
     """What was mended on the way, for a person to know."""
     row_numbers: tuple[int, ...] = ()
     """Of each example, counted as those of bad rows are; none where examples were taken out of several files."""
+
+
+def format_bad_rows(split: Split) -> list[str]:
+    """How many rows could not be used, and why the first of them; nothing where all are good."""
+    if not split.bad_rows:
+        return []
+    shown, more = split.bad_rows[:_SHOWN_BAD_ROWS], len(split.bad_rows) - _SHOWN_BAD_ROWS
+    return [
+        f"warning: {split.path}: {len(split.bad_rows):,} of {split.rows:,} rows are bad",
+        *(f"         row {bad.row}: {bad.reason}" for bad in shown),
+        *([f"         and {more:,} more"] if more > 0 else []),
+    ]

@@ -1,13 +1,13 @@
 """Tuned models at work: examples -> a prediction for each, in order, whatever the lengths.
 
-TunedModel..., Example... -> Chunk...
+TunedModel..., Example... -> Event..., rows
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.errors import InputError
+from electralab.events import Event, Progress, Result, run_to_end, warn
 from electralab.finetuning.decoding import ClassPrediction, decode
 from electralab.finetuning.encoding import Framer
 from electralab.finetuning.examples import Example, Split
@@ -37,15 +37,6 @@ AX = "ax"
 """GLUE's diagnostic rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """The answers to a stretch of the examples, in order."""
-
-    rows: list[PredictionRow]
-    cut: int
-    """Texts that did not fit, whose rows say so. Sentences and contexts go on in another row, and lose nothing."""
-
-
 def load_models(path: Path, *, is_ensemble: bool) -> list[TunedModel]:
     """The model of a run or folder; or that of every seed of a run, to be averaged."""
     if not is_ensemble:
@@ -59,12 +50,15 @@ def load_models(path: Path, *, is_ensemble: bool) -> list[TunedModel]:
 
 def predict_examples(
     models: Sequence[TunedModel], examples: Sequence[Example], *, batch_tokens: int, stop: StopSignal
-) -> Iterator[Chunk]:
+) -> Iterator[Event[list[PredictionRow]]]:
+    """An answer for every example, in order. `cut` marks a text that did not fit; sentences and contexts go on in
+    another row, and lose nothing."""
     first = models[0]
     head, card = first.network.head_config, first.card
     framer = Framer(first.tokenizer, head.labels, card.sequence_length, card.spans)
     pad_id = first.tokenizer.special.pad
     threshold = sum(model.card.threshold for model in models) / len(models)
+    answered: list[PredictionRow] = []
     for start in range(0, len(examples), _CHUNK):
         chunk = examples[start : start + _CHUNK]
         encoded = framer.encode(chunk, is_labelled=False)
@@ -72,10 +66,13 @@ def predict_examples(
         blended = outputs[0] if len(outputs) == 1 else average_outputs(outputs, are_classes=bool(head.labels))
         predictions = decode(head, chunk, encoded, blended, card.spans, threshold)
         rows = describe_predictions(chunk, predictions)
-        cut = encoded.too_long if head.is_pooled else []
-        for place in cut:
+        for place in encoded.too_long if head.is_pooled else []:
             rows[place] = rows[place].model_copy(update={"cut": True})
-        yield Chunk(rows, len(cut))
+        answered += rows
+        yield Progress("predicting", len(answered), len(examples))
+    if cut := sum(bool(row.cut) for row in answered):
+        yield warn(f"{cut:,} of {len(examples):,} texts are longer than the model's rows and were cut")
+    yield Result(answered)
 
 
 def read_diagnostics(data_dir: Path) -> tuple[Split, ...]:
@@ -87,8 +84,8 @@ def read_diagnostics(data_dir: Path) -> tuple[Split, ...]:
 def score_diagnostics(mnli_dir: Path, split: Split, stop: StopSignal) -> Scores:
     """Of labelled rows, by a model tuned on MNLI."""
     task = TASKS[AX]
-    chunks = predict_examples([load_model(mnli_dir)], split.examples, batch_tokens=_BATCH_TOKENS, stop=stop)
-    said = [ClassPrediction(str(row.prediction), {}) for chunk in chunks for row in chunk.rows]
+    events = predict_examples([load_model(mnli_dir)], split.examples, batch_tokens=_BATCH_TOKENS, stop=stop)
+    said = [ClassPrediction(str(row.prediction), {}) for row in run_to_end(events)]
     return judge_predictions(task, split, said, task.labels, 0.0).scores
 
 
@@ -97,8 +94,7 @@ def predict_diagnostics(mnli_dir: Path, split: Split, stop: StopSignal, *, has_e
     require_whole(split)
     for folder, is_ensemble in ((BEST_SEED, False), (ENSEMBLE, True))[: 1 + has_ensemble]:
         models = load_models(mnli_dir, is_ensemble=is_ensemble)
-        chunks = predict_examples(models, split.examples, batch_tokens=_BATCH_TOKENS, stop=stop)
-        rows = [row for chunk in chunks for row in chunk.rows]
+        rows = run_to_end(predict_examples(models, split.examples, batch_tokens=_BATCH_TOKENS, stop=stop))
         if not is_ensemble:
             write_predictions(mnli_dir / "predictions" / "diagnostic.jsonl", rows)
         path = mnli_dir / folder / TASKS[AX].submission

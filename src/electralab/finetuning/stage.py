@@ -1,6 +1,6 @@
 """The stage: encoder and labelled files -> run folder, one tuned model for each seed, their scores side by side.
 
-FinetuneRequest -> TuneEvent...
+FinetuneRequest -> Event...
 """
 
 import math
@@ -14,11 +14,12 @@ import torch
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, write_file, write_json
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
+from electralab.events import Event, Note, Result, Update, warn
 from electralab.finetuning.baselines import compare_baselines, score_baselines
 from electralab.finetuning.curves import draw_learning_curve
 from electralab.finetuning.decoding import AnswerPrediction, Prediction, decode
 from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
-from electralab.finetuning.examples import Question, Split
+from electralab.finetuning.examples import Question, Split, format_bad_rows
 from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
 from electralab.finetuning.forward import RowOutput, average_outputs, run_network
 from electralab.finetuning.identity import read_identity, require_same
@@ -64,13 +65,16 @@ from electralab.runtime import choose_device, default_threads, describe_environm
 from electralab.stopping import StopSignal
 from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
-from electralab.training.metrics import Record
+from electralab.training.metrics import Record, format_scores
 from electralab.training.optimizer import Optimizer, group_parameters
 from electralab.training.schedule import follow
-from electralab.training.session import Announced, Event, Pace, RunFinished, Session, Warned, spread
+from electralab.training.session import Pace, Session, spread
 
 RESULTS = "results.json"
 _LOGGED_STEPS = 50
+# Where nobody says how often: the loss is written down more often than a person wants to read it.
+_LINES_PER_SEED = 10
+_SHOWN_LONG = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,38 +99,7 @@ class FinetuneRequest:
     """Whether simple methods are scored on the same examples."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataRead:
-    data: TaskData
-    too_long: dict[str, list[int]]
-    """By split, the places of the examples that did not fit a row."""
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineScored:
-    """Before anything is tuned: what a model has to be better than."""
-
-    baseline: Baseline
-
-
-@dataclass(frozen=True, slots=True)
-class SeedStarted:
-    seed: int
-    number: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class SeedFinished:
-    seed: int
-    dev: Record
-
-
-TuneEvent = Event | DataRead | BaselineScored | SeedStarted | SeedFinished
-
-
-def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
+def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Record]]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
     task = request.task
     _refuse_foreign(request.run_dir)
@@ -134,7 +107,7 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[TuneEvent]:
         raise UsageError(f"--seeds: must be at least 1, got {request.seeds}")
     if request.init_from is not None and any(layer.values.get("from_scratch") for layer in request.layers):
         raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
-    yield Announced(f"loading {request.model} and reading {request.data_dir}")
+    yield Note(f"loading {request.model} and reading {request.data_dir}", "dim")
     origin = load_origin(request.model, request.init_from)
     begun = read_identity(request.run_dir)
     config = resolve_finetune(task, origin.encoder.config, request.layers, begun.settings if begun else None)
@@ -235,9 +208,10 @@ class _Run:
         ]
         return _Encoded(replace(dev.split, examples=examples), self.framer.encode(examples, is_labelled=False))
 
-    def events(self) -> Iterator[TuneEvent]:
-        too_long = {name: of.encoded.too_long for name, of in self.judged.items()}
+    def events(self) -> Iterator[Event[Record]]:
         encoded = {"train": self.train, **{name: of.encoded for name, of in self.judged.items()}}
+        for split in self._splits:
+            yield from self._tell_split(split, encoded[split.name].too_long)
         notes = [f"{name}: {note}" for name, one in encoded.items() for note in one.notes]
         if self.copies_segment:
             notes.append(
@@ -245,7 +219,8 @@ class _Run:
                 "was never trained; it begins as a copy of the first (prepare with --packing pairs to train it)"
             )
         notes += self._explain_length()
-        yield DataRead(self.data, {"train": self.train.too_long, **too_long}, (*self.data.notes, *notes))
+        for text in (*self.data.notes, *notes):
+            yield Note(text, "warning")
         self._write_bad_rows()
         first = self.config.seed
         # Those that are there already count too: a summary never forgets one.
@@ -255,20 +230,35 @@ class _Run:
         if self.request.has_baselines and not is_summarised:
             for baseline in self._score_baselines():
                 baselines.append(baseline)
-                yield BaselineScored(baseline)
+                for split_name, scores in baseline.scores.items():
+                    yield Note(f"baseline ({baseline.what}): {split_name} {format_scores(scores)}", "dim")
         for number, seed in enumerate(seeds, start=1):
-            yield SeedStarted(seed, number, len(seeds))
+            if len(seeds) > 1:
+                yield Note(f"seed {seed} ({number} of {len(seeds)})", "strong")
             folder = self._folder_of(seed)
             if not (folder / RESULTS).is_file():
                 yield from self._tune(seed, folder)
-            yield SeedFinished(seed, SeedResults.read(folder).scores["dev"])
+            yield Note(f"seed {seed}: dev {format_scores(SeedResults.read(folder).scores['dev'])}", "good")
         if not is_summarised:
             yield from self._summarise(seeds, baselines)
         elif self._lacks_ensemble_files(seeds):
             together = self._run_together(seeds)
             for name in self._submitted:
                 yield from self._submit(name, {ENSEMBLE: self._describe(name, together)})
-        yield RunFinished(TunedResults.read(self.request.run_dir).to_json())
+        yield Result(TunedResults.read(self.request.run_dir).to_json())
+
+    def _tell_split(self, split: Split, too_long: Sequence[int]) -> Iterator[Update]:
+        """What was read from where, every bad row counted and the first of them told."""
+        columns = ", ".join(f"{part} from {name!r}" for part, name in split.columns.items())
+        label = "" if split.is_labelled else ", no labels"
+        yield Note(f"{split.name}: {len(split.examples):,} examples{label}" + (f" ({columns})" if columns else ""))
+        for text in format_bad_rows(split):
+            yield Note(text, "warning")
+        if too_long:
+            fate = "are cut to fit a row" if self.task.kind in ("classify", "regress") else "go on in another row"
+            first = ", ".join(split.examples[place].id for place in too_long[:_SHOWN_LONG])
+            more = ", …" if len(too_long) > _SHOWN_LONG else ""
+            yield Note(f"         {len(too_long):,} of them are long and {fate} ({first}{more})", "dim")
 
     def _has_summary_of(self, seeds: Sequence[int]) -> bool:
         path = self.request.run_dir / RESULTS
@@ -319,7 +309,7 @@ class _Run:
     def _folder_of(self, seed: int) -> Path:
         return self.request.run_dir / f"seed-{seed}"
 
-    def _tune(self, seed: int, folder: Path) -> Iterator[TuneEvent]:
+    def _tune(self, seed: int, folder: Path) -> Iterator[Update]:
         network = build_network(self.origin, self.data, self.config, seed, copies_segment=self.copies_segment)
         network = network.to(self.device)
         if self.config.runtime.compile:
@@ -342,6 +332,7 @@ class _Run:
             log_every=self.request.log_every or spread(_LOGGED_STEPS, total_steps),
             save_every=self.request.save_every,
             keep=max(self.request.keep, 1),
+            most_lines=0 if self.request.log_every else _LINES_PER_SEED,
         )
         rate = follow(self.config.schedule, total_steps)
         yield from Session(folder, state, work, pace, optimizer, rate, self.stop).events()
@@ -402,7 +393,7 @@ class _Run:
         predictions = decode(head, of.split.examples, of.encoded, outputs, self.config.spans, threshold)
         return judge_predictions(self.task, of.split, predictions, self.data.labels, threshold)
 
-    def _summarise(self, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Iterator[TuneEvent]:
+    def _summarise(self, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Iterator[Update]:
         """All seeds side by side, the best one as the run's model, and what they say together."""
         run_dir, metric = self.request.run_dir, self.task.metrics[0]
         results = [SeedResults.read(self._folder_of(seed)) for seed in seeds]
@@ -471,7 +462,7 @@ class _Run:
         draw_learning_curve(run_dir / "learning-curve.png", title, losses, {metric: scores})
         summary.write(run_dir)
 
-    def _diagnose(self, seeds: Sequence[int]) -> Generator[TuneEvent, None, dict[int, Scores]]:
+    def _diagnose(self, seeds: Sequence[int]) -> Generator[Update, None, dict[int, Scores]]:
         """GLUE's diagnostic rows, where they lie beside MNLI's: predictions, submission files and, by seed, the scores
         where the rows have labels. Bad rows must not cost the run its results."""
         run_dir = self.request.run_dir
@@ -484,7 +475,7 @@ class _Run:
             if splits:
                 predict_diagnostics(run_dir, splits[0], self.stop, has_ensemble=len(seeds) > 1)
         except InputError as error:
-            yield Warned(str(error))
+            yield warn(str(error))
         return scores
 
     @property
@@ -516,7 +507,7 @@ class _Run:
         said = decode(together.head, split.examples, encoded, together.outputs[name], self.config.spans, 0.0)
         return describe_predictions(split.examples, said)
 
-    def _submit(self, name: str, rows_of: Mapping[str, Sequence[PredictionRow]]) -> Iterator[TuneEvent]:
+    def _submit(self, name: str, rows_of: Mapping[str, Sequence[PredictionRow]]) -> Iterator[Update]:
         """A file in each folder. A test with a bad row cannot be submitted; that must not cost the run its results."""
         try:
             require_whole(self.judged[name].split)
@@ -524,4 +515,4 @@ class _Run:
                 path = self.request.run_dir / folder / self.task.submissions[name]
                 write_submission(path, self.task.name, rows)
         except InputError as error:
-            yield Warned(str(error))
+            yield warn(str(error))

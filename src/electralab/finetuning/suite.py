@@ -1,27 +1,27 @@
 """GLUE: one model tuned on every task, and the scores as one table.
 
-SuiteRequest -> SuiteEvent... -> table
+FinetuneRequest, Task... -> Event... -> table
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from electralab.artifacts import MANIFEST, lock_folder
 from electralab.errors import InputError, UsageError
+from electralab.events import Event, Note, Result
 from electralab.finetuning.folders import find_files, has_files
 from electralab.finetuning.predicting import AX
 from electralab.finetuning.scores import summarise_seeds
-from electralab.finetuning.stage import RESULTS, FinetuneRequest, TuneEvent, finetune
+from electralab.finetuning.stage import RESULTS, FinetuneRequest, finetune
 from electralab.finetuning.submission_zips import write_submission_zips
 from electralab.finetuning.tasks import GLUE, TASKS, Task, find_task
 from electralab.records.glue import GlueAverage, GlueResults, GlueTask, SubmissionZip
 from electralab.records.tuned import Spread, TunedResults
 from electralab.stopping import StopSignal
-from electralab.training.metrics import Record
-from electralab.training.session import RunFinished
+from electralab.training.metrics import Record, format_scores
 
 # Dev scores of the released ELECTRA-Small on OpenWebText: what 14 million parameters and four days of a GPU give.
 PAPER = {
@@ -36,27 +36,6 @@ PAPER = {
 }
 # Adversarial to fine-tuning: its dev rows are training rows with another answer, so papers leave it out of the average.
 _NOT_AVERAGED = "wnli"
-
-
-@dataclass(frozen=True, slots=True)
-class TaskStarted:
-    task: Task
-    number: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFinished:
-    task: Task
-    results: Record
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteFinished:
-    results: Record
-
-
-SuiteEvent = TuneEvent | TaskStarted | TaskFinished | SuiteFinished
 
 
 def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
@@ -76,18 +55,18 @@ def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
     return found
 
 
-def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[SuiteEvent]:
+def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[Event[Record]]:
     """Each task is a run in a folder of its own, so the same request again goes on with the task that was stopped."""
     _refuse_foreign(request.run_dir)
     with lock_folder(request.run_dir):
         for number, task in enumerate(tasks, start=1):
-            yield TaskStarted(task, number, len(tasks))
+            yield Note(f"{task.display} ({number} of {len(tasks)})", "heading")
             of_task = replace(request, task=task, run_dir=request.run_dir / task.name)
-            yield from (event for event in finetune(of_task, stop) if not isinstance(event, RunFinished))
+            yield from (event for event in finetune(of_task, stop) if not isinstance(event, Result))
             results = _read_results(request.run_dir)
             tabulate(results, write_submission_zips(request.run_dir)).write(request.run_dir)
-            yield TaskFinished(task, results[task.name].to_json())
-        yield SuiteFinished(GlueResults.read(request.run_dir).to_json())
+            yield Note(f"{task.display}: median {format_scores(results[task.name].scores['dev'])}", "good")
+        yield Result(GlueResults.read(request.run_dir).to_json())
 
 
 def _read_results(run_dir: Path) -> dict[str, TunedResults]:

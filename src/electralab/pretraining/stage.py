@@ -13,6 +13,7 @@ import torch
 from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, write_json
 from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, UsageError
+from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.model.folder import locate_model
 from electralab.objective.exhibit import Row
 from electralab.objective.named import build_objective
@@ -39,19 +40,7 @@ from electralab.stopping import StopSignal
 from electralab.tokens.shards import PreparedData, open_data
 from electralab.training.checkpoint import list_checkpoints
 from electralab.training.metrics import METRICS, Record, read_metrics
-from electralab.training.session import (
-    Announced,
-    Event,
-    Pace,
-    Reached,
-    RunFinished,
-    RunStarted,
-    Saved,
-    Session,
-    StepLogged,
-    Warned,
-    spread,
-)
+from electralab.training.session import SNAPSHOT, TRAINING, Pace, Session, spread
 
 EXAMPLES = "examples.json"
 
@@ -84,7 +73,7 @@ class PretrainRequest:
     """What to say about the settings."""
 
 
-def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
+def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[Record]]:
     """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit."""
     data = open_data(request.data_dir)
     refuse_foreign(request.run_dir)
@@ -94,7 +83,8 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
         device = choose_device(request.config.runtime.device)
         use_exact_arithmetic(threads, device)
         if request.budget.kind == "minutes" and (stored is None or stored.budget != request.budget):
-            yield Announced(f"measuring the speed, to know how many steps {request.budget.amount:g} minutes are")
+            minutes = f"{request.budget.amount:g} minutes"
+            yield Note(f"measuring the speed, to know how many steps {minutes} are", "dim")
         identity = settle_identity(
             request, data, stored, threads, lambda: count_steps(request.budget, request.config, data, device, stop)
         )
@@ -108,9 +98,9 @@ def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event]:
             write_identity(request.run_dir, identity)
         if request.branch_from is not None:
             begin_branch(request.run_dir, request.branch_from)
-        yield from map(Warned, request.notes)
+        yield from map(warn, request.notes)
         if stored is not None and stored.total_steps != identity.total_steps:
-            yield Warned(
+            yield warn(
                 f"extended from {stored.total_steps} to {identity.total_steps} steps: the schedule "
                 f"({request.config.schedule.kind}) is now that of the longer run, so the learning rate may rise again"
             )
@@ -203,18 +193,19 @@ class _Run:
         optimizer = request.config.optimizer
         self.session = Session(request.run_dir, self.state, self.task, pace, optimizer, self.task.rate_at, stop)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Event[Record]]:
         if not len(self.data.heldout):
-            yield Warned(f"{self.data.path}: has no held-out rows, so scores are of rows that training sees")
-        yield from map(Warned, self.origin_notes)
-        for event in self.session.events():
-            if isinstance(event, RunStarted):
-                self._recall_warnings()
-            if isinstance(event, StepLogged):
-                self.task.told.update(map(drop_numbers, event.record.get(WARNINGS, [])))
-            if isinstance(event, StepLogged) and any(key.startswith("heldout_") for key in event.record):
-                self._write_examples(self.task.exhibited)
-            yield self._take_snapshot(event.step) if isinstance(event, Reached) else event
+            yield warn(f"{self.data.path}: has no held-out rows, so scores are of rows that training sees")
+        yield from map(warn, self.origin_notes)
+        yield from self.session.restore()
+        self._recall_warnings()
+        for event in self.session.train():
+            if isinstance(event, Progress):
+                self.task.told.update(map(drop_numbers, event.values.get(WARNINGS, [])))
+                if any(key.startswith("heldout_") for key in event.values):
+                    self._write_examples(self.task.exhibited)
+            is_snapshot = isinstance(event, Progress) and event.phase == SNAPSHOT
+            yield self._take_snapshot() if is_snapshot else event
         with self.state.optimizer.averaged():
             yield from self._finish()
 
@@ -230,12 +221,13 @@ class _Run:
         told = [(record["step"], text) for record in records for text in record.get(WARNINGS, [])]
         return [{"step": step, "text": text} for step, text in [*((0, note) for note in self.origin_notes), *told]]
 
-    def _take_snapshot(self, step: int) -> Saved:
+    def _take_snapshot(self) -> Update:
+        step = self.state.progress.step
         folder = snapshot_folder(self.run_dir, step)
         with self.state.optimizer.averaged():
             self._export(folder)
         write_json(folder / PROGRESS, asdict(self.state.progress))
-        return Saved(folder)
+        return Progress(TRAINING, step, self.session.pace.total_steps, line=f"saved {folder}")
 
     def _export(self, folder: Path) -> None:
         name, tokenizer = self.task.config.objective, self.data.tokenizer
@@ -247,12 +239,12 @@ class _Run:
             about = {"objective": self.task.config.objective, "step": self.state.progress.step}
             write_json(self.run_dir / EXAMPLES, {**about, "rows": rows})
 
-    def _finish(self) -> Iterator[Event]:
+    def _finish(self) -> Iterator[Event[Record]]:
         """Export the networks and write down how they do; done again only where it was not finished."""
         results_path = self.run_dir / "results.json"
         stored = read_json(results_path) if results_path.is_file() else {}
         if stored.get("step") != self.session.pace.total_steps or not (self.run_dir / "export").is_dir():
-            yield Announced("exporting the networks and scoring them on held-out rows")
+            yield Note("exporting the networks and scoring them on held-out rows", "dim")
             name = self.task.config.objective
             self._export(self.run_dir / "export")
             self._write_examples(self.task.exhibit())
@@ -267,4 +259,4 @@ class _Run:
             if snapshots := read_snapshots(self.run_dir):
                 stored["snapshots"] = snapshots
             write_json(results_path, stored)
-        yield RunFinished(stored)
+        yield Result(stored)

@@ -19,6 +19,7 @@ from pydantic import Field
 
 from electralab.config import Settings
 from electralab.errors import ElectraError, InputError, UsageError
+from electralab.events import Event, run_to_end
 from electralab.finetuning.columns import SYMBOLS
 from electralab.finetuning.examples import (
     NO_LABEL,
@@ -30,11 +31,12 @@ from electralab.finetuning.examples import (
     TextExample,
 )
 from electralab.finetuning.exports import TunedModel
-from electralab.finetuning.predicting import Chunk, load_models, predict_examples
+from electralab.finetuning.predicting import load_models, predict_examples
 from electralab.finetuning.reading import TaskDataConfig, read_inputs
 from electralab.finetuning.rows import is_damaged
 from electralab.finetuning.symbols import is_prose, spell_symbols
 from electralab.finetuning.tasks import Kind
+from electralab.records.predictions import PredictionRow as Prediction
 from electralab.records.predictions import to_json_lines
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.tokenizer import Tokenizer
@@ -77,10 +79,9 @@ class Predictor:
         return self.answer([self._parse_at(place, given) for place, given in enumerate(inputs)])
 
     def answer(self, examples: Sequence[Example], stop: StopSignal = NO_STOP) -> list[PredictionRow]:
-        return [row.to_json() for chunk in self.predict_examples(examples, stop) for row in chunk.rows]
+        return [row.to_json() for row in run_to_end(self.predict_examples(examples, stop))]
 
-    def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Chunk]:
-        """Chunk by chunk, in order."""
+    def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Event[list[Prediction]]]:
         return predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop)
 
     def read(self, source: str) -> Split:

@@ -42,6 +42,7 @@ from electralab.corpus.sources import (
     spool_standard_input,
 )
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
+from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.stopping import StopSignal
 from electralab.tokens.identity import begun_path, is_finished, make_identity, read_begun, read_made_from, write_begun
 from electralab.tokens.packing import PackingConfig
@@ -90,20 +91,8 @@ def settle_defaults(config: PrepareConfig) -> PrepareConfig:
     return config.model_copy(update={"filters": filters, "packing": packing})
 
 
-@dataclass(frozen=True, slots=True)
-class PrepareProgress:
-    """How far the phase is, in bytes of the source files as they lie on disk; `note` is mostly empty."""
-
-    phase: str
-    done_bytes: int
-    total_bytes: int
-    documents: int
-    tokens: int
-    note: str
-
-
-def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopSignal) -> Iterator[PrepareProgress]:
-    """Build `out`, or finish what an interrupted run began there; done when the iterator ends."""
+def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopSignal) -> Iterator[Event[SettingsTree]]:
+    """Build `out`, or finish what an interrupted run began there; the result is the report."""
     find_sources(inputs, symbols=config.symbols)
     given = _load_given(config)
     _refuse_foreign(out)
@@ -111,7 +100,8 @@ def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopS
         try:
             spool = None
             if STANDARD_INPUT in inputs:
-                yield PrepareProgress("reading standard input", 0, 0, 0, 0, "")
+                phase = "reading standard input"
+                yield Progress(phase, 0, 0, line=phase)
                 spool = out / BUILD / "standard-input"
                 spool_standard_input(spool, stop)
             sources = find_sources(inputs, symbols=config.symbols, spool=spool)
@@ -120,6 +110,7 @@ def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopS
             # Finished data keeps nothing of its making, nor what was piped in only to be compared with it.
             if (out / MANIFEST).is_file():
                 shutil.rmtree(out / BUILD, ignore_errors=True)
+    yield Result(read_report(out))
 
 
 def read_report(out: Path) -> dict[str, Any]:
@@ -162,7 +153,13 @@ class _Outcome:
         return sum(getattr(record, name) for record in self.records)
 
 
-_Phase = Generator[PrepareProgress, None, A]
+_Phase = Generator[Update, None, A]
+_PHASES = {
+    "hashing": "checking the files",
+    "sampling": "sampling text for the tokenizer",
+    "learning": "learning the tokenizer",
+    "encoding": "encoding documents",
+}
 
 
 class _Build:
@@ -180,6 +177,7 @@ class _Build:
         self._hashes: list[str] = []
         self._documents = 0
         self._tokens = 0
+        self._told = ("", -1)
 
     def run(self) -> _Phase[None]:
         yield from self._hash()
@@ -190,10 +188,11 @@ class _Build:
             self._config, identity = self._asked, before
         try:
             if is_finished(self._out, identity):
-                yield self._progress("finished", self._sources.bytes, "the data is there already, nothing to do")
+                yield self._progress("finished", self._sources.bytes)
+                yield Note("the data is there already, nothing to do", "warning")
                 return
         except DamagedArtifact as damage:
-            yield self._progress("hashing", self._sources.bytes, str(damage))
+            yield Note(str(damage), "warning")
         yield from self._begin(identity)
         tokenizer = yield from self._get_tokenizer()
         bar = int(self._config.heldout_share * 2**64)
@@ -208,17 +207,23 @@ class _Build:
             )
         warnings = _find_warnings(outcome, self._config.heldout_share)
         self._finish(identity, tokenizer, outcome, warnings)
-        for warning in warnings:
-            yield self._progress("encoding", self._sources.bytes, f"warning: {warning}")
+        yield from map(warn, warnings)
         yield self._progress("finished", self._sources.bytes)
 
     def _identify(self, config: PrepareConfig) -> SettingsTree:
         return make_identity(config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
 
-    def _progress(self, phase: str, done: int, note: str = "") -> PrepareProgress:
-        return PrepareProgress(
-            phase, min(done, self._sources.bytes), self._sources.bytes, self._documents, self._tokens, note
-        )
+    def _progress(self, phase: str, done: int) -> Progress:
+        """In bytes of the source files on disk. In a pipe a line when a phase begins and at each further fifth."""
+        total = self._sources.bytes
+        done = min(done, total)
+        counts = [f"{self._documents:,} documents"] if self._documents else []
+        counts += [f"{self._tokens:,} tokens"] if self._tokens else []
+        text = _PHASES.get(phase, phase) + (f": {', '.join(counts)}" if counts else "")
+        reached = (phase, 5 * done // max(total, 1))
+        line = "" if reached == self._told else f"{text} ({done / max(total, 1):.0%})"
+        self._told = reached
+        return Progress(phase, done, total, text, line, {"documents": self._documents, "tokens": self._tokens})
 
     def _stream(self) -> DocumentStream:
         config = self._config
@@ -245,7 +250,7 @@ class _Build:
             if read_begun(path, identity):
                 return
         except (DamagedArtifact, IdentityMismatch) as reason:
-            yield self._progress("hashing", self._sources.bytes, str(reason))
+            yield Note(str(reason), "warning")
         (self._out / MANIFEST).unlink(missing_ok=True)
         for name in (SHARDS, TOKENIZER):
             shutil.rmtree(self._out / name, ignore_errors=True)

@@ -82,3 +82,36 @@ def _open_board(folder: Path, step: int) -> Any:
     except UnicodeEncodeError:
         raise StorageError(f"{folder.parent}: is not UTF-8, which TensorBoard needs; choose another --out") from None
     return SummaryWriter(str(folder), purge_step=step + 1)
+
+
+_SHORT = {"generator": "G", "discriminator": "D", "auc": "AUC"}
+
+
+def format_step(record: Record) -> str:
+    """Losses by their names, two of them by their letters; then how well the discriminator does, and how fast."""
+    losses = {name.removesuffix("_loss"): value for name, value in record.items() if name.endswith("_loss")}
+    named = losses or {"loss": record["loss"]}
+    words = [f"{_SHORT.get(name, name)} {_loss(value)}" for name, value in named.items() if "heldout" not in name]
+    words += [f"{_SHORT.get(name, name)} {record[name]:.3f}" for name in ("auc", "recall") if name in record]
+    return "  ".join([*words, f"{record['tokens_per_second']:,.0f} tok/s"])
+
+
+def format_heldout(record: Record) -> str:
+    scores = {name.removeprefix("heldout_"): value for name, value in record.items() if name.startswith("heldout_")}
+    words = []
+    for name in (name.removesuffix("_loss") for name in scores if name.endswith("_loss")):
+        right = scores.get(f"{name}_accuracy")
+        words.append(f"{_SHORT.get(name, name)} {_loss(scores[f'{name}_loss'])}")
+        words += [f"({right:.1%} right)"] if right is not None else []
+    line = " ".join(words).replace(") ", ")  ")
+    shown = [name for name in ("auc", "recall", "precision") if name in scores]
+    return "  ".join([line, *(f"{_SHORT.get(name, name)} {scores[name]:.3f}" for name in shown)])
+
+
+def format_scores(scores: Mapping[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
+
+
+def _loss(value: float | None) -> str:
+    """A loss as logged: null where it was not finite."""
+    return "n/a" if value is None else f"{value:.4g}"

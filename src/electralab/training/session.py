@@ -1,6 +1,6 @@
 """One sitting of a run: restore, take steps, log, judge, save, stop. What a step is about belongs to the `Work`.
 
-Work, TrainingState -> Event...
+Work, TrainingState -> Progress, Note...
 """
 
 import math
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from electralab.errors import Stopped, TrainingDiverged
+from electralab.events import Note, Progress, Update, warn
 from electralab.stopping import StopSignal
 from electralab.training.checkpoint import (
     TrainingState,
@@ -24,54 +25,13 @@ from electralab.training.checkpoint import (
     save_checkpoint,
 )
 from electralab.training.loop import StepReport, join_norms, train
-from electralab.training.metrics import MetricsLog, Record
+from electralab.training.metrics import MetricsLog, Record, format_heldout, format_scores, format_step
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import Rate
 
-
-@dataclass(frozen=True, slots=True)
-class RunStarted:
-    first_step: int
-    total_steps: int
-    parameters: int
-    threads: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepLogged:
-    record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class Warned:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """What is done now, for seconds or more, without a step to show for it."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    path: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """A step that was asked for was just taken; before the run goes on, its weights can be copied."""
-
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class RunFinished:
-    results: Record
-
-
-Event = RunStarted | StepLogged | Warned | Announced | Saved | Reached | RunFinished
+TRAINING = "training"
+SNAPSHOT = "snapshot"
+"""The phase of a step among `Pace.marks`: before the run goes on, its weights can be copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +77,8 @@ class Pace:
     keep: int
     marks: frozenset[int] = frozenset()
     """Steps that are told of as they are reached."""
+    most_lines: int = 0
+    """In a pipe at most so many lines, beside those with scores; 0: one for every step that is logged."""
 
 
 def take_steps(
@@ -161,17 +123,21 @@ class Session:
         self.rate = rate
         self.stop = stop
         self.saved_step = -1
+        self.line_step = 0
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Update]:
         """Every step from where the run is to its end; then the state is that of the last one."""
-        yield from self._restore()
+        yield from self.restore()
+        yield from self.train()
+
+    def train(self) -> Iterator[Update]:
+        """Every step from the restored one to the end."""
+        yield from self._announce()
         progress = self.state.progress
-        parameters = sum(parameter.numel() for parameter in self.state.model.parameters())
-        yield RunStarted(progress.step + 1, self.pace.total_steps, parameters, torch.get_num_threads())
         log = MetricsLog(self.run_dir, progress.step - (1 if self.state.pending else 0))
         try:
             yield from self._catch_up(log)
-            yield from self._train(log)
+            yield from self._take_steps(log)
         except Stopped:
             # The step that a checkpoint already holds is not written again: replacing it would put it at risk.
             if progress.step != self.saved_step:
@@ -180,19 +146,36 @@ class Session:
         finally:
             log.close()
 
-    def _restore(self) -> Iterator[Event]:
+    def restore(self) -> Iterator[Update]:
+        """The newest checkpoint that verifies; without any, the state stays as it was built."""
         clear_leftovers(self.checkpoints_dir)
         warnings: list[str] = []
         latest = find_latest(self.checkpoints_dir, warnings.append)
-        for text in warnings:
-            yield Warned(text)
+        yield from map(warn, warnings)
         if latest is not None:
             load_checkpoint(latest, self.state)
             self.saved_step = self.state.progress.step
         elif list_checkpoints(self.checkpoints_dir):
-            yield Warned(f"{self.checkpoints_dir}: no checkpoint is intact; starting again from step 1")
+            yield warn(f"{self.checkpoints_dir}: no checkpoint is intact; starting again from step 1")
 
-    def _train(self, log: MetricsLog) -> Iterator[Event]:
+    def _announce(self) -> Iterator[Update]:
+        done, total = self.state.progress.step, self.pace.total_steps
+        if done >= total:
+            yield Note(f"already finished: {total:,} steps")
+        else:
+            parameters = sum(parameter.numel() for parameter in self.state.model.parameters())
+            threads = torch.get_num_threads()
+            yield Note(
+                f"{'resuming' if done else 'starting'} at step {done + 1:,} of {total:,}, {parameters:,} parameters, "
+                f"{threads} thread{'s' if threads > 1 else ''}"
+            )
+        self.line_step = done
+        yield self._progress(TRAINING)
+
+    def _progress(self, phase: str, line: str = "") -> Progress:
+        return Progress(phase, self.state.progress.step, self.pace.total_steps, line=line)
+
+    def _take_steps(self, log: MetricsLog) -> Iterator[Update]:
         progress = self.state.progress
         tokens_before, seconds_before = progress.tokens, progress.seconds
         clock = time.perf_counter()
@@ -207,7 +190,7 @@ class Session:
             is_end = report.step == self.pace.total_steps
             # Before the step can be saved: who resumes behind it has been told of it.
             if report.step in self.pace.marks:
-                yield Reached(report.step)
+                yield self._progress(SNAPSHOT)
             if self._is_due(report.step, self.pace.log_every) or self._is_judged(report.step):
                 speed = (progress.tokens - tokens_before) / max(progress.seconds - seconds_before, 1e-9)
                 tokens_before, seconds_before = progress.tokens, progress.seconds
@@ -257,7 +240,7 @@ class Session:
         several = norms if len(networks) > 1 else {}
         return {f"{network}_gradient_norm": join_norms(of) for network, of in several.items()}
 
-    def _catch_up(self, log: MetricsLog) -> Iterator[Event]:
+    def _catch_up(self, log: MetricsLog) -> Iterator[Update]:
         """Write the pending record. It outlives a stop inside its judging: the checkpoint carries it along."""
         record = self.state.pending
         if record is None:
@@ -266,12 +249,32 @@ class Session:
             with self.state.optimizer.averaged():
                 judgement = self.work.judge(record)
             record = record | judgement.scores
-            yield from map(Warned, judgement.warnings)
+            yield from map(warn, judgement.warnings)
         log.write(record)
         self.state.pending = None
-        yield StepLogged(record)
+        yield from self._tell_step(record)
 
-    def _count_skipped(self, report: StepReport) -> Iterator[Event]:
+    def _tell_step(self, record: Record) -> Iterator[Update]:
+        """Live the losses beside the bar; a line of its own, live too, for a step with scores."""
+        step, total, most = record["step"], self.pace.total_steps, self.pace.most_lines
+        left = int(record["seconds"] / step * (total - step))
+        line = f"step {step:>6}/{total}  {format_step(record)}  eta {left // 60}:{left % 60:02d}"
+        is_due = not most or most * step // total > most * self.line_step // total
+        if is_due:
+            self.line_step = step
+        scores = []
+        if any(name.startswith("heldout_") for name in record):
+            scores.append(f"       held out  {format_heldout(record)}")
+        if dev := {name.removeprefix("dev_"): value for name, value in record.items() if name.startswith("dev_")}:
+            scores.append(f"       dev  {format_scores(dev)}")
+        is_line = is_due and not scores
+        yield Progress(TRAINING, step, total, format_step(record), line if is_line else "", record)
+        if scores:
+            yield Note(line)
+        for text in scores:
+            yield Note(text, "score")
+
+    def _count_skipped(self, report: StepReport) -> Iterator[Update]:
         progress = self.state.progress
         progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if report.is_skipped else 0
         if not report.is_skipped:
@@ -280,7 +283,7 @@ class Session:
         if progress.skipped_in_a_row > self.optimizer.max_skipped_in_a_row:
             raise self._diverged()
         what = f"loss {report.loss:g}, gradient norm {report.gradient_norm:g}"
-        yield Warned(f"step {report.step} was not finite ({what}) and changed nothing; {progress.skipped_steps} so far")
+        yield warn(f"step {report.step} was not finite ({what}) and changed nothing; {progress.skipped_steps} so far")
 
     def _require_finite_scores(self, record: Record) -> None:
         """A run may end on a step that was skipped, as any other may be, but not with weights that are past saving."""
@@ -295,11 +298,11 @@ class Session:
             f"checkpoint is {kept or 'none'}; lower --optimizer.learning-rate and start a new run from it"
         )
 
-    def _save(self, log: MetricsLog) -> Iterator[Event]:
+    def _save(self, log: MetricsLog) -> Iterator[Update]:
         log.sync()
         path = save_checkpoint(self.checkpoints_dir, self.state, self.pace.keep)
         self.saved_step = self.state.progress.step
-        yield Saved(path)
+        yield self._progress(TRAINING, f"saved {path}")
 
 
 def spread(times: int, total_steps: int) -> int:

@@ -54,6 +54,7 @@ def predict(
 ) -> Result:
     """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
     from electralab.artifacts import write_file
+    from electralab.finetuning.examples import format_bad_rows
     from electralab.runtime import use_threads
     from electralab.serving.predictor import PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
 
@@ -69,13 +70,14 @@ def predict(
     display = display or Display()
     for note in split.notes:
         display.say(note, style="yellow")
-    display.tell_bad_rows(split)
+    for text in format_bad_rows(split):
+        display.say(text, style="yellow")
     with handle_signals() as stop:
-        chunks = display.follow_predict(predictor.predict_examples(split.examples, stop), len(split.examples))
-    rows = merge_bad_rows([row.to_json() for chunk in chunks for row in chunk.rows], split)
+        answered = display.follow(predictor.predict_examples(split.examples, stop))
+    rows = merge_bad_rows([row.to_json() for row in answered], split)
     if out:
         write_file(Path(out), format_rows(rows, Path(out).suffix))
-    return {"predictions": rows, "bad_rows": len(split.bad_rows), "cut": sum(chunk.cut for chunk in chunks)}
+    return {"predictions": rows, "bad_rows": len(split.bad_rows), "cut": sum(bool(row.cut) for row in answered)}
 
 
 def proofread(

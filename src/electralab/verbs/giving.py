@@ -40,7 +40,7 @@ def export(
     use_threads(threads)
     with handle_signals() as stop:
         steps = export_model(Path(model), Path(out), form, resolved, data=text, license=license, stop=stop)
-        exported = display.follow_export(steps)
+        exported = display.follow(steps)
     networks = {one.role: {**asdict(one), "words": one.fidelity.words} for one in exported}
     return {"out": str(out), "format": format, "networks": networks}
 
@@ -87,7 +87,7 @@ def compress(
     if dry_run:
         return plan_compress(request)
     with handle_signals() as stop:
-        return display.follow_compress(run_compress(request, stop))
+        return display.follow(run_compress(request, stop))
 
 
 def import_model(old: str | Path, out: str | Path) -> Result:

@@ -54,7 +54,7 @@ def evaluate(
             task=task,
             stop=stop,
         )
-        return asdict(display.follow_evaluate(steps))
+        return asdict(display.follow(steps))
 
 
 def run_study(
@@ -101,7 +101,7 @@ def run_study(
     if dry_run:
         return describe_plan(request)
     with handle_signals() as stop, page_at_end(Path(out), display):
-        return display.follow_study(run(request, stop))
+        return display.follow(run(request, stop))
 
 
 def analyze(
@@ -133,7 +133,7 @@ def analyze(
         return plan_analysis(request)
     use_threads(threads)
     with handle_signals() as stop:
-        return display.follow_analyze(run_analyze(request, stop))
+        return display.follow(run_analyze(request, stop))
 
 
 def judge_claims(

@@ -13,9 +13,6 @@ from electralab.verbs.page import page_at_end
 
 Result = dict[str, Any]
 
-# Where nobody says how often: the loss is written down more often than a person wants to read it.
-_LINES_PER_SEED = 10
-
 
 def prepare(
     inputs: Sequence[str | Path],
@@ -27,7 +24,7 @@ def prepare(
     display: Display | None = None,
 ) -> Result:
     """Text, in any language -> tokenizer and packed rows in `out`; returns the report."""
-    from electralab.tokens.prepare import PrepareConfig, read_report
+    from electralab.tokens.prepare import PrepareConfig
     from electralab.tokens.prepare import prepare as run_prepare
 
     names = [str(name) for name in inputs]
@@ -40,8 +37,7 @@ def prepare(
         return {"out": str(out), **asdict(plan), "sources": [str(source.path) for source in plan.sources]}
     display = display or Display()
     with handle_signals() as stop:
-        display.follow_prepare(run_prepare(names, Path(out), resolved, stop))
-    return read_report(Path(out))
+        return display.follow(run_prepare(names, Path(out), resolved, stop))
 
 
 def pretrain(
@@ -105,7 +101,7 @@ def pretrain(
     if dry_run:
         return asdict(plan_pretrain(request))
     with handle_signals() as stop, page_at_end(Path(out), display):
-        results = display.follow_pretrain(run_pretrain(request, stop))
+        results = display.follow(run_pretrain(request, stop))
     write_card(Path(out))
     return results
 
@@ -190,7 +186,7 @@ def finetune(
     if dry_run:
         return plan_finetune(request).to_json()
     with handle_signals() as stop, page_at_end(Path(out), display):
-        results = display.follow_finetune(run_finetune(request, stop), most_lines=0 if log_every else _LINES_PER_SEED)
+        results = display.follow(run_finetune(request, stop))
     write_tuned_card(Path(out))
     return results
 
@@ -244,7 +240,7 @@ def glue(
             }
         }
     with handle_signals() as stop, page_at_end(Path(out), display):
-        results = display.follow_glue(run_suite(request, chosen, stop), most_lines=0 if log_every else _LINES_PER_SEED)
+        results = display.follow(run_suite(request, chosen, stop))
     for task in chosen:
         write_tuned_card(Path(out) / task.name)
     return results

@@ -20,6 +20,7 @@ from electralab.analysis.specimen import Specimen
 from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, damage_text
 from electralab.errors import InputError
 from electralab.evaluation.resampling import choose_some
+from electralab.events import run_to_end
 from electralab.finetuning.examples import TextExample
 from electralab.finetuning.exports import TunedModel, load_model
 from electralab.finetuning.predicting import predict_examples
@@ -99,6 +100,6 @@ def answer_damaged(
         texts = tuple(damage_text(text, kind, share, luck).text for text in one.texts)
         damaged.append(replace(one, texts=texts))
     material.conditions.check()
-    chunks = predict_examples([model], damaged, batch_tokens=material.conditions.batch_tokens, stop=StopSignal())
-    said = [row["prediction"] for chunk in chunks for row in chunk.rows]
+    events = predict_examples([model], damaged, batch_tokens=material.conditions.batch_tokens, stop=StopSignal())
+    said = [row["prediction"] for row in run_to_end(events)]
     return np.array([answer == one.label for answer, one in zip(said, examples, strict=True)])
