@@ -182,6 +182,8 @@ def test_heads_of_a_pair_stand_level_though_one_network_is_shallower() -> None:
         ({"num_heads": 3}, "hidden_size 256 does not divide into 3 heads"),
         ({"local_attention": 16}, "local_attention belongs to the modern backbone"),
         ({"zero_init_outputs": True}, "zero_init_outputs belongs to the modern backbone"),
+        ({"gated_feedforward": False}, "gated_feedforward belongs to the modern backbone"),
+        ({"own_head_projection": True}, "own_head_projection belongs to the modern backbone"),
         ({"backbone": "modern", "verdict_head": "linear"}, "leave verdict_head at 'dense'"),
         ({"dropout": 1.0}, "dropout: input should be less than 1"),
         ({"hidden_sise": 8}, "did you mean 'hidden_size'?"),

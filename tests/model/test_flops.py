@@ -81,6 +81,7 @@ def test_half_a_token_is_rounded_up_as_masking_does() -> None:
     [
         ("tiny", {}),
         ("tiny", {"embedding_size": 48}),
+        ("tiny", {"embedding_size": 48, "gated_feedforward": False, "own_head_projection": True}),
         ("tiny", {"discrepancy_attention": True}),
         ("tiny", {"discrepancy_attention": True, "adaptive_norm": True, "backbone": "electra"}),
         ("tiny", {"backbone": "electra", "verdict_head": "linear"}),

@@ -71,6 +71,23 @@ def test_a_network_of_our_own_comes_back_bit_for_bit(backbone: str, option: dict
     assert isinstance(load_any(tmp_path), Discriminator)
 
 
+def test_a_feed_forward_without_gate_and_a_head_with_its_own_projection_come_back(tmp_path: Path) -> None:
+    options = {"gated_feedforward": False, "own_head_projection": True, "embedding_size": 16}
+    pair = make_pair("tiny", num_layers=2, **options)
+    exaggerate(pair)
+    assert not is_expressible(pair.generator)
+    assert not is_expressible(pair.discriminator)
+    for network, inputs in ((pair.generator.eval(), (*ROWS, torch.arange(4))), (pair.discriminator.eval(), ROWS)):
+        save_network(tmp_path, network, pad_id=0, cls_id=2, sep_id=3)
+        assert torch.equal(load_network(tmp_path)(*inputs), network(*inputs))
+
+
+def test_a_head_with_its_own_projection_needs_no_own_folder_for_the_discriminator() -> None:
+    pair = make_pair("tiny", num_layers=2, own_head_projection=True, embedding_size=16)
+    assert is_expressible(pair.discriminator)
+    assert not is_expressible(pair.generator)
+
+
 def test_a_linear_verdict_head_stays_linear(tmp_path: Path) -> None:
     network = make_own("electra", verdict_head="linear")
     save_network(tmp_path, network, pad_id=0)

@@ -57,3 +57,15 @@ def test_zero_initialised_outputs_leave_the_residual_stream_as_the_embeddings_wr
     input_ids = torch.arange(10)[None]
     pair.discriminator(input_ids, torch.zeros_like(input_ids), None, trace)
     assert torch.equal(trace["layers.3"], trace["embeddings"])
+
+
+def test_by_the_rule_of_fan_in_matrices_are_as_wide_as_their_inputs_ask_and_the_verdict_begins_at_zero() -> None:
+    pair = make_pair("tiny", init_rule="fan-in", zero_init_outputs=True, hidden_size=128, num_layers=1)
+    first = dict(pair.discriminator.named_parameters())
+    # A normal cut off at two deviations is narrower by this factor.
+    expected = 0.5 / math.sqrt(128) * 0.8796
+    assert first["encoder.layers.0.attention.qkv.weight"].std().item() == pytest.approx(expected, rel=0.05)
+    assert first["encoder.layers.0.feedforward.up.weight"].std().item() == pytest.approx(expected, rel=0.05)
+    assert first["encoder.embeddings.tokens.weight"].std().item() == pytest.approx(0.02 * 0.8796, rel=0.05)
+    assert not first["encoder.layers.0.attention.output.weight"].any()
+    assert not first["head.verdict.weight"].any()

@@ -21,6 +21,7 @@ from electralab.model.embeddings import Embeddings
 from electralab.model.weights import Drawn, dense
 
 Backbone = Literal["electra", "modern"]
+InitRule = Literal["normal", "fan-in"]
 Trace = dict[str, Tensor]
 
 # Beyond these no network is meant, but a damaged or hostile file: sizes of tensors stay far from overflowing.
@@ -65,6 +66,12 @@ class EncoderConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    # "normal": every matrix is drawn with init_std; "fan-in": all but the tables with 0.5 / sqrt(inputs).
+    init_rule: InitRule = "normal"
+    # On `modern`: half of the feed-forward multiplies the other half, as in ModernBERT.
+    gated_feedforward: bool = True
+    # On `modern`: the head over tokens has its own matrix to the embedding size, instead of the embeddings' projection.
+    own_head_projection: bool = False
     # Queries and keys are brought to one length, with a learned gain, before they are compared.
     qk_norm: bool = False
     # All layers have one set of weights.
@@ -121,11 +128,25 @@ class EncoderConfig(Settings):
         return self.hidden_size // self.num_heads
 
     @property
+    def is_gated(self) -> bool:
+        return self.is_modern and self.gated_feedforward
+
+    @property
+    def head_width(self) -> int:
+        """Of the head over tokens, before the token table."""
+        return self.hidden_size if self.is_modern and not self.own_head_projection else self.embedding_size
+
+    def matrix_std(self, inputs: int) -> float:
+        """How widely a matrix with so many inputs is drawn."""
+        return 0.5 / inputs**0.5 if self.init_rule == "fan-in" else self.init_std
+
+    @property
     def output_std(self) -> float:
         """How widely the matrices that write into the residual stream are drawn."""
         if self.zero_init_outputs:
             return 0.0
-        return self.init_std / (2 * self.num_layers) ** 0.5 if self.is_modern else self.init_std
+        std = self.matrix_std(self.hidden_size)
+        return std / (2 * self.num_layers) ** 0.5 if self.is_modern else std
 
     def is_local(self, layer: int) -> bool:
         if self.shapes:
@@ -152,9 +173,9 @@ class FeedForward(Drawn):
 
     def __init__(self, config: EncoderConfig, width: int) -> None:
         super().__init__()
-        self.is_gated = config.is_modern
+        self.is_gated = config.is_gated
         self.dropout = config.dropout if config.is_modern else 0.0
-        self.std, self.output_std = config.init_std, config.output_std
+        self.std, self.output_std = config.matrix_std(config.hidden_size), config.output_std
         self.up = dense(config.hidden_size, 2 * width if self.is_gated else width, bias=not config.is_modern)
         self.down = dense(width, config.hidden_size, bias=not config.is_modern)
 
@@ -187,7 +208,7 @@ class Layer(nn.Module):
             config.head_size,
             bias=not config.is_modern,
             dropout=config.attention_dropout,
-            std=config.init_std,
+            std=config.matrix_std(config.hidden_size),
             output_std=config.output_std,
             is_causal=config.is_causal,
             weighs_discrepancy=config.discrepancy_attention,

@@ -32,7 +32,7 @@ def _attention_products(config: EncoderConfig, shape: LayerShape, length: int) -
 
 
 def _feedforward_products(config: EncoderConfig, shape: LayerShape) -> int:
-    return (3 if config.is_modern else 2) * _product(config.hidden_size, shape.feedforward_size)
+    return (3 if config.is_gated else 2) * _product(config.hidden_size, shape.feedforward_size)
 
 
 def _block_products(config: EncoderConfig, shape: LayerShape, length: int) -> int:
@@ -79,9 +79,9 @@ def first_state_flops(config: EncoderConfig, rows: int, length: int) -> int:
 
 def guess_flops(config: EncoderConfig, guesses: int) -> int:
     """Forward, of the head alone."""
-    size = config.hidden_size if config.is_modern else config.embedding_size
-    guess = _product(config.hidden_size, size) + _product(config.embedding_size, config.vocab_size)
-    return guesses * (guess + (_projection_products(config) if config.is_modern else 0))
+    guess = _product(config.hidden_size, config.head_width) + _product(config.embedding_size, config.vocab_size)
+    back = _projection_products(config) if config.head_width != config.embedding_size else 0
+    return guesses * (guess + back)
 
 
 def generator_flops(config: EncoderConfig, rows: int, length: int, masked_count: int) -> int:

@@ -21,8 +21,8 @@ class GuessHead(Drawn):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        # On `modern` the way back to the embedding size is the embeddings' own projection.
-        size = config.hidden_size if config.is_modern else config.embedding_size
+        # On `modern` the way back to the embedding size is the embeddings' projection, as long as the head has none.
+        size = config.head_width
         self.dense = dense(config.hidden_size, size, bias=not config.is_modern)
         self.norm = make_norm(config, size)
         self.bias = nn.Parameter(self.dense.weight.new_empty(config.vocab_size))
@@ -32,7 +32,7 @@ class GuessHead(Drawn):
 
     def forward(self, states: Tensor, embeddings: Embeddings) -> Tensor:
         states = self.norm(F.gelu(self.dense(states)))
-        if self.config.is_modern and embeddings.projection is not None:
+        if states.shape[-1] != self.config.embedding_size and embeddings.projection is not None:
             states = states @ embeddings.projection.weight  # (M, D) -> (M, E)
         return F.linear(states, embeddings.tokens.weight, self.bias)  # (M, V)
 
@@ -49,7 +49,8 @@ class VerdictHead(Drawn):
         self.verdict = dense(size, 1, bias=True)
 
     def weight_stds(self) -> dict[str, float]:
-        stds = {"verdict.weight": self.config.init_std}
+        # From 0 where matrices are drawn by their inputs: the head has no opinion before it has seen anything.
+        stds = {"verdict.weight": 0.0 if self.config.init_rule == "fan-in" else self.config.init_std}
         return stds if self.dense is None else stds | {"dense.weight": dense_std(self.config)}
 
     def forward(self, states: Tensor) -> Tensor:
@@ -81,4 +82,6 @@ class SentenceHead(Drawn):
 
 def dense_std(config: EncoderConfig) -> float:
     """How widely the dense layer of a head is drawn."""
+    if config.init_rule == "fan-in":
+        return config.matrix_std(config.hidden_size)
     return config.init_std / (2 * config.num_layers) ** 0.5 if config.is_modern else config.init_std

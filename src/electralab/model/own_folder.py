@@ -72,6 +72,8 @@ def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
     """Whether a class of `transformers` gives the same logits as this pre-trained network."""
     if isinstance(network, Discriminator) and network.head.adds_cls:
         return False
+    if isinstance(network, Generator) and network.config.own_head_projection:
+        return False
     return type(network) in (Generator, Discriminator) and has_plain_encoder(network)
 
 
@@ -81,7 +83,11 @@ def has_plain_encoder(network: nn.Module) -> bool:
     if isinstance(config, EncoderConfig) and config.is_causal and not isinstance(network, Generator):
         return False
     return isinstance(config, EncoderConfig) and not (
-        config.discrepancy_attention or config.adaptive_norm or config.qk_norm or config.shapes
+        config.discrepancy_attention
+        or config.adaptive_norm
+        or config.qk_norm
+        or config.shapes
+        or config.is_gated != config.is_modern
     )
 
 

@@ -105,7 +105,7 @@ def _spread(part: str, tensor: Tensor, config: EncoderConfig) -> _Spread | None:
         case "attention.discrepancy_weights":
             return _Spread(tensor, 0)  # (H,)
         case "feedforward.up.weight" | "feedforward.up.bias":
-            return _Spread(tensor.view(2 if config.is_modern else 1, -1, *tensor.shape[1:]), 1)  # (1 or 2, F, D)
+            return _Spread(tensor.view(2 if config.is_gated else 1, -1, *tensor.shape[1:]), 1)  # (1 or 2, F, D)
         case "feedforward.down.weight":
             return _Spread(tensor, 1)  # (D, F)
         case _:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from electralab.config import Settings, SettingsTree
 from electralab.errors import UsageError
-from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig, Positive, Probability
+from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig, InitRule, Positive, Probability
 from electralab.model.heads import VerdictKind
 
 GeneratorKind = Literal["transformer", "causal", "two-tower", "unigram", "uniform", "frozen"]
@@ -87,6 +87,10 @@ class ModelConfig(Settings):
     global_rope_theta: Positive = 160_000.0
     local_rope_theta: Positive = 10_000.0
     zero_init_outputs: bool = False
+    # Of both networks, see EncoderConfig: how matrices are drawn, and two departures from ModernBERT
+    init_rule: InitRule = "normal"
+    gated_feedforward: bool = True
+    own_head_projection: bool = False
     # Of both networks: queries and keys are normalised before they are compared, with a learned gain.
     qk_norm: bool = False
     # Of both networks: one set of weights for all layers.
@@ -107,8 +111,14 @@ class ModelConfig(Settings):
             raise ValueError(
                 f"hidden_size {self.hidden_size} does not divide into {self.num_heads} heads; change one of them"
             )
-        if self.backbone == "electra" and (self.local_attention or self.zero_init_outputs):
-            wrong = "local_attention" if self.local_attention else "zero_init_outputs"
+        only_modern = {
+            "local_attention": self.local_attention > 0,
+            "zero_init_outputs": self.zero_init_outputs,
+            "gated_feedforward": not self.gated_feedforward,
+            "own_head_projection": self.own_head_projection,
+        }
+        if self.backbone == "electra" and any(only_modern.values()):
+            wrong = next(name for name, is_set in only_modern.items() if is_set)
             raise ValueError(f"{wrong} belongs to the modern backbone; unset it, or set model.backbone to 'modern'")
         if self.backbone == "modern" and self.verdict_head == "linear":
             raise ValueError(
@@ -151,6 +161,9 @@ def derive_encoders(
         "global_rope_theta": model.global_rope_theta,
         "local_rope_theta": model.local_rope_theta,
         "zero_init_outputs": model.zero_init_outputs,
+        "init_rule": model.init_rule,
+        "gated_feedforward": model.gated_feedforward,
+        "own_head_projection": model.own_head_projection,
         "qk_norm": model.qk_norm,
         "share_layers": model.share_layers,
     }

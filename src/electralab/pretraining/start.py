@@ -231,7 +231,7 @@ def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> li
     Returned is what the user should know.
     """
     has_windows = theirs.local_attention or mine.local_attention
-    names = ["backbone", "num_layers", "num_heads", "norm_eps", "qk_norm"]
+    names = ["backbone", "num_layers", "num_heads", "norm_eps", "qk_norm", "gated_feedforward", "own_head_projection"]
     if mine.is_causal:  # one that looked ahead knows what it is to guess; the other way round there is only more to see
         names.append("is_causal")
     if mine.is_modern:
