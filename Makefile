@@ -20,7 +20,7 @@ help:
 	@echo "make browser     install the browser that the tests of the page need (Debian's Chromium, as root)"
 	@echo "make slow        full-size tests (they say what data they need)"
 	@echo "make kill-test   kill a run at 25 random moments, twice, and compare its end with an undisturbed one's"
-	@echo "make golden      write the golden losses again, after a change that is meant to change them"
+	@echo "make golden      write tests/golden again, after a change that is meant to change it (ONLY=snapshots for a part)"
 	@echo "make bench       measure ours beside its peers"
 	@echo "make house       count lines, functions, names and types of the source, beside those of before"
 	@echo "make lock        write requirements.lock again from pyproject.toml"
@@ -65,7 +65,7 @@ kill-test: setup
 	ELECTRALAB_KILLS=25 $(BIN)/pytest tests/flow/test_resume.py -k killed
 
 golden: setup
-	$(BIN)/python tests/flow/golden_losses.py
+	$(BIN)/python tests/flow/golden.py $(ONLY)
 
 # Ours and its peers wait alike, as the shell would have it.
 bench: export OMP_WAIT_POLICY = passive

@@ -1,9 +1,5 @@
-"""The losses of one small run, as a text file: a change of code that should not change them is held to the last bit.
+"""The losses of one small run, as a text file: a change of code that should not change them is held to the last bit."""
 
-Run as a program (`make golden`) it writes the file again, for a change that should.
-"""
-
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,9 +53,3 @@ def read_golden(text: str) -> Golden:
             losses[int(mark)] = (float(first), *map(float, rest))
     del machine["step"]
     return Golden(machine, losses)
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        PATH.parent.mkdir(exist_ok=True)
-        PATH.write_text(write_golden(measure(Path(name))))

@@ -1,0 +1,130 @@
+"""What was frozen stays: numbers to the last bit, findings to the sixth digit, keys, texts; old folders resume."""
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import golden_findings
+import golden_objectives
+import pytest
+from electra_process import Shell
+from golden_folders import COMMANDS, make_folders, unpack
+from golden_objectives import measure_objectives
+from golden_texts import assert_near, read_lines
+from little_runs import exports_of, metrics_of, state_of
+from snapshots import FOLDER, take_snapshots, write_snapshot
+
+pytestmark = pytest.mark.flow
+
+NEW_KEY = re.compile(r"(?:\S+\.)?(?:version int|id \")")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Shell:
+    """The folders as an earlier commit wrote them."""
+    unpack(tmp_path)
+    return Shell(tmp_path)
+
+
+def is_like_the_writer() -> bool:
+    """Whether bits of the frozen numbers can be expected here."""
+    return read_lines(golden_objectives.PATH)[0]
+
+
+def hash_weights(folder: Path) -> dict[str, str]:
+    """Of every network but the one that was picked: which variant is fastest changes with the machine's load."""
+    paths = [path for path in sorted(folder.rglob("*.safetensors")) if "small/export" not in str(path)]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def test_first_weights_and_losses_of_everything_that_can_be_trained(old: Shell) -> None:
+    is_exact, golden = read_lines(golden_objectives.PATH)
+    measured = measure_objectives(old)
+    assert measured.keys() == golden.keys()
+    for name, values in measured.items():
+        if is_exact:
+            assert values == golden[name], name
+        else:
+            assert_near(values[3:], golden[name][3:], 1e-4, name)
+
+
+def test_findings_are_the_golden_ones(tmp_path: Path) -> None:
+    is_exact, golden = read_lines(golden_findings.PATH)
+    measured = golden_findings.measure_findings(Shell(tmp_path))
+    assert list(measured) == list(golden)
+    for name, values in measured.items():
+        if is_exact:
+            assert_near(values, golden[name], 1e-6, name)
+
+
+def test_what_others_read_has_the_keys_and_texts_that_it_had(tmp_path: Path) -> None:
+    snapshots = take_snapshots(Shell(tmp_path), make_folders(tmp_path))
+    for kind, sections in snapshots.items():
+        golden = (FOLDER / f"{kind}.txt").read_text().splitlines()
+        # Files may gain a version and ids.
+        lines = [line for line in write_snapshot(sections).splitlines() if line in golden or not NEW_KEY.match(line)]
+        assert lines == golden, kind
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_old_folder_is_shown(old: Shell, name: str) -> None:
+    assert old.must("show", name).out
+    assert old.must("show", name, "--json").json
+
+
+def test_old_folders_are_reported(old: Shell) -> None:
+    for name in ("run", "tuned", "study", "analysis", "small"):
+        warnings = old.must("report", name, "--out", "page.html", "--json").json["warnings"]
+        assert name == "small" or not [text for text in warnings if "read" in text]
+        assert name in (old.folder / "page.html").read_text()
+
+
+def test_old_models_are_used(old: Shell) -> None:
+    for name in ("run", "small", "exported", "exported/discriminator"):
+        assert old.must("detect", name, "Anna sees the horse.", "--json").json["tokens"]
+    assert old.must("predict", "tuned", "new.csv").out
+
+
+@pytest.mark.parametrize("name", ["run", "tuned", "study", "analysis", "small"])
+def test_an_old_folder_that_is_finished_stays_as_it_is(old: Shell, name: str) -> None:
+    before = hash_weights(old.folder / name)
+    old.must(*COMMANDS[name])
+    assert hash_weights(old.folder / name) == before
+
+
+def test_an_old_run_is_resumed_bit_for_bit(old: Shell) -> None:
+    run, whole = old.folder / "run", old.folder / "whole"
+    shutil.copytree(run, whole)
+    for later in ("checkpoints/step-6", "export"):
+        shutil.rmtree(run / later)
+    (run / "results.json").unlink()
+    assert "resuming at step 4" in old.must(*COMMANDS["run"]).err
+    if is_like_the_writer():
+        assert state_of(run, 6) == state_of(whole, 6)
+        assert metrics_of(run) == metrics_of(whole)
+        assert exports_of(run) == exports_of(whole)
+
+
+def test_an_old_fine_tuning_goes_on_bit_for_bit(old: Shell) -> None:
+    tuned, whole = old.folder / "tuned", old.folder / "whole"
+    shutil.copytree(tuned, whole)
+    for later in ("seed-1", "export"):
+        shutil.rmtree(tuned / later)
+    (tuned / "results.json").unlink()
+    old.must(*COMMANDS["tuned"])
+    # Files may gain keys; they lose none.
+    results = json.loads((whole / "results.json").read_text())
+    assert results.keys() <= json.loads((tuned / "results.json").read_text()).keys()
+    if is_like_the_writer():
+        assert exports_of(tuned) == exports_of(whole)
+        assert metrics_of(tuned / "seed-1") == metrics_of(whole / "seed-1")
+
+
+def test_an_old_compression_goes_on(old: Shell) -> None:
+    whole = hash_weights(old.folder / "small")
+    shutil.rmtree(old.folder / "small/variants/pruned-50-drop-1-recovered")
+    old.must(*COMMANDS["small"])
+    if is_like_the_writer():
+        assert hash_weights(old.folder / "small") == whole
