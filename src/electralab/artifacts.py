@@ -20,10 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
+from typing_extensions import TypedDict  # pydantic takes that of typing from Python 3.12 on
 
 from electralab.errors import DamagedArtifact, FolderInUse, InputError, StorageError
 
 MANIFEST = "manifest.json"
+
+
+class FileHash(TypedDict):
+    """What a manifest records of a file."""
+
+    bytes: int
+    sha256: str
+
 
 _CAUSES = {
     errno.ENOSPC: "the disk is full; free some space and run the same command again",
@@ -154,7 +163,7 @@ def _files_below(folder: Path) -> list[Path]:
     )
 
 
-def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
+def describe_files(folder: Path) -> dict[str, FileHash]:
     """name -> size and hash for every file below the folder: what a manifest records."""
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
@@ -162,7 +171,7 @@ def describe_files(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def write_manifest(folder: Path, *, files: dict[str, dict[str, Any]] | None = None, **facts: Any) -> None:
+def write_manifest(folder: Path, *, files: dict[str, FileHash] | None = None, **facts: Any) -> None:
     """Sync and hash what the folder holds and write the manifest, which from then on says that it is complete.
 
     `files` spares the reading of what the caller wrote with `write_file` and hashed on the way.

@@ -332,7 +332,7 @@ class _Build:
                     sample.offer(batch)
                 yield batch
 
-        writer = ShardWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, bar=bar)
+        writer = ShardWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, heldout_threshold=bar)
         for progress in writer.write(watched()):
             self._documents, self._tokens = progress.documents, progress.tokens
             yield self._progress("encoding", stream.counter.done)

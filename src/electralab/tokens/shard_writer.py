@@ -1,31 +1,33 @@
-"""Batches of documents -> numbered parts on disk, each a train and a held-out shard with a record written after them.
+"""Batches of documents -> numbered shards on disk, train and held-out, with a record written after each pair.
 
     Iterable[list[Document]] -> Iterator[ShardProgress]
 
-A part whose record is there and whose shards match it is not encoded again. Where parts begin depends on the documents
-alone, so the shards are the same however often the work was interrupted.
+A pair whose record is there and whose files match it is not encoded again. Where shards begin depends on the documents
+alone, so they are the same however often the work was interrupted.
 """
 
 import hashlib
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, ValidationError
 
-from electralab.artifacts import read_json, sha256_file, sha256_json, write_file, write_json
+from electralab.artifacts import FileHash, read_json, sha256_file, sha256_json, write_file, write_json
 from electralab.corpus.documents import Document
 from electralab.errors import DamagedArtifact
 from electralab.randomness import mix
+from electralab.records.prepared import PreparedCounts
 from electralab.tokens.packing import Ids, PackingConfig, pack_contiguous, pack_documents, pack_pairs
 from electralab.tokens.shards import BUILD, Part, shard_bytes, shard_dtype, shard_name
 from electralab.tokens.tokenizer import Tokenizer
 
+# In characters, each document counting for a few more, so that a shard of the shortest ones fits in memory too.
 SHARD_SIZE = 32 << 20
 _DOCUMENT_SIZE = 128
 
@@ -33,23 +35,16 @@ _DOCUMENT_SIZE = 128
 _WORKERS = 2
 _AHEAD = 3
 
-A = TypeVar("A")
-B = TypeVar("B")
+_SPLIT = 0x5EED
 
 
-@dataclass(frozen=True, slots=True)
-class ShardRecord:
-    """What one part holds; `files` are its shards with size and hash, as a manifest records them."""
+class ShardRecord(PreparedCounts):
+    """What one pair of shards holds; `files` are they with size and hash, as a manifest records them."""
 
-    bar: int
-    documents: int
-    heldout_documents: int
-    characters: int
-    tokens: int
-    unknown_tokens: int
-    train_rows: int
-    heldout_rows: int
-    files: dict[str, dict[str, Any]]
+    model_config = ConfigDict(populate_by_name=True)
+
+    heldout_threshold: int = Field(alias="bar")
+    files: dict[str, FileHash]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,169 +54,143 @@ class ShardProgress:
 
 
 def split_ranks(documents: Sequence[Document], seed: int) -> NDArray[np.uint64]:
-    """A document is held out if its rank, a hash of its content, lies below the bar."""
+    """A document is held out if its rank, a hash of its content, lies below the threshold."""
     keys = np.array([document.key for document in documents], dtype=np.uint64)
     return mix(seed, _SPLIT, keys.view(np.int64))
 
 
-_SPLIT = 0x5EED
-
-
-@dataclass(slots=True)
-class _Filling:
-    """The documents of the part being filled, encoded."""
-
-    train: list[list[Ids]] = field(default_factory=list)
-    heldout: list[list[Ids]] = field(default_factory=list)
-    characters: int = 0
-    tokens: int = 0
-    unknown: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class _EncodedBatch:
-    lines: list[list[Ids]]
+    documents: list[list[Ids]]
+    """Each in one piece, or for pairs line by line."""
     is_heldout: NDArray[np.bool_]
     characters: int
     tokens: int
-    unknown: int
+    unknown_tokens: int
 
 
 class ShardWriter:
-    def __init__(self, out: Path, tokenizer: Tokenizer, packing: PackingConfig, *, seed: int, bar: int) -> None:
+    def __init__(
+        self, out: Path, tokenizer: Tokenizer, packing: PackingConfig, *, seed: int, heldout_threshold: int
+    ) -> None:
         self._out = out
         self._tokenizer = tokenizer
         self._packing = packing
         self._seed = seed
-        self._bar = bar
+        self._heldout_threshold = heldout_threshold
         self._dtype = shard_dtype(tokenizer.vocab_size)
         self.records: list[ShardRecord] = []
 
     def write(self, batches: Iterable[list[Document]]) -> Iterator[ShardProgress]:
-        documents = tokens = 0
+        characters = documents = tokens = 0
+
+        def shard_of(batch: list[Document]) -> int:
+            nonlocal characters
+            number = characters // SHARD_SIZE
+            characters += sum(len(document.content) + _DOCUMENT_SIZE for document in batch)
+            return number
+
         with ThreadPoolExecutor(_WORKERS) as pool:
-            for number, part in enumerate(_cut_parts(batches)):
-                record = read_record(self._out, number, self._bar)
+            for number, shard in itertools.groupby(batches, shard_of):
+                record = self._read_record(number)
                 if record is not None:
-                    for batch in part:
+                    for batch in shard:
                         documents += len(batch)
                         yield ShardProgress(documents, tokens)
                     tokens += record.tokens
                 else:
-                    filling = _Filling()
-                    for encoded in _in_order(pool, self._encode, part):
-                        _fill(filling, encoded)
-                        documents += len(encoded.lines)
-                        tokens += encoded.tokens
+                    encoded = []
+                    for encoded_batch in self._encode_all(pool, shard):
+                        encoded.append(encoded_batch)
+                        documents += len(encoded_batch.documents)
+                        tokens += encoded_batch.tokens
                         yield ShardProgress(documents, tokens)
-                    record = self._finish(number, filling)
+                    record = self._write_shards(number, encoded)
                 self.records.append(record)
                 yield ShardProgress(documents, tokens)
 
+    def _encode_all(self, pool: ThreadPoolExecutor, batches: Iterable[list[Document]]) -> Iterator[_EncodedBatch]:
+        """In the order of the batches, a few ahead of the one asked for."""
+        pending: deque[Future[_EncodedBatch]] = deque()
+        for batch in batches:
+            pending.append(pool.submit(self._encode, batch))
+            if len(pending) > _AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
     def _encode(self, documents: list[Document]) -> _EncodedBatch:
-        lines = self._encode_lines(documents)
-        flat = np.concatenate([ids for document in lines for ids in document])
+        texts = [str(document.content) for document in documents]
+        if self._tokenizer.is_symbols:
+            encoded = [[self._tokenizer.encode_symbols(document.content)] for document in documents]
+        elif self._packing.kind != "pairs":
+            encoded = [[ids] for ids in self._tokenizer.encode_many(texts)]
+        else:
+            lines = [text.split("\n") for text in texts]
+            flat_lines = iter(self._tokenizer.encode_many(list(itertools.chain.from_iterable(lines))))
+            encoded = [[next(flat_lines) for _ in document] for document in lines]
+        flat = np.concatenate([ids for document in encoded for ids in document])
         return _EncodedBatch(
-            lines=[[ids.astype(self._dtype) for ids in document] for document in lines],
-            is_heldout=split_ranks(documents, self._seed) < self._bar,
+            documents=[[ids.astype(self._dtype) for ids in document] for document in encoded],
+            is_heldout=split_ranks(documents, self._seed) < self._heldout_threshold,
             characters=sum(len(document.content) for document in documents),
             tokens=len(flat),
-            unknown=int(np.count_nonzero(flat == self._tokenizer.special.unk)),
+            unknown_tokens=int(np.count_nonzero(flat == self._tokenizer.special.unk)),
         )
 
-    def _encode_lines(self, documents: list[Document]) -> list[list[NDArray[np.int64]]]:
-        """Per document its ids: in one piece, or for pairs line by line."""
-        if self._tokenizer.is_symbols:
-            return [[self._tokenizer.encode_symbols(document.content)] for document in documents]
-        texts = [str(document.content) for document in documents]
-        if self._packing.kind != "pairs":
-            return [[ids] for ids in self._tokenizer.encode_many(texts)]
-        lines = [text.split("\n") for text in texts]
-        encoded = iter(self._tokenizer.encode_many(list(itertools.chain.from_iterable(lines))))
-        return [[next(encoded) for _ in document] for document in lines]
-
-    def _finish(self, number: int, filling: _Filling) -> ShardRecord:
-        files: dict[str, dict[str, Any]] = {}
-        rows = {}
+    def _write_shards(self, number: int, batches: Sequence[_EncodedBatch]) -> ShardRecord:
+        length, special = self._packing.sequence_length, self._tokenizer.special
+        files: dict[str, FileHash] = {}
+        rows: dict[Part, int] = {}
+        heldout_documents = 0
         for side, part in enumerate[Part](("train", "heldout")):
-            packed = self._pack(filling.train if part == "train" else filling.heldout, number, side)
+            documents = [
+                document
+                for batch in batches
+                for document, is_heldout in zip(batch.documents, batch.is_heldout, strict=True)
+                if is_heldout == (part == "heldout")
+            ]
+            if self._packing.kind == "pairs":
+                packed = pack_pairs(documents, length, special, self._seed, number, side)
+            else:
+                pack = pack_documents if self._packing.kind == "documents" else pack_contiguous
+                packed = pack([ids for (ids,) in documents], length, special)
             rows[part] = len(packed)
+            heldout_documents = len(documents)
             if len(packed):
                 data = shard_bytes(packed, self._tokenizer.vocab_size)
                 write_file(self._out / shard_name(part, number), data)
-                digest = hashlib.sha256(data).hexdigest()
-                files[shard_name(part, number)] = {"bytes": len(data), "sha256": digest}
+                files[shard_name(part, number)] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         record = ShardRecord(
-            bar=self._bar,
-            documents=len(filling.train) + len(filling.heldout),
-            heldout_documents=len(filling.heldout),
-            characters=filling.characters,
-            tokens=filling.tokens,
-            unknown_tokens=filling.unknown,
+            heldout_threshold=self._heldout_threshold,
+            documents=sum(len(batch.documents) for batch in batches),
+            heldout_documents=heldout_documents,
+            characters=sum(batch.characters for batch in batches),
+            tokens=sum(batch.tokens for batch in batches),
+            unknown_tokens=sum(batch.unknown_tokens for batch in batches),
             train_rows=rows["train"],
             heldout_rows=rows["heldout"],
             files=files,
         )
-        write_json(_record_path(self._out, number), {**asdict(record), "sha256": sha256_json(asdict(record))})
+        stored = record.to_json()
+        write_json(self._record_path(number), {**stored, "sha256": sha256_json(stored)})
         return record
 
-    def _pack(self, documents: list[list[Ids]], number: int, side: int) -> Ids:
-        length, special = self._packing.sequence_length, self._tokenizer.special
-        if self._packing.kind == "pairs":
-            return pack_pairs(documents, length, special, self._seed, number, side)
-        pack = pack_documents if self._packing.kind == "documents" else pack_contiguous
-        return pack([ids for (ids,) in documents], length, special)
+    def _record_path(self, number: int) -> Path:
+        return self._out / BUILD / f"part-{number:05d}.json"
 
-
-def _fill(filling: _Filling, encoded: _EncodedBatch) -> None:
-    for lines, heldout in zip(encoded.lines, encoded.is_heldout, strict=True):
-        (filling.heldout if heldout else filling.train).append(lines)
-    filling.characters += encoded.characters
-    filling.tokens += encoded.tokens
-    filling.unknown += encoded.unknown
-
-
-def _cut_parts(batches: Iterable[list[Document]]) -> Iterator[Iterator[list[Document]]]:
-    """By characters, each document counting for a few more, so that a part of the shortest ones fits in memory too."""
-    seen = 0
-
-    def number(batch: list[Document]) -> int:
-        nonlocal seen
-        current = seen // SHARD_SIZE
-        seen += sum(len(document.content) + _DOCUMENT_SIZE for document in batch)
-        return current
-
-    return (part for _, part in itertools.groupby(batches, number))
-
-
-def _in_order(pool: ThreadPoolExecutor, work: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
-    """The results in the order of the items, a few ahead of the one asked for."""
-    pending: deque[Future[B]] = deque()
-    for item in items:
-        pending.append(pool.submit(work, item))
-        if len(pending) > _AHEAD:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
-
-
-def _record_path(out: Path, number: int) -> Path:
-    return out / BUILD / f"part-{number:05d}.json"
-
-
-def read_record(out: Path, number: int, bar: int) -> ShardRecord | None:
-    """The record of a part that is finished for this split, whole itself, and whose shards are what it says."""
-    path = _record_path(out, number)
-    if not path.is_file():
-        return None
-    try:
-        stored = read_json(path)
-    except DamagedArtifact:
-        return None
-    if not isinstance(stored, dict) or stored.pop("sha256", "") != sha256_json(stored):
-        return None
-    record = ShardRecord(**stored)
-    whole = all(
-        (out / name).is_file() and sha256_file(out / name) == entry["sha256"] for name, entry in record.files.items()
-    )
-    return record if whole and record.bar == bar else None
+    def _read_record(self, number: int) -> ShardRecord | None:
+        """The record of a pair that is finished for this split, whole itself, and whose files are what it says."""
+        path = self._record_path(number)
+        try:
+            stored = read_json(path) if path.is_file() else None
+            if not isinstance(stored, dict) or stored.pop("sha256", "") != sha256_json(stored):
+                return None
+            record = ShardRecord.model_validate(stored)
+        except (DamagedArtifact, ValidationError):
+            return None
+        is_whole = all(
+            (self._out / name).is_file() and sha256_file(self._out / name) == entry["sha256"]
+            for name, entry in record.files.items()
+        )
+        return record if is_whole and record.heldout_threshold == self._heldout_threshold else None

@@ -104,23 +104,29 @@ class Tokenizer:
         self.vocab_size = max(vocab.values()) + 1
         self._names = names
         self._vocab = vocab
-        self._backend = _with_template(backend, names, self.special)
-        self._pieces = {index: piece for piece, index in vocab.items()}
-        self.is_ordinary = self._find_ordinary()  # (V,)
+        self._tokens = {index: token for token, index in vocab.items()}
+        self._backend = backend
         self._guard = GrowthGuard(backend)
 
-    def _find_ordinary(self) -> NDArray[np.bool_]:
-        """Ids without a piece (a padded vocabulary), special ones and [unusedN] are never ordinary."""
-        is_ordinary = np.zeros(self.vocab_size, dtype=np.bool_)
-        is_ordinary[list(self._pieces)] = True
-        is_ordinary[[index for index, piece in self._pieces.items() if _UNUSED.fullmatch(piece)]] = False
-        is_ordinary[self._special_ids] = False
-        return is_ordinary
+        # [CLS] A [SEP] B [SEP] with segments 0 and 1, no padding or truncation of its own.
+        special_names = [AddedToken(name, special=True, normalized=False) for name in asdict(names).values()]
+        backend.add_special_tokens(special_names)
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{names.cls}:0 $A:0 {names.sep}:0",
+            pair=f"{names.cls}:0 $A:0 {names.sep}:0 $B:1 {names.sep}:1",
+            special_tokens=[(names.cls, self.special.cls), (names.sep, self.special.sep)],
+        )
+        backend.no_padding()
+        backend.no_truncation()
 
-    @cached_property
-    def _special_ids(self) -> list[int]:
-        added = self._backend.get_added_tokens_decoder()
-        return sorted({index for index, token in added.items() if token.special} | set(asdict(self.special).values()))
+        added = backend.get_added_tokens_decoder()
+        self._is_special = np.zeros(self.vocab_size, dtype=np.bool_)  # (V,)
+        self._is_special[list(asdict(self.special).values())] = True
+        self._is_special[[index for index, token in added.items() if token.special]] = True
+        # Ids without a token (a padded vocabulary), special ones and [unusedN] are never ordinary.
+        self.is_ordinary = np.zeros(self.vocab_size, dtype=np.bool_)  # (V,)
+        self.is_ordinary[[index for index, token in self._tokens.items() if not _UNUSED.fullmatch(token)]] = True
+        self.is_ordinary &= ~self._is_special
 
     @cached_property
     def _literal(self) -> tokenizers.Tokenizer:
@@ -164,34 +170,31 @@ class Tokenizer:
         return np.where(self._is_special[ids], self.special.unk, ids)
 
     @cached_property
-    def _is_special(self) -> NDArray[np.bool_]:
-        is_special = np.zeros(self.vocab_size, dtype=np.bool_)
-        is_special[self._special_ids] = True
-        return is_special
-
-    @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """(V,) ids that go on with the word of the id before, as far as a piece alone can tell.
+        """(V,) ids that go on with the word of the id before, as far as a token alone can tell.
 
         WordPiece marks what continues. Byte-level and SentencePiece vocabularies mark what begins; there punctuation,
         and what is written without spaces, begins a word without a mark. Where nothing is marked every id is a word.
         """
         continues = np.zeros(self.vocab_size, dtype=np.bool_)
-        model = self._backend.model
-        prefix = getattr(model, "continuing_subword_prefix", None)
-        mark = next((mark for mark in "▁Ġ" if any(piece.startswith(mark) for piece in self._pieces.values())), None)
-        for index, piece in self._pieces.items():
+        prefix = getattr(self._backend.model, "continuing_subword_prefix", None)
+        mark = next((mark for mark in "▁Ġ" if any(token.startswith(mark) for token in self._vocab)), None)
+        for token, index in self._vocab.items():
             if prefix:
-                continues[index] = piece.startswith(prefix)
+                continues[index] = token.startswith(prefix)
+            elif mark == "Ġ":  # bytes spelt as characters: only ASCII is what it looks like
+                is_punctuation = all(character in string.punctuation for character in token)
+                continues[index] = not (token.startswith((mark, "Ċ", "ĉ")) or is_punctuation)
             elif mark:
-                continues[index] = not _begins_word(piece, mark)
+                is_punctuation = all(c in string.punctuation or category(c)[0] == "P" for c in token)
+                continues[index] = not (token.startswith(mark) or _SPACELESS.match(token) or is_punctuation)
         return continues & self.is_ordinary & (not self.is_symbols)
 
     def token(self, index: int) -> str:
-        return self._pieces.get(index, "")
+        return self._tokens.get(index, "")
 
     def decode_token(self, index: int) -> str:
-        """One piece as a reader would write it, without the marks that say how it joins its neighbours."""
+        """One token as a reader would write it, without the marks that say how it joins its neighbours."""
         text = self.decode([index]).strip()
         prefix = getattr(self._backend.model, "continuing_subword_prefix", None)
         return text.removeprefix(prefix) if prefix and self.continues_word[index] else text
@@ -257,14 +260,30 @@ class Tokenizer:
         """From a folder (ours or Hugging Face's), a tokenizer.json, or a vocab.txt under any name."""
         if not path.exists():
             raise InputError(f"{path}: no such tokenizer; give a vocab.txt, a tokenizer.json or a folder with one")
-        folder = _tokenizer_folder(path) if path.is_dir() else path.parent
-        file = path if path.is_file() else _tokenizer_file(folder)
+        folder, file = path.parent, path
+        if path.is_dir():
+            # The folder itself, or the one in it where prepared data keeps its tokenizer.
+            folders = [
+                folder for folder in (path, path / TOKENIZER) if any((folder / name).is_file() for name in _FILES)
+            ]
+            if not folders:
+                raise InputError(
+                    f"{path / TOKENIZER if (path / TOKENIZER).is_dir() else path}: holds neither tokenizer.json nor "
+                    "vocab.txt; give a folder with one of them, or prepared data"
+                )
+            folder = folders[0]
+            file = next(folder / name for name in _FILES if (folder / name).is_file())
         beside = folder / "tokenizer_config.json"
         stored = read_json(beside) if beside.is_file() else {}
         if not isinstance(stored, dict):
             raise DamagedArtifact(f"{beside}: not a JSON object; restore the file, or remove it")
         if file.suffix == ".json":
-            backend = _read_backend(file)
+            try:
+                backend = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
+            except UnicodeDecodeError:
+                raise InputError(f"{file}: is not UTF-8 text; give a tokenizer.json written by 'tokenizers'") from None
+            except Exception as error:  # noqa: BLE001  `tokenizers` raises nothing more specific
+                raise InputError(f"{file}: not a tokenizer.json ({error}); give one written by 'tokenizers'") from None
             refuse_growth(backend, file)
         else:
             backend = _read_vocab(file, stored, config or TokenizerConfig())
@@ -285,13 +304,6 @@ class Tokenizer:
                     f"{file}: settles tokenizer.{name} by itself (got {getattr(config, name)!r}); "
                     "leave this setting out, or learn a tokenizer"
                 )
-
-
-def _begins_word(piece: str, mark: str) -> bool:
-    if mark == "Ġ":  # bytes spelt as characters: only ASCII is what it looks like
-        return piece.startswith((mark, "Ċ", "ĉ")) or all(character in string.punctuation for character in piece)
-    is_punctuation = all(character in string.punctuation or category(character)[0] == "P" for character in piece)
-    return piece.startswith(mark) or _SPACELESS.match(piece) is not None or is_punctuation
 
 
 def _encode_pieces(backend: tokenizers.Tokenizer, text: str, guard: GrowthGuard) -> Encoded:
@@ -343,43 +355,6 @@ def make_wordpiece(vocab: dict[str, int], names: SpecialTokens) -> tokenizers.To
     return backend
 
 
-def _with_template(backend: tokenizers.Tokenizer, names: SpecialTokens, special: SpecialIds) -> tokenizers.Tokenizer:
-    """[CLS] A [SEP] B [SEP] with segments 0 and 1, no padding or truncation of its own."""
-    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in asdict(names).values()])
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"{names.cls}:0 $A:0 {names.sep}:0",
-        pair=f"{names.cls}:0 $A:0 {names.sep}:0 $B:1 {names.sep}:1",
-        special_tokens=[(names.cls, special.cls), (names.sep, special.sep)],
-    )
-    backend.no_padding()
-    backend.no_truncation()
-    return backend
-
-
-def _tokenizer_folder(folder: Path) -> Path:
-    """The folder itself; or the one in it where prepared data keeps its tokenizer."""
-    has_own = any((folder / name).is_file() for name in _FILES)
-    return folder / TOKENIZER if not has_own and (folder / TOKENIZER).is_dir() else folder
-
-
-def _tokenizer_file(folder: Path) -> Path:
-    for name in _FILES:
-        if (folder / name).is_file():
-            return folder / name
-    raise InputError(
-        f"{folder}: holds neither tokenizer.json nor vocab.txt; give a folder with one of them, or prepared data"
-    )
-
-
-def _read_backend(path: Path) -> tokenizers.Tokenizer:
-    try:
-        return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8 text; give a tokenizer.json written by 'tokenizers'") from None
-    except Exception as error:  # noqa: BLE001  `tokenizers` raises nothing more specific
-        raise InputError(f"{path}: not a tokenizer.json ({error}); give one written by 'tokenizers'") from None
-
-
 def _read_vocab(path: Path, stored: dict[str, Any], config: TokenizerConfig) -> tokenizers.Tokenizer:
     """A vocab.txt has no normaliser: what is not said by settings or stored beside it is read off its pieces."""
     try:
@@ -391,8 +366,10 @@ def _read_vocab(path: Path, stored: dict[str, Any], config: TokenizerConfig) -> 
     if len(vocab) != len(pieces):
         raise InputError(f"{path}: holds a piece twice; give a vocab.txt with one piece per line")
     has_capitals = any(re.search("[A-Z]", piece) for piece in pieces if not piece.startswith(("[", "<")))
-    lowercase = _first(config.lowercase, stored.get("do_lower_case"), not has_capitals)
-    strip_accents = _first(config.strip_accents, stored.get("strip_accents"), lowercase)
+    wishes = (config.lowercase, stored.get("do_lower_case"), not has_capitals)
+    lowercase = next(wish for wish in wishes if isinstance(wish, bool))
+    wishes = (config.strip_accents, stored.get("strip_accents"), lowercase)
+    strip_accents = next(wish for wish in wishes if isinstance(wish, bool))
     names = SpecialTokens(unk=next((name for name in _ALTERNATIVES["unk"] if name in vocab), "[UNK]"))
     backend = make_wordpiece(vocab, names)
     # BERT's own vocabulary holds Hangul decomposed, as its normaliser leaves it; Korean ones hold whole syllables.
@@ -403,12 +380,8 @@ def _read_vocab(path: Path, stored: dict[str, Any], config: TokenizerConfig) -> 
     return backend
 
 
-def _first(*choices: object) -> bool:
-    return next(choice for choice in choices if isinstance(choice, bool))
-
-
 def _find_special(backend: tokenizers.Tokenizer, stored: dict[str, Any], path: Path) -> SpecialTokens:
-    found = {}
+    roles: dict[str, str] = {}
     for role, alternatives in _ALTERNATIVES.items():
         told = stored.get(f"{role}_token")
         told = told.get("content") if isinstance(told, dict) else told
@@ -416,7 +389,7 @@ def _find_special(backend: tokenizers.Tokenizer, stored: dict[str, Any], path: P
         name = next((name for name in names if backend.token_to_id(name) is not None), None)
         if name is None:
             raise InputError(f"{path}: has no {role} token ({' or '.join(names)}); ELECTRA needs one, add it")
-        found[role] = name
-    if len(set(found.values())) < len(found):
-        raise InputError(f"{path}: two special tokens are the same ({json.dumps(found)}); give each its own")
-    return SpecialTokens(**found)
+        roles[role] = name
+    if len(set(roles.values())) < len(roles):
+        raise InputError(f"{path}: two special tokens are the same ({json.dumps(roles)}); give each its own")
+    return SpecialTokens(**roles)
