@@ -64,9 +64,9 @@ def _view_folder(path: Path) -> View:
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():
-        from electralab.tokens.prepare import read_report
+        from electralab.records.prepared import PreparedReport
 
-        return {"kind": "data", "report": read_report(path)}
+        return {"kind": "data", "report": PreparedReport.read(path).to_json()}
     if (path / "config.json").is_file():
         return {"kind": "model"} | _view_model(path)
     if path.name.startswith("seed-") and (path / "metrics.jsonl").is_file():

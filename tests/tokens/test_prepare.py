@@ -14,7 +14,7 @@ import pytest
 from watching_events import notes, result_of, warnings
 
 from electralab.artifacts import describe_files
-from electralab.config import ConfigLayer, SettingsTree, resolve
+from electralab.config import ConfigLayer, resolve
 from electralab.errors import (
     DamagedArtifact,
     FolderInUse,
@@ -25,11 +25,11 @@ from electralab.errors import (
     UsageError,
 )
 from electralab.events import Event, Progress
+from electralab.records.prepared import PreparedReport
 from electralab.stopping import StopSignal
 from electralab.tokens import shard_writer
-from electralab.tokens.identity import _without_rule, make_identity
-from electralab.tokens.plan import plan_prepare
-from electralab.tokens.prepare import PrepareConfig, prepare, read_report
+from electralab.tokens.build_state import fingerprint_data, without_rule
+from electralab.tokens.prepare import PrepareConfig, plan_prepare, prepare
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
 
 TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 16}, "heldout_share": 0.2}
@@ -44,7 +44,7 @@ def given(tokenizer: Path) -> PrepareConfig:
     return resolve(PrepareConfig, [ConfigLayer("test", changes)])
 
 
-def run(source: Path | str, out: Path, **changes: Any) -> list[Event[SettingsTree]]:
+def run(source: Path | str, out: Path, **changes: Any) -> list[Event[PreparedReport]]:
     return list(prepare([str(source)], out, config(**changes), StopSignal()))
 
 
@@ -70,7 +70,7 @@ def test_every_document_is_in_one_of_the_two_parts(tmp_path: Path, corpus: Path)
     train, heldout = read_back(data, data.train), read_back(data, data.heldout)
     sides = {number: (f"document {number} " in train, f"document {number} " in heldout) for number in range(60)}
     assert all(sum(side) == 1 for side in sides.values())
-    counts = read_report(tmp_path / "data")["counts"]
+    counts = PreparedReport.read(tmp_path / "data")["counts"]
     assert counts["documents"] == 60
     assert counts["heldout_documents"] == sum(heldout for _, heldout in sides.values()) > 0
     assert data.train.take(np.array([0])).dtype == np.int64
@@ -215,7 +215,7 @@ def test_dropped_documents_are_reported_by_reason(tmp_path: Path) -> None:
     path = tmp_path / "c.txt"
     path.write_bytes(b"one good document\n\none good document\n\nb\xffd\n\nxy\n\nanother good document")
     run(path, tmp_path / "data", filters={"min_characters": 5})
-    assert read_report(tmp_path / "data")["dropped"] == {"duplicate": 1, "too_short": 1, "undecodable": 1}
+    assert PreparedReport.read(tmp_path / "data")["dropped"] == {"duplicate": 1, "too_short": 1, "undecodable": 1}
 
 
 def test_text_with_nothing_left_is_refused_with_the_reasons_and_the_worst_files(tmp_path: Path) -> None:
@@ -244,17 +244,17 @@ def test_files_that_do_not_decode_are_named_though_others_do(tmp_path: Path) -> 
     write_corpus(tmp_path / "texts/a.txt")
     (tmp_path / "texts/b.txt").write_bytes(b"\xff\n\n\xfe")
     told = notes(run(tmp_path / "texts", tmp_path / "data", heldout_share=0.3))
-    (warning,) = read_report(tmp_path / "data")["warnings"]
+    (warning,) = PreparedReport.read(tmp_path / "data")["warnings"]
     assert told == [f"warning: {warning}"]
     assert f"2 documents are no text in the expected encoding and were dropped (2 of 2 in {tmp_path}" in warning
     run(tmp_path / "texts", tmp_path / "mended", heldout_share=0.3, repair=True)
-    assert read_report(tmp_path / "mended")["warnings"] == []
+    assert PreparedReport.read(tmp_path / "mended")["warnings"] == []
 
 
 def heldout_warnings(folder: Path, documents: int, **changes: Any) -> list[str]:
     out = folder / f"data-{documents}-{len(list(folder.iterdir()))}"
     told = warnings(run(write_corpus(folder / "c.txt", documents), out, **changes))
-    assert told == read_report(out)["warnings"]
+    assert told == PreparedReport.read(out)["warnings"]
     return told
 
 
@@ -276,7 +276,7 @@ def test_whole_documents_that_are_far_more_than_the_share_asked_for_get_a_warnin
     assert few.startswith("only 1 of 4 documents held out")
     assert "(of plain text --documents lines makes one of each line)" in few
     data = next(tmp_path.glob("data-4-*"))
-    counts = read_report(data)["counts"]
+    counts = PreparedReport.read(data)["counts"]
     share = counts["heldout_rows"] / (counts["heldout_rows"] + counts["train_rows"])
     assert much.startswith(f"{share:.0%} of the rows are held out where 0.01 was asked for")
 
@@ -303,13 +303,13 @@ def test_names_that_are_not_utf8_are_read_passed_over_and_recorded(tmp_path: Pat
     passed_over = folder / os.fsdecode(b"\xff.doc")
     passed_over.write_bytes(b"no text we know")
     run(folder, tmp_path / "data")
-    assert read_report(tmp_path / "data")["passed_over"] == [str(passed_over)]
+    assert PreparedReport.read(tmp_path / "data")["passed_over"] == [str(passed_over)]
     assert open_data(tmp_path / "data").manifest["sources"][0]["path"] == str(folder / os.fsdecode(b"\xff\xfe.txt"))
 
 
 def test_the_report_tells_fertility_and_the_longest_words(tmp_path: Path, corpus: Path) -> None:
     run(corpus, tmp_path / "data")
-    report = read_report(tmp_path / "data")["tokenizer"]
+    report = PreparedReport.read(tmp_path / "data")["tokenizer"]
     assert 1.0 <= report["tokens_per_word"] < 2.0
     assert report["unknown_share"] == 0.0
     assert report["longest_words"][0]["word"] == "document"
@@ -319,7 +319,7 @@ def test_paragraphs_of_chinese_are_not_called_words(tmp_path: Path) -> None:
     lines = [f"港口很平静，年老的水手们在灯塔旁边修补渔网{number}次，船名是Lighthouse。" for number in range(40)]
     (tmp_path / "c.txt").write_text("\n\n".join(lines), encoding="utf-8")
     run(tmp_path / "c.txt", tmp_path / "data")
-    report = read_report(tmp_path / "data")["tokenizer"]
+    report = PreparedReport.read(tmp_path / "data")["tokenizer"]
     assert report["longest_words"][0]["word"] == "Lighthouse"
     assert max(len(found["word"]) for found in report["longest_words"]) <= 10
     assert report["tokens_per_word"] < 2
@@ -424,7 +424,7 @@ def test_sessions_of_symbols_are_kept_as_often_as_they_occur_one_a_row(tmp_path:
         whole = [session[start : start + 14] for start in range(0, len(session) - 13, 14)]
         expected += [*whole, *([session[-14:]] if len(session) % 14 else [])]
     assert sorted(read_rows(tmp_path / "data")) == sorted(expected)
-    assert read_report(tmp_path / "data")["counts"]["documents"] == 40
+    assert PreparedReport.read(tmp_path / "data")["counts"]["documents"] == 40
     assert open_data(tmp_path / "data").packing == "documents"
 
 
@@ -433,7 +433,7 @@ def test_what_is_said_wins_over_the_defaults_of_symbols(tmp_path: Path) -> None:
     changes = {"filters": {"duplicates": True}, "packing": {"kind": "contiguous"}}
     run(log, tmp_path / "data", symbols=True, **changes)
     assert open_data(tmp_path / "data").packing == "contiguous"
-    assert read_report(tmp_path / "data")["dropped"] == {"duplicate": 30}
+    assert PreparedReport.read(tmp_path / "data")["dropped"] == {"duplicate": 30}
 
 
 EARLIER = {"filters": {"duplicates": True}, "packing": {"kind": "contiguous"}}
@@ -466,7 +466,9 @@ def test_data_whose_near_duplicates_were_found_by_the_earlier_rule_stays_valid(
 ) -> None:
     changes = {"filters": {"near_duplicates": True}}
     with monkeypatch.context() as patch:  # an identity as it was written then
-        patch.setattr("electralab.tokens.prepare.make_identity", lambda *given: _without_rule(make_identity(*given)))
+        patch.setattr(
+            "electralab.tokens.prepare.fingerprint_data", lambda *given: without_rule(fingerprint_data(*given))
+        )
         run(corpus, tmp_path / "data", **changes)
     before = describe_files(tmp_path / "data")
     assert notes(run(corpus, tmp_path / "data", **changes)) == ["the data is there already, nothing to do"]
@@ -512,7 +514,7 @@ def test_a_path_that_cannot_be_written_is_one_sentence(corpus: Path) -> None:
 
 
 def test_a_plan_reads_sizes_and_writes_nothing(tmp_path: Path, corpus: Path) -> None:
-    plan = plan_prepare([str(corpus)], config(), cores=2)
+    plan = plan_prepare([str(corpus)], tmp_path / "data", config(), cores=2)
     assert plan.bytes == corpus.stat().st_size
     assert plan.seconds > 0
     assert [path.name for path in tmp_path.iterdir()] == ["corpus.txt"]

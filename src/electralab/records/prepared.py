@@ -5,6 +5,8 @@ report.json, the facts of manifest.json, `prepare --dry-run`
 
 from typing import Any, ClassVar
 
+from pydantic import Field
+
 from electralab.config import SettingsTree
 from electralab.records.record import FileRecord, Record
 
@@ -36,7 +38,7 @@ class TokenizerReport(Record):
     tokens_per_word: float | None = None
     tokens_per_character: float | None = None
     characters_per_word: float | None = None
-    longest_words: tuple[LongWord, ...] = ()
+    longest_words: list[LongWord] = Field(default_factory=list)
 
 
 class PreparedReport(FileRecord):
@@ -46,9 +48,9 @@ class PreparedReport(FileRecord):
     counts: PreparedCounts
     dropped: dict[str, int]
     """Documents by the reason for which they were left out."""
-    passed_over: tuple[str, ...]
+    passed_over: list[str]
     """Files that happened to lie in a folder and are no text that we read."""
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = Field(default_factory=list)
     tokenizer: TokenizerReport
 
 
@@ -68,7 +70,7 @@ class PreparedManifest(Record):
     vocab_size: int
     counts: PreparedCounts
     settings: SettingsTree
-    sources: tuple[PreparedSource, ...]
+    sources: list[PreparedSource]
     made_from: dict[str, Any]
     """What the data was made from, by content: another content is other data."""
 
@@ -77,8 +79,8 @@ class PreparePlan(Record):
     """`prepare --dry-run`: what would be read, and what it would roughly take; standard input is not counted."""
 
     out: str
-    sources: tuple[str, ...]
-    passed_over: tuple[str, ...]
+    sources: list[str]
+    passed_over: list[str]
     bytes: int
     text_bytes: int
     tokens: int

@@ -64,7 +64,7 @@ class Environment(FileRecord):
     thread_waiting: str = ""
     cuda: str = ""
     packages: dict[str, str] = Field(default_factory=dict)
-    command: tuple[str, ...] = ()
+    command: list[str] = Field(default_factory=list)
     data: str = ""
     """Where the data lay. It is no part of what the run is, but people know data by its path, not by its hash."""
 
@@ -80,7 +80,7 @@ class StepRecord(Record):
     step: int
     values: Mapping[str, float | int | None]
     """None for a number that was not finite."""
-    warnings: tuple[str, ...] = ()
+    warnings: list[str] = Field(default_factory=list)
     """What was told about this step for the first time."""
 
     # On disk and wire the line is flat: {"step": 3, "loss": 0.5, ..., "warnings": [...]}.
@@ -202,7 +202,7 @@ class RunExamples(FileRecord):
     FILE: ClassVar[str] = "examples.json"
     objective: str
     step: int
-    rows: tuple[ExampleRow, ...]
+    rows: list[ExampleRow]
 
 
 class RunUsefulness(Record):
@@ -233,8 +233,8 @@ class PretrainResults(FileRecord):
     baselines: dict[str, float | None] = Field(default_factory=dict)
     """What knowing only frequencies achieves."""
     verdict: RunUsefulness | None = None
-    warnings: tuple[RunWarning, ...] = ()
-    snapshots: tuple[Snapshot, ...] = ()
+    warnings: list[RunWarning] = Field(default_factory=list)
+    snapshots: list[Snapshot] = Field(default_factory=list)
 
 
 class PretrainPlan(Record):
@@ -250,7 +250,7 @@ class PretrainPlan(Record):
     flops: int
     estimated_minutes: float
     estimated_memory_mb: int
-    notes: tuple[str, ...] = ()
+    notes: list[str] = Field(default_factory=list)
     """What the run would say before its first step."""
 
 

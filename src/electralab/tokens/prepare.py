@@ -7,15 +7,16 @@ its manifest is there.
 """
 
 import math
+import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -33,8 +34,10 @@ from electralab.artifacts import (
 from electralab.config import Settings, SettingsTree
 from electralab.corpus.documents import Document, DocumentSample, DocumentStream, FilterConfig
 from electralab.corpus.readers import ReadingConfig
+from electralab.corpus.scripts import SPACELESS, WIDE_PUNCTUATION
 from electralab.corpus.sources import (
     STANDARD_INPUT,
+    Compression,
     Sources,
     find_sources,
     hash_source,
@@ -43,13 +46,27 @@ from electralab.corpus.sources import (
 )
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, Update, warn
+from electralab.records.prepared import (
+    LongWord,
+    PreparedCounts,
+    PreparedManifest,
+    PreparedReport,
+    PreparedSource,
+    PreparePlan,
+    TokenizerReport,
+)
 from electralab.stopping import StopSignal
-from electralab.tokens.identity import begun_path, is_finished, make_identity, read_begun, read_made_from, write_begun
+from electralab.tokens.build_state import (
+    fingerprint_data,
+    is_finished,
+    read_build_state,
+    read_made_from,
+    write_build_state,
+)
 from electralab.tokens.packing import PackingConfig
 from electralab.tokens.shard_writer import ShardRecord, ShardWriter, split_ranks
-from electralab.tokens.shards import BUILD, FORMAT, KIND, REPORT, SHARDS
+from electralab.tokens.shards import BUILD, FORMAT, KIND, SHARDS
 from electralab.tokens.tokenizer import TOKENIZER, Tokenizer, TokenizerConfig
-from electralab.tokens.tokenizer_report import describe_tokenizer
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
 _REPORT_SAMPLE = 2 << 20
@@ -57,6 +74,19 @@ _MAX_SYMBOLS = 1 << 22
 _WORST = 3  # sources to name
 _FEW_HELDOUT = 10  # documents: fewer tell little about text that was not trained on
 _MOST_HELDOUT = 0.25  # a larger share than this is not proposed
+
+# For the plan: typical of English text on a core of the 2020s.
+_UNPACKED: dict[Compression, float] = {"": 1.0, "gz": 2.7, "bz2": 3.5, "xz": 3.7, "zst": 3.0}
+_BYTES_PER_TOKEN = 4
+_BYTES_PER_DOCUMENT = 1000
+_ENCODED_PER_SECOND = 4e6
+_LEARNED_PER_SECOND = 4e6
+_MEMORY = 512 << 20
+
+# For the report: in scripts without spaces a character counts as a word, and none of them is among the longest.
+_LONGEST_WORDS = 10
+_WORD = re.compile(f"[{SPACELESS}]|[^\\s{SPACELESS}]+")
+_SPACED_WORD = re.compile(f"[^\\s{SPACELESS}{WIDE_PUNCTUATION}]+")
 
 A = TypeVar("A")
 
@@ -75,7 +105,7 @@ class PrepareConfig(Settings):
     seed: int = 0
 
 
-def settle_defaults(config: PrepareConfig) -> PrepareConfig:
+def with_symbol_defaults(config: PrepareConfig) -> PrepareConfig:
     """What nobody set, as it suits sequences of symbols.
 
     How often a session occurs is what a log says, so equal ones are kept; and a model is asked about whole sessions,
@@ -91,11 +121,38 @@ def settle_defaults(config: PrepareConfig) -> PrepareConfig:
     return config.model_copy(update={"filters": filters, "packing": packing})
 
 
-def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopSignal) -> Iterator[Event[SettingsTree]]:
+def plan_prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, *, cores: int) -> PreparePlan:
+    """Estimates from typical ratios and speeds; reads no content and writes nothing."""
+    sources = find_sources(inputs, symbols=config.symbols)
+    text = int(sum(source.bytes * _UNPACKED[source.compression] for source in sources.files))
+    learning = 0.0 if config.tokenizer.path else min(text, config.tokenizer.sample_mb * 2**20) / _LEARNED_PER_SECOND
+    return PreparePlan(
+        out=str(out),
+        sources=[str(source.path) for source in sources.files],
+        passed_over=sources.passed_over,
+        bytes=sources.bytes,
+        text_bytes=text,
+        tokens=text // _BYTES_PER_TOKEN,
+        seconds=text / (_ENCODED_PER_SECOND * cores) + learning,
+        memory_bytes=_MEMORY + 8 * text // _BYTES_PER_DOCUMENT,
+    )
+
+
+def prepare(
+    inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopSignal
+) -> Iterator[Event[PreparedReport]]:
     """Build `out`, or finish what an interrupted run began there; the result is the report."""
     find_sources(inputs, symbols=config.symbols)
-    given = _load_given(config)
-    _refuse_foreign(out)
+    given = None
+    if path := config.tokenizer.path:
+        given = Tokenizer.load(Path(path), config.tokenizer)
+        if given.is_symbols != config.symbols:
+            kind = "symbols" if given.is_symbols else "text"
+            raise UsageError(f"{path}: is a tokenizer for {kind}; give another, or none")
+    with storage_errors(out):
+        names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
+    if names and not names & {MANIFEST, BUILD}:
+        raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
     with lock_folder(out), storage_errors(out):
         try:
             spool = None
@@ -110,47 +167,19 @@ def prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopS
             # Finished data keeps nothing of its making, nor what was piped in only to be compared with it.
             if (out / MANIFEST).is_file():
                 shutil.rmtree(out / BUILD, ignore_errors=True)
-    yield Result(read_report(out))
-
-
-def read_report(out: Path) -> dict[str, Any]:
-    report: dict[str, Any] = read_json(out / REPORT)
-    return report
-
-
-def _load_given(config: PrepareConfig) -> Tokenizer | None:
-    path = config.tokenizer.path
-    if not path:
-        return None
-    tokenizer = Tokenizer.load(Path(path), config.tokenizer)
-    if tokenizer.is_symbols != config.symbols:
-        kind = "symbols" if tokenizer.is_symbols else "text"
-        raise UsageError(f"{path}: is a tokenizer for {kind}; give another, or none")
-    return tokenizer
-
-
-def _refuse_foreign(out: Path) -> None:
-    with storage_errors(out):
-        names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
-    if names and not names & {MANIFEST, BUILD}:
-        raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
+    yield Result(PreparedReport.read(out))
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """All parts of one pass, and what the pass left out."""
+class _Encoding:
+    """All shards of one pass, and what the pass left out."""
 
     records: list[ShardRecord]
-    dropped: dict[str, int]
-    passed_over: list[str]
-    undecodable: str
-    """The sources with the most documents that are no text, in words."""
+    counts: PreparedCounts
+    stream: DocumentStream
     lowest_rank: int
     highest_rank: int
     sample: list[str]
-
-    def total(self, name: str) -> int:
-        return sum(getattr(record, name) for record in self.records)
 
 
 _Phase = Generator[Update, None, A]
@@ -170,48 +199,65 @@ class _Build:
     ) -> None:
         self._sources = sources
         self._out = out
-        self._config = settle_defaults(config)
-        self._asked = config
+        self._config = with_symbol_defaults(config)
+        self._requested = config
         self._given = given
         self._stop = stop
         self._hashes: list[str] = []
         self._documents = 0
         self._tokens = 0
-        self._told = ("", -1)
+        self._shown = ("", -1)
 
     def run(self) -> _Phase[None]:
-        yield from self._hash()
-        identity = self._identify(self._config)
-        before = self._identify(self._asked)
-        if before != identity and read_made_from(self._out) == before:
+        for source in self._sources.files:
+            yield self._progress("hashing", sum(file.bytes for file in self._sources.files[: len(self._hashes)]))
+            self._hashes.append(hash_source(source, self._stop.check))
+        fingerprint, requested = (
+            fingerprint_data(config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
+            for config in (self._config, self._requested)
+        )
+        if requested != fingerprint and read_made_from(self._out) == requested:
             # Prepared before symbols had defaults of their own: the folder stays what it is.
-            self._config, identity = self._asked, before
+            self._config, fingerprint = self._requested, requested
         try:
-            if is_finished(self._out, identity):
+            if is_finished(self._out, fingerprint):
                 yield self._progress("finished", self._sources.bytes)
                 yield Note("the data is there already, nothing to do", "warning")
                 return
         except DamagedArtifact as damage:
             yield Note(str(damage), "warning")
-        yield from self._begin(identity)
+        # Go on with what lies there if it was begun from the same sources with the same settings; else start over.
+        is_begun = False
+        try:
+            is_begun = read_build_state(self._out, fingerprint)
+        except (DamagedArtifact, IdentityMismatch) as reason:
+            yield Note(str(reason), "warning")
+        if not is_begun:
+            (self._out / MANIFEST).unlink(missing_ok=True)
+            for name in (SHARDS, TOKENIZER):
+                shutil.rmtree(self._out / name, ignore_errors=True)
+            for record in (self._out / BUILD).glob("*.json"):
+                record.unlink()
+            write_build_state(self._out, fingerprint)
         tokenizer = yield from self._get_tokenizer()
-        bar = int(self._config.heldout_share * 2**64)
-        outcome = yield from self._encode(tokenizer, bar)
-        if (better := _better_bar(outcome, bar)) != bar:
-            outcome = yield from self._encode(tokenizer, better)
-        if not outcome.total("train_rows"):
-            count = outcome.total("documents") - outcome.total("heldout_documents")
+        threshold = int(self._config.heldout_share * 2**64)
+        encoding = yield from self._encode(tokenizer, threshold)
+        # Both sides get at least one document where there are two; only a small corpus can need this second pass.
+        documents, heldout = encoding.counts.documents, encoding.counts.heldout_documents
+        if heldout == documents:
+            encoding = yield from self._encode(tokenizer, encoding.highest_rank)
+        elif heldout == 0 and threshold and documents > 1:
+            encoding = yield from self._encode(tokenizer, encoding.lowest_rank + 1)
+        if not encoding.counts.train_rows:
+            count = encoding.counts.documents - encoding.counts.heldout_documents
             raise InputError(
                 f"no token left to train on ({count} documents for training gave none); "
                 "give more text or another tokenizer"
             )
-        warnings = _find_warnings(outcome, self._config.heldout_share)
-        self._finish(identity, tokenizer, outcome, warnings)
+        warnings = list(_find_warnings(encoding, self._config.heldout_share))
+        self._finish(fingerprint, tokenizer, encoding, warnings)
         yield from map(warn, warnings)
         yield self._progress("finished", self._sources.bytes)
-
-    def _identify(self, config: PrepareConfig) -> SettingsTree:
-        return make_identity(config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
 
     def _progress(self, phase: str, done: int) -> Progress:
         """In bytes of the source files on disk. In a pipe a line when a phase begins and at each further fifth."""
@@ -221,91 +267,62 @@ class _Build:
         counts += [f"{self._tokens:,} tokens"] if self._tokens else []
         text = _PHASES.get(phase, phase) + (f": {', '.join(counts)}" if counts else "")
         reached = (phase, 5 * done // max(total, 1))
-        line = "" if reached == self._told else f"{text} ({done / max(total, 1):.0%})"
-        self._told = reached
+        line = "" if reached == self._shown else f"{text} ({done / max(total, 1):.0%})"
+        self._shown = reached
         return Progress(phase, done, total, text, line, {"documents": self._documents, "tokens": self._tokens})
 
     def _stream(self) -> DocumentStream:
-        config = self._config
-        return DocumentStream(
-            self._sources,
-            config.reading,
-            config.filters,
-            repair=config.repair,
-            symbols=config.symbols,
-            stop=self._stop,
-        )
-
-    def _hash(self) -> _Phase[None]:
-        done = 0
-        for source in self._sources.files:
-            yield self._progress("hashing", done)
-            self._hashes.append(hash_source(source, self._stop.check))
-            done += source.bytes
-
-    def _begin(self, identity: SettingsTree) -> _Phase[None]:
-        """Go on with what lies there if it was begun from the same sources with the same settings; else start over."""
-        path = begun_path(self._out)
-        try:
-            if read_begun(path, identity):
-                return
-        except (DamagedArtifact, IdentityMismatch) as reason:
-            yield Note(str(reason), "warning")
-        (self._out / MANIFEST).unlink(missing_ok=True)
-        for name in (SHARDS, TOKENIZER):
-            shutil.rmtree(self._out / name, ignore_errors=True)
-        for record in (self._out / BUILD).glob("*.json"):
-            record.unlink()
-        write_begun(path, identity)
+        reading, filters = self._config.reading, self._config.filters
+        repair, symbols = self._config.repair, self._config.symbols
+        return DocumentStream(self._sources, reading, filters, repair=repair, symbols=symbols, stop=self._stop)
 
     def _get_tokenizer(self) -> _Phase[Tokenizer]:
         folder = self._out / TOKENIZER
-        done = self._out / BUILD / "tokenizer.json"
-        if _is_recorded(folder, done):
-            return Tokenizer.load(folder)
+        record = self._out / BUILD / "tokenizer.json"
+        try:
+            if record.is_file() and read_json(record) == describe_files(folder):
+                return Tokenizer.load(folder)
+        except DamagedArtifact:
+            pass  # without a record that can be read it is written again
         tokenizer = self._given
         if tokenizer is None:
-            tokenizer = yield from (self._learn_symbols() if self._config.symbols else self._learn_text())
-        # The hashes of these files are part of the data's identity: they stay as they have always been written.
+            tokenizer = yield from (self._count_symbols() if self._config.symbols else self._train_tokenizer())
+        # The hashes of these files are part of the data's fingerprint: they stay as they have always been written.
         tokenizer.save(folder, max_length=self._config.packing.sequence_length, with_bert_options=False)
-        write_json(done, describe_files(folder))
+        write_json(record, describe_files(folder))
         return tokenizer
 
-    def _learn_text(self) -> _Phase[Tokenizer]:
-        sample, heldout = (
-            DocumentSample(int(self._config.tokenizer.sample_mb * 2**20), self._config.seed) for _ in range(2)
-        )
-        bar = int(self._config.heldout_share * 2**64)
+    def _train_tokenizer(self) -> _Phase[Tokenizer]:
+        limit = int(self._config.tokenizer.sample_mb * 2**20)
+        sample, heldout = (DocumentSample(limit, self._config.seed) for _ in range(2))
+        threshold = int(self._config.heldout_share * 2**64)
         stream = self._stream()
         for batch in stream:
-            is_heldout = split_ranks(batch, self._config.seed) < bar
+            is_heldout = split_ranks(batch, self._config.seed) < threshold
             for documents, wanted in ((sample, False), (heldout, True)):
-                documents.offer([batch[place] for place in np.flatnonzero(is_heldout == wanted)])
+                documents.offer([batch[index] for index in np.flatnonzero(is_heldout == wanted)])
             yield self._progress("sampling", stream.counter.done)
         # Held-out text must be new to the tokenizer too, unless a tiny corpus has nothing else.
         texts = sample.texts() or heldout.texts()
         if not texts:
             raise _nothing_left(stream)
-        return (yield from self._wait("learning", lambda: train_tokenizer(texts, self._config.tokenizer)))
+        future: Future[Tokenizer] = Future()
 
-    def _wait(self, phase: str, work: Callable[[], A]) -> _Phase[A]:
-        """Work that cannot be interrupted goes aside, so that a signal is still obeyed at once."""
-        future: Future[A] = Future()
-
-        def run() -> None:
+        def train() -> None:
             try:
-                future.set_result(work())
+                future.set_result(train_tokenizer(texts, self._config.tokenizer))
             except BaseException as error:  # noqa: BLE001  handed to whoever waits
                 future.set_exception(error)
 
-        Thread(target=run, daemon=True).start()
+        # Training cannot be interrupted, so it goes aside: a signal is still obeyed at once.
+        Thread(target=train, daemon=True).start()
         while not future.done():
-            yield self._progress(phase, self._sources.bytes)
+            yield self._progress("learning", self._sources.bytes)
             self._stop.check()
             wait_for([future], timeout=0.2)
         return future.result()
 
-    def _learn_symbols(self) -> _Phase[Tokenizer]:
+    def _count_symbols(self) -> _Phase[Tokenizer]:
         counts: Counter[str] = Counter()
         stream = self._stream()
         for batch in stream:
@@ -316,7 +333,7 @@ class _Build:
             yield self._progress("sampling", stream.counter.done)
         return train_symbol_vocab(counts, self._config.tokenizer)
 
-    def _encode(self, tokenizer: Tokenizer, bar: int) -> _Phase[_Outcome]:
+    def _encode(self, tokenizer: Tokenizer, threshold: int) -> _Phase[_Encoding]:
         stream = self._stream()
         sample = DocumentSample(_REPORT_SAMPLE, self._config.seed)
         lowest, highest = 1 << 64, -1
@@ -332,70 +349,81 @@ class _Build:
                     sample.offer(batch)
                 yield batch
 
-        writer = ShardWriter(self._out, tokenizer, self._config.packing, seed=self._config.seed, heldout_threshold=bar)
+        packing, seed = self._config.packing, self._config.seed
+        writer = ShardWriter(self._out, tokenizer, packing, seed=seed, heldout_threshold=threshold)
         for progress in writer.write(watched()):
             self._documents, self._tokens = progress.documents, progress.tokens
             yield self._progress("encoding", stream.counter.done)
         if not self._documents:
             raise _nothing_left(stream)
-        return _Outcome(
-            writer.records,
-            stream.dropped,
-            stream.passed_over,
-            name_undecodable(stream.undecodable, stream.read) if "undecodable" in stream.dropped else "",
-            lowest,
-            highest,
-            sample.texts(),
-        )
+        sums = {name: sum(getattr(record, name) for record in writer.records) for name in PreparedCounts.model_fields}
+        return _Encoding(writer.records, PreparedCounts(**sums), stream, lowest, highest, sample.texts())
 
-    def _finish(self, identity: SettingsTree, tokenizer: Tokenizer, outcome: _Outcome, warnings: list[str]) -> None:
-        changed = [source.path for source in self._sources.files if not is_unchanged(source)]
-        if changed:
-            raise InputError(f"{changed[0]}: changed while it was read; run the same command again")
-        counts = {name: outcome.total(name) for name in _COUNTS}
-        sources = [
-            {"path": str(source.path), "bytes": source.bytes, "sha256": digest}
-            for source, digest in zip(self._sources.files, self._hashes, strict=True)
-        ]
-        report = {
-            "counts": counts,
-            "dropped": outcome.dropped,
-            "passed_over": outcome.passed_over,
-            "warnings": warnings,
-            "tokenizer": {
-                "vocab_size": tokenizer.vocab_size,
-                "ordinary_pieces": int(tokenizer.is_ordinary.sum()),
-                "unknown_share": counts["unknown_tokens"] / max(1, counts["tokens"]),
-                **describe_tokenizer(tokenizer, outcome.sample),
-            },
-        }
-        write_json(self._out / REPORT, report)
+    def _finish(
+        self, fingerprint: SettingsTree, tokenizer: Tokenizer, encoding: _Encoding, warnings: list[str]
+    ) -> None:
+        for source in self._sources.files:
+            if not is_unchanged(source):
+                raise InputError(f"{source.path}: changed while it was read; run the same command again")
+        PreparedReport(
+            counts=encoding.counts,
+            dropped=encoding.stream.dropped,
+            passed_over=encoding.stream.passed_over,
+            warnings=warnings,
+            tokenizer=_report_tokenizer(tokenizer, encoding),
+        ).write(self._out)
         files = {f"{TOKENIZER}/{name}": entry for name, entry in describe_files(self._out / TOKENIZER).items()}
-        for record in outcome.records:
+        for record in encoding.records:
             files |= record.files
-        files[REPORT] = {"bytes": (self._out / REPORT).stat().st_size, "sha256": sha256_file(self._out / REPORT)}
-        _remove_strays(self._out, files)
-        write_manifest(
-            self._out,
-            files=files,
+        report = self._out / PreparedReport.FILE
+        files[report.name] = {"bytes": report.stat().st_size, "sha256": sha256_file(report)}
+        for path in (self._out / SHARDS).glob("*"):  # a pass with another threshold may have left one not needed now
+            if path.relative_to(self._out).as_posix() not in files:
+                path.unlink()
+        facts = PreparedManifest(
             kind=KIND,
             format=FORMAT,
             sequence_length=self._config.packing.sequence_length,
             packing=self._config.packing.kind,
             vocab_size=tokenizer.vocab_size,
-            counts=counts,
+            counts=encoding.counts,
             settings=self._config.model_dump(mode="json"),
-            sources=sources,
-            made_from=identity,
+            sources=[
+                PreparedSource(path=str(source.path), bytes=source.bytes, sha256=digest)
+                for source, digest in zip(self._sources.files, self._hashes, strict=True)
+            ],
+            made_from=fingerprint,
         )
+        write_manifest(self._out, files=files, **facts.to_json())
 
 
-def _is_recorded(folder: Path, record: Path) -> bool:
-    """Whether the folder holds what its record says; without one that can be read it is written again."""
-    try:
-        return record.is_file() and bool(read_json(record) == describe_files(folder))
-    except DamagedArtifact:
-        return False
+def _report_tokenizer(tokenizer: Tokenizer, encoding: _Encoding) -> TokenizerReport:
+    """Fertility per word and per character on a sample, and what becomes of the longest words."""
+    report = TokenizerReport(
+        vocab_size=tokenizer.vocab_size,
+        ordinary_pieces=int(tokenizer.is_ordinary.sum()),
+        unknown_share=encoding.counts.unknown_tokens / max(1, encoding.counts.tokens),
+    )
+    texts = encoding.sample
+    if tokenizer.is_symbols or not texts:
+        return report
+    tokens = sum(len(ids) for ids in tokenizer.encode_many(texts))
+    words = [word for text in texts for word in _WORD.findall(text)]
+    characters = sum(len(word) for word in words)
+    spaced = {word for text in texts for word in _SPACED_WORD.findall(text)}
+    longest = sorted(spaced, key=lambda word: (-len(word), word))[:_LONGEST_WORDS]
+    return report.model_copy(
+        update={
+            "sampled_words": len(words),
+            "tokens_per_word": tokens / max(1, len(words)),
+            "tokens_per_character": tokens / max(1, characters),
+            "characters_per_word": characters / max(1, len(words)),
+            "longest_words": [
+                LongWord(word=word[:80], characters=len(word), tokens=len(ids))
+                for word, ids in zip(longest, tokenizer.encode_many(longest), strict=True)
+            ],
+        }
+    )
 
 
 def _nothing_left(stream: DocumentStream) -> InputError:
@@ -416,55 +444,27 @@ def name_undecodable(undecodable: Counter[str], read: Counter[str]) -> str:
     return f"{named} and {more:,} more files" if more > 0 else named
 
 
-def _find_warnings(outcome: _Outcome, heldout_share: float) -> list[str]:
+def _find_warnings(encoding: _Encoding, heldout_share: float) -> Iterator[str]:
     """What a person should know before trusting the data, as sentences."""
-    warnings = []
-    if outcome.undecodable:
-        warnings.append(
-            f"{outcome.dropped['undecodable']:,} documents are no text in the expected encoding and were dropped "
-            f"({outcome.undecodable}); name it with --reading.encoding, or mend them with --repair"
+    stream, counts = encoding.stream, encoding.counts
+    if undecodable := stream.dropped.get("undecodable"):
+        yield (
+            f"{undecodable:,} documents are no text in the expected encoding and were dropped "
+            f"({name_undecodable(stream.undecodable, stream.read)}); name it with --reading.encoding, or mend them "
+            "with --repair"
         )
-    documents, heldout = outcome.total("documents"), outcome.total("heldout_documents")
-    rows, heldout_rows = (outcome.total(name) for name in ("train_rows", "heldout_rows"))
-    got = heldout_rows / max(1, rows + heldout_rows)
     if not heldout_share:
-        return warnings
-    if heldout < _FEW_HELDOUT:
-        what = f"only {heldout:,}" if heldout else "none"
-        needed = math.ceil(100 * _FEW_HELDOUT / documents) / 100
+        return
+    if counts.heldout_documents < _FEW_HELDOUT:
+        what = f"only {counts.heldout_documents:,}" if counts.heldout_documents else "none"
+        needed = math.ceil(100 * _FEW_HELDOUT / counts.documents) / 100
         advice = f"--heldout-share {needed:g} holds out about {_FEW_HELDOUT}"
         if needed > _MOST_HELDOUT:
             advice = "more, or shorter, documents are needed (of plain text --documents lines makes one of each line)"
-        warnings.append(f"{what} of {documents:,} documents held out, so scores on held-out text say little; {advice}")
-    if got > max(2 * heldout_share, heldout_share + 0.05):
-        warnings.append(
-            f"{got:.0%} of the rows are held out where {heldout_share:.2g} was asked for, because documents are held "
-            "out whole, equal ones together; cut them into shorter ones, or leave it if that much may be spared"
+        yield f"{what} of {counts.documents:,} documents held out, so scores on held-out text say little; {advice}"
+    fraction = counts.heldout_rows / max(1, counts.train_rows + counts.heldout_rows)
+    if fraction > max(2 * heldout_share, heldout_share + 0.05):
+        yield (
+            f"{fraction:.0%} of the rows are held out where {heldout_share:.2g} was asked for, because documents are "
+            "held out whole, equal ones together; cut them into shorter ones, or leave it if that much may be spared"
         )
-    return warnings
-
-
-_COUNTS = (
-    "documents",
-    "heldout_documents",
-    "characters",
-    "tokens",
-    "unknown_tokens",
-    "train_rows",
-    "heldout_rows",
-)
-
-
-def _remove_strays(out: Path, files: SettingsTree) -> None:
-    """A pass with another bar may have left a shard that this one does not need."""
-    for path in (out / SHARDS).glob("*"):
-        if path.relative_to(out).as_posix() not in files:
-            path.unlink()
-
-
-def _better_bar(outcome: _Outcome, bar: int) -> int:
-    """Both sides get at least one document where there are two; only a small corpus can need this second pass."""
-    heldout, documents = outcome.total("heldout_documents"), outcome.total("documents")
-    if heldout == documents:
-        return outcome.highest_rank
-    return outcome.lowest_rank + 1 if heldout == 0 and bar and documents > 1 else bar

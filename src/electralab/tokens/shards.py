@@ -22,7 +22,6 @@ KIND = "electralab-data"
 FORMAT = 1
 SHARDS = "shards"
 BUILD = ".build"
-REPORT = "report.json"
 Part = Literal["train", "heldout"]
 
 _REMEDY = "rerun 'electra prepare' to build it again"

@@ -24,20 +24,18 @@ def prepare(
     display: Display | None = None,
 ) -> Result:
     """Text, in any language -> tokenizer and packed rows in `out`; returns the report."""
-    from electralab.tokens.prepare import PrepareConfig
+    from electralab.tokens.prepare import PrepareConfig, plan_prepare
     from electralab.tokens.prepare import prepare as run_prepare
 
     names = [str(name) for name in inputs]
     resolved = resolve(PrepareConfig, config_layers(config, settings))
     if dry_run:
         from electralab.runtime import default_threads
-        from electralab.tokens.plan import plan_prepare
 
-        plan = plan_prepare(names, resolved, cores=default_threads())
-        return {"out": str(out), **asdict(plan), "sources": [str(source.path) for source in plan.sources]}
+        return plan_prepare(names, Path(out), resolved, cores=default_threads()).to_json()
     display = display or Display()
     with handle_signals() as stop:
-        return display.follow(run_prepare(names, Path(out), resolved, stop))
+        return display.follow(run_prepare(names, Path(out), resolved, stop)).to_json()
 
 
 def pretrain(
