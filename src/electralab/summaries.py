@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from electralab.reporting.artifact import read_artifact
 from electralab.reporting.format import (
     format_count,
     format_flops,
@@ -16,8 +17,7 @@ from electralab.reporting.format import (
     format_seconds,
     is_number,
 )
-from electralab.reporting.subjects import read_subject
-from electralab.reporting.summary import summarise
+from electralab.reporting.page import summarise
 
 Record = Mapping[str, Any]
 Lines = list[str]
@@ -61,7 +61,7 @@ def describe_folder(path: str, printed: Record | None = None) -> Lines:
     if printed is not None and "verdict" in printed:
         said.append(f"verdict: {printed['verdict']['text']}")
     known = {sentence.rstrip(".").lower() for sentence in said}
-    return [line for line in summarise(read_subject(Path(path))) if line.rstrip(".").lower() not in known]
+    return [line for line in summarise(read_artifact(Path(path))) if line.rstrip(".").lower() not in known]
 
 
 # Learning

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from report_folders import make_run, write_examples
 
-from electralab.reporting.stage import write_report
+from electralab.reporting.page import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,7 +8,7 @@ from report_folders import make_run
 
 from electralab.display import Display
 from electralab.errors import Stopped, TrainingDiverged, UsageError
-from electralab.reporting import stage
+from electralab.reporting import page
 from electralab.verbs.page import page_at_end
 
 
@@ -58,7 +58,7 @@ def test_a_mistake_of_ours_in_the_page_costs_no_run(
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(stage, "compose_page", fail)
+    monkeypatch.setattr(page, "compose_page", fail)
     with page_at_end(make_run(tmp_path / "run"), Display()):
         pass
     assert "could not be written (ZeroDivisionError); 'electra report" in capsys.readouterr().err

@@ -15,17 +15,17 @@ from electralab.reporting.format import format_value, is_number
 
 TextStyle = Literal["plain", "lead", "note", "strong", "warning", "good", "bad"]
 """`lead` opens a page or a report; a `note` may be passed over."""
-Value = str | bool | int | float | None | Sequence[object]
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
     """A cell that is the best of its row."""
 
-    value: Value
+    value: object
 
 
-Cell = Value | Best
+Cell = object
+"""A number, text, nothing, or the best of its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ class MarkedText:
 
     text: str
     spans: Sequence[TokenSpan]
+    style: TextStyle = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,8 @@ class Chart:
     lines: Sequence[Line]
     levels: Sequence[ReferenceLine] = ()
     note: str = ""
+    axis: str = "step"
+    """Over what it is drawn before a reader chooses."""
 
     @property
     def is_zero(self) -> bool:

@@ -221,17 +221,18 @@ def report(
     With `data`, the folder of prepared text, the first run is shown at work on a few of its held-out rows.
     """
     from electralab.inspection import exhibit_rows
-    from electralab.reporting.stage import plan_report, write_report
-    from electralab.reporting.watching import watch_report
+    from electralab.records.run import ExampleRow
+    from electralab.reporting.live import watch_report
+    from electralab.reporting.page import plan_report, write_report
 
     paths = [Path(run) for run in runs]
     if dry_run:
-        return plan_report(paths, None if watch else Path(out))
+        return plan_report(paths, None if watch else Path(out)).to_json()
     if watch:
         with handle_signals() as stop:
             watch_report(paths, port, stop, on_ready, advise)
-    examples = exhibit_rows(Path(data), paths[0]) if data else []
-    return write_report(paths, Path(out), advise, examples)
+    examples = [ExampleRow.model_validate(row) for row in exhibit_rows(Path(data), paths[0])] if data else []
+    return write_report(paths, Path(out), advise, examples).to_json()
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> Result:

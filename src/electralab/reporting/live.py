@@ -17,16 +17,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from electralab.errors import InputError, Stopped, UsageError
-from electralab.reporting.composing import (
-    Advice,
-    advise_nothing,
-    compose_page,
-    news,
-    read_style_and_script,
-    write_policy,
-)
-from electralab.reporting.stage import read_subjects
-from electralab.reporting.subjects import Subject, find_kind
+from electralab.reporting.artifact import Artifact, find_report_kind
+from electralab.reporting.html import write_policy
+from electralab.reporting.page import Advice, advise_nothing, compose_page, compose_update, read_artifacts
 from electralab.runtime import count_descriptors
 from electralab.stopping import StopSignal
 
@@ -54,8 +47,8 @@ def watch_report(
 ) -> None:
     """Serve the page on this machine alone until a signal to stop, which it raises."""
     for path in paths:
-        find_kind(path)
-    handler = partial(PageHandler, lambda: read_subjects(paths), advise, seconds)
+        find_report_kind(path)
+    handler = partial(PageHandler, lambda: read_artifacts(paths), advise, seconds)
     try:
         server = PageServer(("127.0.0.1", port), handler)
     except OSError as error:
@@ -149,7 +142,7 @@ class PageHandler(BaseHTTPRequestHandler):
 
     server: PageServer
 
-    def __init__(self, read: Callable[[], list[Subject]], advise: Advice, seconds: float, *rest: Any) -> None:
+    def __init__(self, read: Callable[[], list[Artifact]], advise: Advice, seconds: float, *rest: Any) -> None:
         self._read, self._advise, self._seconds = read, advise, seconds
         super().__init__(*rest)
 
@@ -165,7 +158,7 @@ class PageHandler(BaseHTTPRequestHandler):
         elif self.path == "/":
             self._answer(200, "text/html", compose_page(self._read(), self._advise, live_seconds=self._seconds))
         elif self.path == "/news.json":
-            self._answer(200, "application/json", json.dumps(news(self._read(), self._advise)))
+            self._answer(200, "application/json", json.dumps(compose_update(self._read(), self._advise)))
         else:
             self._answer(404, "text/plain", "not here\n")
 
@@ -178,7 +171,7 @@ class PageHandler(BaseHTTPRequestHandler):
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         # The page has it in its head too; only here can it say that no other page may show it in a frame.
-        policy = write_policy(*read_style_and_script(), is_live=True)
+        policy = write_policy(is_live=True)
         self.send_header("Content-Security-Policy", f"{policy}; frame-ancestors 'none'")
         self.end_headers()
         self.wfile.write(body)

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from report_folders import make_run
 
-from electralab.reporting.composing import advise_nothing
-from electralab.reporting.stage import read_subjects
-from electralab.reporting.watching import PageHandler, PageServer
+from electralab.reporting.live import PageHandler, PageServer
+from electralab.reporting.page import advise_nothing, read_artifacts
 
 Watch = Callable[..., contextlib.AbstractContextManager[PageServer]]
 
@@ -26,7 +25,7 @@ def watch(tmp_path: Path) -> Watch:
 
     @contextmanager
     def start(**limits: float) -> Iterator[PageServer]:
-        handler = partial(PageHandler, lambda: read_subjects([run]), advise_nothing, 3.0)
+        handler = partial(PageHandler, lambda: read_artifacts([run]), advise_nothing, 3.0)
         server = PageServer(("127.0.0.1", 0), handler, **limits)  # type: ignore[arg-type]
         serving = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         serving.start()
@@ -75,7 +74,7 @@ def test_every_answer_carries_a_policy(watch: Watch) -> None:
             assert policy.startswith("default-src 'none'; style-src 'sha256-")
             assert policy.endswith("; frame-ancestors 'none'")
             # The same as the page has in its own head, but for frames, of which a page may say nothing there.
-            allowed = policy.removesuffix("; frame-ancestors 'none'").replace("'", "&#x27;")
+            allowed = policy.removesuffix("; frame-ancestors 'none'").replace("'", "&#39;")
             assert path != "/" or f'http-equiv="Content-Security-Policy" content="{allowed}"' in said
 
 

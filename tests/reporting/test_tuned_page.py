@@ -10,10 +10,10 @@ from little_tasks import fill, make_request, read_lines, save_origin, tune, writ
 
 from electralab.config import SettingsTree
 from electralab.finetuning import stage
-from electralab.reporting.composing import compose_page, news
-from electralab.reporting.predictions import read_predictions
-from electralab.reporting.stage import write_report
-from electralab.reporting.subjects import Subject, read_subject
+from electralab.records.tuned import ClassReport, ClassScores, TunedResults
+from electralab.reporting.artifact import Artifact, read_artifact
+from electralab.reporting.page import compose_page, compose_update, write_report
+from electralab.reporting.tuned_page import majority_share, read_mistakes
 
 # Too few steps to learn it all, so that there are mistakes to show.
 FEW: SettingsTree = {"steps": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 1e-4}}
@@ -51,9 +51,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page_of(run: Path) -> str:
-    page = compose_page([read_subject(run)])
-    assert "Cannot be shown" not in page
-    return page
+    artifact = read_artifact(run)
+    assert artifact.troubles == ()
+    return compose_page([artifact])
 
 
 def section_of(page: str, name: str) -> str:
@@ -76,7 +76,7 @@ def test_the_score_stands_beside_its_baselines_and_that_of_a_labelled_test_first
         ("linear model", points(linear["test"]["accuracy"]), "a baseline"),
         ("accuracy, dev", points(results["dev"]["accuracy"]), "median of 2 seeds"),
     ]
-    assert results["notes"][0][1:] in section_of(page, "summary").replace("&#x27;", "'")
+    assert results["notes"][0][1:] in section_of(page, "summary").replace("&#39;", "'")
     scores = section_of(page, "scores")
     row = re.search(r'<th scope="row">dev accuracy</th>(.*?)</tr>', scores)
     assert row is not None
@@ -99,10 +99,10 @@ def test_the_surest_mistakes_come_first_with_text_gold_and_probability(runs: Pat
     results = json.loads((runs / "classify/results.json").read_text())
     rows = read_lines(runs / f"classify/seed-{results['best_seed']}/predictions/test.jsonl")
     wrong = [row for row in rows if row["truth"] != row["prediction"]]
-    found = read_subject(runs / "classify").predictions
+    found = read_mistakes(runs / f"classify/seed-{results['best_seed']}/predictions/test.jsonl", "test")
     assert found is not None
     assert (found.split, found.count, found.wrong) == ("test", len(rows), len(wrong))
-    surest = [max(row["probabilities"].values()) for row in found.worst]
+    surest = [max(row.to_json()["probabilities"].values()) for row in found.worst]
     assert surest == sorted(surest, reverse=True)
     shown = section_of(page_of(runs / "classify"), "mistakes")
     if wrong:
@@ -149,9 +149,8 @@ def test_questions_are_shown_with_the_answer_and_without_a_baseline(runs: Path) 
 
 def test_tuned_runs_are_compared_split_by_split(runs: Path, tmp_path: Path) -> None:
     written = write_report([runs / "classify", runs / "classify", runs / "label"], tmp_path / "page.html")
-    assert [of["kind"] for of in written["subjects"]] == ["fine-tuning run"] * 3
+    assert [subject.kind for subject in written.subjects] == ["fine-tuning run"] * 3
     page = (tmp_path / "page.html").read_text()
-    assert "Cannot be shown" not in page
     assert '<th scope="row">accuracy (dev, median)</th>' in page
     assert '<th scope="row">accuracy (test, median)</th>' in page
 
@@ -162,18 +161,29 @@ def test_one_seed_has_no_spread(runs: Path) -> None:
     assert ">s.d.<" not in scores
 
 
-def test_a_run_in_its_first_steps_and_files_of_another_shape_cost_only_their_own_figure(
-    runs: Path, tmp_path: Path
-) -> None:
-    going = read_subject(runs / "classify")
-    empty = Subject("fine-tuning run", "going", runs, logs=going.logs)
+def test_a_run_in_its_first_steps_says_when_scores_come(runs: Path) -> None:
+    going = read_artifact(runs / "classify")
+    empty = Artifact("fine-tuning run", "going", runs, logs=going.logs)
     assert "They are written when the last seed is finished." in compose_page([empty])
-    odd = {"metric": "accuracy", "spread": {"accuracy": {"median": 0.5}, "dev": 3}, "baselines": {"linear": []}}
-    assert "going" in compose_page([Subject("fine-tuning run", "going", runs, results=odd, logs=going.logs)] * 2)
-    assert "mistakes" in news([going], lambda _: ())["sections"]
-    rows = ['{"truth": "a", "prediction": "b", "probabilities": 3}', "[1]", "{", '{"truth": 1, "prediction": "x"}']
+    sections = compose_update([going], lambda _: ())["sections"]
+    assert isinstance(sections, dict)
+    assert "mistakes" in sections
+
+
+def test_a_prediction_of_another_shape_is_left_out(tmp_path: Path) -> None:
+    rows = ['{"truth": "a", "prediction": "b"}', "[1]", "{", '{"truth": 1, "prediction": "x"}', '{"prediction": "b"}']
     (tmp_path / "dev.jsonl").write_text("\n".join(rows))
-    found = read_predictions(tmp_path / "dev.jsonl", "dev")
-    assert found is not None
-    assert (found.count, found.wrong) == (1, 1)
-    assert read_predictions(tmp_path / "none.jsonl", "dev") is None
+    mistakes = read_mistakes(tmp_path / "dev.jsonl", "dev")
+    assert mistakes is not None
+    assert (mistakes.count, mistakes.wrong) == (1, 1)
+    assert read_mistakes(tmp_path / "none.jsonl", "dev") is None
+
+
+def test_the_most_frequent_class_is_the_baseline_of_a_classifier(runs: Path) -> None:
+    results = TunedResults.read(runs / "classify")
+    scores = {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+    classes = tuple(ClassScores(name=name, support=count, **scores) for name, count in (("a", 30), ("b", 10)))
+    report = ClassReport(classes=classes, confusion=((30, 0), (10, 0)))
+    assert majority_share(results.model_copy(update={"report": report, "reports": {}})) == 0.75
+    tags = ClassReport(classes=classes)
+    assert majority_share(results.model_copy(update={"report": tags, "reports": {}})) is None

@@ -1,0 +1,294 @@
+"""Folders as they lie on disk, read without trust: what is missing or damaged is noted, and the rest is read.
+
+path -> Artifact
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import Literal, TypeVar, cast, get_args
+
+from pydantic import JsonValue, ValidationError
+
+from electralab.artifacts import read_json, real_path
+from electralab.config import SettingsTree
+from electralab.errors import DamagedArtifact, InputError
+from electralab.records.claims import ClaimsResult
+from electralab.records.compression import Tradeoff
+from electralab.records.evaluation import EvaluationResult
+from electralab.records.findings import Analysis, PointClouds
+from electralab.records.glue import GlueResults
+from electralab.records.kinds import find_kind
+from electralab.records.record import FileRecord
+from electralab.records.run import METRICS, ExampleRow, PretrainResults, RunExamples, RunFingerprint, StepRecord
+from electralab.records.study import StudyResults
+from electralab.records.tuned import TunedResults, TunedRun
+
+ReportKind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis"]
+R = TypeVar("R", bound=FileRecord)
+
+_PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
+# A page with larger pictures would be slow to open.
+_MOST_BYTES = 3_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A folder as a page shows it. What it does not have, or what could not be read, is None or empty."""
+
+    kind: ReportKind
+    name: str
+    path: Path
+    run: RunFingerprint | None = None
+    pretrained: PretrainResults | None = None
+    tuned_run: TunedRun | None = None
+    tuned: TunedResults | None = None
+    glue: GlueResults | None = None
+    study: StudyResults | None = None
+    tradeoff: Tradeoff | None = None
+    analysis: Analysis | None = None
+    clouds: PointClouds | None = None
+    claims: ClaimsResult | None = None
+    environment: dict[str, JsonValue] = field(default_factory=dict)
+    """Whatever the work wrote down of its machine: all of it is shown."""
+    logs: dict[str, list[StepRecord]] = field(default_factory=dict)
+    """By seed, or of the run under an empty name."""
+    evaluations: dict[str, EvaluationResult] = field(default_factory=dict)
+    """What `electra evaluate --out` wrote into the folder, by the names of the files."""
+    pictures: dict[str, str] = field(default_factory=dict)
+    """name -> data: address"""
+    examples: Sequence[ExampleRow] = ()
+    parameters: dict[str, int] = field(default_factory=dict)
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def settings(self) -> SettingsTree:
+        run = self.run or self.tuned_run
+        return cast(SettingsTree, run.settings) if run else {}
+
+    @property
+    def data_hash(self) -> str:
+        run = self.run or self.tuned_run
+        return run.data if run else ""
+
+    @property
+    def data_path(self) -> str:
+        """Where its data lay; of runs that did not write it down, as their command has it; else empty."""
+        if isinstance(path := self.environment.get("data"), str):
+            return path
+        command = self.environment.get("command")
+        words = [word for given in command for word in str(given).split("=", 1)] if isinstance(command, list) else []
+        return next((after for word, after in pairwise(words) if word == "--data"), "")
+
+    @property
+    def objective(self) -> str:
+        return str(self.settings.get("objective") or (self.pretrained.objective if self.pretrained else ""))
+
+    @property
+    def last_records(self) -> list[StepRecord]:
+        """The end of each log that has begun."""
+        return [records[-1] for records in self.logs.values() if records]
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Taken, and in all (0 where nobody wrote it down)."""
+        ends = self.last_records
+        taken = self.pretrained.step if self.pretrained else ends[0].step if ends else 0
+        return taken, self.run.total_steps if self.run else 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Nothing will be added to it."""
+        if self.kind == "run":
+            taken, total = self.steps
+            return self.pretrained is not None and taken >= total
+        if self.kind == "study":
+            cells = self.study.cells if self.study else ()
+            return bool(cells) and all(cell.status == "finished" or cell.error for cell in cells)
+        return any((self.tuned, self.glue, self.tradeoff, self.analysis))
+
+    @property
+    def heldout_scores(self) -> dict[str, float]:
+        """On held-out rows: those of the end, or the latest on the way."""
+        if self.pretrained and self.pretrained.heldout:
+            return {key: value for key, value in self.pretrained.heldout.items() if value is not None}
+        for record in reversed(self.logs.get("", [])):
+            if scores := record.with_prefix("heldout_"):
+                return {key: value for key, value in scores.items() if value is not None}
+        return {}
+
+    @property
+    def baselines(self) -> dict[str, float]:
+        """What knowing only frequencies achieves, by the names of held-out scores."""
+        known = self.pretrained.baselines if self.pretrained else {}
+        return {key: value for key, value in known.items() if value is not None}
+
+
+class _Reader:
+    """Reads files of a folder and notes what could not be read, in the order it was met."""
+
+    def __init__(self) -> None:
+        self.troubles: list[str] = []
+
+    def read(self, record: type[R], folder: Path, *, is_needed: bool = True) -> R | None:
+        if not (folder / record.FILE).is_file():
+            if is_needed:
+                self.troubles.append(f"{record.FILE}: not there (yet); what it would say is left out")
+            return None
+        try:
+            return record.read(folder)
+        except (InputError, DamagedArtifact) as error:
+            self.troubles.append(str(error))
+            return None
+
+    def read_environment(self, path: Path, *, is_needed: bool) -> dict[str, JsonValue]:
+        if not path.is_file():
+            if is_needed:
+                self.troubles.append(f"{path.name}: not there (yet); what it would say is left out")
+            return {}
+        try:
+            value = read_json(path)
+        except (InputError, DamagedArtifact) as error:
+            self.troubles.append(str(error))
+            return {}
+        if not isinstance(value, dict):
+            self.troubles.append(f"{path}: holds no JSON object; what it would say is left out")
+            return {}
+        return value
+
+    def read_log(self, path: Path) -> list[StepRecord]:
+        """Every whole record; a last line that is still being written is not one, any other that is none is told."""
+        if not path.is_file():
+            self.troubles.append(f"{path.parent.name}/{path.name}: not there (yet); its curves are left out")
+            return []
+        records, damaged = [], []
+        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+            try:
+                records += [StepRecord.model_validate(json.loads(line))] if line.strip() else []
+            except (ValueError, RecursionError):
+                damaged.append(number)
+        if damaged:
+            where = f"line {damaged[0]}" if len(damaged) == 1 else f"{len(damaged)} lines, the first is {damaged[0]},"
+            self.troubles.append(f"{path}: {where} cannot be read; the curves are drawn without")
+        return records
+
+    def read_pictures(self, path: Path, analysis: Analysis | None) -> dict[str, str]:
+        """As data: addresses; of a picture in two formats the smaller file.
+
+        Of an analysis those that it names: others are left from an earlier one, of other models.
+        """
+        drawn = {Path(picture.file).stem for picture in analysis.drawings} if analysis else set()
+        files: dict[str, Path] = {}
+        for file in sorted([*path.glob("*.*"), *path.glob("analysis/*.*")]):
+            if drawn and file.stem not in drawn and (file.parent / Analysis.FILE).is_file():
+                continue
+            known = files.get(file.stem)
+            if file.suffix in _PICTURES and (known is None or file.stat().st_size < known.stat().st_size):
+                files[file.stem] = file
+        pictures = {}
+        for name, file in files.items():
+            if file.stat().st_size > _MOST_BYTES:
+                self.troubles.append(f"{file.name}: too large to stand in the page; open it by itself")
+            else:
+                pictures[name] = f"data:{_PICTURES[file.suffix]};base64,{b64encode(file.read_bytes()).decode()}"
+        return pictures
+
+
+def find_report_kind(path: Path) -> ReportKind:
+    """What a page can be written about; a seed of a fine-tuning run has the curves of a run."""
+    if not path.exists():
+        raise InputError(f"{path}: no such folder; give a run, study, trade-off or analysis")
+    kind = find_kind(path)
+    name = "run" if kind and kind.name == "seed" else kind.name if kind else ""
+    if name not in get_args(ReportKind):
+        raise InputError(f"{path}: nothing to report on; give the folder of a run, study, trade-off or analysis")
+    return cast(ReportKind, name)
+
+
+def read_artifact(path: Path, name: str = "") -> Artifact:
+    kind, reader = find_report_kind(path), _Reader()
+    # An analysis lies by itself, or in the folder `analysis` of a run or a study.
+    inner = path if (path / Analysis.FILE).is_file() else path / "analysis"
+    analysis = reader.read(Analysis, inner, is_needed=False)
+    logs = {}
+    run = pretrained = tuned_run = tuned = examples = None
+    if kind == "run":
+        logs = {"": reader.read_log(path / METRICS)}
+        run = reader.read(RunFingerprint, path)
+        # Results come with the last step: before it nothing is missing.
+        is_going = run is not None and (logs[""][-1].step if logs[""] else 0) < run.total_steps
+        pretrained = reader.read(PretrainResults, path, is_needed=not is_going)
+        examples = reader.read(RunExamples, path, is_needed=False)
+    elif kind == "fine-tuning run":
+        folders = sorted(path.glob("seed-*"), key=lambda folder: (len(folder.name), folder.name))
+        logs = {folder.name: reader.read_log(folder / METRICS) for folder in folders}
+        tuned_run = reader.read(TunedRun, path)
+        tuned = reader.read(TunedResults, path, is_needed=False)
+    return Artifact(
+        kind,
+        name or real_path(path).name,
+        path,
+        run=run,
+        pretrained=pretrained,
+        tuned_run=tuned_run,
+        tuned=tuned,
+        glue=reader.read(GlueResults, path) if kind == "GLUE run" else None,
+        study=reader.read(StudyResults, path, is_needed=False) if kind == "study" else None,
+        tradeoff=reader.read(Tradeoff, path) if kind == "trade-off" else None,
+        analysis=analysis,
+        clouds=reader.read(PointClouds, inner, is_needed=False),
+        claims=reader.read(ClaimsResult, path, is_needed=False),
+        environment=reader.read_environment(path / "environment.json", is_needed=kind in ("run", "fine-tuning run")),
+        logs=logs,
+        evaluations=_read_evaluations(path),
+        pictures=reader.read_pictures(path, analysis),
+        examples=examples.rows if examples else (),
+        parameters=_count_parameters(path) if kind in ("run", "fine-tuning run") else {},
+        troubles=tuple(reader.troubles),
+    )
+
+
+def name_artifacts(paths: Sequence[Path]) -> list[str]:
+    """By what differs in their paths: cells/mlm/run and cells/causal/run are 'mlm' and 'causal'."""
+    parts = [real_path(path).parts for path in paths]
+    if len(paths) == 1:
+        # A cell of a study keeps its run in a folder of that name.
+        is_cell = parts[0][-1] == "run" and len(parts[0]) > 2 and parts[0][-2].startswith("seed-")
+        return ["/".join(parts[0][-3:-1]) if is_cell else parts[0][-1]]
+    shortest = min(map(len, parts))
+    start = next((i for i in range(shortest) if len({path[i] for path in parts}) > 1), shortest - 1)
+    ends = zip(*(reversed(path[start:]) for path in parts), strict=False)
+    end = next((i for i, names in enumerate(ends) if len(set(names)) > 1), 0)
+    names = ["/".join(path[start : len(path) - end]) or path[-1] for path in parts]
+    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
+
+
+def _read_evaluations(path: Path) -> dict[str, EvaluationResult]:
+    results = {}
+    for file in sorted([*path.glob("*.json"), *path.glob("evaluations/*.json")]):
+        if file.stat().st_size < _MOST_BYTES:
+            try:
+                results[file.stem] = EvaluationResult.model_validate(json.loads(file.read_bytes()))
+            except (OSError, ValueError, RecursionError, ValidationError):
+                # The folder has many other files: only what is an evaluation is one.
+                continue
+    return results
+
+
+def _count_parameters(path: Path) -> dict[str, int]:
+    """Of each exported network, from the heads of its files alone."""
+    counts = {}
+    for file in sorted(path.glob("export/*/model.safetensors")):
+        with file.open("rb") as opened:
+            size = int.from_bytes(opened.read(8), "little")
+            text = opened.read(size) if size < _MOST_BYTES else b""
+        try:
+            head = json.loads(text)
+            counts[file.parent.name] = sum(prod(head[name]["shape"]) for name in head if name != "__metadata__")
+        except (ValueError, TypeError, KeyError):
+            continue
+    return {name: count for name, count in counts.items() if count}

@@ -1,0 +1,172 @@
+"""Blocks as HTML, and the page around them: one file that fetches nothing.
+
+Section... -> HTML
+
+The templates in `page/` have the markup; Jinja escapes whatever comes from a file. The page's own policy allows nothing
+but the one style and the one script that it carries.
+"""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from electralab.reporting.blocks import (
+    Best,
+    Block,
+    Chart,
+    CloudFigure,
+    Fold,
+    Group,
+    MarkedText,
+    TokenSpan,
+    format_cell,
+)
+from electralab.reporting.charts import AXES, has_dots, render_chart, render_intervals, render_scatter
+from electralab.reporting.format import format_percent
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page, which is left out where it has no blocks."""
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+    link: str = ""
+    """What the navigation calls it, if not by its title."""
+    is_folded: bool = False
+    has_controls: bool = False
+    """Those of the charts stand above them."""
+
+
+@cache
+def read_asset(name: str) -> str:
+    return files("electralab.reporting").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def read_style_and_script() -> tuple[str, str]:
+    return read_asset("report.css"), read_asset("report.js") + read_asset("cloud.js")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(read_asset), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    environment.filters |= {
+        "cell": format_cell,
+        "percent": format_percent,
+        "pieces": _cut,
+        "unbroken": lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%"),
+        # Names such as optimizer.learning_rate may be broken where a person would.
+        "breakable": lambda text: Markup(re.sub(r"([._])(?=[a-z])", r"\1<wbr>", str(escape(text)))),
+        "intervals": lambda figures: Markup(render_intervals(figures)),
+        "chart": lambda chart: Markup(render_chart(chart)),
+        "scatter": lambda scatter: Markup(render_scatter(scatter)),
+        "section": lambda section: render_section(section),
+    }
+    environment.tests |= {"best": lambda cell: isinstance(cell, Best), "dotted": has_dots}
+    environment.globals["show_all"] = render_blocks
+    return environment
+
+
+def render_blocks(blocks: Sequence[Block]) -> Markup:
+    markup = _environment().get_template("blocks.html").module
+    return Markup("").join(getattr(markup, type(block).__name__)(block) for block in blocks)
+
+
+def _cut(marked: MarkedText) -> Iterator[tuple[str, TokenSpan | None]]:
+    """The whole text, part by part: with its span what is marked, without one what lies between."""
+    end = 0
+    for span in marked.spans:
+        yield marked.text[end : span.start], None
+        yield marked.text[span.start : span.end], span
+        end = span.end
+    yield marked.text[end:], None
+
+
+def render_section(section: Section) -> Markup:
+    inner = (Markup(_CONTROLS) if section.has_controls else Markup("")) + render_blocks(section.blocks)
+    if section.is_folded:
+        inner = Markup("<details><summary>Show</summary>{}</details>").format(inner)
+    frame = Markup('<section id="{0}" aria-labelledby="{0}-title"><h2 id="{0}-title">{1}</h2>{2}</section>')
+    return frame.format(section.name, section.title, inner)
+
+
+def render_page(
+    title: str, kind: str, sections: Sequence[Section], *, axis: str, state: str, live_seconds: float
+) -> str:
+    """`state`: of a page that is served while work goes on; `live_seconds`: how often it asks for news, 0 for never."""
+    style, script = read_style_and_script()
+    blocks = [block for section in sections for block in _walk(section.blocks)]
+    clouds = [block for block in blocks if isinstance(block, CloudFigure)]
+    data = {
+        "axes": AXES,
+        "charts": {block.name: describe_data(block) for block in blocks if isinstance(block, Chart)},
+        "clouds": {cloud.name: _describe_cloud(cloud) for cloud in clouds},
+        "live": live_seconds,
+        "axis": axis,
+    }
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            kind=kind,
+            sections=sections,
+            state=state,
+            style=style,
+            script=script,
+            policy=write_policy(is_live=bool(state)),
+            data=json_in_html(data),
+        )
+    )
+
+
+def _walk(blocks: Sequence[Block]) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        if isinstance(block, Fold | Group):
+            yield from _walk(block.blocks)
+
+
+def describe_data(chart: Chart) -> dict[str, Any]:
+    """What the script needs to read values, to smooth lines and to change axes."""
+    return {"lines": [asdict(line) for line in chart.lines], "levels": [asdict(level) for level in chart.levels]}
+
+
+def _describe_cloud(cloud: CloudFigure) -> dict[str, Any]:
+    names = cloud.names()
+    kinds = [names.index(category) for category in cloud.categories]
+    return {"points": cloud.points, "kinds": kinds, "names": names, "words": cloud.words}
+
+
+def json_in_html(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def write_policy(*, is_live: bool) -> str:
+    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in read_style_and_script()]
+    connect = "'self'" if is_live else "'none'"
+    return (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+
+
+_CONTROLS = """<div class="controls" hidden>
+<label>Over <select id="axis"></select></label>
+<label>Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0.8">
+<output for="smoothing">0.80</output></label>
+<label><input id="log" type="checkbox"> Logarithmic</label>
+</div>"""

@@ -1,0 +1,285 @@
+"""A fine-tuned run: its score beside its baselines, which classes were taken for which, and what it got wrong.
+
+TunedResults, predictions -> Block...
+"""
+
+import heapq
+import re
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+from electralab.records.predictions import PredictionRow, read_rows
+from electralab.records.tuned import TunedResults, choose_split
+from electralab.reporting.artifact import Artifact
+from electralab.reporting.blocks import (
+    Absent,
+    Block,
+    Cell,
+    Group,
+    MarkedText,
+    Matrix,
+    Paragraph,
+    Scatter,
+    Table,
+    Tile,
+    TokenSpan,
+)
+from electralab.reporting.format import format_metric, format_percent, format_points, format_seconds, is_number
+
+BASELINE_NAMES = {"commonest": "commonest answer", "linear": "linear model"}
+_LONGEST_TEXT = 280
+_WIDEST_CONFUSION = 12
+_NO_ANSWER = "no\N{NO-BREAK SPACE}answer"
+_MOST_MISTAKES = 12
+_MOST_POINTS = 400
+
+
+def baseline_scores(results: TunedResults, split: str, metric: str) -> dict[str, float]:
+    """By name, the score of each baseline that has one."""
+    return {
+        BASELINE_NAMES.get(name, name): baseline.scores[split][metric]
+        for name, baseline in (results.baselines or {}).items()
+        if metric in baseline.scores.get(split, {})
+    }
+
+
+def majority_share(results: TunedResults) -> float | None:
+    """The share of the most frequent class, where each example has one class."""
+    report = results.class_report
+    supports = [scores.support for scores in report.classes]
+    return max(supports) / sum(supports) if report.confusion and sum(supports) else None
+
+
+def _shown_metrics(results: TunedResults, split: str) -> list[str]:
+    """The metric that ranks seeds first. Thresholds are no scores."""
+    metrics = [metric for metric in results.spread.get(split, {}) if not metric.endswith("_threshold")]
+    return sorted(metrics, key=lambda metric: metric != results.metric)
+
+
+def tuned_tiles(results: TunedResults) -> Iterator[Tile]:
+    """The score that counts, its baselines, and that of dev where a labelled test says more."""
+    metric, split = results.metric, choose_split(results.spread)
+    for name in dict.fromkeys((split, "dev")):
+        if spread := results.spread.get(name, {}).get(metric):
+            beside = "one seed" if spread.n == 1 else f"median of {spread.n} seeds"
+            yield Tile(f"{format_metric(metric)}, {name}", format_points(spread.median), beside)
+        if name == split:
+            for baseline, score in baseline_scores(results, split, metric).items():
+                yield Tile(baseline, format_points(score), "a baseline")
+    trivial = majority_share(results)
+    if metric == "accuracy" and trivial is not None and results.baselines is None:
+        yield Tile("most frequent class", format_points(trivial), "what a constant answer gets")
+    yield Tile("time", format_seconds(results.seconds), "all seeds" if len(results.seeds) > 1 else "of tuning")
+
+
+def tell_tuned(artifact: Artifact) -> Iterator[str]:
+    results, seeds = artifact.tuned, len(artifact.logs)
+    task = results.task if results else artifact.tuned_run.task if artifact.tuned_run else "a task"
+    trained = results.data.get("train") if results else None
+    often = "once" if seeds == 1 else f"{seeds} times, each with another seed"
+    yield (
+        f"A pre-trained model was fine-tuned for the task {task}"
+        f"{f' on {trained.examples:,} examples' if trained else ''}, {often}."
+    )
+    if results is None:
+        return
+    metric, split = results.metric, choose_split(results.spread)
+    if spread := results.spread.get(split, {}).get(metric):
+        text = f"{'Median' if spread.n > 1 else 'The'} {format_metric(metric)} on the {split} set is "
+        text += format_points(spread.median)
+        if spread.n > 1:
+            text += f" over {spread.n} seeds (standard deviation {format_points(spread.sd)})"
+        dev = results.spread.get("dev", {}).get(metric)
+        yield f"{text}; on the dev set {format_points(dev.median)}." if dev and split != "dev" else f"{text}."
+    for note in results.notes:
+        yield f"{note[:1].upper()}{note[1:]}."
+    trivial = majority_share(results)
+    if metric == "accuracy" and trivial is not None and results.baselines is None:
+        yield f"Always answering the most frequent class would be right {format_percent(trivial)} of the time."
+    yield f"It took {format_seconds(results.seconds)} in all, {results.steps:,} steps a seed."
+
+
+def tuned_score_table(results: TunedResults, *, in_points: bool) -> Table:
+    """A row for each labelled split and metric, baselines beside it. One seed has a score; several have a spread."""
+    is_single = len(results.seeds) == 1
+    baselines = results.baselines or {}
+    short = BASELINE_NAMES if in_points else {"commonest": "commonest", "linear": "linear model"}
+    spread_head = [] if is_single else ["mean", "s.d." if in_points else "± sd", "best"]
+    rows = []
+    for split in results.spread:
+        for metric in _shown_metrics(results, split):
+            spread = results.spread[split][metric]
+            values: list[float | None] = [spread.median]
+            values += [baseline.scores.get(split, {}).get(metric) for baseline in baselines.values()]
+            values += [] if is_single else [spread.mean, spread.sd, spread.best]
+            # Only dev is predicted by all seeds together.
+            values += [results.ensemble.get(metric) if split == "dev" else None] if results.ensemble else []
+            cells = [format_points(v) if in_points else "" if v is None else f"{v:.4f}" for v in values]
+            name = format_metric(metric) if in_points else metric.replace("_", " ")
+            rows.append([f"{split} {name}", *cells])
+    first = ("model" if in_points else "score") if is_single else "median"
+    names = [short.get(name, name) for name in baselines]
+    over = "one seed" if is_single else f"{len(results.seeds)} seeds"
+    title = f"{results.task}, {over}{', in points' if in_points else ''}"
+    return Table(title, ["", first, *names, *spread_head, *(["ensemble"] if results.ensemble else [])], rows)
+
+
+def tuned_scores(artifact: Artifact) -> Iterator[Block]:
+    """Scores beside baselines, then which classes were taken for which."""
+    results = artifact.tuned
+    if results is None:
+        yield Absent("No scores", "They are written when the last seed is finished.")
+        return
+    yield tuned_score_table(results, in_points=True)
+    if results.baselines:
+        told = [f"{BASELINE_NAMES.get(name, name)}: {baseline.what}" for name, baseline in results.baselines.items()]
+        yield Paragraph(f"Baselines: {'; '.join(told)}.", "note")
+    if by_class := list(class_blocks(results)):
+        yield Group("beside", by_class)
+
+
+def class_blocks(results: TunedResults) -> Iterator[Block]:
+    """Which classes were taken for which, and how well each was found, on the split that says most."""
+    report, split = results.class_report, results.report_split
+    if report.confusion and len(report.confusion) <= _WIDEST_CONFUSION:
+        names = [scores.name for scores in report.classes]
+        title = f"What was taken for what, {split} set: rows are true, columns predicted"
+        yield Matrix(title, names, report.confusion)
+    if report.classes:
+        rows = [
+            (scores.name, *map(format_points, (scores.precision, scores.recall, scores.f1)), scores.support)
+            for scores in report.classes
+        ]
+        head = ["class", "precision", "recall", "F1", "examples"]
+        yield Table(f"By class, {split} set, best seed", head, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Mistakes:
+    """What the best seed got wrong on the labelled split that says most."""
+
+    split: str
+    kind: Literal["classify", "regress", "label", "qa"]
+    count: int
+    wrong: int
+    """Numbers are never quite right: of those all."""
+    worst: tuple[PredictionRow, ...]
+    """The surest mistakes first, or the largest."""
+    points: tuple[tuple[float, float], ...] = ()
+    """Of numbers: truth and prediction, of some examples evenly apart."""
+
+
+def read_mistakes(path: Path, split: str) -> Mistakes | None:
+    """Nothing where no row has the truth beside the prediction; a row of another shape is left out."""
+    count = wrong = 0
+    kind: Literal["classify", "regress", "label", "qa"] = "classify"
+    worst: list[tuple[float, int, PredictionRow]] = []
+    points: list[tuple[float, float]] = []
+    for row in read_rows(path) if path.is_file() else ():
+        truth, prediction = row.truth, row.prediction
+        if not row.has_truth or prediction is None:
+            continue
+        if row.words:
+            if not isinstance(truth, tuple) or not isinstance(prediction, tuple) or len(truth) != len(prediction):
+                continue
+            kind, error = "label", float(sum(tag != given for tag, given in zip(truth, prediction, strict=True)))
+        elif row.question:
+            if not isinstance(truth, tuple) or not isinstance(prediction, str):
+                continue
+            kind, error = "qa", float(_plain(prediction) not in {_plain(text) for text in truth or ("",)})
+        elif is_number(truth):
+            if not is_number(prediction):
+                continue
+            kind, error = "regress", abs(truth - prediction)
+            points.append((truth, prediction))
+        else:
+            prob = row.probabilities.get(str(prediction)) if isinstance(row.probabilities, dict) else None
+            kind, error = "classify", 0.0 if prediction == truth else (prob or 0.0) + 1e-9
+        count, wrong = count + 1, wrong + (error > 0)
+        if error > 0:
+            # Of equals the first: no two have the same place, so rows are never compared.
+            (heapq.heappush if len(worst) < _MOST_MISTAKES else heapq.heappushpop)(worst, (error, -count, row))
+    if not count:
+        return None
+    rows = tuple(row for _, _, row in sorted(worst, key=lambda entry: entry[:2], reverse=True))
+    return Mistakes(split, kind, count, wrong, rows, tuple(points[:: -(-len(points) // _MOST_POINTS) or 1]))
+
+
+def _plain(text: str) -> str:
+    """Without case, punctuation and articles, as SQuAD compares answers."""
+    kept = "".join(character for character in text.lower() if character not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
+
+
+def mistake_blocks(artifact: Artifact) -> Iterator[Block]:
+    if artifact.tuned is None:
+        return
+    split = choose_split(artifact.tuned.spread)
+    path = artifact.path / f"seed-{artifact.tuned.best_seed}" / "predictions" / f"{split}.jsonl"
+    mistakes = read_mistakes(path, split)
+    if mistakes is None:
+        return
+    if not mistakes.wrong:
+        yield Paragraph(f"All {mistakes.count:,} examples of the {split} set are right.")
+        return
+    share = format_percent(mistakes.wrong / mistakes.count)
+    title = f"{mistakes.wrong:,} of {mistakes.count:,} examples of the {split} set are wrong ({share})"
+    texts = list(zip_longest(*(map(_cut, row.texts or ("",)) for row in mistakes.worst), fillvalue=""))
+    columns: dict[str, Sequence[Cell]] = dict(zip(("text", "second text"), texts, strict=False))
+    match mistakes.kind:
+        case "classify":
+            columns |= {
+                "gold": [str(row.truth) for row in mistakes.worst],
+                "predicted": [str(row.prediction) for row in mistakes.worst],
+                "probability": [_prob(row) for row in mistakes.worst],
+            }
+            yield Table(f"{title}; the surest first", list(columns), list(zip(*columns.values(), strict=True)))
+        case "regress":
+            yield Scatter(f"Gold and predicted numbers, {split} set", mistakes.points)
+            columns |= {
+                "gold": [row.truth for row in mistakes.worst],
+                "predicted": [row.prediction for row in mistakes.worst],
+            }
+            title = f"Of {mistakes.count:,} examples of the {split} set, the largest errors first"
+            yield Table(title, list(columns), list(zip(*columns.values(), strict=True)))
+        case "label":
+            yield Paragraph(f"{title}; those with most wrong tags first.", "note")
+            for row in mistakes.worst:
+                yield Group("example", [_mark_tags(row)])
+        case "qa":
+            rows = [
+                (
+                    _cut(row.question),
+                    _cut(" / ".join(dict.fromkeys(row.truth if isinstance(row.truth, tuple) else ()))) or _NO_ANSWER,
+                    _cut(str(row.prediction)) or _NO_ANSWER,
+                )
+                for row in mistakes.worst
+            ]
+            title = f"{title}; as in the file, those at its head first"
+            yield Table(title, ["question", "gold", "predicted"], rows)
+
+
+def _prob(row: PredictionRow) -> str:
+    prob = row.probabilities.get(str(row.prediction)) if isinstance(row.probabilities, dict) else None
+    return "–" if prob is None else format_percent(prob)
+
+
+def _mark_tags(row: PredictionRow) -> MarkedText:
+    """The words as they stand, the wrong ones underlined, with the tag they have and the one they were given."""
+    text, spans = "", []
+    assert isinstance(row.truth, tuple)
+    assert isinstance(row.prediction, tuple)
+    for word, tag, given in zip(row.words, row.truth, row.prediction, strict=True):
+        text += " " if text else ""
+        if tag != given:
+            spans.append(TokenSpan(len(text), len(text) + len(word), mark="replaced", note=f"{tag}, not {given}"))
+        text += word
+    return MarkedText(text, spans)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
