@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "finetuning": FOUNDATION | {"corpus", "tokens", "model", "training"},
     "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning"},
     "experiments": FOUNDATION | {"model", "pretraining", "finetuning", "evaluation"},
-    "analysis": FOUNDATION | ANALYSED,
+    "analysis": FOUNDATION | ANALYSED | {"reporting"},
     "exporting": FOUNDATION | {"corpus", "tokens", "model", "finetuning", "evaluation"},
     "compression": FOUNDATION
     | {"corpus", "tokens", "model", "objective", "training", "finetuning", "evaluation", "exporting"},
@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,
-    "tables": {"terminal", "experiments", "analysis", "exporting", "compression"},
+    "tables": {"terminal", "records", "reporting", "experiments", "analysis", "exporting", "compression"},
     # Words for numbers are those of the page.
     "summaries": {"reporting"},
     "inspection": FOUNDATION | OFFERED,
@@ -76,7 +76,6 @@ NAMES_THAT_OWN_NOTHING = {"utils", "util", "helpers", "common", "misc", "core", 
 VAGUE_NAMES = {"one", "of", "found", "said"}
 # Offenders that are still there. Both may only shrink, the second after new names have taken the place of old ones.
 VAGUE_NAMES_LEFT: dict[str, int] = {
-    "analysis": 226,
     "api": 5,
     "artifacts": 1,
     "compression": 20,

@@ -58,9 +58,9 @@ def _view_folder(path: Path) -> View:
 
         return {"kind": "trade-off", "results": read_tradeoff(path)}
     if (path / "analysis.json").is_file():
-        from electralab.analysis.record import read_results as read_analysis
+        from electralab.records.findings import Analysis
 
-        return {"kind": "analysis", "results": read_analysis(path)}
+        return {"kind": "analysis", "results": Analysis.read(path).to_json()}
     if (path / "state.json").is_file():
         return _view_checkpoint(path)
     if (path / "shards").is_dir() and (path / MANIFEST).is_file():

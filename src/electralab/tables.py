@@ -157,18 +157,13 @@ def evaluation_tables(result: Record) -> Iterator[Table]:
         yield _grid(kind.replace("_", " "), ["", *names], rows)
 
 
-def analysis_tables(result: Record) -> Iterator[Table]:
+def analysis_tables(result: Any) -> Iterator[Table]:
     """A table for each claim: values beside controls, those of layers at the last one."""
-    from electralab.analysis.record import pair_twins, say
+    from electralab.records.findings import Analysis
+    from electralab.reporting.analysis_blocks import last_layer_tables
 
-    last = {one["model"]: one["layer"] for one in result["findings"] if one["layer"] is not None}
-    for claim, pairs in pair_twins(result).items():
-        rows = [
-            [one["name"], one["model"], say(one), say(one["control"]), say(twin), one["unit"]]
-            for one, twin in pairs
-            if one["layer"] in (None, last.get(one["model"]))
-        ]
-        yield _grid(f"{claim}, last layer", ["measure", "model", "value", "control", "untrained", "unit"], rows)
+    for block in last_layer_tables(Analysis.model_validate(result)):
+        yield _grid(block.title, block.head, block.texts())
 
 
 def _with_intervals(scores: Record) -> Record:
@@ -272,19 +267,20 @@ def study_tables(results: Record) -> Iterator[Table]:
         yield from _fold(title, *_transpose(head, rows))
 
 
-def claims_tables(results: Record) -> Iterator[Table]:
+def claims_tables(results: Any) -> Iterator[Table]:
     """A line for each claim with its verdict, and below it the figures that the verdict rests on."""
-    from electralab.analysis.claims.stage import tell_values, tell_verdicts
+    from electralab.records.claims import ClaimsResult
+    from electralab.reporting.analysis_blocks import format_claim_values, format_verdicts
 
     table = Table(title="what holds of the claims, at this scale", title_justify="left")
     table.add_column("")
     table.add_column("claim", ratio=3)
     table.add_column("verdict", no_wrap=True)
     colours = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
-    for of in results["claims"]:
-        said = tell_verdicts(of).replace("; ", "\n").replace(": ", ":\n  ")
-        table.add_row(of["number"], Text(of["sentence"]), Text(said, style=colours[of["verdict"]]))
-        for line in (tell_values(of), of["why"]):
+    for claim in ClaimsResult.model_validate(results).claims:
+        verdicts = format_verdicts(claim).replace("; ", "\n").replace(": ", ":\n  ")
+        table.add_row(claim.number, Text(claim.sentence), Text(verdicts, style=colours[claim.verdict]))
+        for line in (format_claim_values(claim), claim.why):
             table.add_row("", Text(line, style="dim"), "")
     yield table
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from little_models import TEXT, TOKENIZER, build_pair, save_pair
 
 from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.stage import AnalysisRequest, Results, analyze
+from electralab.analysis.stage import AnalysisRequest, analyze
 from electralab.events import Event
 from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import save_network
 from electralab.model.weights import initialise
+from electralab.records.findings import Analysis
 from electralab.stopping import StopSignal
 
 WORDS = TEXT.split()
@@ -76,5 +77,5 @@ def make_request(
     return AnalysisRequest(models, write_text(folder / "text"), folder / out, config, only)
 
 
-def run(request: AnalysisRequest, stop: StopSignal | None = None) -> list[Event[Results]]:
+def run(request: AnalysisRequest, stop: StopSignal | None = None) -> list[Event[Analysis]]:
     return list(analyze(request, stop or StopSignal()))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.analogies import measure_analogies, rank_answers
-from electralab.analysis.geometry import normalise
+from electralab.analysis.measures.analogies import measure_analogies, rank_answers
+from electralab.analysis.measures.geometry import normalise
 
 RNG = np.random.default_rng
 PAIRS = 30
-# Words 0..29 and their partners 30..59: each pair asks each next one.
+# WordStates 0..29 and their partners 30..59: each pair asks each next one.
 QUADRUPLES = np.array([(i, PAIRS + i, (i + 1) % PAIRS, PAIRS + (i + 1) % PAIRS) for i in range(PAIRS)])
 
 

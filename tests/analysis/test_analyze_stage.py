@@ -11,16 +11,13 @@ from little_models import build_pair, save_pair
 from little_specimens import make_request, run, save_one, save_two, write_text
 from watching_events import result_of
 
-from electralab.analysis.record import RESULTS
-from electralab.analysis.stage import (
-    MEASURES,
-    choose_claims,
-    plan_analysis,
-)
+from electralab.analysis.measures import list_measures
+from electralab.analysis.stage import plan_analysis, select_measures
 from electralab.errors import InputError, Stopped, UsageError
 from electralab.events import Progress
 from electralab.stopping import StopSignal
 
+RESULTS = "analysis.json"
 OURS = ("M30", "M34", "M35", "M36", "M37", "M43")
 
 
@@ -152,7 +149,7 @@ def test_a_measure_that_tells_more_than_before_is_taken_again(
 ) -> None:
     request = make_request(tmp_path, folder / "mlm", only=("M43", "M36"), untrained=False)
     run(request)
-    monkeypatch.setitem(MEASURES, "M43", replace(MEASURES["M43"], version=2))
+    monkeypatch.setitem(list_measures(), "M43", replace(list_measures()["M43"], version=2))
     assert list_reused(run(request)) == [True, False], "M36, then M43"
 
 
@@ -212,8 +209,9 @@ def test_a_plan_names_measures_and_writes_nothing(folder: Path, tmp_path: Path) 
 
 def test_what_makes_no_sense_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--only: no measure for 'M99'; known are M30"):
-        choose_claims(["M99"])
-    assert choose_claims([]) == list(MEASURES)
+        select_measures(["M99"])
+    assert [measure.claim for measure in select_measures([])] == list(list_measures())
+    assert [measure.id for measure in select_measures(["geometry", "m30"])] == ["information", "geometry"]
     request = make_request(tmp_path, folder / "mlm", out="mlm")
     request.out.mkdir()
     (request.out / "run.json").write_text("{}")

@@ -1,5 +1,4 @@
-import json
-from typing import Any
+"""What is known of trained models is looked up by arm and id, kept with the verdicts, and read again."""
 
 import pytest
 
@@ -7,60 +6,80 @@ from electralab.analysis.claims.evidence import (
     ONE_ENCODER,
     PAPER,
     Evidence,
-    Lacking,
+    MissingEvidence,
     find_arrangements,
-    keep_evidence,
-    read_evidence,
-    restore_evidence,
+    name_controls,
 )
 from electralab.experiments.settings import read_study, resolve_arms, resolve_study
+from electralab.records.claims import EvidenceRecord, StudyEvidence
+from electralab.records.findings import Analysis, AnalyzedModel, ControlRecord, FindingRecord, SkippedRecord
+from electralab.statistics import Interval
+
+PROBE, ANALOGIES = "geometry.probe", "analogies.table"
 
 
-def finding(model: str, name: str, value: float, layer: int | None = None) -> dict[str, Any]:
-    control = {"value": 0.1, "low": 0.0, "high": 0.2, "meaning": "chance"}
-    interval = {"value": value, "low": value - 1, "high": value + 1}
-    return {"model": model, "name": name, "claim": "M33", "layer": layer, **interval, "control": control}
+def finding(model: str, value: float, layer: int) -> FindingRecord:
+    return FindingRecord(
+        model=model,
+        name="probe",
+        claim="M33",
+        layer=layer,
+        unit="accuracy",
+        meaning="",
+        value=value,
+        low=value - 1,
+        high=value + 1,
+        control=ControlRecord(value=0.1, low=0.0, high=0.2, meaning="chance"),
+        id=PROBE,
+    )
 
 
 def known() -> Evidence:
-    analysis = {
-        "models": [
-            {"name": "a/seed-0", "control_of": None},
-            {"name": "a/seed-0, untrained", "control_of": "a/seed-0"},
-            {"name": "a/seed-1", "control_of": None},
-        ],
-        "findings": [
-            finding("a/seed-0", "probe", 5.0, 2),
-            finding("a/seed-0", "probe", 7.0, 1),
-            finding("a/seed-1", "probe", 6.0, 1),
-            finding("a/seed-1", "probe", 4.0, 2),
-            finding("a/seed-0, untrained", "probe", 1.0, 1),
-        ],
-        "missing": [{"model": "a/seed-0", "name": "analogies", "claim": "M34", "reason": "needs English"}],
-    }
-    cells = [
-        {"arm": "a", "seed": 0, "scores": {"cola": 0.1, "stsb": 0.3, "stsb@0.5": 0.9}},
-        {"arm": "a", "seed": 1, "scores": {"cola": 0.9}},
-    ]
-    study = {"cells": cells, "table": [{"arm": "a", "parameters": 10}], "scores": {"cola": "mcc", "stsb": "spearman"}}
-    return read_evidence(analysis, {"a/seed-0": "a", "a/seed-1": "a"}, study)
+    analysis = Analysis(
+        seed=0,
+        models=(
+            AnalyzedModel(name="a/seed-0"),
+            AnalyzedModel(name="a/seed-0, untrained", control_of="a/seed-0"),
+            AnalyzedModel(name="a/seed-1"),
+        ),
+        findings=(
+            finding("a/seed-0", 5.0, 2),
+            finding("a/seed-0", 7.0, 1),
+            finding("a/seed-1", 6.0, 1),
+            finding("a/seed-1", 4.0, 2),
+            finding("a/seed-0, untrained", 1.0, 1),
+        ),
+        missing=(SkippedRecord(model="a/seed-0", name="analogies", claim="M34", reason="needs English", id=ANALOGIES),),
+    )
+    study = StudyEvidence.model_validate(
+        {
+            "cells": [
+                {"arm": "a", "seed": 0, "scores": {"cola": 0.1, "stsb": 0.3, "stsb@0.5": 0.9}},
+                {"arm": "a", "seed": 1, "scores": {"cola": 0.9}},
+            ],
+            "table": [{"arm": "a", "parameters": 10}],
+            "scores": {"cola": "mcc", "stsb": "spearman"},
+        }
+    )
+    arms = name_controls(analysis, {"a/seed-0": "a", "a/seed-1": "a"})
+    return Evidence.collect(analysis.findings, analysis.missing, arms, study)
 
 
-def values(estimates: list[Any]) -> list[float]:
-    return [one.value for one in estimates]
+def values(estimates: list[Interval]) -> list[float]:
+    return [estimate.value for estimate in estimates]
 
 
 def test_layers_are_chosen_in_each_model_by_itself() -> None:
     evidence = known()
-    assert values(evidence.highest("a", "probe")) == [7.0, 6.0]
-    assert values(evidence.lowest("a", "probe")) == [5.0, 4.0]
-    assert values(evidence.last("a", "probe")) == [5.0, 4.0]
+    assert values(evidence.highest("a", PROBE)) == [7.0, 6.0]
+    assert values(evidence.lowest("a", PROBE)) == [5.0, 4.0]
+    assert values(evidence.last("a", PROBE)) == [5.0, 4.0]
 
 
 def test_untrained_twins_and_controls_are_found_by_the_arm_of_their_model() -> None:
     evidence = known()
-    assert values(evidence.last("a, untrained", "probe")) == [1.0]
-    assert values(evidence.control("a", "probe")) == [0.1, 0.1]
+    assert values(evidence.last("a, untrained", PROBE)) == [1.0]
+    assert values(evidence.control("a", PROBE)) == [0.1, 0.1]
 
 
 def test_the_average_is_of_the_last_scores_only() -> None:
@@ -73,12 +92,12 @@ def test_a_run_that_is_still_scored_has_no_average() -> None:
 
 
 def test_what_is_lacking_is_said_as_the_analysis_says_it() -> None:
-    with pytest.raises(Lacking, match="needs English"):
-        known().last("a", "analogies")
-    with pytest.raises(Lacking, match="'b' was not measured by 'probe'"):
-        known().last("b", "probe")
-    with pytest.raises(Lacking, match="no run of 'b'"):
-        known().of_arm("b", "parameters")
+    with pytest.raises(MissingEvidence, match="needs English"):
+        known().last("a", ANALOGIES)
+    with pytest.raises(MissingEvidence, match="'b' was not measured by 'probe'"):
+        known().last("b", PROBE)
+    with pytest.raises(MissingEvidence, match="no run of 'b'"):
+        known().parameters("b")
 
 
 @pytest.mark.parametrize(
@@ -95,13 +114,22 @@ def test_arrangements_are_known_by_their_settings_whatever_arms_are_called(study
     assert find_arrangements(settings) == arms
 
 
-def test_what_was_looked_up_is_kept_and_can_be_judged_again() -> None:
+def test_what_was_looked_up_is_kept_and_can_be_decided_again() -> None:
     evidence = known()
-    evidence.highest("a", "probe")
-    kept = json.loads(json.dumps(keep_evidence(evidence)))
-    assert [(one["arm"], one["name"]) for one in kept["figures"]] == [("a", "probe")]
-    again = restore_evidence(kept)
-    assert again.highest("a", "probe") == evidence.highest("a", "probe")
+    evidence.highest("a", PROBE)
+    record = EvidenceRecord.model_validate_json(evidence.to_record().model_dump_json(exclude_unset=True))
+    assert [(row.arm, row.name, row.id) for row in record.figures] == [("a", "probe", PROBE)]
+    again = Evidence.restore(record)
+    assert again.highest("a", PROBE) == evidence.highest("a", PROBE)
     assert again.by_seed("a", "cola") == evidence.by_seed("a", "cola")
-    with pytest.raises(Lacking, match="needs English"):
-        again.last("a", "analogies")
+    with pytest.raises(MissingEvidence, match="needs English"):
+        again.last("a", ANALOGIES)
+
+
+def test_figures_of_files_from_before_there_were_ids_are_found_by_their_names() -> None:
+    seeds = [[{"layer": None, "value": 1.0, "low": None, "high": None, "control": None}]]
+    names = {"verdict AUC, gain beyond ±16": "context_length.rtd_auc.far_gain", "W₂ to news": "transfer.w2.news"}
+    figures = [{"arm": "electra", "name": name, "seeds": seeds} for name in names]
+    record = EvidenceRecord.model_validate({"figures": figures, "reasons": [], "study": {}, "tradeoff": {}})
+    assert [row.id for row in record.figures] == list(names.values())
+    assert values(Evidence.restore(record).last("electra", "transfer.w2.news")) == [1.0]

@@ -5,21 +5,23 @@ from typing import Any
 
 import pytest
 
-from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, Evidence, Figure, Lacking
-from electralab.analysis.claims.rules import judge_quarter, judge_scaling, judge_sizes
-from electralab.analysis.claims.table import CLAIMS, INSIDE, choose_claims, judge_claim
-from electralab.analysis.finding import Estimate
+from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, Evidence, Measurement, MissingEvidence
+from electralab.analysis.claims.rules import decide_quarter, decide_scaling, decide_sizes
+from electralab.analysis.claims.table import CLAIMS, decide_claim, select_claims
 from electralab.analysis.measures.replacements import HARDENING
 from electralab.errors import UsageError
+from electralab.records.claims import MissingReason, StudyEvidence
+from electralab.records.findings import id_of_name
+from electralab.statistics import Interval
 
 NUMBERS = [f"M{number}" for number in range(30, 48)]
 
 
-def figures(value: float, control: float = 0.0) -> list[list[Figure]]:
+def figures(value: float, control: float = 0.0) -> list[list[Measurement]]:
     """Three seeds that differ by little, each known to a hundredth."""
     seeds = [value - 0.001, value, value + 0.001]
-    near = Estimate(control, control - 0.01, control + 0.01)
-    return [[Figure(None, Estimate(seed, seed - 0.01, seed + 0.01), near)] for seed in seeds]
+    near = Interval(control, control - 0.01, control + 0.01)
+    return [[Measurement(None, Interval(seed, seed - 0.01, seed + 0.01), near)] for seed in seeds]
 
 
 def cells(arm: str, score: float) -> list[dict[str, Any]]:
@@ -27,16 +29,24 @@ def cells(arm: str, score: float) -> list[dict[str, Any]]:
 
 
 def evidence(values: dict[tuple[str, str], float], scores: dict[str, float] | None = None) -> Evidence:
-    planted = {key: figures(value) for key, value in values.items()}
+    """By arm and name of the finding."""
     study = {
         "cells": [cell for arm, score in (scores or {}).items() for cell in cells(arm, score)],
         "scores": {"blimp": ""},
     }
-    return Evidence(planted, {}, study)
+    return Evidence(plant(values), (), StudyEvidence.model_validate(study))
+
+
+def plant(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], list[list[Measurement]]]:
+    return {(arm, id_of_name(name)): figures(value) for (arm, name), value in values.items()}
+
+
+def of_study(**study: Any) -> Evidence:
+    return Evidence({}, (), StudyEvidence.model_validate(study))
 
 
 def verdict(number: str, found: Evidence, place: int = 0) -> str:
-    return judge_claim([claim for claim in CLAIMS if claim.number == number][place], found).verdict
+    return decide_claim([claim for claim in CLAIMS if claim.number == number][place], found).verdict
 
 
 def test_every_claim_is_judged() -> None:
@@ -45,7 +55,7 @@ def test_every_claim_is_judged() -> None:
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.number)
 def test_without_evidence_nothing_is_decided_and_what_is_lacking_is_said(claim: Any) -> None:
-    found = judge_claim(claim, Evidence({}, {}, {}))
+    found = decide_claim(claim, Evidence({}))
     assert found.verdict == "undecided"
     assert found.why.startswith("not measured: ")
 
@@ -71,21 +81,27 @@ def test_electra_is_held_against_the_others(number: str, name: str, arms: tuple[
     assert verdict(number, evidence({("electra", name): 0.5 - 0.2 * sign, **others})) == "does not hold"
 
 
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.number not in INSIDE], ids=lambda of: of.number)
+@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if not claim.measures], ids=lambda claim: claim.number)
 def test_claims_that_need_no_analysis_look_at_none(claim: Any) -> None:
-    """But for M47, which has one of its own, of tuned models."""
     planted: Any = Asked()
-    judge_claim(claim, Evidence(planted, {}, {}))
-    assert all("retained" in name for _, name in planted.names), planted.names
+    decide_claim(claim, Evidence(planted))
+    assert planted.names == []
 
 
-class Asked(dict[tuple[str, str], list[list[Figure]]]):
+@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.measures], ids=lambda claim: claim.number)
+def test_claims_look_only_at_findings_of_the_measures_that_they_name(claim: Any) -> None:
+    planted: Any = Asked()
+    decide_claim(claim, Evidence(planted))
+    assert {id.partition(".")[0] for _, id in planted.names} <= set(claim.measures)
+
+
+class Asked(dict[tuple[str, str], list[list[Measurement]]]):
     def __init__(self) -> None:
         self.names: list[tuple[str, str]] = []
 
     def get(self, key: Any, *_: Any) -> Any:
         self.names.append(key)
-        return [[Figure(None, Estimate(0.5, 0.4, 0.6), None)]]
+        return [[Measurement(None, Interval(0.5, 0.4, 0.6), Interval(0.1, 0.0, 0.2))]]
 
 
 def test_far_context_counts_where_it_adds_something_and_more_than_to_guesses() -> None:
@@ -105,22 +121,23 @@ def test_the_untrained_twin_of_electra_is_asked_for_verdicts_too() -> None:
     values = {("electra, untrained", f"{what}, share beyond ±16"): value for what, value in names.items()}
     values |= {("electra", "verdict AUC, gain beyond ±16"): 0.05, ("electra", "verdict AUC, share beyond ±16"): 0.3}
     values[("mlm", "guess loss, share beyond ±16")] = 0.2
-    judged = judge_claim(next(claim for claim in CLAIMS if claim.number == "M38"), evidence(values))
+    judged = decide_claim(next(claim for claim in CLAIMS if claim.number == "M38"), evidence(values))
     assert judged.values["untrained"].value == pytest.approx(0.4)
 
 
 def test_why_an_analysis_has_no_figure_is_said_under_its_claim() -> None:
-    found = judge_claim(
-        next(one for one in CLAIMS if one.number == "M44"), Evidence({}, {("electra", "M44"): "none"}, {})
+    found = decide_claim(
+        next(claim for claim in CLAIMS if claim.number == "M44"),
+        Evidence({}, [MissingReason(arm="electra", about="M44", reason="none")]),
     )
     assert found.why == "not measured: none"
 
 
 def test_claims_are_chosen_by_number() -> None:
-    assert [claim.number for claim in choose_claims(["m41", "M30"])] == ["M30", "M41"]
-    assert len(choose_claims([])) == len(CLAIMS)
+    assert [claim.number for claim in select_claims(["m41", "M30"])] == ["M30", "M41"]
+    assert len(select_claims([])) == len(CLAIMS)
     with pytest.raises(UsageError, match="--only: no claim 'M29'; they are M30 to M47"):
-        choose_claims(["M29"])
+        select_claims(["M29"])
 
 
 @pytest.mark.parametrize(("number", "place", "name"), [("M33", 1, "part of speech probe"), ("M35", 0, "smoothness")])
@@ -136,13 +153,13 @@ def test_generators_may_be_too_weak_and_too_strong() -> None:
 
 
 def test_a_generator_as_large_as_the_discriminator_costs_almost_twice_a_masked_model() -> None:
-    def of(strong: float) -> Evidence:
+    def planted(strong: float) -> Evidence:
         costs = {"mlm": 100.0, "electra-quarter": 110.0, "electra-strong": strong}
-        return Evidence({}, {}, {"table": [{"arm": arm, "flops": cost, "tokens": 1} for arm, cost in costs.items()]})
+        return of_study(table=[{"arm": arm, "flops": cost, "tokens": 1} for arm, cost in costs.items()])
 
-    assert verdict("M32", of(190.0), 1) == "holds"
-    assert verdict("M32", of(130.0), 1) == "does not hold"
-    assert verdict("M32", of(300.0), 1) == "does not hold"
+    assert verdict("M32", planted(190.0), 1) == "holds"
+    assert verdict("M32", planted(130.0), 1) == "does not hold"
+    assert verdict("M32", planted(300.0), 1) == "does not hold"
 
 
 def test_analogies_are_kept_where_the_step_helps_and_more_than_in_a_masked_model() -> None:
@@ -159,33 +176,35 @@ def test_analogies_are_kept_where_the_step_helps_and_more_than_in_a_masked_model
 
 
 def test_linear_maps_count_where_training_made_them_and_better_than_a_masked_model_s() -> None:
-    def of(trained: float, untrained: float, mlm: float) -> Evidence:
+    def planted(trained: float, untrained: float, mlm: float) -> Evidence:
         arms = {"electra": trained, "electra, untrained": untrained, "mlm": mlm}
         return evidence({(arm, "passive error"): error for arm, error in arms.items()})
 
-    assert verdict("M37", of(0.3, 0.6, 0.5)) == "holds"
-    assert verdict("M37", of(0.6, 0.3, 0.7)) == "does not hold"
-    assert verdict("M37", of(0.3, 0.6, 0.2)) == "does not hold", "the masked model's are nearer to linear"
+    assert verdict("M37", planted(0.3, 0.6, 0.5)) == "holds"
+    assert verdict("M37", planted(0.6, 0.3, 0.7)) == "does not hold"
+    assert verdict("M37", planted(0.3, 0.6, 0.2)) == "does not hold", "the masked model's are nearer to linear"
 
 
 def test_damage_must_cost_less_in_all_its_kinds() -> None:
-    of = {(arm, f"retained, {kind}"): 0.9 for arm in ("electra", "mlm") for kind in ("typo", "swap", "ocr")}
+    same = {(arm, f"retained, {kind}"): 0.9 for arm in ("electra", "mlm") for kind in ("typo", "swap", "ocr")}
     worse = {("mlm", f"retained, {kind}"): 0.5 for kind in ("typo", "swap", "ocr")}
-    assert verdict("M47", evidence({**of, **worse})) == "holds"
-    assert verdict("M47", evidence({**of, **worse, ("mlm", "retained, ocr"): 0.9})) == "undecided"
+    assert verdict("M47", evidence({**same, **worse})) == "holds"
+    assert verdict("M47", evidence({**same, **worse, ("mlm", "retained, ocr"): 0.9})) == "undecided"
 
 
 def test_variants_count_from_half_as_fast_again() -> None:
-    def of(speedup: float, loss: float) -> Evidence:
+    def planted(speedup: float, loss: float) -> Evidence:
         whole = {"name": "fp32", "speedup": 1.0, "loss": 0.0, "bytes": 4}
         variants = [whole, {"name": "int8", "speedup": speedup, "loss": loss, "bytes": 1}]
-        return Evidence({}, {}, {}, {"floor": {"points": 0.1}, "baseline": "fp32", "variants": variants})
+        return Evidence({}, tradeoff={"floor": {"points": 0.1}, "baseline": "fp32", "variants": variants})
 
-    assert verdict("M42", of(1.6, 0.2)) == "holds"
-    assert verdict("M42", of(1.6, 3.0)) == "does not hold"
-    assert verdict("M42", of(1.6, 1.0)) == "undecided"
-    assert verdict("M42", of(1.4, 0.0)) == "does not hold"
-    odd = judge_claim(next(one for one in CLAIMS if one.number == "M42"), Evidence({}, {}, {}, {"variants": [{}]}))
+    assert verdict("M42", planted(1.6, 0.2)) == "holds"
+    assert verdict("M42", planted(1.6, 3.0)) == "does not hold"
+    assert verdict("M42", planted(1.6, 1.0)) == "undecided"
+    assert verdict("M42", planted(1.4, 0.0)) == "does not hold"
+    odd = decide_claim(
+        next(claim for claim in CLAIMS if claim.number == "M42"), Evidence({}, tradeoff={"variants": [{}]})
+    )
     assert "is not a trade-off" in odd.why
 
 
@@ -205,23 +224,23 @@ def short_runs(early: float, *, share: float = 1.0, xlnet: float | None = 0.6) -
     found += cells("xlnet", xlnet) if xlnet is not None else []
     points = [("electra-short" if share == 1.0 else "electra", share, 25.0), ("electra", 1.0, 100.0)]
     table = [{"arm": arm, "flops": 100.0} for arm in ("electra", "mlm", "xlnet")]
-    return Evidence({}, {}, {"cells": found, "curves": curves({"electra": points}), "table": table})
+    return of_study(cells=found, curves=curves({"electra": points}), table=table)
 
 
 def test_a_quarter_of_the_compute_is_held_against_both_others_with_the_whole() -> None:
-    assert judge_quarter(short_runs(0.7), "electra").verdict == "holds"
-    assert judge_quarter(short_runs(0.5), "electra").verdict == "does not hold"
-    assert judge_quarter(short_runs(0.7, xlnet=0.9), "electra").verdict == "does not hold"
-    without = judge_quarter(short_runs(0.7, xlnet=None), "electra")
+    assert decide_quarter(short_runs(0.7), "electra").verdict == "holds"
+    assert decide_quarter(short_runs(0.5), "electra").verdict == "does not hold"
+    assert decide_quarter(short_runs(0.7, xlnet=0.9), "electra").verdict == "does not hold"
+    without = decide_quarter(short_runs(0.7, xlnet=None), "electra")
     assert without.verdict == "undecided"
     assert "xlnet: not measured" in without.why
-    assert judge_quarter(short_runs(0.5, xlnet=None), "electra").verdict == "does not hold", "one part is enough"
+    assert decide_quarter(short_runs(0.5, xlnet=None), "electra").verdict == "does not hold", "one part is enough"
 
 
 def test_a_snapshot_amid_its_schedule_is_no_run_of_a_quarter_of_the_compute() -> None:
     """It is 0.7 here, above the masked model's end, and decides nothing all the same."""
-    claim = next(one for one in CLAIMS if one.number == "M41")
-    found = judge_claim(claim, short_runs(0.7, share=0.25))
+    claim = next(claim for claim in CLAIMS if claim.number == "M41")
+    found = decide_claim(claim, short_runs(0.7, share=0.25))
     assert found.verdict == "undecided"
     assert "needs a run of 'electra' with a quarter of the budget" in found.why
 
@@ -236,12 +255,12 @@ def sizes(gain: dict[str, float]) -> Evidence:
             arm = f"{objective}-{size}" if size else objective
             found += cells(arm, 0.5 + (gain[size] if objective == "electra" else 0.0))
             table.append({"arm": arm, "parameters": parameters})
-    return Evidence({}, {}, {"cells": found, "table": table, "scores": {"blimp": ""}})
+    return of_study(cells=found, table=table, scores={"blimp": ""})
 
 
 def test_a_gain_that_falls_with_size_is_larger_for_the_smaller() -> None:
-    assert judge_sizes(sizes({"half": 0.3, "": 0.2, "double": 0.1}), "electra").verdict == "holds"
-    assert judge_sizes(sizes({"half": 0.1, "": 0.2, "double": 0.3}), "electra").verdict == "does not hold"
+    assert decide_sizes(sizes({"half": 0.3, "": 0.2, "double": 0.1}), "electra").verdict == "holds"
+    assert decide_sizes(sizes({"half": 0.1, "": 0.2, "double": 0.3}), "electra").verdict == "does not hold"
 
 
 def law_of(*, shares: tuple[float, float] = (1.0, 1.0)) -> dict[str, Any]:
@@ -260,18 +279,18 @@ def law_of(*, shares: tuple[float, float] = (1.0, 1.0)) -> dict[str, Any]:
 
 def test_the_law_is_fitted_for_each_and_its_slopes_are_compared() -> None:
     study = law_of()
-    judged = judge_scaling(Evidence({}, {}, study), "electra")
+    judged = decide_scaling(of_study(**study), "electra")
     assert judged.values[PAPER].value == pytest.approx(2.0, abs=0.01)
     assert judged.values["mlm"].value == pytest.approx(1.0, abs=0.01)
     assert judged.verdict == "holds"
     # A seed that one of the sizes has not run is left out, and not taken for another.
     study["cells"] = [cell for cell in study["cells"] if (cell["arm"], cell["seed"]) != ("mlm-half", 0)]
-    assert judge_scaling(Evidence({}, {}, study), "electra").values["mlm"].value == pytest.approx(1.0, abs=0.01)
+    assert decide_scaling(of_study(**study), "electra").values["mlm"].value == pytest.approx(1.0, abs=0.01)
 
 
 def test_the_law_is_of_runs_and_not_of_snapshots_amid_them() -> None:
-    with pytest.raises(Lacking, match="needs two runs of 'electra-half' and of the other sizes with a budget"):
-        judge_scaling(Evidence({}, {}, law_of(shares=(0.25, 1.0))), "electra")
+    with pytest.raises(MissingEvidence, match="needs two runs of 'electra-half' and of the other sizes with a budget"):
+        decide_scaling(of_study(**law_of(shares=(0.25, 1.0))), "electra")
 
 
 def test_gradients_are_those_of_trained_networks() -> None:
@@ -281,35 +300,37 @@ def test_gradients_are_those_of_trained_networks() -> None:
     early = {("electra, untrained", name): 0.9, ("mlm, untrained", name): 0.2}
     assert verdict("M31", evidence({**late, **early})) == "does not hold"
     assert verdict("M31", evidence({("electra", name): 0.5, ("mlm", name): 0.4, **early})) == "holds"
-    claim = next(one for one in CLAIMS if one.number == "M31")
-    assert "before training: +0.7" in judge_claim(claim, evidence({**late, **early})).why
+    claim = next(claim for claim in CLAIMS if claim.number == "M31")
+    assert "before training: +0.7" in decide_claim(claim, evidence({**late, **early})).why
 
 
 def test_states_that_stay_must_stay_more_than_those_of_a_masked_model() -> None:
     name = "rotation sameness"
 
-    def of(ours: float, mlm: float, untrained: float = 0.1) -> Evidence:
+    def planted(ours: float, mlm: float, untrained: float = 0.1) -> Evidence:
         arms = {"electra": ours, "mlm": mlm, "electra, untrained": untrained}
         return evidence({(arm, name): value for arm, value in arms.items()})
 
-    assert verdict("M36", of(0.98, 0.92)) == "holds"
-    assert verdict("M36", of(0.92, 0.98)) == "does not hold"
-    assert verdict("M36", of(0.987, 0.991)) == "undecided"
-    assert verdict("M36", of(0.5, 0.3)) == "does not hold", "more than little is not the same"
-    claim = next(one for one in CLAIMS if one.number == "M36")
-    assert "made this way" in judge_claim(claim, of(0.98, 0.92, 1.0)).why
-    assert "made this way" not in judge_claim(claim, of(0.98, 0.92)).why
+    assert verdict("M36", planted(0.98, 0.92)) == "holds"
+    assert verdict("M36", planted(0.92, 0.98)) == "does not hold"
+    assert verdict("M36", planted(0.987, 0.991)) == "undecided"
+    assert verdict("M36", planted(0.5, 0.3)) == "does not hold", "more than little is not the same"
+    claim = next(claim for claim in CLAIMS if claim.number == "M36")
+    assert "made this way" in decide_claim(claim, planted(0.98, 0.92, 1.0)).why
+    assert "made this way" not in decide_claim(claim, planted(0.98, 0.92)).why
 
 
 def test_a_generator_that_knows_no_more_than_frequencies_is_not_plausible() -> None:
-    def of(bits: float, harder: float = 0.1) -> Evidence:
+    def planted(bits: float, harder: float = 0.1) -> Evidence:
         names = ("guess bits", "part of speech kept", HARDENING)
         return evidence({("electra", name): value for name, value in zip(names, (bits, 0.5, harder), strict=True)})
 
-    assert verdict("M46", of(0.2)) == "holds"
-    assert verdict("M46", of(0.0)) == "undecided"
-    assert verdict("M46", of(-0.2)) == "does not hold"
-    assert verdict("M46", of(0.2, harder=-0.1)) == "does not hold", "easier for the same judge than an earlier one's"
+    assert verdict("M46", planted(0.2)) == "holds"
+    assert verdict("M46", planted(0.0)) == "undecided"
+    assert verdict("M46", planted(-0.2)) == "does not hold"
+    assert verdict("M46", planted(0.2, harder=-0.1)) == "does not hold", (
+        "easier for the same judge than an earlier one's"
+    )
 
 
 def test_a_loss_that_falls_does_not_make_replacements_harder() -> None:
@@ -326,31 +347,33 @@ def test_distance_is_held_against_what_the_same_network_loses() -> None:
 
 
 def test_every_domain_must_come_nearer_and_by_more_than_in_a_masked_model() -> None:
-    def of(news: float, novels: float, mlm: float = 0.8) -> Evidence:
+    def planted(news: float, novels: float, mlm: float = 0.8) -> Evidence:
         """How far they are after training, 1.0 before it."""
         after = {"electra": {"news": news, "novels": novels}, "mlm": {"news": mlm, "novels": mlm}}
         values = {(arm, f"W₂ to {name}"): far for arm, of_arm in after.items() for name, far in of_arm.items()}
         values |= {(f"{arm}, untrained", f"W₂ to {name}"): 1.0 for arm in after for name in after[arm]}
         return evidence(values)
 
-    assert verdict("M44", of(0.5, 0.6)) == "holds"
-    assert verdict("M44", of(0.5, 1.2)) == "does not hold", "one domain is further away than before"
-    assert verdict("M44", of(1.2, 1.2, mlm=1.5)) == "does not hold", "further away, if less than in the masked model"
-    assert verdict("M44", of(0.5, 0.9)) == "does not hold", "nearer, but by less than in the masked model"
-    assert verdict("M44", of(0.5, 0.8)) == "undecided"
-    claim = next(one for one in CLAIMS if one.number == "M44")
-    judged = judge_claim(claim, of(0.5, 0.6))
+    assert verdict("M44", planted(0.5, 0.6)) == "holds"
+    assert verdict("M44", planted(0.5, 1.2)) == "does not hold", "one domain is further away than before"
+    assert verdict("M44", planted(1.2, 1.2, mlm=1.5)) == "does not hold", (
+        "further away, if less than in the masked model"
+    )
+    assert verdict("M44", planted(0.5, 0.9)) == "does not hold", "nearer, but by less than in the masked model"
+    assert verdict("M44", planted(0.5, 0.8)) == "undecided"
+    claim = next(claim for claim in CLAIMS if claim.number == "M44")
+    judged = decide_claim(claim, planted(0.5, 0.6))
     assert judged.values[PAPER].value == pytest.approx(0.45)
     assert "novels: before - after +0.4" in judged.why
 
 
 def test_a_masked_model_computes_all_tokens() -> None:
-    def of(mlm: float) -> Evidence:
+    def planted(mlm: float) -> Evidence:
         rows = [{"arm": arm, "flops": flops, "tokens": 10} for arm, flops in (("electra", 100.0), ("mlm", mlm))]
-        return Evidence({}, {}, {"table": rows})
+        return of_study(table=rows)
 
-    assert verdict("M39", of(90.0)) == "does not hold"
-    assert verdict("M39", of(15.0)) == "holds"
+    assert verdict("M39", planted(90.0)) == "does not hold"
+    assert verdict("M39", planted(15.0)) == "holds"
 
 
 BOTH = {"electra": {"model": {"sharing": "everything"}}, "electra-quarter": {"model": {"sharing": "embeddings"}}}
@@ -359,9 +382,9 @@ BOTH = {"electra": {"model": {"sharing": "everything"}}, "electra-quarter": {"mo
 def test_both_arrangements_are_judged_and_the_verdict_is_that_of_the_paper_s() -> None:
     name = "part of speech probe"
     values = {("electra", name): 0.9, ("electra-quarter", name): 0.3, ("mlm", name): 0.5, ("causal", name): 0.5}
-    found = Evidence({key: figures(value) for key, value in values.items()}, {}, {"arms": BOTH})
-    claim = [one for one in CLAIMS if one.number == "M33"][1]
-    judged = judge_claim(claim, found)
+    found = Evidence(plant(values), (), StudyEvidence(arms=BOTH))
+    claim = [claim for claim in CLAIMS if claim.number == "M33"][1]
+    judged = decide_claim(claim, found)
     assert judged.verdict == "does not hold"
     assert judged.verdicts == {PAPER: "does not hold", ONE_ENCODER: "holds"}
     assert (judged.values[PAPER].value, judged.values[ONE_ENCODER].value) == pytest.approx((0.3, 0.9))
@@ -371,7 +394,7 @@ def test_both_arrangements_are_judged_and_the_verdict_is_that_of_the_paper_s() -
 def test_where_the_paper_s_arrangement_was_not_measured_the_other_is_judged() -> None:
     name = "Rademacher, local"
     values = {("electra", name): 0.2, ("mlm", name): 0.5}
-    found = Evidence({key: figures(value) for key, value in values.items()}, {}, {"arms": BOTH})
-    judged = judge_claim(next(one for one in CLAIMS if one.number == "M43"), found)
+    found = Evidence(plant(values), (), StudyEvidence(arms=BOTH))
+    judged = decide_claim(next(claim for claim in CLAIMS if claim.number == "M43"), found)
     assert judged.verdict == "holds"
     assert "electra (paper): not measured" in judged.why

@@ -3,34 +3,46 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from electralab.analysis.claims.evidence import PAPER
-from electralab.analysis.claims.rules import Judged
+from electralab.analysis.claims.rules import ClaimVerdict
 from electralab.analysis.claims.stage import (
     Sources,
-    judge_again,
-    judge_claims,
-    list_measures,
+    decide_again,
+    decide_claims,
     list_models,
     list_tuned,
     read_runs,
-    tell_values,
 )
-from electralab.analysis.claims.table import Claim, choose_claims
-from electralab.analysis.finding import Estimate
+from electralab.analysis.claims.table import Claim, required_measures, select_claims
 from electralab.errors import DamagedArtifact, InputError
+from electralab.records.claims import ClaimsResult, ClaimVerdictRecord
+from electralab.records.findings import EstimateRecord
+from electralab.records.study import StudyResults
+from electralab.records.tuned import ClassReport, ClassScores, TunedResults
+from electralab.reporting.analysis_blocks import format_claim_values
+from electralab.statistics import Interval
 
-STUDY: dict[str, Any] = {
-    "name": "little",
-    "seeds": [0, 1],
-    "arms": {"electra": {}, "mlm": {}},
-    "scores": {"cola": "mcc", "mrpc": "accuracy", "qnli": "accuracy"},
-    "provenance": {"data": "data"},
-    "table": [{"arm": "electra", "scores": {"mrpc": None, "qnli": None}}],
-}
+STUDY = StudyResults.model_validate(
+    {
+        "name": "little",
+        "title": "A little study",
+        "baseline": "mlm",
+        "budget": {"steps": 40},
+        "seeds": [0, 1],
+        "x": "flops",
+        "provenance": {"data": "data"},
+        "scores": {"cola": "mcc", "mrpc": "accuracy", "qnli": "accuracy"},
+        "arms": {"electra": {}, "mlm": {}},
+        "cells": [],
+        "table": [],
+        "comparisons": [],
+        "curves": {},
+        "reach": {},
+    }
+)
 TOML = """name = "little"
 [[scores]]
 task = "mrpc"
@@ -44,8 +56,19 @@ data = "other"
 def tune(runs: Path, arm: str, task: str, accuracy: float, supports: tuple[int, int]) -> Path:
     folder = runs / "cells" / arm / "seed-0" / task
     (folder / "export").mkdir(parents=True)
-    report = {"classes": [{"support": support} for support in supports]}
-    (folder / "results.json").write_text(json.dumps({"dev": {"accuracy": accuracy}, "report": report}))
+    classes = tuple(ClassScores(name="", precision=0, recall=0, f1=0, support=support) for support in supports)
+    TunedResults(
+        task=task,
+        metric="accuracy",
+        scores={"dev": {"accuracy": accuracy}},
+        spread={},
+        best_seed=0,
+        report=ClassReport(classes=classes),
+        seeds=(),
+        steps=1,
+        tokens_per_seed=1,
+        seconds=1.0,
+    ).write(folder)
     return folder
 
 
@@ -86,44 +109,55 @@ def test_a_folder_without_a_study_says_what_to_give(tmp_path: Path) -> None:
 
 
 def test_only_what_claims_need_is_measured() -> None:
-    assert list_measures(choose_claims(["M46", "M30", "M41"])) == ["M30", "M46"]
-    assert list_measures(choose_claims(["M41", "M47"])) == []
+    assert required_measures(select_claims(["M46", "M30", "M41"])) == ["information", "replacements"]
+    assert required_measures(select_claims(["M41", "M47"])) == []
+    assert required_measures(select_claims(["M41", "M47"]), of_tuned=True) == ["robustness"]
 
 
 @pytest.mark.parametrize(("unit", "high"), [("smoothness", 1.0), ("rho", 1.0), ("nats", 1.4)])
 def test_intervals_end_where_values_do(runs: Path, unit: str, high: float) -> None:
-    judged = Judged("holds", {PAPER: Estimate(0.9, 0.4, 1.4)})
+    judged = ClaimVerdict("holds", {PAPER: Interval(0.9, 0.4, 1.4)})
     claim = Claim("M35", "Smooth.", "a curve", unit, lambda *_: judged)
-    nothing: dict[str, Any] = {"models": [], "findings": [], "missing": []}
-    [told] = judge_claims([claim], runs, {**STUDY, "budget": {}}, {}, {}, nothing)["claims"]
-    assert told["values"][PAPER] == {"value": 0.9, "low": 0.4, "high": high}
+    [decided] = decide_claims([claim], runs, STUDY, {}, {}, []).claims
+    assert decided.values[PAPER].to_json() == {"value": 0.9, "low": 0.4, "high": high}
 
 
 def test_texts_of_other_domains_are_named_with_their_hashes(runs: Path) -> None:
     (runs / "news.txt").write_text("news")
-    nothing: dict[str, Any] = {"models": [], "findings": [], "missing": []}
     sources = Sources(domains=(str(runs / "news.txt"),))
-    told = judge_claims(choose_claims(["M44"]), runs, {**STUDY, "budget": {}}, {}, {}, nothing, sources)
-    [domain] = told["domains"]
-    assert domain["sha256"] == hashlib.sha256(b"news").hexdigest()
-    assert f"--domains {runs / 'news.txt'} --only M44" in told["command"]
-    assert domain["sha256"] in (runs / "claims.md").read_text()
+    result = decide_claims(select_claims(["M44"]), runs, STUDY, {}, {}, [], sources)
+    [domain] = result.domains
+    assert domain.sha256 == hashlib.sha256(b"news").hexdigest()
+    assert f"--domains {runs / 'news.txt'} --only M44" in result.command
+    assert domain.sha256 in (runs / "claims.md").read_text()
 
 
 def test_a_file_without_what_verdicts_rest_on_cannot_be_judged_again(tmp_path: Path) -> None:
     (tmp_path / "claims.json").write_text(json.dumps({"version": 1, "claims": []}))
     with pytest.raises(DamagedArtifact, match=r"claims.json: does not keep what its verdicts rest on; give the folder"):
-        judge_again(tmp_path / "claims.json", choose_claims([]))
+        decide_again(tmp_path / "claims.json", select_claims([]))
 
 
 def test_a_study_of_either_arrangement_can_be_judged(runs: Path) -> None:
     arms = {"electra": {"model": {"sharing": "everything"}}, "electra-quarter": {"model": {"sharing": "tokens"}}}
-    study = {**STUDY, "arms": {**arms, "mlm": {}}}
+    study = STUDY.model_copy(update={"arms": {**arms, "mlm": {}}})
     for arm in ("electra", "electra-quarter", "mlm"):
         (runs / "cells" / arm / "seed-0" / "run" / "export").mkdir(parents=True)
     assert list(list_models(runs, study).values()) == ["electra-quarter", "electra", "mlm"]
 
 
 def test_a_figure_that_is_not_determined_is_not_told() -> None:
-    values = {PAPER: {"value": None, "low": None, "high": None}, "mlm": {"value": 0.5, "low": None, "high": None}}
-    assert tell_values({"measure": "a share", "unit": "share", "values": values}) == "a share, share: mlm 0.5"
+    values = {
+        PAPER: EstimateRecord(value=None, low=None, high=None),
+        "mlm": EstimateRecord(value=0.5, low=None, high=None),
+    }
+    claim = ClaimVerdictRecord(
+        number="M30", sentence="", measure="a share", unit="share", verdict="undecided", values=values
+    )
+    assert format_claim_values(claim) == "a share, share: mlm 0.5"
+
+
+def test_what_is_written_is_decided_again_by_the_same_rules(runs: Path) -> None:
+    written = decide_claims(select_claims([]), runs, STUDY, {}, {}, [])
+    assert decide_again(runs / "claims.json", select_claims([])) == written
+    assert ClaimsResult.read(runs).evidence is not None

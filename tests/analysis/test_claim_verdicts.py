@@ -4,15 +4,15 @@ import pytest
 from scipy.stats import ttest_ind
 
 from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract
-from electralab.analysis.finding import Estimate
+from electralab.statistics import Interval
 
 
-def exactly(value: float, margin: float = nan) -> Estimate:
-    return Estimate(value, value - margin, value + margin)
+def exactly(value: float, margin: float = nan) -> Interval:
+    return Interval(value, value - margin, value + margin)
 
 
 def test_one_run_has_the_interval_that_its_examples_give() -> None:
-    assert pool([exactly(3.0, 0.5)]) == Estimate(3.0, 2.5, 3.5)
+    assert pool([exactly(3.0, 0.5)]) == Interval(3.0, 2.5, 3.5)
 
 
 def test_one_score_without_an_interval_decides_nothing() -> None:
@@ -30,7 +30,7 @@ def test_seeds_that_differ_widen_the_interval_by_students_t() -> None:
 
 
 def test_seeds_that_agree_do_not_narrow_what_few_examples_leave_open() -> None:
-    assert pool([exactly(2.0, 0.5)] * 3) == Estimate(2.0, 1.5, 2.5)
+    assert pool([exactly(2.0, 0.5)] * 3) == Interval(2.0, 1.5, 2.5)
 
 
 def test_two_figures_of_a_model_are_held_against_each_other_model_by_model() -> None:
@@ -54,8 +54,8 @@ def test_two_groups_have_the_interval_of_scipys_t_test() -> None:
 
 
 def test_errors_of_two_models_add_as_squares() -> None:
-    assert subtract([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Estimate(4.0, -1.0, 9.0)
-    assert compare([exactly(5.0, 3.0)] * 2, [exactly(1.0, 4.0)] * 2) == Estimate(4.0, -1.0, 9.0)
+    assert subtract([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Interval(4.0, -1.0, 9.0)
+    assert compare([exactly(5.0, 3.0)] * 2, [exactly(1.0, 4.0)] * 2) == Interval(4.0, -1.0, 9.0)
 
 
 def test_one_run_of_each_says_nothing_of_their_objectives() -> None:
@@ -74,14 +74,14 @@ def test_errors_of_seeds_and_of_examples_add_as_squares() -> None:
 @pytest.mark.parametrize(
     ("estimate", "bound", "above", "below"),
     [
-        (Estimate(1.0, 0.5, 1.5), 0.0, "holds", "does not hold"),
-        (Estimate(-1.0, -1.5, -0.5), 0.0, "does not hold", "holds"),
-        (Estimate(1.0, -0.5, 2.5), 0.0, "undecided", "undecided"),
-        (Estimate(1.0, 0.5, 1.5), 2.0, "does not hold", "holds"),
-        (Estimate(0.0, 0.0, 0.0), 0.0, "undecided", "undecided"),
+        (Interval(1.0, 0.5, 1.5), 0.0, "holds", "does not hold"),
+        (Interval(-1.0, -1.5, -0.5), 0.0, "does not hold", "holds"),
+        (Interval(1.0, -0.5, 2.5), 0.0, "undecided", "undecided"),
+        (Interval(1.0, 0.5, 1.5), 2.0, "does not hold", "holds"),
+        (Interval(0.0, 0.0, 0.0), 0.0, "undecided", "undecided"),
     ],
 )
-def test_a_bound_inside_the_interval_is_undecided(estimate: Estimate, bound: float, above: str, below: str) -> None:
+def test_a_bound_inside_the_interval_is_undecided(estimate: Interval, bound: float, above: str, below: str) -> None:
     assert (is_above(estimate, bound), is_below(estimate, bound)) == (above, below)
 
 

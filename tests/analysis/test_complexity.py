@@ -5,8 +5,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from electralab.analysis.complexity import Ball, estimate_rademacher, flatten_axes, measure_rademacher, scale_rows
-from electralab.analysis.finding import Floats
+from electralab.analysis.measures.complexity import (
+    Ball,
+    estimate_rademacher,
+    flatten_axes,
+    measure_rademacher,
+    scale_rows,
+)
+from electralab.statistics import FloatArray
 
 RNG = np.random.default_rng
 
@@ -35,7 +41,7 @@ def test_axes_of_the_l1_ball_fit_one_row_at_most() -> None:
     assert estimate_rademacher(np.eye(10), RNG(0), ball="l1", draws=50).value == pytest.approx(0.1)
 
 
-def bound_by_theory(rows: Floats, ball: Ball) -> float:
+def bound_by_theory(rows: FloatArray, ball: Ball) -> float:
     """Jensen's inequality for the l2 ball, Massart's lemma for the l1 ball."""
     squares = rows**2
     if ball == "l2":
@@ -60,7 +66,7 @@ def test_a_line_of_features_fits_less_noise_than_random_directions() -> None:
     assert measure_rademacher(line * 100, RNG(0), draws=4000).estimate.value == pytest.approx(found.estimate.value)
 
 
-def spread(variances: list[float], rows: int = 4000) -> Floats:
+def spread(variances: list[float], rows: int = 4000) -> FloatArray:
     """Rows whose variances along the axes are exactly these."""
     raw = RNG(0).normal(size=(rows, len(variances)))
     white = np.linalg.qr(raw - raw.mean(axis=0))[0] * np.sqrt(rows)

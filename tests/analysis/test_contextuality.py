@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.contextuality import (
+from electralab.analysis.measures.contextuality import (
     intra_sentence_similarity,
     maximum_explainable_variance,
     measure_contextuality,
     measure_senses,
     measure_smoothness,
-    self_similarity,
+    self_similarity_curves,
     smoothness,
-    trace_self_similarity,
 )
+from electralab.analysis.measures.geometry import anisotropy
 from electralab.errors import InputError
 
 RNG = np.random.default_rng
@@ -48,7 +48,7 @@ def test_noise_in_a_narrow_cone_is_corrected_to_nothing() -> None:
 
 def test_the_measures_by_hand() -> None:
     right, up = [1.0, 0.0], [0.0, 1.0]
-    assert self_similarity(np.array([right, right, up])) == pytest.approx(1 / 3)
+    assert anisotropy(np.array([right, right, up])) == pytest.approx(1 / 3)
     assert intra_sentence_similarity(np.array([right, up])) == pytest.approx(np.sqrt(0.5))
     assert maximum_explainable_variance(np.array([right, right, right, up])) == pytest.approx(3 / 4)
 
@@ -69,7 +69,7 @@ def test_curves_of_words_fall_with_the_layers_and_shuffled_layers_are_rougher() 
     rng = RNG(0)
     words, contexts = rng.normal(size=(8, 64))[WORDS], rng.normal(size=(240, 64))
     layers = [np.sqrt(1 - share) * words + np.sqrt(share) * contexts for share in (0.0, 0.2, 0.4, 0.6, 0.8)]
-    curves = trace_self_similarity(list(layers), WORDS)
+    curves = self_similarity_curves(list(layers), WORDS)
     assert curves.shape == (8, 5)
     assert (np.diff(curves.mean(axis=0)) < 0).all()
     found = measure_smoothness(curves, rng)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.equivariance import choose_penalty, fit_linear, measure_equivariance
+from electralab.analysis.measures.equivariance import choose_penalty, fit_linear, measure_equivariance
 from electralab.errors import InputError
 
 RNG = np.random.default_rng

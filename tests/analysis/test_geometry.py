@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from electralab.analysis.geometry import (
+from electralab.analysis.measures.geometry import (
     anisotropy,
+    compute_spectrum,
     count_axes,
     effective_rank,
-    find_spectrum,
-    lay_out_pca,
-    lay_out_tsne,
     measure_anisotropy,
     measure_dimension,
     measure_probe,
     measure_silhouette,
     participation_ratio,
+    project_pca,
+    project_tsne,
     split_groups,
 )
 from electralab.errors import InputError
@@ -45,7 +45,7 @@ def test_gaussian_vectors_about_a_mean_have_the_anisotropy_of_theory() -> None:
 
 
 def test_an_isotropic_cloud_uses_all_its_axes() -> None:
-    spectrum = find_spectrum(RNG(0).normal(size=(20_000, 10)))
+    spectrum = compute_spectrum(RNG(0).normal(size=(20_000, 10)))
     assert effective_rank(spectrum) == pytest.approx(10, abs=0.05)
     assert participation_ratio(spectrum) == pytest.approx(10, abs=0.05)
     assert count_axes(spectrum) == 9
@@ -54,7 +54,7 @@ def test_an_isotropic_cloud_uses_all_its_axes() -> None:
 def test_a_planted_plane_has_rank_two_and_its_control_all_axes() -> None:
     rng = RNG(0)
     plane = rng.normal(size=(2000, 2)) @ np.linalg.qr(rng.normal(size=(30, 2)))[0].T
-    found = measure_dimension(plane, rng, times=30)
+    found = measure_dimension(plane, rng, num_resamples=30)
     assert found.effective_rank.estimate.value == pytest.approx(2, abs=0.01)
     assert found.participation_ratio.estimate.value == pytest.approx(2, abs=0.02)
     assert found.effective_rank.estimate.low <= found.effective_rank.estimate.value
@@ -66,16 +66,16 @@ def test_a_planted_plane_has_rank_two_and_its_control_all_axes() -> None:
 def test_fewer_rows_than_axes_have_the_same_spectrum_as_by_singular_values() -> None:
     few = RNG(0).normal(size=(5, 40))
     slow = np.linalg.svd(few - few.mean(axis=0), compute_uv=False) ** 2
-    assert find_spectrum(few) == pytest.approx(slow / slow.sum(), abs=1e-12)
+    assert compute_spectrum(few) == pytest.approx(slow / slow.sum(), abs=1e-12)
 
 
 def test_islands_lie_apart_and_their_shuffled_names_do_not() -> None:
     labels = np.repeat([0, 1, 2], 40)
     islands = np.eye(3)[labels] * 10 + RNG(0).normal(size=(120, 3)) * 0.1
-    found = measure_silhouette(islands, labels, RNG(1), times=50)
+    found = measure_silhouette(islands, labels, RNG(1), num_resamples=50)
     assert found.estimate.low > 0.95
     assert found.control.high < 0.05
-    mixed = measure_silhouette(RNG(0).normal(size=(120, 8)), labels, RNG(1), times=50)
+    mixed = measure_silhouette(RNG(0).normal(size=(120, 8)), labels, RNG(1), num_resamples=50)
     assert mixed.estimate.value == pytest.approx(0, abs=0.05)
 
 
@@ -115,19 +115,19 @@ def test_principal_coordinates_keep_the_distances_of_a_plane() -> None:
     rng = RNG(0)
     flat = rng.normal(size=(20, 2))
     lifted = flat @ np.linalg.qr(rng.normal(size=(9, 2)))[0].T
-    found = lay_out_pca(lifted)
+    found = project_pca(lifted)
     assert pdist(found) == pytest.approx(pdist(flat), abs=1e-9)
-    assert lay_out_pca(-lifted)[np.abs(found[:, 0]).argmax(), 0] > 0
-    assert lay_out_pca(flat, 3)[:, 2].tolist() == [0.0] * 20
+    assert project_pca(-lifted)[np.abs(found[:, 0]).argmax(), 0] > 0
+    assert project_pca(flat, 3)[:, 2].tolist() == [0.0] * 20
 
 
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_neighbours_stay_together_and_the_same_seed_draws_the_same(dimensions: int) -> None:
     labels = np.repeat([0, 1], 20)
     cloud = np.eye(8)[labels] * 50 + RNG(0).normal(size=(40, 8))
-    found = lay_out_tsne(cloud, 3, dimensions)
+    found = project_tsne(cloud, 3, dimensions)
     assert found.shape == (40, dimensions)
     apart = np.linalg.norm(found[:, None] - found[None], axis=2)
     np.fill_diagonal(apart, np.inf)
     assert (labels[apart.argmin(axis=1)] == labels).mean() >= 0.9
-    assert (lay_out_tsne(cloud, 3, dimensions) == found).all()
+    assert (project_tsne(cloud, 3, dimensions) == found).all()

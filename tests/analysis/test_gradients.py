@@ -6,14 +6,13 @@ import torch
 import torch.nn.functional as F
 from studied import build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
 
-from electralab.analysis.gradients import (
-    Flow,
-    join_flows,
+from electralab.analysis.measures.gradients import (
+    GradientFlow,
+    lm_gradients,
     measure_effective,
     measure_pull,
     measure_reached,
-    trace_guesses,
-    trace_verdicts,
+    rtd_gradients,
 )
 from electralab.errors import InputError
 from electralab.model.electra import Generator
@@ -23,21 +22,21 @@ from electralab.model.weights import initialise
 RNG = np.random.default_rng
 
 
-def make_flow(*rows: list[float]) -> Flow:
+def make_flow(*rows: list[float]) -> GradientFlow:
     """Pulls as they are, nothing masked or replaced, a loss everywhere."""
     norms = np.array(rows, dtype=np.float64)
     pulls = (norms / norms.mean(axis=1, keepdims=True)).ravel()
     nowhere = np.zeros(len(pulls), dtype=bool)
-    return Flow(pulls, np.repeat(np.arange(len(rows)), norms.shape[1]), nowhere, nowhere, ~nowhere)
+    return GradientFlow(pulls, np.repeat(np.arange(len(rows)), norms.shape[1]), nowhere, nowhere, ~nowhere)
 
 
 @pytest.mark.parametrize("backbone", ["modern", "electra"])
 def test_a_guess_pulls_at_masked_tokens_alone_where_no_token_hears_another(backbone: str) -> None:
     pair, masked = build_networks(backbone=backbone), mask_some(lengths=(10,))
     deafen(guesser_of(pair).encoder)
-    flow = trace_guesses(guesser_of(pair), masked)
-    assert (flow.pulls[~flow.is_masked] == 0).all()
-    assert (flow.pulls[flow.is_masked] > 0).all()
+    flow = lm_gradients(guesser_of(pair), masked)
+    assert (flow.grad_norms[~flow.is_masked] == 0).all()
+    assert (flow.grad_norms[flow.is_masked] > 0).all()
     assert flow.is_masked.sum() == len(masked.positions)
     assert measure_reached(flow, RNG(0)).value == pytest.approx(flow.is_masked.mean())
     assert measure_pull(flow, ~flow.is_masked, RNG(0)).value == 0
@@ -46,9 +45,9 @@ def test_a_guess_pulls_at_masked_tokens_alone_where_no_token_hears_another(backb
 def test_a_verdict_pulls_at_every_token_where_no_token_hears_another() -> None:
     pair, masked = build_networks(), mask_some(lengths=(10,))
     deafen(judge_of(pair).encoder)
-    flow = trace_verdicts(judge_of(pair), replace_all(masked))
-    assert len(flow.pulls) == masked.batch.token_count
-    assert (flow.pulls > 0).all()
+    flow = rtd_gradients(judge_of(pair), replace_all(masked))
+    assert len(flow.grad_norms) == masked.batch.token_count
+    assert (flow.grad_norms > 0).all()
     assert (flow.is_replaced == flow.is_masked).all()
     assert flow.has_loss.all()
 
@@ -56,21 +55,21 @@ def test_a_verdict_pulls_at_every_token_where_no_token_hears_another() -> None:
 def test_a_judge_of_masked_tokens_alone_pulls_there_alone() -> None:
     pair, masked = build_networks(), mask_some()
     deafen(judge_of(pair).encoder)
-    flow = trace_verdicts(judge_of(pair), replace_all(masked), only_masked=True)
-    assert ((flow.pulls > 0) == flow.is_masked).all()
+    flow = rtd_gradients(judge_of(pair), replace_all(masked), only_masked=True)
+    assert ((flow.grad_norms > 0) == flow.is_masked).all()
     assert (flow.has_loss == flow.is_masked).all()
 
 
 def test_attention_carries_the_pull_to_tokens_without_a_loss() -> None:
-    flow = trace_guesses(guesser_of(build_networks()), mask_some())
-    assert (flow.pulls > 0).all()
+    flow = lm_gradients(guesser_of(build_networks()), mask_some())
+    assert (flow.grad_norms > 0).all()
     assert not flow.has_loss.all()
 
 
 def test_the_pull_is_what_pushing_a_tokens_vector_changes() -> None:
     pair, masked = build_networks(verdict_head="linear", embedding_size=4, hidden_size=4), mask_some(2)
     judge, corrupted = judge_of(pair).double(), replace_all(masked)
-    flow = trace_verdicts(judge, corrupted)
+    flow = rtd_gradients(judge, corrupted)
 
     embeddings = judge.encoder.embeddings
     plain = embeddings.forward(corrupted.input_ids, masked.batch.segment_ids).detach()
@@ -89,25 +88,25 @@ def test_the_pull_is_what_pushing_a_tokens_vector_changes() -> None:
             push[0, column, coordinate] = 1e-5
             norms[column] += ((find_loss(plain + push) - find_loss(plain - push)) / 2e-5) ** 2
     norms = norms.sqrt()
-    assert flow.pulls[flow.rows == 0] == pytest.approx((norms / norms.mean()).numpy(), rel=1e-4)
+    assert flow.grad_norms[flow.rows == 0] == pytest.approx((norms / norms.mean()).numpy(), rel=1e-4)
 
 
 def test_a_causal_network_has_a_loss_at_all_but_the_last_token() -> None:
     config = guesser_of(build_networks()).config.model_copy(update={"is_causal": True})
     network = Generator(config)
     initialise(network, 1)
-    flow = trace_guesses(network.eval(), mask_some(2))
+    flow = lm_gradients(network.eval(), mask_some(2))
     assert flow.has_loss.reshape(2, -1)[:, -1].tolist() == [False, False]
-    assert flow.has_loss.sum() == len(flow.pulls) - 2
+    assert flow.has_loss.sum() == len(flow.grad_norms) - 2
     # Nothing is guessed from the last token, and nobody after it could look back at it.
-    assert flow.pulls.reshape(2, -1)[:, -1].tolist() == [0, 0]
+    assert flow.grad_norms.reshape(2, -1)[:, -1].tolist() == [0, 0]
     assert not flow.is_masked.any()
 
 
 def test_towers_are_refused() -> None:
     towers = TwoTower(guesser_of(build_networks()).config)
     with pytest.raises(InputError, match="gradient flow: a two-tower generator"):
-        trace_guesses(towers, mask_some(2))
+        lm_gradients(towers, mask_some(2))
 
 
 def test_an_even_pull_has_every_token_and_an_uneven_one_few() -> None:
@@ -122,7 +121,7 @@ def test_an_even_pull_has_every_token_and_an_uneven_one_few() -> None:
 
 
 def test_the_pull_of_all_tokens_is_one() -> None:
-    flow = trace_guesses(guesser_of(build_networks()), mask_some())
+    flow = lm_gradients(guesser_of(build_networks()), mask_some())
     found = measure_pull(flow, np.ones_like(flow.is_masked), RNG(0))
     assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1))
 
@@ -130,9 +129,9 @@ def test_the_pull_of_all_tokens_is_one() -> None:
 def test_batches_one_after_the_other_are_as_one() -> None:
     generator, masked = guesser_of(build_networks()), mask_some(6)
     parts = [make_flow([1.0, 3.0]), make_flow([2.0, 2.0], [4.0, 0.0])]
-    assert join_flows(parts).rows.tolist() == [0, 0, 1, 1, 2, 2]
-    whole = trace_guesses(generator, masked)
-    assert join_flows([whole, whole]).row_count == 12
+    assert GradientFlow.concat(parts).rows.tolist() == [0, 0, 1, 1, 2, 2]
+    whole = lm_gradients(generator, masked)
+    assert GradientFlow.concat([whole, whole]).num_rows == 12
 
 
 def test_too_few_are_said() -> None:

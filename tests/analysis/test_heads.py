@@ -7,15 +7,13 @@ from little_models import TOKENIZER
 from studied import LENGTH, build_networks, judge_of, mask_some
 from torch import nn
 
-from electralab.analysis.heads import (
-    LOOKS,
-    HeadLooks,
-    average_looks,
-    join_looks,
-    look_at_heads,
-    measure_keenest,
-    measure_look,
-    weigh_attention,
+from electralab.analysis.measures.heads import (
+    PATTERNS,
+    HeadPatterns,
+    attention_patterns,
+    attention_weights,
+    max_over_heads,
+    mean_over_heads,
 )
 from electralab.errors import InputError
 from electralab.model.attention import find_visible
@@ -44,9 +42,9 @@ def build_encoder(**changes: object) -> Encoder:
     return encoder.eval()
 
 
-def look(encoder: Encoder, rows: int = 4, lengths: tuple[int, ...] = ()) -> HeadLooks:
+def look(encoder: Encoder, rows: int = 4, lengths: tuple[int, ...] = ()) -> HeadPatterns:
     batch = mask_some(rows, lengths=lengths).batch
-    return look_at_heads(encoder, batch.original_ids, batch.segment_ids, batch.is_pad, SEP)
+    return attention_patterns(encoder, batch.original_ids, batch.segment_ids, batch.is_pad, SEP)
 
 
 @pytest.mark.parametrize("is_padded", [False, True])
@@ -57,7 +55,7 @@ def test_the_weights_give_the_output_of_every_layer(shape: dict[str, object], is
     batch = mask_some(3, lengths=(20, 9) if is_padded else ()).batch
     is_pad = batch.attention_pad
     config = encoder.config
-    for layer, read, weights in weigh_attention(encoder, batch.original_ids, batch.segment_ids, is_pad):
+    for layer, read, weights in attention_weights(encoder, batch.original_ids, batch.segment_ids, is_pad):
         rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
         rotation = None if rotary is None else rotary(LENGTH)
         window = config.local_attention if layer.is_local else 0
@@ -75,7 +73,7 @@ def test_heads_that_ask_nothing_look_everywhere_alike(backbone: str) -> None:
     encoder = build_encoder(backbone=backbone)
     for layer in encoder.layers:
         nn.init.zeros_(layer.attention.qkv.weight)  # type: ignore[union-attr, arg-type]
-    found = dict(zip(LOOKS, average_looks(look(encoder)).T, strict=True))
+    found = dict(zip(PATTERNS, look(encoder).values.mean(axis=0).T, strict=True))
     assert found["entropy"] == pytest.approx(np.full(4, np.log(LENGTH)))
     for name in ("self", "first", "separator"):
         assert found[name] == pytest.approx(np.full(4, 1 / LENGTH))
@@ -91,12 +89,12 @@ def test_padding_neither_looks_nor_is_looked_at() -> None:
     for layer in encoder.layers:
         nn.init.zeros_(layer.attention.qkv.weight)  # type: ignore[union-attr, arg-type]
     found = look(encoder, lengths=(9, 5))
-    assert np.exp(found.values[:, 0, LOOKS.index("entropy")]) == pytest.approx([9, 5, LENGTH, LENGTH], rel=1e-5)
+    assert np.exp(found.values[:, 0, PATTERNS.index("entropy")]) == pytest.approx([9, 5, LENGTH, LENGTH], rel=1e-5)
 
 
 def test_a_window_of_one_neighbour_keeps_heads_near() -> None:
     found = look(build_encoder(backbone="modern", local_attention=2, global_every=2))
-    by_name = dict(zip(LOOKS, average_looks(found).T, strict=True))
+    by_name = dict(zip(PATTERNS, found.values.mean(axis=0).T, strict=True))
     local = np.array(found.layers) == 1
     near = by_name["self"] + by_name["previous"] + by_name["next"]
     assert near[local] == pytest.approx([1, 1])
@@ -109,20 +107,19 @@ def test_the_same_token_elsewhere_is_seen() -> None:
     for layer in encoder.layers:
         nn.init.zeros_(layer.attention.qkv.weight)  # type: ignore[union-attr, arg-type]
     ids = torch.tensor([[2, 7, 8, 7, 9, 7, 3, 11]])
-    found = look_at_heads(encoder, ids, ids * 0, torch.zeros_like(ids, dtype=torch.bool), SEP)
+    found = attention_patterns(encoder, ids, ids * 0, torch.zeros_like(ids, dtype=torch.bool), SEP)
     # Each of the three has two others, of eight that are looked at alike.
-    assert found.values[0, :, LOOKS.index("same")] == pytest.approx(np.full(4, 3 * 2 / 8 / 8))
+    assert found.values[0, :, PATTERNS.index("same")] == pytest.approx(np.full(4, 3 * 2 / 8 / 8))
 
 
 def test_the_keenest_head_is_the_highest_and_the_mean_is_of_all() -> None:
-    values = np.zeros((10, 3, len(LOOKS)))
-    values[:, 1, LOOKS.index("previous")] = 0.9
-    looks = HeadLooks(values, (0, 0, 1), ("0.0", "0.1", "1.0"))
-    assert measure_keenest(looks, "previous", RNG(0)).value == pytest.approx(0.9)
-    assert measure_look(looks, "previous", RNG(0)).value == pytest.approx(0.3)
-    assert join_looks([looks, looks]).values.shape == (20, 3, len(LOOKS))
+    values = np.zeros((10, 3, len(PATTERNS)))
+    values[:, 1, PATTERNS.index("previous")] = 0.9
+    looks = HeadPatterns(values, (0, 0, 1), ("0.0", "0.1", "1.0"))
+    assert max_over_heads(looks, "previous", RNG(0)).value == pytest.approx(0.9)
+    assert mean_over_heads(looks, "previous", RNG(0)).value == pytest.approx(0.3)
 
 
 def test_one_row_is_too_few() -> None:
     with pytest.raises(InputError, match="attention heads: needs at least 2 rows, got 1"):
-        measure_look(look(build_encoder(), 1), "entropy", RNG(0))
+        mean_over_heads(look(build_encoder(), 1), "entropy", RNG(0))

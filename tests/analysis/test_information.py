@@ -6,16 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from electralab.analysis.finding import Estimate, find_tail
-from electralab.analysis.information import (
+from electralab.analysis.measures.information import (
     entropy,
-    find_unigram_losses,
-    measure_guess_bits,
+    measure_lm_bits,
     measure_loss_share,
     measure_mutual_information,
     measure_rtd_bits,
     mutual_information,
 )
+from electralab.statistics import Interval, expanded_tail
 
 RNG = np.random.default_rng
 
@@ -78,7 +77,7 @@ def test_verdicts_that_know_only_the_share_teach_nothing() -> None:
 def test_rows_drawn_again_count_as_if_their_tokens_were_looked_through() -> None:
     rng = RNG(0)
     logits, is_replaced, rows = rng.normal(size=60), rng.random(60) < 0.3, np.repeat(np.arange(12), 5)
-    found = measure_rtd_bits(logits, is_replaced, rows, RNG(3), times=20)
+    found = measure_rtd_bits(logits, is_replaced, rows, RNG(3), num_resamples=20)
     slow = []
     again = RNG(3)
     for _ in range(20):
@@ -86,24 +85,20 @@ def test_rows_drawn_again_count_as_if_their_tokens_were_looked_through() -> None
         p = 1 / (1 + np.exp(-logits[places]))
         loss = -np.log2(np.where(is_replaced[places], p, 1 - p)).mean()
         slow.append(binary_entropy(is_replaced[places].mean()) - loss)
-    tail = find_tail(12, 1)
+    tail = expanded_tail(12, 1)
     assert [found.estimate.low, found.estimate.high] == pytest.approx(np.quantile(slow, (tail, 1 - tail)).tolist())
 
 
 def test_guesses_teach_what_they_save_times_the_share_asked() -> None:
     # Each of 10 rows has 20 tokens, 3 of them hidden; a guess costs 1 bit where its frequency alone says 5.
     rows = np.repeat(np.arange(10), 3)
-    found = measure_guess_bits(
-        np.full(30, np.log(2)), np.full(30, 5 * np.log(2)), rows, np.full(10, 20), RNG(0), times=20
+    found = measure_lm_bits(
+        np.full(30, np.log(2)), np.full(30, 5 * np.log(2)), rows, np.full(10, 20), RNG(0), num_resamples=20
     )
     assert found.estimate.value == pytest.approx(4 * 0.15)
     assert found.control.value == pytest.approx(0, abs=1e-12)
 
 
-def test_unigrams_cost_their_rarity() -> None:
-    assert find_unigram_losses(np.array([2, 0]), np.array([0, 1])) == pytest.approx(np.log([4 / 3, 4]))
-
-
 def test_the_share_of_positions_with_a_loss() -> None:
     has_loss = np.tile([True, False, False, False], 25)
-    assert measure_loss_share(has_loss, np.arange(100) // 4, RNG(0)) == Estimate(0.25, 0.25, 0.25)
+    assert measure_loss_share(has_loss, np.arange(100) // 4, RNG(0)) == Interval(0.25, 0.25, 0.25)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.invariance import measure_invariance, rotate_row
+from electralab.analysis.measures.invariance import measure_invariance, rotate_row
 
 RNG = np.random.default_rng
 
@@ -30,7 +30,7 @@ def test_unrelated_tokens_are_all_pairs_of_different_ones() -> None:
     states, moved = RNG(0).normal(size=(2, 7, 3))
     here, there = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (states, moved))
     slow = np.mean([here[i] @ there[j] for i in range(7) for j in range(7) if i != j])
-    assert measure_invariance(states, moved, RNG(1), times=5).similarity.control.value == pytest.approx(slow)
+    assert measure_invariance(states, moved, RNG(1), num_resamples=5).similarity.control.value == pytest.approx(slow)
 
 
 def test_a_row_turns_between_its_special_tokens() -> None:

@@ -7,11 +7,11 @@ import pytest
 from little_runs import write_text
 
 from electralab import verbs
+from electralab.analysis.data import load_analysis_data
 from electralab.analysis.finding import Finding
-from electralab.analysis.material import gather_material
-from electralab.analysis.measures.information import measure_information
+from electralab.analysis.measures.information import measure
+from electralab.analysis.model import load_analysis_model
 from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import open_specimen
 from electralab.display import Display
 
 QUIET = Display(quiet=True)
@@ -44,7 +44,7 @@ def test_the_share_of_ordinary_tokens_with_a_loss_is_the_objectives(
     settings: dict[str, Any] = {"objective": objective, "model": SIZES, "evaluation": {"rows": 8}}
     verbs.pretrain(data, tmp_path / "run", settings=settings, steps=1, threads=1, display=QUIET)
     asked = AnalysisSettings(rows=8, times=5)
-    found = list(measure_information(open_specimen(tmp_path / "run"), gather_material(data, asked), asked))
+    found = list(measure(load_analysis_model(tmp_path / "run"), load_analysis_data(data, asked)))
     figures = {finding.name: finding for finding in found if isinstance(finding, Finding)}
     # Of the thirty tokens of a row 15 % are four or five.
     assert figures["positions with a loss"].estimate.value == pytest.approx(

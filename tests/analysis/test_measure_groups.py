@@ -10,9 +10,9 @@ from little_specimens import save_one
 from electralab.analysis.measures.contextuality import number_sentences
 from electralab.analysis.measures.equivariance import group_pairs
 from electralab.analysis.measures.geometry import Categories
+from electralab.analysis.model import load_analysis_model
 from electralab.analysis.probe_sets import SentencePair, read_pairs
-from electralab.analysis.specimen import open_specimen
-from electralab.analysis.vectors import Tokens
+from electralab.analysis.states import TokenStates
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer
 
@@ -51,7 +51,7 @@ def test_words_of_one_spelling_are_one_word() -> None:
 
 def test_a_sentence_ends_with_its_mark_or_its_row(tmp_path: Path) -> None:
     tokenizer = train_tokenizer(["the cat sat ."] * 20, TokenizerConfig(vocab_size=64, character_coverage=1.0))
-    specimen = replace(open_specimen(save_one(tmp_path / "mlm")), tokenizer=tokenizer)
+    specimen = replace(load_analysis_model(save_one(tmp_path / "mlm")), tokenizer=tokenizer)
     ids = np.concatenate(tokenizer.encode_many(["the cat . the cat", "the"]))
-    sentences = number_sentences(specimen, Tokens([], ids, np.array([0, 0, 0, 0, 0, 1]), np.arange(6)))
+    sentences = number_sentences(specimen, TokenStates([], ids, np.array([0, 0, 0, 0, 0, 1]), np.arange(6)))
     assert sentences.tolist() == [1, 1, 1, 2, 2, 3]

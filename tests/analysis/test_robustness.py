@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.finding import Estimate
-from electralab.analysis.robustness import compare_robustness, find_area, measure_robustness
+from electralab.analysis.measures.robustness import compare_robustness, mean_height, measure_robustness
+from electralab.statistics import Interval
 
 RNG = np.random.default_rng
 SHARES = (0.0, 0.1, 0.3)
@@ -16,8 +16,8 @@ CARDS = np.stack([np.ones(100, dtype=bool), *[np.arange(100) % 2 == 0] * 2])
 def test_a_rock_retains_all() -> None:
     found = measure_robustness(ALWAYS, SHARES, 0.5, RNG(0))
     assert found.shares == SHARES
-    assert found.scores == (Estimate(1.0, 1.0, 1.0),) * 3
-    assert found.retained == Estimate(1.0, 1.0, 1.0)
+    assert found.scores == (Interval(1.0, 1.0, 1.0),) * 3
+    assert found.retained == Interval(1.0, 1.0, 1.0)
 
 
 def test_a_house_of_cards_retains_only_the_way_down() -> None:
@@ -32,7 +32,7 @@ def test_the_rock_is_more_robust_than_the_cards_and_not_than_itself() -> None:
     found = compare_robustness(ALWAYS, CARDS, SHARES, 0.5, RNG(0))
     assert found.estimate.value == pytest.approx(5 / 6)
     assert found.control.low < 0 < found.control.high < found.estimate.low
-    assert compare_robustness(CARDS, CARDS, SHARES, 0.5, RNG(0)).estimate == Estimate(0.0, 0.0, 0.0)
+    assert compare_robustness(CARDS, CARDS, SHARES, 0.5, RNG(0)).estimate == Interval(0.0, 0.0, 0.0)
 
 
 def test_a_model_at_chance_has_nothing_to_retain() -> None:
@@ -40,4 +40,4 @@ def test_a_model_at_chance_has_nothing_to_retain() -> None:
 
 
 def test_the_area_does_not_depend_on_where_levels_lie() -> None:
-    assert find_area(np.array([0.0, 0.1, 1.0]), np.array([1.0, 0.9, 0.0])) == pytest.approx(0.5)
+    assert mean_height(np.array([0.0, 0.1, 1.0]), np.array([1.0, 0.9, 0.0])) == pytest.approx(0.5)

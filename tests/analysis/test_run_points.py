@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from electralab.analysis.run_points import list_column, read_points
+from electralab.analysis.measures.scaling import read_points
 from electralab.errors import InputError
 
 
@@ -33,7 +33,7 @@ def test_runs_are_found_wherever_they_lie(tmp_path: Path) -> None:
         ("mlm", 14, 1400, 28),
         ("electra", 17, 1700, 35),
     ]
-    assert list_column(points, "loss").tolist() == [2.5, 0.25]
+    assert [point.loss for point in points] == [2.5, 0.25]
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:

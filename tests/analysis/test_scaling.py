@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electralab.analysis.scaling import (
+from electralab.analysis.measures.scaling import (
     fit_log_law,
     fit_power_law,
     fit_slope,
@@ -50,7 +50,7 @@ def test_a_noisy_power_law_is_inside_its_intervals() -> None:
     rng = RNG(0)
     compute = np.repeat(COMPUTE, 2)
     losses = 300 * compute**-0.15 + 1.7 + rng.normal(0, 0.02, 20)
-    found = measure_power_law(compute, losses, rng, times=30)
+    found = measure_power_law(compute, losses, rng, num_resamples=30)
     assert found.b.estimate.low < 0.15 < found.b.estimate.high
     assert found.c.low < 1.7 < found.c.high
     assert found.left_out.estimate.high < found.left_out.control.low

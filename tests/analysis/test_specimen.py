@@ -7,32 +7,32 @@ import torch
 from little_models import LENGTH, TOKENIZER, build_pair
 from little_specimens import save_one, save_two
 
-from electralab.analysis.specimen import draw_untrained, open_specimen
+from electralab.analysis.model import load_analysis_model, reinitialise
 from electralab.errors import InputError
 from electralab.model.flops import count_masked, generator_flops, step_flops
 from electralab.model.folder import load_any, save_network
 
 
 def test_a_run_of_two_networks_is_an_electra_with_both(tmp_path: Path) -> None:
-    specimen = open_specimen(save_two(tmp_path / "pair"))
+    specimen = load_analysis_model(save_two(tmp_path / "pair"))
     assert (specimen.name, specimen.kind, specimen.control_of) == ("pair", "electra", None)
     assert specimen.discriminator is not None
     assert specimen.encoder is specimen.discriminator.encoder
-    judge, guesser = specimen.discriminator.config, specimen.need_generator("a test").config
+    judge, guesser = specimen.discriminator.config, specimen.require_generator("a test").config
     step = step_flops(guesser, judge, 1, LENGTH, count_masked(LENGTH, 0.15))
     assert specimen.flops_per_token == step / LENGTH
 
 
 @pytest.mark.parametrize(("is_causal", "kind"), [(False, "mlm"), (True, "causal")])
 def test_a_run_of_one_network_is_what_its_objective_says(tmp_path: Path, is_causal: bool, kind: str) -> None:
-    specimen = open_specimen(save_one(tmp_path / "one", is_causal=is_causal))
+    specimen = load_analysis_model(save_one(tmp_path / "one", is_causal=is_causal))
     assert specimen.kind == kind
     assert specimen.discriminator is None
-    config = specimen.need_generator("a test").config
+    config = specimen.require_generator("a test").config
     asked = LENGTH - 1 if is_causal else count_masked(LENGTH, 0.15)
     assert specimen.flops_per_token == 3 * generator_flops(config, 1, LENGTH, asked) / LENGTH
     with pytest.raises(InputError, match="one: holds no discriminator, which judging needs; give a run with one"):
-        specimen.need_discriminator("judging")
+        specimen.require_discriminator("judging")
 
 
 def test_a_body_without_a_head_has_an_encoder_all_the_same(tmp_path: Path) -> None:
@@ -44,15 +44,15 @@ def test_a_body_without_a_head_has_an_encoder_all_the_same(tmp_path: Path) -> No
     kept = {name: tensor for name, tensor in tensors.items() if "classifier" not in name and "head" not in name}
     kept = {name: tensor for name, tensor in kept.items() if "discriminator_predictions" not in name}
     safetensors.torch.save_file(kept, folder / "model.safetensors")
-    specimen = open_specimen(folder)
+    specimen = load_analysis_model(folder)
     assert specimen.kind == "encoder"
     assert specimen.generator is None
     assert specimen.flops_per_token is None
 
 
 def test_a_twin_has_the_same_shape_other_weights_and_follows_the_seed(tmp_path: Path) -> None:
-    specimen = open_specimen(save_two(tmp_path / "pair"))
-    twin, again, other = (draw_untrained(specimen, seed) for seed in (5, 5, 6))
+    specimen = load_analysis_model(save_two(tmp_path / "pair"))
+    twin, again, other = (reinitialise(specimen, seed) for seed in (5, 5, 6))
     assert (twin.name, twin.control_of) == ("pair, untrained", "pair")
     assert twin.discriminator is not None
     assert twin.encoder is twin.discriminator.encoder
@@ -66,8 +66,8 @@ def test_a_twin_has_the_same_shape_other_weights_and_follows_the_seed(tmp_path: 
 
 def test_opening_a_twin_leaves_the_model_as_it_was(tmp_path: Path) -> None:
     folder = save_two(tmp_path / "pair")
-    specimen = open_specimen(folder)
-    draw_untrained(specimen, 0)
+    specimen = load_analysis_model(folder)
+    reinitialise(specimen, 0)
     stored = load_any(folder / "export" / "discriminator").state_dict()
     assert specimen.discriminator is not None
     assert all(torch.equal(stored[name], one) for name, one in specimen.discriminator.state_dict().items())
@@ -78,7 +78,7 @@ def test_networks_with_different_tokenizers_are_refused(tmp_path: Path) -> None:
     text = (folder / "export" / "generator" / "tokenizer.json").read_text()
     (folder / "export" / "generator" / "tokenizer.json").write_text(text.replace('"cat"', '"cot"'))
     with pytest.raises(InputError, match="its two networks have different tokenizers"):
-        open_specimen(folder)
+        load_analysis_model(folder)
 
 
 def test_a_network_smaller_than_its_tokenizer_is_refused(tmp_path: Path) -> None:
@@ -89,4 +89,4 @@ def test_a_network_smaller_than_its_tokenizer_is_refused(tmp_path: Path) -> None
     save_network(tmp_path, small, pad_id=0)
     TOKENIZER.save(tmp_path)
     with pytest.raises(InputError, match="the folder mixes files of two models"):
-        open_specimen(tmp_path)
+        load_analysis_model(tmp_path)

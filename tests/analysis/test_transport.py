@@ -6,16 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr, wasserstein_distance
 
-from electralab.analysis.correlation import correlate_ranks, measure_correlation
-from electralab.analysis.transport import (
+from electralab.analysis.correlation import measure_correlation
+from electralab.analysis.measures.transfer import (
     Distance,
-    draw_directions,
     exact_w2,
     fit_gaussian_w2,
     gaussian_w2,
     measure_w2,
+    sample_directions,
     sliced_w2,
 )
+from electralab.statistics import spearman
 
 RNG = np.random.default_rng
 
@@ -49,7 +50,7 @@ def test_samples_of_two_gaussians_are_as_far_as_the_gaussians() -> None:
 def test_every_distance_is_symmetric_and_zero_for_the_same_cloud(seed: int) -> None:
     rng = RNG(seed)
     one, two = rng.normal(size=(2, 12, 3))
-    sphere = draw_directions(20, 3, rng)
+    sphere = sample_directions(20, 3, rng)
     for distance in (fit_gaussian_w2, exact_w2, lambda a, b: sliced_w2(a, b, sphere)):
         assert distance(one, two) == pytest.approx(distance(two, one))
         assert distance(one, rng.permutation(one)) == pytest.approx(0, abs=1e-6)
@@ -61,11 +62,11 @@ def test_a_shift_is_its_length_and_sliced_its_length_by_root_dimensions() -> Non
     cloud, shift = RNG(0).normal(size=(50, 4)), np.array([2.0, 0, 0, 0])
     assert exact_w2(cloud, cloud + shift) == pytest.approx(2)
     assert fit_gaussian_w2(cloud, cloud + shift) == pytest.approx(2)
-    assert sliced_w2(cloud, cloud + shift, draw_directions(20_000, 4, RNG(1))) == pytest.approx(1, rel=0.01)
+    assert sliced_w2(cloud, cloud + shift, sample_directions(20_000, 4, RNG(1))) == pytest.approx(1, rel=0.01)
 
 
 def test_clouds_of_other_sizes_are_as_far_as_with_every_point_repeated() -> None:
-    one, two, sphere = RNG(0).normal(size=(4, 3)), RNG(1).normal(size=(6, 3)), draw_directions(5, 3, RNG(2))
+    one, two, sphere = RNG(0).normal(size=(4, 3)), RNG(1).normal(size=(6, 3)), sample_directions(5, 3, RNG(2))
     same = sliced_w2(np.repeat(one, 3, axis=0), np.repeat(two, 2, axis=0), sphere)
     assert sliced_w2(one, two, sphere) == pytest.approx(same)
     # Along a line where one cloud lies right of the other W1 is a mean difference, and W2 at least that.
@@ -76,23 +77,23 @@ def test_clouds_of_other_sizes_are_as_far_as_with_every_point_repeated() -> None
 def test_one_domain_is_as_far_from_itself_as_chance(distance: Distance) -> None:
     rng = RNG(0)
     one, two = rng.normal(size=(60, 5)), rng.normal(size=(80, 5))
-    found = measure_w2(one, two, rng, distance=distance, times=20)
+    found = measure_w2(one, two, rng, distance=distance, num_resamples=20)
     assert found.control.value * 0.8 < found.estimate.value < found.control.value * 1.25
     assert found.estimate.low <= found.estimate.value <= found.estimate.high
 
 
 def test_a_relative_distance_does_not_depend_on_the_scale() -> None:
     one, two = RNG(0).normal(size=(2, 40, 3))
-    near, far = (measure_w2(one * k, two * k + k, RNG(1), relative=True, times=5) for k in (1, 1000))
+    near, far = (measure_w2(one * k, two * k + k, RNG(1), relative=True, num_resamples=5) for k in (1, 1000))
     assert near.estimate.value == pytest.approx(far.estimate.value)
     # Two points each, one apart: half of it from the common middle.
-    poles = measure_w2(np.zeros((2, 1)), np.ones((2, 1)), RNG(0), relative=True, times=5)
+    poles = measure_w2(np.zeros((2, 1)), np.ones((2, 1)), RNG(0), relative=True, num_resamples=5)
     assert poles.estimate.value == pytest.approx(2)
 
 
 def test_ranks_correlate_as_in_scipy() -> None:
     first, second = RNG(0).integers(0, 6, size=(2, 20)) * 1.0
-    assert correlate_ranks(first, second) == pytest.approx(spearmanr(first, second).statistic)
+    assert spearman(first, second) == pytest.approx(spearmanr(first, second).statistic)
 
 
 def test_losses_that_grow_with_the_distance_are_found_and_few_of_them_say_little() -> None:

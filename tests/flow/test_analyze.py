@@ -31,7 +31,7 @@ def test_a_run_is_analyzed_stopped_gone_on_with_and_reported(shell: Shell) -> No
     assert "M36, last layer" in shell.must("show", "seen").out
     (shell.folder / "broken").mkdir()
     (shell.folder / "broken" / "analysis.json").write_text('{"findings": 1}')
-    assert "not an analysis; run 'electra analyze' again" in shell.run("show", "broken").err
+    assert "analysis.json: not as electralab writes it" in shell.run("show", "broken").err
     assert shell.must("report", "seen", "--out", "page.html", "--json").json["warnings"] == []
     assert ">M36 translation invariance</h3>" in (shell.folder / "page.html").read_text()
 

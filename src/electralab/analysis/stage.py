@@ -1,96 +1,54 @@
 """Models side by side, measure by measure; what is finished is kept.
 
-AnalysisRequest -> Event... -> results
+AnalysisRequest -> Event... -> Analysis
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from time import monotonic
-from typing import Any
+
+from pydantic import ValidationError
 
 from electralab import __version__
-from electralab.analysis.curves import draw_claims
-from electralab.analysis.drawing import Cloud, Drawing, save_figure
-from electralab.analysis.finding import Finding, Missing
-from electralab.analysis.material import Material, gather_material
-from electralab.analysis.measures.analogies import measure_analogies
-from electralab.analysis.measures.balance import measure_balance
-from electralab.analysis.measures.complexity import measure_complexity
-from electralab.analysis.measures.compute import measure_compute
-from electralab.analysis.measures.contextuality import measure_contextuality
-from electralab.analysis.measures.equivariance import measure_equivariance
-from electralab.analysis.measures.geometry import measure_geometry
-from electralab.analysis.measures.gradients import measure_gradients
-from electralab.analysis.measures.heads import measure_heads
-from electralab.analysis.measures.information import measure_information
-from electralab.analysis.measures.invariance import measure_invariance
-from electralab.analysis.measures.reach import measure_reach
-from electralab.analysis.measures.replacements import measure_replacements
-from electralab.analysis.measures.robustness import measure_damage
-from electralab.analysis.measures.scaling import measure_scaling
-from electralab.analysis.measures.tradeoff import measure_tradeoff
-from electralab.analysis.measures.transfer import measure_transfer
+from electralab.analysis.data import AnalysisData, load_analysis_data
+from electralab.analysis.finding import Finding, Skipped
+from electralab.analysis.measures import Measure, list_measures
+from electralab.analysis.model import AnalysisModel, load_analysis_model, reinitialise
 from electralab.analysis.naming import name_models, slug
-from electralab.analysis.record import (
-    PARTS,
-    VERSION,
-    Part,
-    describe_cloud,
-    describe_drawing,
-    describe_finding,
-    describe_missing,
-    join_parts,
-    read_part,
-    write_results,
-)
 from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen, draw_untrained, open_specimen
-from electralab.artifacts import MANIFEST, lock_folder, sha256_file, sha256_json
-from electralab.errors import InputError, UsageError
+from electralab.artifacts import lock_folder, read_json, sha256_file, sha256_json, write_file, write_json
+from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
 from electralab.finetuning.identity import identify_model
 from electralab.model.folder import locate_networks
+from electralab.records.figures import Figure, Projection
+from electralab.records.findings import (
+    Analysis,
+    AnalysisPlan,
+    AnalyzedModel,
+    ControlRecord,
+    FindingRecord,
+    MeasureInfo,
+    MeasureResult,
+    PictureRecord,
+    PointCloud,
+    PointClouds,
+    SkippedRecord,
+)
+from electralab.records.kinds import require_empty_or
+from electralab.reporting.analysis_blocks import analysis_blocks
+from electralab.reporting.markdown import render_markdown
+from electralab.reporting.plots import plot_claims, save_figure
 from electralab.runtime import choose_device
+from electralab.statistics import Interval
 from electralab.stopping import StopSignal
 
-Measure = Callable[[Specimen, Material, AnalysisSettings], Iterator[Finding | Missing | Drawing | Cloud]]
-Results = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Inquiry:
-    title: str
-    measure: Measure
-    reads: tuple[str, ...] = ()
-    """Settings that name files beside the data."""
-    version: int = 1
-    """Raised where it measures more, or otherwise, than before: parts of earlier versions are then measured again."""
-
-
-MEASURES: dict[str, Inquiry] = {
-    "M30": Inquiry("information", measure_information),
-    "M31": Inquiry("gradient flow", measure_gradients),
-    "M32": Inquiry("balance", measure_balance),
-    "M33": Inquiry("geometry", measure_geometry),
-    "M34": Inquiry("analogies", measure_analogies),
-    "M35": Inquiry("contextualisation", measure_contextuality),
-    "M36": Inquiry("translation invariance", measure_invariance),
-    "M37": Inquiry("equivariance", measure_equivariance),
-    "M38": Inquiry("long-range sensitivity", measure_reach, version=2),
-    "M39": Inquiry("FLOPs", measure_compute),
-    "M40": Inquiry("scaling law", measure_scaling, ("runs",)),
-    "M42": Inquiry("compression trade-off", measure_tradeoff, ("tradeoff",)),
-    "M43": Inquiry("Rademacher complexity", measure_complexity),
-    "M44": Inquiry("domain transfer", measure_transfer, ("domains",)),
-    "M46": Inquiry("replacements", measure_replacements, version=2),
-    "M47": Inquiry("robustness", measure_damage, ("examples",)),
-    "heads": Inquiry("attention heads", measure_heads),
-}
-"""By the claim it serves."""
-# Which tokens verdicts are scored on: parts of an analysis that were measured on others are measured again.
+# Which tokens the discriminator is scored on: what was measured on others is measured again.
 _SCORED = "ordinary tokens"
-_BESIDE = {name for inquiry in MEASURES.values() for name in inquiry.reads}
+# Settings that change no figure, or are in the fingerprint by what they name.
+_IDLE_SETTINGS = {"device", "batch_tokens", "reading", "tagged", "pairs", "analogies", "senses", "classes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,142 +61,212 @@ class AnalysisRequest:
     """Claims; none means all."""
 
 
-def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Results]]:
-    """Measure every model and its untrained twin. The same request again goes on where the last one stopped."""
-    claims = choose_claims(request.only)
-    refuse_foreign(request.out)
+def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analysis]]:
+    """Measure every model and its untrained control. The same request again goes on where the last one stopped."""
+    measures = select_measures(request.only)
+    require_empty_or("analysis", request.out)
     settings, out = request.settings, request.out
-    material = gather_material(request.data, settings, stop.check)
-    specimens = open_specimens(request.models, settings)
+    data = load_analysis_data(request.data, settings, stop.check)
+    models = load_models(request.models, settings)
     with lock_folder(out):
-        work = [(one, claim) for claim in claims for one in specimens]
-        models = [_describe_model(one) for one in specimens]
-        parts: list[Part] = []
-        started, measured = monotonic(), 0
-        for done, (specimen, claim) in enumerate(work):
+        work = [(model, measure) for measure in measures for model in models]
+        results: list[MeasureResult] = []
+        started, num_measured = monotonic(), 0
+        for done, (model, measure) in enumerate(work):
             stop.check()
-            inquiry = MEASURES[claim]
-            yield Progress("analyzing", done, len(work), f"{claim} {inquiry.title}: {specimen.name}")
-            identity = _identify(specimen, claim, material)
-            path = out / PARTS / f"{slug(specimen.name)}-{claim}.json"
-            part = read_part(path, out, identity)
-            is_reused = part is not None
-            if part is None:
-                part = _measure(specimen, claim, material, out, identity)
-                part.write(path)
-            parts.append(part)
+            claim = measure.claim
+            yield Progress("analyzing", done, len(work), f"{claim} {measure.title}: {model.name}")
+            identity = _fingerprint(model, measure, data)
+            path = out / "parts" / f"{slug(model.name)}-{claim}.json"
+            result = _read_result(path, out, identity)
+            is_reused = result is not None
+            if result is None:
+                result = run_measure(model, measure, data, out, identity)
+                write_json(path, result.to_json())
+            results.append(result)
             # What was kept from before took no time, and says nothing of how long the rest takes.
-            measured += not is_reused
-            left = (monotonic() - started) / max(measured, 1) * (len(work) - done - 1)
-            how = "kept from before" if is_reused else f"{len(part.findings)} figures"
+            num_measured += not is_reused
+            left = (monotonic() - started) / max(num_measured, 1) * (len(work) - done - 1)
+            how = "kept from before" if is_reused else f"{len(result.findings)} figures"
             count = f"{done + 1} of {len(work)}"
-            yield Note(f"{claim} {specimen.name}: {how} ({count})  eta {format_minutes(left / 60)}")
-            for skipped in part.missing:
-                yield Note(f"  missing: {skipped['name']}: {skipped['reason']}", "warning")
-            values = {"model": specimen.name, "claim": claim, "is_reused": is_reused}
+            yield Note(f"{claim} {model.name}: {how} ({count})  eta {format_minutes(left / 60)}")
+            for skipped in result.missing:
+                yield Note(f"  missing: {skipped.name}: {skipped.reason}", "warning")
+            values = {"model": model.name, "claim": claim, "is_reused": is_reused}
             yield Progress("analyzing", done + 1, len(work), values=values)
             if not is_reused:
-                write_results(out, join_parts(settings.seed, models, parts), parts)
-        results = join_parts(settings.seed, models, parts)
-        results["drawings"] = (
-            draw_claims(out, results, {claim: MEASURES[claim].title for claim in claims}) + results["drawings"]
-        )
-        write_results(out, results, parts)
-    yield Result(results)
+                _write_analysis(out, _join_results(settings, models, measures, results), results)
+        analysis = _join_results(settings, models, measures, results)
+        pictures = plot_claims(out, analysis, {measure.claim: measure.title for measure in measures})
+        analysis = analysis.model_copy(update={"drawings": (*pictures, *analysis.drawings)})
+        _write_analysis(out, analysis, results)
+    yield Result(analysis)
 
 
-def plan_analysis(request: AnalysisRequest) -> Results:
+def plan_analysis(request: AnalysisRequest) -> AnalysisPlan:
     """What would be measured; nothing is written."""
-    claims = choose_claims(request.only)
-    refuse_foreign(request.out)
-    gather_material(request.data, request.settings)
-    return {
-        "models": {name: str(path) for name, path in zip(name_models(request.models), request.models, strict=True)},
-        "networks": [str(folder) for path in request.models for folder in locate_networks(path)],
-        "data": str(request.data),
-        "out": str(request.out),
-        "measures": {claim: MEASURES[claim].title for claim in claims},
-        "settings": request.settings.model_dump(mode="json"),
-    }
+    measures = select_measures(request.only)
+    require_empty_or("analysis", request.out)
+    load_analysis_data(request.data, request.settings)
+    return AnalysisPlan(
+        models={name: str(path) for name, path in zip(name_models(request.models), request.models, strict=True)},
+        networks=tuple(str(folder) for path in request.models for folder in locate_networks(path)),
+        data=str(request.data),
+        out=str(request.out),
+        measures={measure.claim: measure.title for measure in measures},
+        settings=request.settings.model_dump(mode="json"),
+    )
 
 
-def choose_claims(only: Sequence[str]) -> list[str]:
-    """In the order of the table."""
-    known = {claim.lower(): claim for claim in MEASURES}
-    for asked in only:
-        if asked.lower() not in known:
-            raise UsageError(f"--only: no measure for {asked!r}; known are {', '.join(MEASURES)}")
-    chosen = {known[asked.lower()] for asked in only}
-    return [claim for claim in MEASURES if not chosen or claim in chosen]
+def select_measures(only: Sequence[str]) -> list[Measure]:
+    """By claim or id, in the order of claims; none means all."""
+    measures = list_measures()
+    known = {name.lower(): claim for claim, measure in measures.items() for name in (claim, measure.id)}
+    for name in only:
+        if name.lower() not in known:
+            raise UsageError(f"--only: no measure for {name!r}; known are {', '.join(measures)}")
+    chosen = {known[name.lower()] for name in only}
+    return [measure for claim, measure in measures.items() if not chosen or claim in chosen]
 
 
-def refuse_foreign(out: Path) -> None:
-    names = (MANIFEST, "config.json", "run.json", "study.toml", "tradeoff.json")
-    if any((out / name).exists() for name in names):
-        raise UsageError(f"{out}: holds data, a model, a run or a study, not an analysis; choose another --out")
-
-
-def open_specimens(models: Sequence[Path], settings: AnalysisSettings) -> list[Specimen]:
-    """Each model with its untrained twin after it."""
+def load_models(models: Sequence[Path], settings: AnalysisSettings) -> list[AnalysisModel]:
+    """Each model with its untrained control after it."""
     if not models:
         raise UsageError("analyze: no model; give one or several")
     device = choose_device(settings.device)
-    found = [open_specimen(path, name, device) for path, name in zip(models, name_models(models), strict=True)]
+    loaded = [load_analysis_model(path, name, device) for path, name in zip(models, name_models(models), strict=True)]
     if not settings.untrained:
-        return found
-    return [one for specimen in found for one in (specimen, draw_untrained(specimen, settings.seed))]
+        return loaded
+    return [each for model in loaded for each in (model, reinitialise(model, settings.seed))]
 
 
-def _measure(specimen: Specimen, claim: str, material: Material, out: Path, identity: str) -> Part:
-    part = Part(identity)
-    inquiry = MEASURES[claim]
+def run_measure(model: AnalysisModel, measure: Measure, data: AnalysisData, out: Path, identity: str) -> MeasureResult:
+    """All that a measure gives of one model, as it is written; its figures are drawn into `out`."""
+    claim, findings, missing, pictures, clouds = measure.claim, [], [], [], []
+
+    def skip(skipped: Skipped) -> SkippedRecord:
+        id = f"{measure.id}.{skipped.id}"
+        return SkippedRecord(model=model.name, name=skipped.name, claim=claim, reason=skipped.reason, id=id)
+
     try:
-        for found in inquiry.measure(specimen, material, material.settings):
-            material.conditions.check()
-            match found:
+        for output in measure.run(model, data):
+            data.conditions.check()
+            match output:
                 case Finding():
-                    part.findings.append(describe_finding(specimen.name, found))
-                case Missing():
-                    part.missing.append(describe_missing(specimen.name, found))
-                case Cloud():
-                    part.points.append(describe_cloud(specimen.name, found))
-                case Drawing():
-                    file = save_figure(out, f"{slug(specimen.name)}-{found.name}", found.figure)
-                    part.drawings.append(describe_drawing(specimen.name, found, file))
+                    findings.append(_finding_record(model, measure, output))
+                case Skipped():
+                    missing.append(skip(output))
+                case Projection():
+                    points = tuple(tuple(round(float(x), 4) for x in point) for point in output.coordinates)
+                    clouds.append(
+                        PointCloud(
+                            model=model.name,
+                            claim=claim,
+                            title=output.title,
+                            meaning=output.meaning,
+                            points=points,
+                            categories=output.categories,
+                            words=output.words,
+                        )
+                    )
+                case _:
+                    pictures.append(_draw(model, measure, out, output))
     except InputError as error:
-        part.missing.append(describe_missing(specimen.name, Missing(inquiry.title, claim, str(error))))
-    return part
+        missing.append(skip(Skipped("", measure.title, str(error))))
+    return MeasureResult(
+        identity=identity,
+        findings=tuple(findings),
+        missing=tuple(missing),
+        drawings=tuple(pictures),
+        points=tuple(clouds),
+    )
 
 
-def _identify(specimen: Specimen, claim: str, material: Material) -> str:
-    """Of all that a part depends on; where the model lies and how it is batched are not among it."""
-    idle = {"device", "batch_tokens", "reading", "tagged", "pairs", "analogies", "senses", "classes", *_BESIDE}
-    settings = material.settings.model_dump(mode="json", exclude=idle)
-    model = identify_model(*specimen.networks)
-    beside = [_hash_files(getattr(material.settings, name)) for name in MEASURES[claim].reads]
-    log = [*_hash_files(str(specimen.folder / "metrics.jsonl")), *_list_snapshots(specimen.folder)]
-    asked = material.identify(specimen)
-    version = MEASURES[claim].version
-    measure = [__version__, VERSION, _SCORED, claim, *([version] if version > 1 else [])]
-    return sha256_json([measure, specimen.name, model, specimen.kind, asked, settings, beside, log])
+def _draw(model: AnalysisModel, measure: Measure, out: Path, figure: Figure) -> PictureRecord:
+    file = save_figure(out, f"{slug(model.name)}-{figure.name}", figure)
+    return PictureRecord(claim=measure.claim, model=model.name, title=figure.title, file=file, meaning=figure.meaning)
 
 
-def _list_snapshots(run: Path) -> list[str]:
-    return sorted(path.name for path in run.glob("snapshots/*"))
+def _finding_record(model: AnalysisModel, measure: Measure, finding: Finding) -> FindingRecord:
+    control = finding.control and ControlRecord(**_estimate(finding.control), meaning=finding.control_meaning)
+    return FindingRecord(
+        model=model.name,
+        name=finding.name,
+        claim=measure.claim,
+        layer=finding.layer,
+        unit=finding.unit,
+        meaning=finding.meaning,
+        **_estimate(finding.estimate),
+        control=control,
+        note=finding.note,
+        series=finding.series,
+        part=finding.part,
+        id=f"{measure.id}.{finding.id}",
+    )
+
+
+def _estimate(interval: Interval) -> dict[str, float | None]:
+    """JSON has no NaN: an interval that cannot be had is null."""
+    ends = {"value": interval.value, "low": interval.low, "high": interval.high}
+    return {name: end if isfinite(end) else None for name, end in ends.items()}
+
+
+def _read_result(path: Path, out: Path, identity: str) -> MeasureResult | None:
+    """None where it is not there, is of other inputs, or lacks a picture: then it is measured again."""
+    if not path.is_file():
+        return None
+    try:
+        result = MeasureResult.model_validate(read_json(path))
+    except (InputError, DamagedArtifact, ValidationError):
+        return None
+    is_whole = all((out / picture.file).is_file() for picture in result.drawings)
+    return result if result.identity == identity and is_whole else None
+
+
+def _fingerprint(model: AnalysisModel, measure: Measure, data: AnalysisData) -> str:
+    """A hash of all that a result depends on; where the model lies and how it is batched are not among it."""
+    beside = {name for other in list_measures().values() for name in other.reads}
+    settings = data.settings.model_dump(mode="json", exclude=_IDLE_SETTINGS | beside)
+    version = [measure.version] if measure.version > 1 else []
+    measured = [__version__, Analysis.model_fields["version"].default, _SCORED, measure.claim, *version]
+    files = [_hash_files(getattr(data.settings, name)) for name in measure.reads]
+    snapshots = sorted(path.name for path in model.folder.glob("snapshots/*"))
+    log = [*_hash_files(str(model.folder / "metrics.jsonl")), *snapshots]
+    network = identify_model(*model.networks)
+    return sha256_json([measured, model.name, network, model.kind, data.fingerprint(model), settings, files, log])
 
 
 def _hash_files(given: str | tuple[str, ...]) -> list[str]:
     """Of files, and of what lies in folders or, deeper down, is data or the result of a run."""
-    paths = [Path(one) for one in ((given,) if isinstance(given, str) else given) if one]
-    deep = ("*", "*/*.tsv", "*/*.txt", "*/*.csv", "*/*.jsonl", "**/results.json")
-    found = {file for path in paths for file in (path, *(file for glob in deep for file in path.glob(glob)))}
-    return [sha256_file(file) for file in sorted(found) if file.is_file()]
+    paths = [Path(name) for name in ((given,) if isinstance(given, str) else given) if name]
+    globs = ("*", "*/*.tsv", "*/*.txt", "*/*.csv", "*/*.jsonl", "**/results.json")
+    files = {file for path in paths for file in (path, *(file for glob in globs for file in path.glob(glob)))}
+    return [sha256_file(file) for file in sorted(files) if file.is_file()]
 
 
-def _describe_model(specimen: Specimen) -> dict[str, Any]:
-    return {
-        "name": specimen.name,
-        "folder": str(specimen.folder),
-        "kind": specimen.kind,
-        "control_of": specimen.control_of,
-    }
+def _join_results(
+    settings: AnalysisSettings,
+    models: Sequence[AnalysisModel],
+    measures: Sequence[Measure],
+    results: Sequence[MeasureResult],
+) -> Analysis:
+    return Analysis(
+        seed=settings.seed,
+        models=tuple(
+            AnalyzedModel(name=model.name, folder=str(model.folder), kind=model.kind, control_of=model.control_of)
+            for model in models
+        ),
+        findings=tuple(finding for result in results for finding in result.findings),
+        missing=tuple(skipped for result in results for skipped in result.missing),
+        drawings=tuple(picture for result in results for picture in result.drawings),
+        measures=tuple(
+            MeasureInfo(id=each.id, claim=each.claim, title=each.title, question=each.question, answers=each.answers)
+            for each in measures
+        ),
+    )
+
+
+def _write_analysis(out: Path, analysis: Analysis, results: Sequence[MeasureResult]) -> None:
+    PointClouds(clouds=tuple(cloud for result in results for cloud in result.points)).write(out)
+    write_file(out / "README.md", render_markdown(analysis_blocks(analysis)))
+    analysis.write(out)

@@ -1,66 +1,144 @@
-"""What an analysis measured: figures with intervals and controls, what could not be measured, pictures, points.
+"""What an analysis found: figures with intervals, controls and ids, what could not be measured, pictures, points.
 
-analysis folder <-> Analysis, PointClouds
+out folder <-> Analysis (analysis.json), PointClouds (points.json), MeasureResult (parts/*.json)
 """
 
-from typing import ClassVar
+import re
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, JsonValue
 
 from electralab.records.record import FileRecord, Record
 
+_IDS = {
+    "verdict bits": "information.rtd_bits",
+    "guess bits": "information.lm_bits",
+    "effective tokens": "gradients.effective_tokens",
+    "verdict AUC": "balance.rtd_auc",
+    "part of speech silhouette": "geometry.part_of_speech_silhouette",
+    "part of speech probe": "geometry.part_of_speech_probe",
+    "analogies, table": "analogies.table",
+    "nearest to c, table": "analogies.table_nearest",
+    "smoothness": "contextuality.smoothness",
+    "rotation sameness": "invariance.rotation_sameness",
+    "verdict AUC, gain by context": "context_length.rtd_auc.gain",
+    "guess loss, gain by context": "context_length.lm_loss.gain",
+    "verdict AUC, gain beyond ±16": "context_length.rtd_auc.far_gain",
+    "verdict AUC, share beyond ±16": "context_length.rtd_auc.far_share",
+    "guess loss, share beyond ±16": "context_length.lm_loss.far_share",
+    "Rademacher, local": "complexity.rademacher_local",
+    "W₂ with AUC fallen": "transfer.w2_with_auc_fall",
+    "W₂ with loss risen": "transfer.w2_with_loss_rise",
+    "part of speech kept": "replacements.part_of_speech_kept",
+    "AUC lost since the first snapshot": "replacements.hardening",
+}
+_ID_PATTERNS = {
+    r"W₂ to (.+)": r"transfer.w2.\1",
+    r"(.+) error": r"equivariance.error.\1",
+    r"retained, (.+)": r"robustness.retained.\1",
+}
 
-class AnalysedModel(Record):
-    name: str
-    path: str = ""
-    control_of: str | None = None
-    """The model that it is the untrained control of."""
+
+def id_of_name(name: str) -> str:
+    """The id of a finding that claims or pages ask for, in files of before there were ids; "" for the others.
+
+    >>> id_of_name("W₂ to news")
+    'transfer.w2.news'
+    """
+    for pattern, id in _ID_PATTERNS.items():
+        if match := re.fullmatch(pattern, name):
+            return match.expand(id)
+    return _IDS.get(name, "")
 
 
-class ControlRecord(Record):
-    """What the same measure says of something that cannot hold the answer."""
+def name_of_id(id: str) -> str:
+    """The name of a finding that claims ask for, for a sentence about it where nobody measured it."""
+    return next((name for name, other in _IDS.items() if other == id), id)
+
+
+class EstimateRecord(Record):
+    """JSON has no NaN: an interval that cannot be had is null."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
+
+
+class ControlRecord(EstimateRecord):
     meaning: str = ""
 
 
 class FindingRecord(Record):
-    """A figure with its 95 % interval; null where one cannot be had."""
+    """One figure of one model. An interval that cannot be had is null."""
 
     model: str
-    id: str = ""
     name: str
     claim: str
     layer: int | None = None
-    """0 enters the first."""
+    """0 is what enters the first layer, 1 what leaves it; none where the whole model is meant."""
     unit: str = ""
     meaning: str = ""
     value: float | None
     low: float | None = None
     high: float | None = None
     control: ControlRecord | None = None
+    """The same measure of what cannot hold the answer."""
     note: str = ""
-    series: str | None = None
-    part: str | None = None
-    """Of a figure for each domain, width, …: which."""
+    series: str = ""
+    part: str = ""
+    """Where a figure is measured for several domains, widths or shares: what all are called, and which it is."""
+    id: str = ""
+    """Such as "context_length.rtd_auc.far_gain": what others look it up by."""
 
 
 class SkippedRecord(Record):
+    """A figure that could not be had, and what would be needed."""
+
     model: str
     name: str
     claim: str
     reason: str
+    id: str = ""
+
+
+def _add_id(value: Any) -> Any:
+    if isinstance(value, dict) and "id" not in value and (id := id_of_name(str(value.get("name", "")))):
+        return value | {"id": id}
+    return value
+
+
+StoredFinding = Annotated[FindingRecord, BeforeValidator(_add_id)]
+StoredSkip = Annotated[SkippedRecord, BeforeValidator(_add_id)]
 
 
 class PictureRecord(Record):
     claim: str
     model: str | None = None
-    """None: of all models together."""
+    """None where all models are in it."""
     title: str
     file: str
+    """The PNG; the SVG stands beside it."""
     meaning: str = ""
+
+
+class PointCloud(Record):
+    """Points in space that a page can turn."""
+
+    model: str | None = None
+    claim: str
+    title: str
+    meaning: str = ""
+    points: tuple[tuple[float, ...], ...]
+    categories: tuple[str, ...]
+    words: tuple[str, ...]
+
+
+class AnalyzedModel(Record):
+    name: str
+    folder: str = ""
+    kind: str = ""
+    control_of: str | None = None
+    """The model whose untrained control this is."""
 
 
 class MeasureInfo(Record):
@@ -69,17 +147,17 @@ class MeasureInfo(Record):
     title: str
     question: str
     answers: tuple[str, ...] = ()
-    """Ids of the findings that answer it, the best first."""
+    """Ids of findings that answer the question, the first that is there; none means the first finding."""
 
 
-class PointCloud(Record):
-    model: str | None = None
-    claim: str
-    title: str
-    meaning: str = ""
-    points: tuple[tuple[float, float, float], ...]
-    categories: tuple[str, ...]
-    words: tuple[str, ...]
+class MeasureResult(Record):
+    """All that one measure says of one model: what is kept so that it need not be measured again."""
+
+    identity: str
+    findings: tuple[StoredFinding, ...] = ()
+    missing: tuple[StoredSkip, ...] = ()
+    drawings: tuple[PictureRecord, ...] = ()
+    points: tuple[PointCloud, ...] = ()
 
 
 class PointClouds(FileRecord):
@@ -90,8 +168,44 @@ class PointClouds(FileRecord):
 class Analysis(FileRecord):
     FILE: ClassVar[str] = "analysis.json"
     seed: int = 0
-    models: tuple[AnalysedModel, ...] = ()
-    findings: tuple[FindingRecord, ...] = ()
-    missing: tuple[SkippedRecord, ...] = ()
+    models: tuple[AnalyzedModel, ...] = ()
+    findings: tuple[StoredFinding, ...] = ()
+    missing: tuple[StoredSkip, ...] = ()
     drawings: tuple[PictureRecord, ...] = ()
-    measures: tuple[MeasureInfo, ...] = Field(default=())
+    measures: tuple[MeasureInfo, ...] = ()
+    """What was asked; files of before do not say it."""
+
+    @property
+    def controls(self) -> dict[str, str]:
+        """Untrained control -> the model that it is the control of."""
+        return {model.name: model.control_of for model in self.models if model.control_of}
+
+    @property
+    def model_names(self) -> list[str]:
+        return [model.name for model in self.models if not model.control_of]
+
+    def pair_with_control(self) -> dict[str, list[tuple[FindingRecord, FindingRecord | None]]]:
+        """Claim -> findings of models, each with the same finding of its untrained control."""
+        controls = self.controls
+        untrained = {
+            (controls[finding.model], finding.claim, finding.name, finding.layer): finding
+            for finding in self.findings
+            if finding.model in controls
+        }
+        pairs: dict[str, list[tuple[FindingRecord, FindingRecord | None]]] = {}
+        for finding in self.findings:
+            if finding.model not in controls:
+                control = untrained.get((finding.model, finding.claim, finding.name, finding.layer))
+                pairs.setdefault(finding.claim, []).append((finding, control))
+        return pairs
+
+
+class AnalysisPlan(Record):
+    """What `--dry-run` says."""
+
+    models: dict[str, str]
+    networks: tuple[str, ...]
+    data: str
+    out: str
+    measures: dict[str, str]
+    settings: dict[str, JsonValue]

@@ -231,7 +231,7 @@ def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[Bl
 def claim_blocks(result: ClaimsResult | None) -> Iterator[Block]:
     if result is None or not result.claims:
         return
-    counts = Counter(claim.verdict for claim in result.claims)
+    counts = Counter(str(claim.verdict) for claim in result.claims)
     told = [
         f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in _VERDICTS.items() if counts[verdict]
     ]

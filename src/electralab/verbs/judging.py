@@ -130,10 +130,10 @@ def analyze(
     resolved = resolve(AnalysisSettings, config_layers(config, settings))
     request = AnalysisRequest(tuple(map(Path, models)), Path(data), Path(out), resolved, tuple(only))
     if dry_run:
-        return plan_analysis(request)
+        return plan_analysis(request).to_json()
     use_threads(threads)
     with handle_signals() as stop:
-        return display.follow(run_analyze(request, stop))
+        return display.follow(run_analyze(request, stop)).to_json()
 
 
 def judge_claims(
@@ -163,13 +163,14 @@ def judge_claims(
     display = display or Display()
     display.tell_loading()
     from electralab.analysis.claims import stage
-    from electralab.analysis.claims.table import choose_claims
+    from electralab.analysis.claims.table import required_measures, select_claims
+    from electralab.records.findings import Analysis
 
-    runs, claims = Path(runs), choose_claims(only)
+    runs, claims = Path(runs), select_claims(only)
     if runs.is_file():
         if corpus is not None:
             raise UsageError(f"claims: {runs} is a file, to be judged again as it is; leave out --corpus")
-        return stage.judge_again(runs, claims)
+        return stage.decide_again(runs, claims).to_json()
     if corpus is not None:
         trained = run_study(
             study,
@@ -190,20 +191,21 @@ def judge_claims(
     options: Any = {"threads": threads, "dry_run": dry_run, "display": display}
     given = {**(settings or {}), **({"domains": list(domains)} if domains else {})}
     text, named, analyses = corpus or stage.find_corpus(runs), stage.name_arms(models), []
-    if measures := stage.list_measures(claims):
+    if measures := required_measures(claims):
         folder = runs / stage.ANALYSIS
         analyses += [analyze(list(models), text, folder, only=measures, config=config, settings=given, **options)]
-    if tuned is not None and any(claim.number == "M47" for claim in claims):
+    measures = required_measures(claims, of_tuned=True)
+    if tuned is not None and measures:
         given |= {"examples": str(tuned.data), "untrained": False}
         folder, named = runs / stage.TUNED, named | stage.name_arms(tuned.models)
-        analyses += [analyze(list(tuned.models), text, folder, only=["M47"], config=config, settings=given, **options)]
+        analyses += [analyze(list(tuned.models), text, folder, only=measures, config=config, settings=given, **options)]
     if dry_run:
-        return {"study": found["name"], "claims": [claim.number for claim in claims], "analyses": analyses}
-    joined = stage.join_analyses(analyses)
+        return {"study": found.name, "claims": [claim.number for claim in claims], "analyses": analyses}
     sources = stage.Sources(tuple(domains), Path(tradeoff) if tradeoff else None)
-    judged = stage.judge_claims(claims, runs, found, models, named, joined, sources)
+    records = [Analysis.model_validate(result) for result in analyses]
+    decided = stage.decide_claims(claims, runs, found, models, named, records, sources)
     leave_page(runs, display)
-    return judged
+    return decided.to_json()
 
 
 def report(

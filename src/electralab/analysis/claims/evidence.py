@@ -1,29 +1,40 @@
-"""All that is known of the trained models, looked up by arm: figures of the analysis, scores of the study.
+"""All that is known of the trained models, looked up by arm: findings of the analysis by id, scores of the study.
 
-analysis.json, results.json -> Evidence
+Analysis, StudyEvidence -> Evidence <-> EvidenceRecord
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite, nan
 from typing import Any
 
-from electralab.analysis.finding import Estimate
+from electralab.records.claims import (
+    ArmCounts,
+    ArmFigures,
+    CurveRun,
+    EvidenceFigure,
+    EvidenceRecord,
+    MissingReason,
+    StudyEvidence,
+)
+from electralab.records.findings import Analysis, EstimateRecord, FindingRecord, SkippedRecord, name_of_id
+from electralab.statistics import Interval
 
-Results = dict[str, Any]
 MLM, CAUSAL, XLNET, UNTRAINED = "mlm", "causal", "xlnet", "untrained"
 PAPER, ONE_ENCODER = "electra (paper)", "electra (one encoder)"
 """ELECTRA in its two arrangements: with a generator of its own, as in the paper; one encoder with two heads."""
-_NAMES = {
+_ARM_NAMES = {
     PAPER: ("electra-paper", "electra", "electra-quarter"),
     ONE_ENCODER: ("electra", "electra-one-encoder"),
 }
 """What studies call the arm of an arrangement, the likeliest first; its settings decide."""
+Key = tuple[str, str]
+"""An arm, and the id of a finding."""
 
 
-class Lacking(Exception):
-    """What a claim would have to be judged by is not there; says what would be needed."""
+class MissingEvidence(Exception):
+    """What a claim would have to be decided by is not there; says what would be needed."""
 
     def __init__(self, needed: str, arm: str = "") -> None:
         super().__init__(needed)
@@ -32,184 +43,216 @@ class Lacking(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     layer: int | None
-    estimate: Estimate
-    control: Estimate | None
+    estimate: Interval
+    control: Interval | None
+
+
+def find_arrangements(arms: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Column -> arm, by the settings of a study's arms: which of them share one encoder between both heads."""
+    is_one_encoder = {arm: settings.get("model", {}).get("sharing") == "everything" for arm, settings in arms.items()}
+    arrangements = {}
+    for column, names in _ARM_NAMES.items():
+        fitting = [arm for arm in names if arm in arms and is_one_encoder[arm] == (column == ONE_ENCODER)]
+        if fitting:
+            arrangements[column] = fitting[0]
+    return arrangements
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    figures: Mapping[tuple[str, str], Sequence[Sequence[Figure]]]
-    """By arm and name of the finding: for each seed, its figures of all layers."""
-    reasons: Mapping[tuple[str, str], str]
-    """Why there is no figure, where the analysis says so: by arm and name of the finding, or number of the claim."""
-    study: Results
-    tradeoff: Results = field(default_factory=dict)
-    asked: set[tuple[str, str]] = field(default_factory=set)
-    """Arms and names of the findings that were looked up: what a verdict rests on, to be kept with it."""
+    figures: Mapping[Key, Sequence[Sequence[Measurement]]]
+    """For each seed, the figures of all layers."""
+    reasons: Sequence[MissingReason] = ()
+    """Why there is no figure, where the analysis says so."""
+    study: StudyEvidence = field(default_factory=StudyEvidence)
+    tradeoff: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The name of each id, for sentences."""
+    looked_up: set[Key] = field(default_factory=set)
+    """What a verdict rests on, to be kept with it."""
+
+    @classmethod
+    def collect(
+        cls,
+        findings: Sequence[FindingRecord],
+        missing: Sequence[SkippedRecord],
+        arms: Mapping[str, str],
+        study: StudyEvidence,
+        tradeoff: Mapping[str, Any] | None = None,
+    ) -> "Evidence":
+        """`arms`: the name of a model in the analysis -> the arm that it is a run of, in the order of seeds."""
+        figures: dict[Key, dict[str, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
+        for finding in findings:
+            if finding.model in arms and finding.id:
+                measurement = Measurement(finding.layer, _read_interval(finding), _read_control(finding.control))
+                figures[arms[finding.model], finding.id][finding.model].append(measurement)
+        reasons = [
+            MissingReason(arm=arms[gap.model], about=about, reason=gap.reason, id=id)
+            for gap in missing
+            if gap.model in arms
+            for about, id in ((gap.claim, ""), (gap.name, gap.id))
+        ]
+        names = {finding.id: finding.name for finding in findings}
+        return cls(
+            {key: [sorted(seed, key=_depth) for seed in seeds.values()] for key, seeds in figures.items()},
+            reasons,
+            study,
+            tradeoff or {},
+            names,
+        )
+
+    @classmethod
+    def restore(cls, record: EvidenceRecord) -> "Evidence":
+        """From what a file keeps of it."""
+        figures = {
+            (row.arm, row.id): [
+                [Measurement(figure.layer, _read_interval(figure), _read_control(figure.control)) for figure in seed]
+                for seed in row.seeds
+            ]
+            for row in record.figures
+        }
+        return cls(figures, record.reasons, record.study, record.tradeoff, {row.id: row.name for row in record.figures})
+
+    def to_record(self) -> EvidenceRecord:
+        """What the verdicts rest on: figures that were looked up, and the part of the study that rules may ask for."""
+        figures = [
+            ArmFigures(
+                arm=arm,
+                name=self.names.get(id, id),
+                id=id,
+                seeds=tuple(tuple(map(_write_figure, seed)) for seed in self.figures[arm, id]),
+            )
+            for arm, id in sorted(self.looked_up)
+            if (arm, id) in self.figures
+        ]
+        reasons = tuple(self.reasons)
+        return EvidenceRecord(figures=tuple(figures), reasons=reasons, study=self.study, tradeoff=dict(self.tradeoff))
 
     @property
     def arrangements(self) -> dict[str, str]:
         """Column -> arm, of each arrangement of ELECTRA that the study has; the first is the paper's."""
-        return find_arrangements(self.study.get("arms", {})) or {PAPER: "electra"}
+        return find_arrangements(self.study.arms) or {PAPER: "electra"}
 
     @property
     def columns(self) -> dict[str, str]:
-        """Of the table -> the arm."""
+        """Column of the table -> the arm."""
         arms = self.arrangements
         first = next(iter(arms.values()))
         return {**arms, MLM: MLM, CAUSAL: CAUSAL, XLNET: XLNET, UNTRAINED: f"{first}, {UNTRAINED}"}
 
     def column_of(self, arm: str) -> str:
-        return next(column for column, of in self.columns.items() if of == arm)
+        return next(column for column, other in self.columns.items() if other == arm)
 
-    def last(self, arm: str, name: str) -> list[Estimate]:
-        """Of the last layer, or of the model as a whole; for each seed."""
-        return [figures[-1].estimate for figures in self._find(arm, name)]
+    def ids(self, arm: str, prefix: str) -> list[str]:
+        """The ids of an arm's findings that begin so: those of all domains, of all kinds of pairs."""
+        return sorted({id for other, id in self.figures if other == arm and id.startswith(prefix)})
 
-    def highest(self, arm: str, name: str) -> list[Estimate]:
-        """Of the layer where it is highest, which may be another for each model."""
-        return [max((one.estimate for one in figures), key=lambda one: one.value) for figures in self._find(arm, name)]
+    def last(self, arm: str, id: str) -> list[Interval]:
+        """At the last layer, or of the model as a whole; for each seed."""
+        return [figures[-1].estimate for figures in self._find(arm, id)]
 
-    def lowest(self, arm: str, name: str) -> list[Estimate]:
-        return [min((one.estimate for one in figures), key=lambda one: one.value) for figures in self._find(arm, name)]
+    def highest(self, arm: str, id: str) -> list[Interval]:
+        """At the layer where it is highest, which may be another for each model."""
+        return [max((figure.estimate for figure in figures), key=_value) for figures in self._find(arm, id)]
 
-    def control(self, arm: str, name: str) -> list[Estimate]:
+    def lowest(self, arm: str, id: str) -> list[Interval]:
+        return [min((figure.estimate for figure in figures), key=_value) for figures in self._find(arm, id)]
+
+    def control(self, arm: str, id: str) -> list[Interval]:
         """What the measure says, at the last layer, of what cannot hold the answer."""
-        found = [figures[-1].control for figures in self._find(arm, name)]
-        return [one for one in found if one is not None]
+        return [figures[-1].control for figures in self._find(arm, id) if figures[-1].control is not None]
 
-    def score(self, arm: str, name: str) -> list[Estimate]:
+    def _find(self, arm: str, id: str) -> Sequence[Sequence[Measurement]]:
+        self.looked_up.add((arm, id))
+        figures = self.figures.get((arm, id))
+        if not figures:
+            name = self.names.get(id) or name_of_id(id)
+            given = (
+                gap.reason for gap in reversed(self.reasons) if gap.arm == arm and (gap.id == id or gap.about == name)
+            )
+            raise MissingEvidence(next(given, f"{arm!r} was not measured by {name!r}"), arm)
+        return figures
+
+    def reason_of_claim(self, arm: str, number: str) -> str:
+        """What the analysis says is missing for a claim; "" where it says nothing."""
+        return next((gap.reason for gap in reversed(self.reasons) if (gap.arm, gap.about) == (arm, number)), "")
+
+    def score(self, arm: str, name: str) -> list[Interval]:
         """In points, for each seed. One seed tells nothing of its spread."""
-        return [Estimate(100 * value, nan, nan) for value in self.by_seed(arm, name).values()]
+        return [Interval(100 * value, nan, nan) for value in self.by_seed(arm, name).values()]
 
     def by_seed(self, arm: str, name: str) -> dict[int, float]:
         """A score of each run that has it; the average of those that have all."""
-        cells = [cell for cell in self.study.get("cells", ()) if cell["arm"] == arm]
-        averaged = "averaged" if "averaged" in self.study else "scores"
-        wanted = list(self.study.get(averaged, ())) if name == "average" else [name]
-        found = {
-            cell["seed"]: sum(cell["scores"][one] for one in wanted) / len(wanted)
-            for cell in cells
-            if wanted and all(cell["scores"].get(one) is not None for one in wanted)
-        }
-        if not found:
-            raise Lacking(f"no run of {arm!r} has the score {name!r}")
-        return found
+        averaged = self.study.scores if self.study.averaged is None else self.study.averaged
+        wanted = list(averaged) if name == "average" else [name]
+        scores = {}
+        for cell in self.study.cells:
+            values = [value for score in wanted if (value := cell.scores.get(score)) is not None]
+            if cell.arm == arm and wanted and len(values) == len(wanted):
+                scores[cell.seed] = sum(values) / len(values)
+        if not scores:
+            raise MissingEvidence(f"no run of {arm!r} has the score {name!r}")
+        return scores
 
-    def of_arm(self, arm: str, what: str) -> float:
-        """A count of the study: parameters, flops, tokens."""
-        row = next((row for row in self.study.get("table", ()) if row["arm"] == arm), None)
-        if row is None or not row.get(what):
-            raise Lacking(f"no run of {arm!r} has finished its pre-training")
-        return float(row[what])
+    def parameters(self, arm: str) -> float:
+        return self._count(arm, lambda row: row.parameters)
 
-    def finished_runs(self, line: str, name: str) -> list[Results]:
+    def flops(self, arm: str) -> float:
+        return self._count(arm, lambda row: row.flops)
+
+    def flops_per_token(self, arm: str) -> float:
+        return self.flops(arm) / self._count(arm, lambda row: row.tokens)
+
+    def _count(self, arm: str, count: Callable[[ArmCounts], float | None]) -> float:
+        row = next((row for row in self.study.table if row.arm == arm), None)
+        value = None if row is None else count(row)
+        if not value:
+            raise MissingEvidence(f"no run of {arm!r} has finished its pre-training")
+        return value
+
+    def finished_runs(self, line: str, name: str) -> Sequence[CurveRun]:
         """Points of a curve that are runs at their end, from the shortest: amid its schedule a run is worth less."""
-        points = self.study.get("curves", {}).get(name, {}).get(line, [])
-        ended = [point for point in points if point["share"] == 1.0]
+        points = self.study.curves.get(name, {}).get(line, ())
+        ended = [point for point in points if point.share == 1.0]
         if not ended:
-            raise Lacking(f"no run of {line!r} has been scored by {name!r} at its end")
+            raise MissingEvidence(f"no run of {line!r} has been scored by {name!r} at its end")
         return ended
 
-    def _find(self, arm: str, name: str) -> Sequence[Sequence[Figure]]:
-        self.asked.add((arm, name))
-        found = self.figures.get((arm, name))
-        if not found:
-            raise Lacking(self.reasons.get((arm, name)) or f"{arm!r} was not measured by {name!r}", arm)
-        return found
+
+def name_controls(analysis: Analysis, arms: Mapping[str, str]) -> dict[str, str]:
+    """Models of the analysis -> arms; untrained controls are the arm of their model with ', untrained' behind it."""
+    untrained = {name: f"{arms[model]}, {UNTRAINED}" for name, model in analysis.controls.items() if model in arms}
+    return {**arms, **untrained}
 
 
-def find_arrangements(arms: Mapping[str, Results]) -> dict[str, str]:
-    """Column -> arm, by the settings of a study's arms: which of them share one encoder between both heads."""
-
-    def is_one_encoder(arm: str) -> bool:
-        return bool(arms[arm].get("model", {}).get("sharing") == "everything")
-
-    return {
-        column: found
-        for column, names in _NAMES.items()
-        for found in [arm for arm in names if arm in arms and is_one_encoder(arm) == (column == ONE_ENCODER)][:1]
-    }
+def _value(interval: Interval) -> float:
+    return interval.value
 
 
-def read_evidence(
-    analysis: Results, arms: Mapping[str, str], study: Results, tradeoff: Results | None = None
-) -> Evidence:
-    """`arms`: the name of a model in the analysis -> the arm that it is a run of, in the order of seeds."""
-    figures: dict[tuple[str, str], dict[str, list[Figure]]] = defaultdict(lambda: defaultdict(list))
-    named = _name_twins(analysis, arms)
-    for found in analysis["findings"]:
-        arm = named.get(found["model"])
-        if arm is not None:
-            figures[arm, found["name"]][found["model"]].append(_read_figure(found))
-    reasons = {
-        (named[one["model"]], one[key]): one["reason"]
-        for one in analysis["missing"]
-        for key in ("claim", "name")
-        if one["model"] in named
-    }
-    by_layer = {key: [sorted(seed, key=_depth) for seed in seeds.values()] for key, seeds in figures.items()}
-    return Evidence(by_layer, reasons, study, tradeoff or {})
+def _depth(measurement: Measurement) -> int:
+    return -1 if measurement.layer is None else measurement.layer
 
 
-def _name_twins(analysis: Results, arms: Mapping[str, str]) -> dict[str, str]:
-    """Untrained twins stand for the arm of their model with ', untrained' behind it."""
-    named = dict(arms)
-    for model in analysis["models"]:
-        if model["control_of"] in arms:
-            named[model["name"]] = f"{arms[model['control_of']]}, {UNTRAINED}"
-    return named
+def _read_interval(record: FindingRecord | EstimateRecord) -> Interval:
+    ends = (record.value, record.low, record.high)
+    return Interval(*(nan if end is None else end for end in ends))
 
 
-def _depth(figure: Figure) -> int:
-    return -1 if figure.layer is None else figure.layer
+def _read_control(record: EstimateRecord | None) -> Interval | None:
+    return None if record is None else _read_interval(record)
 
 
-def _read_estimate(values: Results) -> Estimate:
-    value, low, high = (nan if values[name] is None else float(values[name]) for name in ("value", "low", "high"))
-    return Estimate(value, low, high)
-
-
-_STUDY = ("name", "seeds", "budget", "scores", "averaged", "arms", "cells", "table", "curves")
-
-
-def keep_evidence(evidence: Evidence) -> Results:
-    """What the verdicts rest on, for a file: figures that were looked up, and of the study what rules may ask for."""
-    figures = [
-        {
-            "arm": arm,
-            "name": name,
-            "seeds": [[_write_figure(figure) for figure in seed] for seed in evidence.figures[arm, name]],
-        }
-        for arm, name in sorted(evidence.asked)
-        if (arm, name) in evidence.figures
-    ]
-    reasons = [{"arm": arm, "of": of, "reason": reason} for (arm, of), reason in evidence.reasons.items()]
-    study = {name: evidence.study[name] for name in _STUDY if name in evidence.study}
-    return {"figures": figures, "reasons": reasons, "study": study, "tradeoff": evidence.tradeoff}
-
-
-def restore_evidence(kept: Results) -> Evidence:
-    """From what a file keeps of it."""
-    figures = {
-        (found["arm"], found["name"]): [[_read_figure(figure) for figure in seed] for seed in found["seeds"]]
-        for found in kept["figures"]
-    }
-    reasons = {(said["arm"], said["of"]): said["reason"] for said in kept["reasons"]}
-    return Evidence(figures, reasons, kept["study"], kept["tradeoff"])
-
-
-def _write_figure(figure: Figure) -> Results:
-    control = None if figure.control is None else _write_estimate(figure.control)
-    return {"layer": figure.layer, **_write_estimate(figure.estimate), "control": control}
-
-
-def _write_estimate(estimate: Estimate) -> Results:
+def write_interval(interval: Interval) -> EstimateRecord:
     """JSON has no NaN."""
-    return {name: value if isfinite(value) else None for name, value in asdict(estimate).items()}
+    value, low, high = (end if isfinite(end) else None for end in (interval.value, interval.low, interval.high))
+    return EstimateRecord(value=value, low=low, high=high)
 
 
-def _read_figure(values: Results) -> Figure:
-    return Figure(values["layer"], _read_estimate(values), values["control"] and _read_estimate(values["control"]))
+def _write_figure(measurement: Measurement) -> EvidenceFigure:
+    estimate = write_interval(measurement.estimate)
+    control = None if measurement.control is None else write_interval(measurement.control)
+    return EvidenceFigure(
+        layer=measurement.layer, value=estimate.value, low=estimate.low, high=estimate.high, control=control
+    )

@@ -1,6 +1,8 @@
-"""The rules by which claims are judged: what is held against what, and which answer an interval leaves.
+"""The rules by which claims are decided: what is compared with what, and which answer an interval leaves.
 
-Evidence, arm of ELECTRA -> Judged
+Evidence, arm of ELECTRA -> ClaimVerdict
+
+Rules look figures up by the ids of findings, so that a name may be reworded without changing a verdict.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +12,8 @@ from math import isfinite, nan
 
 import numpy as np
 
-from electralab.analysis.claims.evidence import MLM, PAPER, UNTRAINED, XLNET, Evidence, Lacking
+from electralab.analysis.claims.evidence import MLM, PAPER, UNTRAINED, XLNET, Evidence, MissingEvidence
 from electralab.analysis.claims.verdicts import (
-    Verdict,
     all_of,
     compare,
     is_above,
@@ -21,10 +22,10 @@ from electralab.analysis.claims.verdicts import (
     subtract,
     subtract_each,
 )
-from electralab.analysis.finding import Estimate
-from electralab.analysis.measures.replacements import HARDENING
+from electralab.analysis.measures.scaling import fit_log_law, fit_slope
 from electralab.analysis.measures.tradeoff import list_variants
-from electralab.analysis.scaling import fit_log_law, fit_slope
+from electralab.records.claims import Verdict
+from electralab.statistics import Interval
 
 _WEAK, _QUARTER_WIDE, _STRONG = "electra-weak", "electra-quarter", "electra-strong"
 _QUARTER = 0.25
@@ -35,15 +36,18 @@ _ALMOST_TWICE = (1.7, 2.1)
 _FASTER = 1.5
 _SAME = 0.9
 """The similarity from which on a state counts as the same."""
-_W2 = "W₂ to "
+_W2 = "transfer.w2."
+_PAIR_ERROR = "equivariance.error."
 
-Pick = Callable[[Evidence, str, str], list[Estimate]]
+Pick = Callable[[Evidence, str, str], list[Interval]]
+Figures = Callable[[str], list[Interval]]
+"""An arm -> a figure of each of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ClaimVerdict:
     verdict: Verdict
-    values: Mapping[str, Estimate] = field(default_factory=dict)
+    values: Mapping[str, Interval] = field(default_factory=dict)
     """By column."""
     why: str = ""
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
@@ -52,39 +56,30 @@ class Judged:
     """Something that is needed was not measured."""
 
 
-Rule = Callable[[Evidence, str], Judged]
-"""The second is the arm that is judged as ELECTRA."""
+Rule = Callable[[Evidence, str], ClaimVerdict]
+"""The second is the arm that is taken as ELECTRA."""
 
 
-def _show(estimate: Estimate) -> str:
+def _format(estimate: Interval) -> str:
     if not isfinite(estimate.value):
         return "not determined"
     interval = f"[{estimate.low:+.3g}, {estimate.high:+.3g}]" if isfinite(estimate.low) else "(no interval)"
     return f"{estimate.value:+.3g} {interval}"
 
 
-def _ask(evidence: Evidence, name: str, pick: Pick = Evidence.last) -> Callable[[str], list[Estimate]]:
-    """What an arm's models have by this name."""
-    return lambda arm: pick(evidence, arm, name)
-
-
-def _columns(evidence: Evidence, find: Callable[[str], list[Estimate]]) -> dict[str, Estimate]:
-    """What is found of the arm of each column, of those that were measured."""
-    found = {}
+def _columns(evidence: Evidence, figures: Figures) -> dict[str, Interval]:
+    """The figure of each column's arm, of those that were measured."""
+    values = {}
     for column, arm in evidence.columns.items():
         try:
-            found[column] = pool(find(arm))
-        except Lacking:
+            values[column] = pool(figures(arm))
+        except MissingEvidence:
             continue
-    return found
+    return values
 
 
-def _hold_against(
-    ours: Sequence[Estimate],
-    others: Sequence[str],
-    find: Callable[[str], list[Estimate]],
-    *,
-    is_less: bool = False,
+def _compare_with(
+    ours: Sequence[Interval], others: Sequence[str], figures: Figures, *, is_less: bool = False
 ) -> tuple[list[Verdict], str]:
     """Whether a figure of ELECTRA is above (or below) that of every other, by the intervals of the differences.
 
@@ -92,290 +87,299 @@ def _hold_against(
     """
     test = is_below if is_less else is_above
     verdicts: list[Verdict] = []
-    said, lacking = [], []
+    texts, errors = [], []
     for other in others:
         try:
-            difference = compare(ours, find(other))
-        except Lacking as error:
-            lacking.append(error)
+            difference = compare(ours, figures(other))
+        except MissingEvidence as error:
+            errors.append(error)
             verdicts.append("undecided")
-            said.append(f"{other}: not measured ({error})")
+            texts.append(f"{other}: not measured ({error})")
             continue
         verdicts.append(test(difference))
-        said.append(f"ELECTRA - {other}: {_show(difference)}")
-    if len(lacking) == len(others):
-        raise lacking[0]
-    return verdicts, ", ".join(said)
+        texts.append(f"ELECTRA - {other}: {_format(difference)}")
+    if len(errors) == len(others):
+        raise errors[0]
+    return verdicts, ", ".join(texts)
 
 
-def _against(
-    evidence: Evidence, arm: str, name: str, pick: Pick, others: Sequence[str], *, is_less: bool = False
-) -> Judged:
-    find = _ask(evidence, name, pick)
-    verdicts, why = _hold_against(find(arm), others, find, is_less=is_less)
-    return Judged(all_of(verdicts), _columns(evidence, find), why)
+def differ(id: str, pick: Pick, *others: str, is_less: bool = False) -> Rule:
+    """A figure of ELECTRA is above (or below) that of all others."""
+
+    def rule(evidence: Evidence, arm: str) -> ClaimVerdict:
+        def figures(other: str) -> list[Interval]:
+            return pick(evidence, other, id)
+
+        verdicts, why = _compare_with(figures(arm), others, figures, is_less=is_less)
+        return ClaimVerdict(all_of(verdicts), _columns(evidence, figures), why)
+
+    return rule
 
 
-def differ(name: str, pick: Pick, *others: str, is_less: bool = False) -> Rule:
-    return partial(_against, name=name, pick=pick, others=others, is_less=is_less)
+def decide_bits(evidence: Evidence, arm: str) -> ClaimVerdict:
+    rtd_bits, lm_bits = "information.rtd_bits", "information.lm_bits"
+    difference = compare(evidence.last(arm, rtd_bits), evidence.last(MLM, lm_bits))
+    # Where a model has both, the figure of what it is trained by stands in its column.
+    values = {
+        **_columns(evidence, lambda other: evidence.last(other, lm_bits)),
+        **_columns(evidence, lambda other: evidence.last(other, rtd_bits)),
+    }
+    ordered = {column: values[column] for column in evidence.columns if column in values}
+    return ClaimVerdict(is_above(difference), ordered, f"ELECTRA - mlm: {_format(difference)}")
 
 
-def judge_bits(evidence: Evidence, arm: str) -> Judged:
-    ours, theirs = evidence.last(arm, "verdict bits"), evidence.last(MLM, "guess bits")
-    difference = compare(ours, theirs)
-    guesses, verdicts = (_columns(evidence, _ask(evidence, name)) for name in ("guess bits", "verdict bits"))
-    found = {**guesses, **verdicts}
-    values = {column: found[column] for column in evidence.columns if column in found}
-    return Judged(is_above(difference), values, f"ELECTRA - mlm: {_show(difference)}")
+def decide_gradients(evidence: Evidence, arm: str) -> ClaimVerdict:
+    """By the trained networks; how it was before training is said beside it."""
+
+    def effective(other: str) -> list[Interval]:
+        return evidence.last(other, "gradients.effective_tokens")
+
+    verdicts, why = _compare_with(effective(arm), [MLM], effective)
+    start = compare(effective(f"{arm}, {UNTRAINED}"), effective(f"{MLM}, {UNTRAINED}"))
+    why = f"{why}; before training: {_format(start)}"
+    return ClaimVerdict(all_of(verdicts), _columns(evidence, effective), why)
 
 
-def judge_generators(evidence: Evidence, _: str) -> Judged:
+def decide_generators(evidence: Evidence, _: str) -> ClaimVerdict:
     """Of generators of their own, whichever arrangement is asked about: only they can be weak or strong."""
     ours, weaker, stronger = (evidence.score(arm, "average") for arm in (_QUARTER_WIDE, _WEAK, _STRONG))
     over_weak, over_strong = compare(ours, weaker), compare(ours, stronger)
-    why = f"a quarter of the width - unigram: {_show(over_weak)}, - as wide as D: {_show(over_strong)}"
-    return Judged(all_of([is_above(over_weak), is_above(over_strong)]), {PAPER: pool(ours)}, why)
+    why = f"a quarter of the width - unigram: {_format(over_weak)}, - as wide as D: {_format(over_strong)}"
+    return ClaimVerdict(all_of([is_above(over_weak), is_above(over_strong)]), {PAPER: pool(ours)}, why)
 
 
-def judge_doubling(evidence: Evidence, _: str) -> Judged:
+def decide_doubling(evidence: Evidence, _: str) -> ClaimVerdict:
     """Counted, so without an interval."""
-    strong, quarter, mlm = (_cost_of_token(evidence, arm) for arm in (_STRONG, _QUARTER_WIDE, MLM))
+    strong, quarter, mlm = (evidence.flops_per_token(arm) for arm in (_STRONG, _QUARTER_WIDE, MLM))
     ratio = strong / mlm
     least, most = _ALMOST_TWICE
-    verdict: Verdict = "holds" if least <= ratio <= most else "does not hold"
     why = (
         f"a token costs {ratio:.2f} of what it costs mlm with a generator as wide as the discriminator, "
         f"{quarter / mlm:.2f} with one of a quarter of the width; from {least:g} to {most:g} counts as almost twice"
     )
-    return Judged(verdict, {PAPER: Estimate(ratio, nan, nan), MLM: Estimate(1.0, nan, nan)}, why)
+    values = {PAPER: Interval(ratio, nan, nan), MLM: Interval(1.0, nan, nan)}
+    return ClaimVerdict("holds" if least <= ratio <= most else "does not hold", values, why)
 
 
-def _cost_of_token(evidence: Evidence, arm: str) -> float:
-    """FLOPs of training."""
-    return evidence.of_arm(arm, "flops") / evidence.of_arm(arm, "tokens")
-
-
-def judge_analogies(evidence: Evidence, arm: str) -> Judged:
+def decide_analogies(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Kept: found by the step from a to b, more often than without it, by more than in a masked model."""
 
-    def gain(of: str) -> list[Estimate]:
-        return subtract_each(evidence.last(of, "analogies, table"), evidence.last(of, "nearest to c, table"))
+    def gain(other: str) -> list[Interval]:
+        return subtract_each(evidence.last(other, "analogies.table"), evidence.last(other, "analogies.table_nearest"))
 
     ours = gain(arm)
-    verdicts, against = _hold_against(ours, [MLM], gain)
-    why = f"with the step from a to b - the nearest to c alone: {_show(pool(ours))}; of this gain, {against}"
-    return Judged(all_of([is_above(pool(ours)), *verdicts]), _columns(evidence, gain), why)
+    verdicts, against = _compare_with(ours, [MLM], gain)
+    why = f"with the step from a to b - the nearest to c alone: {_format(pool(ours))}; of this gain, {against}"
+    return ClaimVerdict(all_of([is_above(pool(ours)), *verdicts]), _columns(evidence, gain), why)
 
 
-def judge_gradients(evidence: Evidence, arm: str) -> Judged:
-    """Of the trained networks; how it was before training is told beside it."""
-    find = _ask(evidence, "effective tokens")
-    verdicts, why = _hold_against(find(arm), [MLM], find)
-    start = compare(find(f"{arm}, {UNTRAINED}"), find(f"{MLM}, {UNTRAINED}"))
-    return Judged(all_of(verdicts), _columns(evidence, find), f"{why}; before training: {_show(start)}")
-
-
-def judge_invariance(evidence: Evidence, arm: str) -> Judged:
+def decide_invariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """States that stay the same, and more so than those of a masked model."""
-    find = _ask(evidence, "rotation sameness")
-    found, drawn = pool(find(arm)), pool(find(f"{arm}, {UNTRAINED}"))
-    verdicts, against = _hold_against(find(arm), [MLM], find)
-    made = "; the untrained network does so too: it is made this way" if is_above(drawn, _SAME) == "holds" else ""
-    why = f"{against}; the same from {_SAME:g} on, 1 being the same and 0 as unlike as other tokens{made}"
-    return Judged(all_of([is_above(found, _SAME), *verdicts]), _columns(evidence, find), why)
+
+    def sameness(other: str) -> list[Interval]:
+        return evidence.last(other, "invariance.rotation_sameness")
+
+    ours, untrained = pool(sameness(arm)), pool(sameness(f"{arm}, {UNTRAINED}"))
+    verdicts, against = _compare_with(sameness(arm), [MLM], sameness)
+    is_built_in = is_above(untrained, _SAME) == "holds"
+    built_in = "; the untrained network does so too: it is made this way" if is_built_in else ""
+    why = f"{against}; the same from {_SAME:g} on, 1 being the same and 0 as unlike as other tokens{built_in}"
+    return ClaimVerdict(all_of([is_above(ours, _SAME), *verdicts]), _columns(evidence, sameness), why)
 
 
-def judge_equivariance(evidence: Evidence, arm: str) -> Judged:
+def decide_equivariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """For every change a linear map that training made better, and better than a masked model's."""
-    kinds = sorted({name for of, name in evidence.figures if of == arm and name.endswith(" error")})
-    if not kinds:
-        raise Lacking("no pairs of sentences were measured")
+    ids = evidence.ids(arm, _PAIR_ERROR)
+    if not ids:
+        raise MissingEvidence("no pairs of sentences were measured")
     verdicts: list[Verdict] = []
-    said = []
-    for kind in kinds:
-        find = _ask(evidence, kind, Evidence.lowest)
-        trained = subtract(find(arm), find(f"{arm}, {UNTRAINED}"))
-        against_mlm, why = _hold_against(find(arm), [MLM], find, is_less=True)
+    texts = []
+    for id in ids:
+        lowest = partial(_lowest, evidence, id)
+        trained = subtract(lowest(arm), lowest(f"{arm}, {UNTRAINED}"))
+        against_mlm, why = _compare_with(lowest(arm), [MLM], lowest, is_less=True)
         verdicts += [is_below(trained), *against_mlm]
-        said.append(f"{kind.removesuffix(' error')}: trained - untrained {_show(trained)}, {why}")
-    values = _columns(evidence, lambda of: [pool(evidence.lowest(of, kind)) for kind in kinds])
-    return Judged(all_of(verdicts), values, "; ".join(said))
+        texts.append(f"{id.removeprefix(_PAIR_ERROR)}: trained - untrained {_format(trained)}, {why}")
+    values = _columns(evidence, lambda other: [pool(evidence.lowest(other, id)) for id in ids])
+    return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
 
 
-def _passes_verdicts(evidence: Evidence, arm: str) -> bool:
-    """ELECTRA does, trained or not; the other arms guess."""
+def _lowest(evidence: Evidence, id: str, arm: str) -> list[Interval]:
+    return evidence.lowest(arm, id)
+
+
+def _is_electra(evidence: Evidence, arm: str) -> bool:
+    """Whether the arm has a discriminator, trained or not; the other arms name tokens."""
     return arm.removesuffix(f", {UNTRAINED}") in evidence.arrangements.values()
 
 
-def judge_reach(evidence: Evidence, arm: str) -> Judged:
+def decide_context_length(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Far context adds something to verdicts: more of what the row adds than to a masked model's guesses."""
-    gain = pool(evidence.last(arm, "verdict AUC, gain beyond ±16"))
+    gain = pool(evidence.last(arm, "context_length.rtd_auc.far_gain"))
 
-    def share(of: str) -> list[Estimate]:
-        what = "verdict AUC" if _passes_verdicts(evidence, of) else "guess loss"
-        return evidence.last(of, f"{what}, share beyond ±16")
+    def share(other: str) -> list[Interval]:
+        task = "rtd_auc" if _is_electra(evidence, other) else "lm_loss"
+        return evidence.last(other, f"context_length.{task}.far_share")
 
-    verdicts, against = _hold_against(share(arm), [MLM], share)
-    why = f"AUC in their row - in one with another's text beyond 16 tokens: {_show(gain)}; of the share, {against}"
-    return Judged(all_of([is_above(gain), *verdicts]), _columns(evidence, share), why)
+    verdicts, against = _compare_with(share(arm), [MLM], share)
+    why = f"AUC in their row - in one with another's text beyond 16 tokens: {_format(gain)}; of the share, {against}"
+    return ClaimVerdict(all_of([is_above(gain), *verdicts]), _columns(evidence, share), why)
 
 
-def judge_compression(evidence: Evidence, _: str) -> Judged:
+def decide_compression(evidence: Evidence, _: str) -> ClaimVerdict:
     """Some variant is half as fast again and loses at most a point, as far as the floor of the table tells."""
     if not evidence.tradeoff:
-        raise Lacking("no trade-off; run 'electra compress' and give its folder with --tradeoff")
+        raise MissingEvidence("no trade-off; run 'electra compress' and give its folder with --tradeoff")
     try:
-        fast = [one for one in list_variants(evidence.tradeoff) if one.speedup >= _FASTER]
+        fast = [variant for variant in list_variants(evidence.tradeoff) if variant.speedup >= _FASTER]
     except (KeyError, TypeError, ValueError):
-        raise Lacking("the table is not a trade-off; run 'electra compress' again") from None
-    verdicts = [is_below(one.loss, 1.0) for one in fast]
+        raise MissingEvidence("the table is not a trade-off; run 'electra compress' again") from None
+    verdicts = [is_below(variant.loss, 1.0) for variant in fast]
     verdict: Verdict = "holds" if "holds" in verdicts else "undecided" if "undecided" in verdicts else "does not hold"
-    told = ", ".join(f"{one.name} {one.speedup:.2f}× {_show(one.loss)} points" for one in fast)
-    return Judged(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {told or 'none'}")
+    texts = ", ".join(f"{variant.name} {variant.speedup:.2f}× {_format(variant.loss)} points" for variant in fast)
+    return ClaimVerdict(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {texts or 'none'}")
 
 
-def judge_distance(evidence: Evidence, arm: str) -> Judged:
+def decide_distance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Training brings every other domain nearer, and nearer than the training of a masked model does."""
-    domains = sorted({name for of, name in evidence.figures if of == arm and name.startswith(_W2)})
-    if not domains:
-        raise Lacking("no texts of other domains were measured; give --domains FILE,FILE", arm)
+    ids = evidence.ids(arm, _W2)
+    if not ids:
+        raise MissingEvidence("no texts of other domains were measured; give --domains FILE,FILE", arm)
 
-    def fall(of: str, name: str) -> list[Estimate]:
-        return subtract_each(evidence.last(f"{of}, {UNTRAINED}", name), evidence.last(of, name))
+    def fall(id: str, other: str) -> list[Interval]:
+        return subtract_each(evidence.last(f"{other}, {UNTRAINED}", id), evidence.last(other, id))
 
     verdicts: list[Verdict] = []
-    said = []
-    for name in domains:
-        ours = fall(arm, name)
-        against_mlm, why = _hold_against(ours, [MLM], partial(fall, name=name))
+    texts = []
+    for id in ids:
+        ours = fall(id, arm)
+        against_mlm, why = _compare_with(ours, [MLM], partial(fall, id))
         verdicts += [is_above(pool(ours)), *against_mlm]
-        said.append(f"{name.removeprefix(_W2)}: before - after {_show(pool(ours))}, {why}")
-    values = _columns(evidence, lambda of: [pool(fall(of, name)) for name in domains])
-    return Judged(all_of(verdicts), values, "; ".join(said))
+        texts.append(f"{id.removeprefix(_W2)}: before - after {_format(pool(ours))}, {why}")
+    values = _columns(evidence, lambda other: [pool(fall(id, other)) for id in ids])
+    return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
 
 
-def judge_transfer(evidence: Evidence, arm: str) -> Judged:
-    """Of ELECTRA by its verdicts, whose network the distance is of; of the others by their guesses."""
+def decide_transfer(evidence: Evidence, arm: str) -> ClaimVerdict:
+    """ELECTRA by its AUC, since the distance is of that network; the others by their loss."""
 
-    def rho(of: str) -> list[Estimate]:
-        what = "AUC fallen" if _passes_verdicts(evidence, of) else "loss risen"
-        return evidence.last(of, f"W₂ with {what}")
+    def rho(other: str) -> list[Interval]:
+        lost = "auc_fall" if _is_electra(evidence, other) else "loss_rise"
+        return evidence.last(other, f"transfer.w2_with_{lost}")
 
-    found = pool(rho(arm))
-    why = f"ELECTRA, rank correlation over the other domains: {_show(found)}"
-    return Judged(is_above(found), _columns(evidence, rho), why)
+    ours = pool(rho(arm))
+    why = f"ELECTRA, rank correlation over the other domains: {_format(ours)}"
+    return ClaimVerdict(is_above(ours), _columns(evidence, rho), why)
 
 
-def judge_replacements(evidence: Evidence, arm: str) -> Judged:
+def decide_replacements(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Better than frequencies, of the same structure, and harder for one and the same judge as training goes on.
 
-    That a generator finds its own draws likely would be true of any, as it is of any that its loss falls.
+    That a generator finds its own samples likely would be true of any, as it is of any that its loss falls.
     """
-    bits = pool(evidence.last(arm, "guess bits"))
-    kept = "part of speech kept"
+    kept = "replacements.part_of_speech_kept"
+    bits = pool(evidence.last(arm, "information.lm_bits"))
     structure = subtract(evidence.last(arm, kept), evidence.control(arm, kept))
-    harder = pool(evidence.last(arm, HARDENING))
+    harder = pool(evidence.last(arm, "replacements.hardening"))
     why = (
-        f"bits of the generator over frequencies: {_show(bits)}, part of speech kept - dealt at random: "
-        f"{_show(structure)}, AUC of the final discriminator against the first snapshot's generator - against the "
-        f"last: {_show(harder)}"
+        f"bits of the generator over frequencies: {_format(bits)}, part of speech kept - dealt at random: "
+        f"{_format(structure)}, AUC of the final discriminator against the first snapshot's generator - against the "
+        f"last: {_format(harder)}"
     )
     verdict = all_of([is_above(bits), is_above(structure), is_above(harder)])
-    return Judged(verdict, _columns(evidence, _ask(evidence, kept)), why)
+    return ClaimVerdict(verdict, _columns(evidence, lambda other: evidence.last(other, kept)), why)
 
 
-def judge_robustness(evidence: Evidence, arm: str) -> Judged:
+def decide_robustness(evidence: Evidence, arm: str) -> ClaimVerdict:
     """For every kind of damage."""
-    kinds = ("typo", "swap", "ocr")
-    differences = {
-        kind: compare(evidence.last(arm, f"retained, {kind}"), evidence.last(MLM, f"retained, {kind}"))
-        for kind in kinds
-    }
-    why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_show(one)}" for kind, one in differences.items())
-    values = _columns(evidence, _ask(evidence, "retained, typo"))
-    return Judged(all_of([is_above(one) for one in differences.values()]), values, why)
+    differences = {}
+    for kind in ("typo", "swap", "ocr"):
+        id = f"robustness.retained.{kind}"
+        differences[kind] = compare(evidence.last(arm, id), evidence.last(MLM, id))
+    why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_format(change)}" for kind, change in differences.items())
+    values = _columns(evidence, lambda other: evidence.last(other, "robustness.retained.typo"))
+    return ClaimVerdict(all_of([is_above(change) for change in differences.values()]), values, why)
 
 
-def judge_flops(evidence: Evidence, arm: str) -> Judged:
+def decide_flops(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Counted, so without an interval: a masked model computes all tokens of a row, not the masked ones."""
-    ours, theirs = _cost_of_token(evidence, arm), _cost_of_token(evidence, MLM)
-    ratio = theirs / ours
-    values = _columns(evidence, lambda of: [Estimate(_cost_of_token(evidence, of) / 1e6, nan, nan)])
+    ratio = evidence.flops_per_token(MLM) / evidence.flops_per_token(arm)
+    values = _columns(evidence, lambda other: [Interval(evidence.flops_per_token(other) / 1e6, nan, nan)])
     verdict: Verdict = "holds" if ratio < 2 * _MASKED else "does not hold"
-    return Judged(verdict, values, f"a token costs mlm {ratio:.2f} of what it costs ELECTRA, not {_MASKED:g}")
+    return ClaimVerdict(verdict, values, f"a token costs mlm {ratio:.2f} of what it costs ELECTRA, not {_MASKED:g}")
 
 
-def _list_sizes(arm: str) -> tuple[str, str, str]:
+def _sizes_of(arm: str) -> tuple[str, str, str]:
     return f"{arm}-half", arm, f"{arm}-double"
 
 
-def _fit_seeds(evidence: Evidence, arms: Sequence[str]) -> tuple[list[Estimate], list[Estimate]]:
+def _common_seeds(scores: Sequence[Mapping[int, float]]) -> list[list[float]]:
+    """For each seed that all have, its values."""
+    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in scores)))
+    if not seeds:
+        raise MissingEvidence("no seed has been run at all sizes")
+    return [[by_seed[seed] for by_seed in scores] for seed in seeds]
+
+
+def _fit_log_laws(evidence: Evidence, arms: Sequence[str]) -> tuple[list[Interval], list[Interval]]:
     """alpha and beta of the law over runs of their own budget, in points per e-fold, for each seed that all have."""
     runs = [(arm, point) for arm in arms for point in evidence.finished_runs(arm, "blimp")]
-    if any(sum(of == arm for of, _ in runs) < 2 for arm in arms):
-        raise Lacking(
+    if any(sum(owner == arm for owner, _ in runs) < 2 for arm in arms):
+        raise MissingEvidence(
             f"needs two runs of {arms[0]!r} and of the other sizes with a budget of their own each (budget_share and "
             "line in the study file): a snapshot amid its schedule is worth less than a run of its length"
         )
-    parameters = np.asarray([evidence.of_arm(arm, "parameters") for arm, _ in runs])
-    tokens = np.asarray([point["tokens"] for _, point in runs])
-    scores = [evidence.by_seed(point["arm"], "blimp") for _, point in runs]
-    laws = [fit_log_law(parameters, tokens, 100 * np.asarray(values)) for values in _share_seeds(scores)]
-    return [Estimate(law.alpha, nan, nan) for law in laws], [Estimate(law.beta, nan, nan) for law in laws]
+    parameters = np.asarray([evidence.parameters(arm) for arm, _ in runs])
+    tokens = np.asarray([point.tokens for _, point in runs])
+    scores = [evidence.by_seed(point.arm, "blimp") for _, point in runs]
+    laws = [fit_log_law(parameters, tokens, 100 * np.asarray(values)) for values in _common_seeds(scores)]
+    return [Interval(law.alpha, nan, nan) for law in laws], [Interval(law.beta, nan, nan) for law in laws]
 
 
-def _share_seeds(scores: Sequence[Mapping[int, float]]) -> list[list[float]]:
-    """For each seed that all have, its values."""
-    seeds = sorted(set.intersection(*(set(of) for of in scores)))
-    if not seeds:
-        raise Lacking("no seed has been run at all sizes")
-    return [[of[seed] for of in scores] for seed in seeds]
+def decide_scaling(evidence: Evidence, arm: str) -> ClaimVerdict:
+    (our_alphas, our_betas), (alphas, betas) = (_fit_log_laws(evidence, _sizes_of(other)) for other in (arm, MLM))
+    by_size, by_data = compare(our_alphas, alphas), compare(our_betas, betas)
+    values = {evidence.column_of(arm): pool(our_betas), MLM: pool(betas)}
+    why = f"ELECTRA - mlm per e-fold of parameters: {_format(by_size)}, of tokens: {_format(by_data)}"
+    return ClaimVerdict(all_of([is_above(by_size), is_above(by_data)]), values, why)
 
 
-def judge_scaling(evidence: Evidence, arm: str) -> Judged:
-    ours, theirs = (_fit_seeds(evidence, _list_sizes(of)) for of in (arm, MLM))
-    by_size, by_data = (compare(ours[place], theirs[place]) for place in (0, 1))
-    values = {evidence.column_of(arm): pool(ours[1]), MLM: pool(theirs[1])}
-    why = f"ELECTRA - mlm per e-fold of parameters: {_show(by_size)}, of tokens: {_show(by_data)}"
-    return Judged(all_of([is_above(by_size), is_above(by_data)]), values, why)
-
-
-def judge_quarter(evidence: Evidence, arm: str) -> Judged:
+def decide_quarter(evidence: Evidence, arm: str) -> ClaimVerdict:
     """A run of ELECTRA with a quarter of the budget, its schedule run to the end, against others with the whole."""
     final = {}
     for other in (MLM, XLNET):
         try:
             final[other] = evidence.score(other, "blimp")
-        except Lacking:
+        except MissingEvidence:
             continue
     if not final:
-        raise Lacking(f"no run of {MLM!r} or {XLNET!r} has the score 'blimp'")
-    most = _QUARTER * _ROUNDING * min(evidence.of_arm(other, "flops") for other in final)
-    runs = [point for point in evidence.finished_runs(arm, "blimp") if point["flops"] <= most]
+        raise MissingEvidence(f"no run of {MLM!r} or {XLNET!r} has the score 'blimp'")
+    most = _QUARTER * _ROUNDING * min(evidence.flops(other) for other in final)
+    runs = [point for point in evidence.finished_runs(arm, "blimp") if point.flops <= most]
     if not runs:
-        raise Lacking(
+        raise MissingEvidence(
             f"needs a run of {arm!r} with a quarter of the budget (budget_share = 0.25 and line = {arm!r} in the study "
             "file): a snapshot amid its schedule is worth less than a run of its length"
         )
-    early = evidence.score(runs[-1]["arm"], "blimp")
-    verdicts, why = _hold_against(early, (MLM, XLNET), lambda other: evidence.score(other, "blimp"))
+    early = evidence.score(runs[-1].arm, "blimp")
+    verdicts, why = _compare_with(early, (MLM, XLNET), lambda other: evidence.score(other, "blimp"))
     values = {evidence.column_of(arm): pool(early), **{other: pool(scores) for other, scores in final.items()}}
-    return Judged(all_of(verdicts), values, f"after a quarter of the compute, {why}")
+    return ClaimVerdict(all_of(verdicts), values, f"after a quarter of the compute, {why}")
 
 
-def _rise_with_size(evidence: Evidence, arms: Sequence[str]) -> list[Estimate]:
+def _rise_with_size(evidence: Evidence, arms: Sequence[str]) -> list[Interval]:
     """Points of the average score per e-fold of parameters, for each seed that all sizes have."""
-    sizes = np.log([evidence.of_arm(arm, "parameters") for arm in arms])
-    scores = _share_seeds([evidence.by_seed(arm, "average") for arm in arms])
-    return [Estimate(fit_slope(sizes, 100 * np.asarray(values)), nan, nan) for values in scores]
+    sizes = np.log(np.asarray([evidence.parameters(arm) for arm in arms]))
+    scores = _common_seeds([evidence.by_seed(arm, "average") for arm in arms])
+    return [Interval(fit_slope(sizes, 100 * np.asarray(values)), nan, nan) for values in scores]
 
 
-def judge_sizes(evidence: Evidence, arm: str) -> Judged:
+def decide_sizes(evidence: Evidence, arm: str) -> ClaimVerdict:
     """The slope of the gain over the logarithm of the size: larger for smaller models means below 0."""
-    ours, theirs = (_rise_with_size(evidence, _list_sizes(of)) for of in (arm, MLM))
+    ours, theirs = (_rise_with_size(evidence, _sizes_of(other)) for other in (arm, MLM))
     slope = compare(ours, theirs)
-    pairs = zip(_list_sizes(arm), _list_sizes(MLM), strict=True)
+    pairs = zip(_sizes_of(arm), _sizes_of(MLM), strict=True)
     gains = [compare(evidence.score(electra, "average"), evidence.score(mlm, "average")) for electra, mlm in pairs]
-    told = ", ".join(f"{gain.value:+.1f}" for gain in gains)
-    why = f"ELECTRA - mlm from small to large: {told} points; slope {_show(slope)} per e-fold"
-    return Judged(is_below(slope), {evidence.column_of(arm): pool(ours), MLM: pool(theirs)}, why)
+    points = ", ".join(f"{gain.value:+.1f}" for gain in gains)
+    why = f"ELECTRA - mlm from small to large: {points} points; slope {_format(slope)} per e-fold"
+    return ClaimVerdict(is_below(slope), {evidence.column_of(arm): pool(ours), MLM: pool(theirs)}, why)

@@ -1,72 +1,67 @@
 """Runs of several seeds, each with its own interval, say one thing about a claim: it holds, it does not, or neither.
 
-Estimate of each seed -> Estimate -> Verdict
+Interval of each seed -> Interval -> Verdict
 """
 
 from collections.abc import Sequence
 from math import hypot, isfinite, nan, sqrt
-from typing import Literal
 
 import numpy as np
 
-from electralab.analysis.finding import Estimate
-from electralab.experiments.statistics import estimate_mean, find_margin
-
-Verdict = Literal["holds", "does not hold", "undecided"]
+from electralab.records.claims import Verdict
+from electralab.statistics import Interval, mean_interval, student_margin
 
 
-def pool(estimates: Sequence[Estimate]) -> Estimate:
+def pool(estimates: Sequence[Interval]) -> Interval:
     """The mean over seeds. Its interval has two parts that add as squares: Student's over the seeds, and sampling's.
 
     The first knows another seed, the second other examples. Of a single run there is only the second.
     """
     values = [estimate.value for estimate in estimates]
-    over_seeds = estimate_mean(values)
+    over_seeds = mean_interval(values)
     # Seeds are measured on the same examples, so that their sampling errors go together and do not average out.
     sampled = float(np.mean([_half_width(estimate) for estimate in estimates]))
-    spread = nan if over_seeds.high is None else over_seeds.high - over_seeds.mean
-    return _about(over_seeds.mean, [sampled, spread])
+    return _around(over_seeds.value, [sampled, over_seeds.high - over_seeds.value])
 
 
-def subtract(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
+def subtract(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
     """Two figures of the same models, the first less the second: taken model by model."""
-    differences = [one.value - other.value for one, other in zip(ours, theirs, strict=True)]
-    over_seeds = estimate_mean(differences)
-    spread = nan if over_seeds.high is None else over_seeds.high - over_seeds.mean
-    return _about(over_seeds.mean, [_add_errors(ours, theirs), spread])
+    differences = [first.value - second.value for first, second in zip(ours, theirs, strict=True)]
+    over_seeds = mean_interval(differences)
+    return _around(over_seeds.value, [_add_errors(ours, theirs), over_seeds.high - over_seeds.value])
 
 
-def subtract_each(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> list[Estimate]:
+def subtract_each(ours: Sequence[Interval], theirs: Sequence[Interval]) -> list[Interval]:
     """The same, left as a figure of each model, its errors of sampling taken as independent."""
     differences = []
     for first, second in zip(ours, theirs, strict=True):
         widths = [_half_width(first), _half_width(second)]
-        differences.append(_about(first.value - second.value, widths))
+        differences.append(_around(first.value - second.value, widths))
     return differences
 
 
-def compare(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> Estimate:
+def compare(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
     """A figure of some models less that of others, by Student's t for two groups whose spread is taken as the same.
 
     What a seed is to one objective it is not to another. Pairing them would leave n - 1 degrees of freedom, a single
     one of two seeds, where the groups have twice as many. Of one run each nothing is known of seeds: no interval.
     """
-    groups = [np.asarray([one.value for one in side]) for side in (ours, theirs)]
+    groups = [np.asarray([estimate.value for estimate in side]) for side in (ours, theirs)]
     freedom = sum(map(len, groups)) - 2
     value = float(groups[0].mean() - groups[1].mean())
     if freedom == 0:
-        return Estimate(value, nan, nan)
-    variance = sum(float(((of - of.mean()) ** 2).sum()) for of in groups) / freedom
-    spread = find_margin(sqrt(variance * sum(1 / len(of) for of in groups)), freedom)
-    return _about(value, [_add_errors(ours, theirs), spread])
+        return Interval(value, nan, nan)
+    variance = sum(float(((group - group.mean()) ** 2).sum()) for group in groups) / freedom
+    spread = student_margin(sqrt(variance * sum(1 / len(group) for group in groups)), freedom)
+    return _around(value, [_add_errors(ours, theirs), spread])
 
 
-def _add_errors(ours: Sequence[Estimate], theirs: Sequence[Estimate]) -> float:
+def _add_errors(ours: Sequence[Interval], theirs: Sequence[Interval]) -> float:
     """Those of sampling, taken as independent: wider than what the same examples on both sides would give."""
-    return sqrt(sum(float(np.mean([_half_width(one) for one in side])) ** 2 for side in (ours, theirs)))
+    return sqrt(sum(float(np.mean([_half_width(estimate) for estimate in side])) ** 2 for side in (ours, theirs)))
 
 
-def is_above(estimate: Estimate, bound: float = 0.0) -> Verdict:
+def is_above(estimate: Interval, bound: float = 0.0) -> Verdict:
     """Whether a quantity is above a bound, as far as its interval tells."""
     if isfinite(estimate.low) and estimate.low > bound:
         return "holds"
@@ -75,7 +70,7 @@ def is_above(estimate: Estimate, bound: float = 0.0) -> Verdict:
     return "undecided"
 
 
-def is_below(estimate: Estimate, bound: float = 0.0) -> Verdict:
+def is_below(estimate: Interval, bound: float = 0.0) -> Verdict:
     return is_above(estimate.scale(-1.0), -bound)
 
 
@@ -86,11 +81,11 @@ def all_of(verdicts: Sequence[Verdict]) -> Verdict:
     return "holds" if verdicts and set(verdicts) == {"holds"} else "undecided"
 
 
-def _half_width(estimate: Estimate) -> float:
+def _half_width(estimate: Interval) -> float:
     return max(estimate.high - estimate.value, estimate.value - estimate.low)
 
 
-def _about(value: float, widths: Sequence[float]) -> Estimate:
+def _around(value: float, widths: Sequence[float]) -> Interval:
     known = [width for width in widths if isfinite(width)]
     width = hypot(*known) if known else nan
-    return Estimate(value, value - width, value + width)
+    return Interval(value, value - width, value + width)

@@ -1,1 +1,44 @@
-"""One file for each family of claims: (Specimen, Material, AnalysisSettings) -> findings, or what is missing."""
+"""What can be measured of a model: one file for each measure, with its arithmetic, its words and its pictures as data.
+
+AnalysisModel, AnalysisData -> Finding | Skipped | Figure | Projection ...
+
+To add a measure, add a file here that defines `MEASURE`: it is found by listing this folder.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import Finding, Skipped
+from electralab.analysis.model import AnalysisModel
+from electralab.records.figures import Figure, Projection
+
+Output = Finding | Skipped | Figure | Projection
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    id: str
+    """The name of its file, and the first part of the ids of its findings."""
+    claim: str
+    """The claim that it serves, as files and `--only` name it; its own id where there is none."""
+    title: str
+    question: str
+    run: Callable[[AnalysisModel, AnalysisData], Iterator[Output]]
+    answers: tuple[str, ...] = ()
+    """Findings that answer the question, the first that is there; none means the first finding."""
+    reads: tuple[str, ...] = ()
+    """Settings that name files beside the data."""
+    version: int = 1
+    """Raised where it measures more, or otherwise, than before: what earlier versions measured is measured again."""
+
+
+@cache
+def list_measures() -> dict[str, Measure]:
+    """By claim, in the order of claims."""
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    measures: list[Measure] = [module.MEASURE for module in modules]
+    return {measure.claim: measure for measure in sorted(measures, key=lambda measure: measure.claim)}

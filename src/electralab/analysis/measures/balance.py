@@ -1,96 +1,174 @@
-"""M32: whether the two networks of a pair are a match for each other, on held-out rows and by the run's own log.
+"""Whether generator and discriminator are a match: what each achieves against the other, on rows and by the log.
 
-Specimen, rows, metrics.jsonl -> accuracy, entropy, AUC by confidence, gradients, advice in words
+AnalysisModel, rows, metrics.jsonl -> accuracy, entropy, AUC by how sure the generator was, gradient ratio, advice
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 
-from electralab.analysis.balance import (
-    CONFIDENCES,
-    Game,
-    join_games,
-    measure_auc,
-    measure_auc_by_confidence,
-    measure_called,
-    measure_guesses,
-    watch,
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    BoolArray,
+    Controlled,
+    Finding,
+    Skipped,
+    auc,
+    exact,
+    require_count,
+    require_finite,
+    skip_on_error,
 )
-from electralab.analysis.finding import Contrast, Estimate, Finding, Missing, attempt, bootstrap_estimate, require
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.trials import hold_trials
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel
+from electralab.analysis.pair import PairOutputs, run_pair
 from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.pretraining.balance import diagnose
 from electralab.pretraining.settings import parse_stored
-from electralab.training.metrics import Record, read_metrics
+from electralab.statistics import FloatArray, Interval, bootstrap_interval
+from electralab.training.metrics import read_metrics
 
-CLAIM = "M32"
+CONFIDENCES = ("unsure", "middling", "sure")
+CHANCE = "a judge that knows nothing: 1/2"
 _LAST = 0.1
-_ALONE = "a judge that knows nothing: 1/2"
-_FREQUENT = "always the most frequent token"
 
 
-def measure_balance(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
-    if specimen.kind in ("mlm", "causal", "encoder", "all-tokens-mlm", "other"):
-        reason = f"{specimen.name}: is no pair of generator and discriminator; give a run of electra"
-        yield Missing("balance", CLAIM, reason)
+def measure_targets(
+    outputs: PairOutputs,
+    values: FloatArray | BoolArray,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Interval:
+    """The mean of something of every masked token (M,), such as whether it is guessed."""
+    require_count("balance", len(values), 2, "guesses")
+    return bootstrap_interval(
+        lambda indices: float(values[indices].mean()), len(values), num_resamples, rng, groups=outputs.target_rows
+    )
+
+
+def measure_auc(
+    outputs: PairOutputs,
+    rng: np.random.Generator,
+    *,
+    is_selected: BoolArray | None = None,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Interval:
+    """The discriminator's AUC on the selected tokens, or on all."""
+    chosen = np.ones_like(outputs.is_replaced) if is_selected is None else is_selected
+    require_count("balance", int((outputs.is_replaced & chosen).sum()), 2, "replaced tokens")
+    require_finite("balance", outputs.logits)
+    logits, truth = outputs.logits[chosen], outputs.is_replaced[chosen]
+    return bootstrap_interval(
+        lambda indices: auc(logits[indices], truth[indices]),
+        len(logits),
+        num_resamples,
+        rng,
+        groups=outputs.rows[chosen],
+    )
+
+
+def measure_auc_by_confidence(
+    outputs: PairOutputs, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> dict[str, Interval]:
+    """On the thirds of the replacements that the generator was least to most sure of, against all originals."""
+    num_replaced = int(outputs.is_replaced.sum())
+    require_count("balance by confidence", num_replaced, 2 * len(CONFIDENCES), "replaced tokens")
+    order = np.argsort(np.where(outputs.is_replaced, outputs.confidences, np.inf), kind="stable")
+    results = {}
+    for name, third in zip(CONFIDENCES, np.array_split(order[:num_replaced], len(CONFIDENCES)), strict=True):
+        is_selected = ~outputs.is_replaced
+        is_selected[third] = True
+        results[name] = measure_auc(outputs, rng, is_selected=is_selected, num_resamples=num_resamples)
+    return results
+
+
+def measure_called(
+    outputs: PairOutputs, is_selected: BoolArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> Interval:
+    """The share of the selected tokens that are called replaced: of replaced ones, the recall."""
+    require_count("balance", int(is_selected.sum()), 2, "tokens of the kind asked about")
+    is_called = outputs.logits[is_selected] > 0
+    return bootstrap_interval(
+        lambda indices: float(is_called[indices].mean()),
+        len(is_called),
+        num_resamples,
+        rng,
+        groups=outputs.rows[is_selected],
+    )
+
+
+def gradient_ratio(ratios: FloatArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES) -> Interval:
+    """The geometric mean of the last tenth of the logged ratios, whose steps are drawn again.
+
+    >>> gradient_ratio(np.full(50, 4.0), np.random.default_rng(0)).value
+    4.0
+    """
+    late = np.log(ratios[-max(2, int(_LAST * len(ratios))) :])
+    require_count("gradient ratio", len(late), 2, "logged steps with the gradient norms of both networks")
+    return bootstrap_interval(lambda indices: float(np.exp(late[indices].mean())), len(late), num_resamples, rng)
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    if not model.is_pair:
+        yield Skipped(
+            "rtd_auc", "balance", f"{model.name}: is no pair of generator and discriminator; give a run of electra"
+        )
         return
-    yield from attempt("balance", CLAIM, partial(_tell_game, specimen, material, settings))
-    if specimen.control_of is None:
-        yield from attempt("gradient ratio", CLAIM, partial(_tell_gradients, specimen, settings))
+    yield from skip_on_error("rtd_auc", "balance", _pair_findings, model, data)
+    if model.control_of is None:
+        yield from skip_on_error("gradient_ratio", "gradient ratio", _log_findings, model, data)
 
 
-def _tell_game(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
-    game = join_games(watch(trial) for trial in hold_trials(specimen, material, settings, "balance"))
-    rng, times = settings.make_rng("balance"), settings.times
-    unigram = material.read_rows(specimen).unigram
-    accuracy = measure_guesses(game, game.is_hit, rng, times=times)
-    frequent = measure_guesses(game, game.target_ids == int(unigram.argmax()), rng, times=times)
-    advice = _advise(specimen, game, accuracy, frequent)
-    yield Contrast(accuracy, frequent).tell(
-        "generator accuracy", CLAIM, "share", "masked tokens that the generator's likeliest guess restores", _FREQUENT
+def _pair_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
+    outputs = PairOutputs.concat(map(PairOutputs.from_batch, run_pair(model, data, "balance")))
+    rng, num_resamples = data.settings.make_rng("balance"), data.settings.times
+    unigram = data.read_rows(model).unigram
+    accuracy = measure_targets(outputs, outputs.is_hit, rng, num_resamples=num_resamples)
+    is_frequent = outputs.target_ids == int(unigram.argmax())
+    frequent = measure_targets(outputs, is_frequent, rng, num_resamples=num_resamples)
+    meaning = "masked tokens that the generator's likeliest guess restores"
+    control = "always the most frequent token"
+    yield Controlled(accuracy, frequent).to_finding(
+        "generator_accuracy", "generator accuracy", "share", meaning, control
     )
-    yield Contrast(measure_guesses(game, game.entropies, rng, times=times), _exact(_entropy(unigram))).tell(
-        "generator entropy", CLAIM, "nats", "of the generator's guesses", "of the frequencies of tokens"
+    entropy = measure_targets(outputs, outputs.entropies, rng, num_resamples=num_resamples)
+    known = unigram[np.isfinite(unigram)]
+    unigram_entropy = exact(float(-(np.exp(known) * known).sum()))
+    meaning, control = "of the generator's guesses", "of the frequencies of tokens"
+    yield Controlled(entropy, unigram_entropy).to_finding(
+        "generator_entropy", "generator entropy", "nats", meaning, control
     )
-    yield Contrast(measure_auc(game, rng, times=times), _exact(0.5)).tell(
-        "verdict AUC",
-        CLAIM,
-        "AUC",
-        "the chance that a replaced token looks more replaced than an original",
-        _ALONE,
-        advice,
-    )
-    by_confidence = measure_auc_by_confidence(game, rng, times=times)
-    for name in CONFIDENCES:
+    chance, advice = exact(0.5), _advise(model, outputs, accuracy, frequent)
+    meaning = "the chance that a replaced token looks more replaced than an original"
+    whole = Controlled(measure_auc(outputs, rng, num_resamples=num_resamples), chance)
+    yield whole.to_finding("rtd_auc", "verdict AUC", "AUC", meaning, CHANCE, advice)
+    for name, third in measure_auc_by_confidence(outputs, rng, num_resamples=num_resamples).items():
         meaning = f"AUC on the third of the replacements of which the generator was {name}, against all originals"
-        yield Contrast(by_confidence[name], _exact(0.5)).tell(f"verdict AUC, {name}", CLAIM, "AUC", meaning, _ALONE)
-    recall = measure_called(game, game.is_replaced, rng, times=times)
-    called = measure_called(game, np.ones_like(game.is_replaced), rng, times=times)
-    meaning = "replaced tokens that are called replaced"
-    yield Contrast(recall, called).tell("recall", CLAIM, "share", meaning, "of all tokens, the share so called")
+        yield Controlled(third, chance).to_finding(f"rtd_auc_{name}", f"verdict AUC, {name}", "AUC", meaning, CHANCE)
+    recall = measure_called(outputs, outputs.is_replaced, rng, num_resamples=num_resamples)
+    called = measure_called(outputs, np.ones_like(outputs.is_replaced), rng, num_resamples=num_resamples)
+    meaning, control = "replaced tokens that are called replaced", "of all tokens, the share so called"
+    yield Controlled(recall, called).to_finding("recall", "recall", "share", meaning, control)
 
 
-def _advise(specimen: Specimen, game: Game, accuracy: Estimate, frequent: Estimate) -> str:
+def _advise(model: AnalysisModel, outputs: PairOutputs, accuracy: Interval, frequent: Interval) -> str:
     """What training itself would say of these scores."""
-    verdicts = game.verdicts
+    rtd = outputs.rtd_scores
     scores = {
-        "auc": verdicts.auc,
-        "called_replaced": verdicts.called_replaced,
-        "replaced_share": verdicts.replaced_share,
+        "auc": rtd.auc,
+        "called_replaced": rtd.called_replaced,
+        "replaced_share": rtd.replaced_share,
         "generator_accuracy": accuracy.value,
-        "generator_entropy": float(game.entropies.mean()),
-        "generator_loss": float(game.losses.mean()),
+        "generator_entropy": float(outputs.entropies.mean()),
+        "generator_loss": float(outputs.losses.mean()),
     }
-    records = read_metrics(specimen.folder / "metrics.jsonl") if specimen.control_of is None else []
+    records = read_metrics(model.folder / "metrics.jsonl") if model.control_of is None else []
     record = records[-1] if records else {"generator_gradient_norm": 1.0}
-    run = specimen.folder / "run.json"
-    said = diagnose(
+    run = model.folder / "run.json"
+    warnings = diagnose(
         scores,
         1.0,
         baselines={"generator_accuracy": frequent.value},
@@ -98,32 +176,24 @@ def _advise(specimen: Specimen, game: Game, accuracy: Estimate, frequent: Estima
         config=parse_stored(read_json(run)["settings"]) if run.is_file() else None,
         highest_rate=max((each.get("learning_rate") or 0.0 for each in records), default=None),
     )
-    return "; ".join(said) or "training's own rules find nothing out of balance"
+    return "; ".join(warnings) or "training's own rules find nothing out of balance"
 
 
-def _tell_gradients(specimen: Specimen, settings: AnalysisSettings) -> Iterator[Finding]:
-    path = specimen.folder / "metrics.jsonl"
-    found = [ratio for record in read_metrics(path) if (ratio := _find_ratio(record)) is not None]
-    if not found:
+def _log_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
+    path = model.folder / "metrics.jsonl"
+    norms = [
+        (record.get("discriminator_gradient_norm"), record.get("generator_gradient_norm"))
+        for record in read_metrics(path)
+    ]
+    ratios = np.array([judging / guessing for judging, guessing in norms if judging and guessing])
+    if not len(ratios):
         raise InputError(f"{path}: has no gradient norm of each network; train with this version to log them")
-    late = np.log(found[-max(2, int(_LAST * len(found))) :])
-    require("gradient ratio", len(late), 2, "logged steps with the gradient norms of both networks")
-    rng = settings.make_rng("gradient ratio")
-    estimate = bootstrap_estimate(lambda p: float(np.exp(late[p].mean())), len(late), settings.times, rng)
+    estimate = gradient_ratio(ratios, data.settings.make_rng("gradient ratio"), num_resamples=data.settings.times)
     meaning = "the discriminator's gradient norm over the generator's, geometric mean of the last tenth of the log"
     note = "logged steps are drawn again; healthy runs stay between a half and ten"
-    yield Finding("gradient ratio", CLAIM, "×", meaning, estimate, None, "", note)
+    yield Finding("gradient_ratio", "gradient ratio", "×", meaning, estimate, note=note)
 
 
-def _find_ratio(record: Record) -> float | None:
-    norms = [record.get(f"{network}_gradient_norm") for network in ("discriminator", "generator")]
-    return norms[0] / norms[1] if norms[0] and norms[1] else None
-
-
-def _entropy(log_shares: np.ndarray) -> float:
-    known = log_shares[np.isfinite(log_shares)]
-    return float(-(np.exp(known) * known).sum())
-
-
-def _exact(value: float) -> Estimate:
-    return Estimate(value, value, value)
+MEASURE = Measure(
+    "balance", "M32", "balance", "Are generator and discriminator a match?", measure, answers=("balance.rtd_auc",)
+)

@@ -1,19 +1,33 @@
-"""M43: how well a bounded linear classifier on frozen states can fit noise.
+"""How well bounded linear classifiers on frozen states fit noise: their empirical Rademacher complexity.
 
-Specimen, rows -> empirical Rademacher complexity by layer
+AnalysisModel, rows -> E sup over w of 1/n sum of sigma_i w . x_i, by layer
 """
 
 from collections.abc import Iterator
-from functools import partial
+from typing import Literal
 
-from electralab.analysis.complexity import LinearClass, measure_rademacher
-from electralab.analysis.finding import Finding, Missing, attempt
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.vectors import embed_rows
+import numpy as np
 
-CLAIM = "M43"
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    Controlled,
+    Finding,
+    Matrix,
+    Skipped,
+    require_count,
+    require_finite,
+    skip_on_error,
+)
+from electralab.analysis.measures import Measure
+from electralab.analysis.measures.geometry import normalise
+from electralab.analysis.model import AnalysisModel
+from electralab.analysis.states import embed_rows
+from electralab.statistics import FloatArray, Interval
+
+Ball = Literal["l2", "l1"]
+LinearClass = Literal["l2", "l1", "local"]
+_NORMAL_95 = 1.959963984540054
+_DRAWS_AT_ONCE = 256
 _CLASSES: dict[LinearClass, tuple[str, str]] = {
     "l2": ("Rademacher, l2 ball", "over the l2 ball"),
     "l1": ("Rademacher, l1 ball", "over the l1 ball"),
@@ -21,19 +35,90 @@ _CLASSES: dict[LinearClass, tuple[str, str]] = {
 }
 
 
-def measure_complexity(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing]:
-    yield from attempt("Rademacher complexity", CLAIM, partial(_tell, specimen, material, settings))
+def estimate_rademacher(
+    features: Matrix, rng: np.random.Generator, *, ball: Ball = "l2", draws: int = 2000
+) -> Interval:
+    """Of {x -> w . x, |w| <= 1} on these n rows: the mean over draws of signs, and the interval of that mean.
+
+    The best w is known for each draw: the supremum is the dual norm, 1/n |sum of sigma_i x_i|, Euclidean for the
+    l2 ball and the largest coordinate for the l1 ball.
+
+    >>> estimate_rademacher(np.eye(4), np.random.default_rng(0)).value  # 1/n |sum of signs| = sqrt(4) / 4
+    0.5
+    """
+    require_count("Rademacher complexity", len(features), 2, "rows")
+    require_count("Rademacher complexity", draws, 2, "draws")
+    require_finite("Rademacher complexity", features)
+    wide = np.asarray(features, dtype=np.float64)
+    order = 2 if ball == "l2" else np.inf
+    suprema: list[FloatArray] = []
+    for start in range(0, draws, _DRAWS_AT_ONCE):
+        signs = rng.integers(2, size=(min(_DRAWS_AT_ONCE, draws - start), len(wide))) * 2.0 - 1
+        suprema.append(np.linalg.norm(signs @ wide, ord=order, axis=1) / len(wide))
+    values = np.concatenate(suprema)
+    mean, margin = float(values.mean()), _NORMAL_95 * float(values.std(ddof=1)) / np.sqrt(draws)
+    return Interval(mean, float(mean - margin), float(mean + margin))
 
 
-def _tell(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
-    tokens = embed_rows(specimen, material, settings.vectors, is_spread=True)
+def scale_rows(features: Matrix) -> FloatArray:
+    """About their mean, with rows of mean square 1, so that models of other scale can be compared."""
+    wide = np.asarray(features, dtype=np.float64)
+    wide = wide - wide.mean(axis=0)
+    length = np.sqrt((wide**2).sum(axis=1).mean())
+    return np.asarray(wide / length if length > 0 else wide, dtype=np.float64)
+
+
+def flatten_axes(rows: FloatArray) -> FloatArray:
+    """Rows on which the l2 ball is a local class: principal axes longer than the average cut down to it.
+
+    Of w in the l2 ball only those are left whose answers vary by no more than the features do along an average axis:
+    sum of w_j^2 max(1, v_j / r) <= 1 with variances v_j and their mean r, which is {|w| <= 1, var(w . x) <= r} within
+    a factor of sqrt 2 (Mendelson 2002).
+    """
+    variances, axes = np.linalg.eigh(rows.T @ rows / len(rows))
+    mean = variances.mean()
+    factors = np.sqrt(mean / np.maximum(variances, mean)) if mean > 0 else np.ones_like(variances)
+    return np.asarray(rows @ axes * factors, dtype=np.float64)
+
+
+def measure_rademacher(
+    features: Matrix, rng: np.random.Generator, *, linear: LinearClass = "l2", draws: int = 2000
+) -> Controlled:
+    """Of scaled features. Control: rows of the same lengths in random directions."""
+    require_count("Rademacher complexity", len(features), 2, "rows")
+    require_finite("Rademacher complexity", features)
+    rows = scale_rows(features)
+    aimless = normalise(rng.normal(size=rows.shape)) * np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def estimate(cloud: FloatArray) -> Interval:
+        if linear == "local":
+            return estimate_rademacher(flatten_axes(cloud), rng, draws=draws)
+        return estimate_rademacher(cloud, rng, ball=linear, draws=draws)
+
+    return Controlled(estimate(rows), estimate(aimless))
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    yield from skip_on_error("rademacher_local", "Rademacher complexity", _findings, model, data)
+
+
+def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
+    tokens = embed_rows(model, data, data.settings.vectors, is_spread=True)
+    control = "rows of the same lengths in random directions"
+    note = "the interval is that of the draws of signs, not of the data"
     for layer, states in enumerate(tokens.layers):
         for linear, (name, over) in _CLASSES.items():
-            material.conditions.check()
-            found = measure_rademacher(states, settings.make_rng("rademacher", linear, str(layer)), linear=linear)
+            data.conditions.check()
+            rng = data.settings.make_rng("rademacher", linear, str(layer))
             meaning = f"E sup of 1/n sum of sigma_i w.x_i {over}, {len(states):,} tokens scaled to length 1"
-            control = "rows of the same lengths in random directions"
-            note = "the interval is that of the draws of signs, not of the data"
-            yield found.tell(name, CLAIM, "complexity", meaning, control, note, layer)
+            result = measure_rademacher(states, rng, linear=linear)
+            yield result.to_finding(f"rademacher_{linear}", name, "complexity", meaning, control, note, layer)
+
+
+MEASURE = Measure(
+    "complexity",
+    "M43",
+    "Rademacher complexity",
+    "How much noise can a linear classifier on the states fit?",
+    measure,
+)

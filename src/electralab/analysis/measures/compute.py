@@ -1,20 +1,18 @@
-"""M39: what a token of training costs, counted from shapes and checked by torch's own count.
+"""What a token of training costs, counted from shapes and checked by torch's own count.
 
-Specimen -> FLOPs per token in two conventions, against a masked language model of the same shape
+AnalysisModel -> FLOPs per token in two conventions, against a masked language model of the same shape
 """
 
 from collections.abc import Iterator
-from functools import partial
 
 import torch
 
-from electralab.analysis.finding import Estimate, Finding, Missing, attempt
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import Finding, Skipped, exact, skip_on_error
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import EncoderConfig
 from electralab.model.flops import (
     count_masked,
     discriminator_flops,
@@ -24,75 +22,75 @@ from electralab.model.flops import (
     paper_generator_flops,
 )
 
-CLAIM = "M39"
 _MEGA = 1e6
-_COUNT = "a count: exact, without an interval"
 _MLM = "a masked language model of the shape of the model's main network"
 
 
-def measure_compute(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
-    del material
-    if specimen.control_of is None:  # training changes no shape
-        yield from attempt("training FLOPs", CLAIM, partial(_tell, specimen, settings.mask_share))
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    if model.control_of is None:  # training changes no shape
+        yield from skip_on_error("flops", "training FLOPs", _findings, model, data.settings.mask_share)
 
 
-def _tell(specimen: Specimen, share: float) -> Iterator[Finding]:
-    if specimen.flops_per_token is None:
-        raise InputError(f"{specimen.name}: nothing says what a step of its training is; give a run of electra or mlm")
-    config = specimen.encoder.config
+def _findings(model: AnalysisModel, mask_share: float) -> Iterator[Finding]:
+    if model.flops_per_token is None:
+        raise InputError(f"{model.name}: nothing says what a step of its training is; give a run of electra or mlm")
+    config = model.encoder.config
     length = config.sequence_length
-    masked = count_masked(length, share)
-    mlm = 3 * generator_flops(config, 1, length, masked) / length
-    meaning = "forward and backward of all networks, a backward pass as two forward ones, matrix products only"
-    yield _count("FLOPs per token", "MFLOP", meaning, specimen.flops_per_token / _MEGA, mlm / _MEGA)
-    yield from _tell_paper(specimen)
+    masked = count_masked(length, mask_share)
     reading = encoder_flops(config, 1, length)
-    guesses = generator_flops(config, 1, length, masked) - reading
-    meaning = "what a masked language model costs over 0.15 of its encoder: it reads every token, not 15 % of them"
-    yield _count("MLM's cost over O(0.15 n d²)", "×", meaning, (reading + guesses) / (0.15 * reading), None)
-    meaning = "the guesses' share of a masked language model's FLOPs: all that depends on how much is masked"
-    yield _count("MLM's cost that masking less would save", "share", meaning, guesses / (reading + guesses), None)
-    if specimen.discriminator is not None and isinstance(specimen.generator, Generator):
-        guessing = generator_flops(specimen.generator.config, 1, length, masked)
-        judging = discriminator_flops(config, 1, length, specimen.discriminator.head.kind)
-        yield _count("generator's share", "share", "of the pair's FLOPs", guessing / (guessing + judging), None)
-        meaning = "the discriminator's forward pass over one row: torch's own count over ours"
-        yield _count("torch's count over ours", "×", meaning, _profile(specimen.discriminator) / judging, None)
-
-
-def _tell_paper(specimen: Specimen) -> Iterator[Finding]:
-    """Defined for pairs and masked language models whose network is a plain transformer."""
-    config = specimen.encoder.config
-    length = config.sequence_length
-    mlm = paper_generator_flops(config, 1, length) / length / _MEGA
-    paper = _find_paper(specimen, length)
+    mlm = generator_flops(config, 1, length, masked)
+    meaning = "forward and backward of all networks, a backward pass as two forward ones, matrix products only"
+    flops = model.flops_per_token / _MEGA
+    yield count_finding("flops", "FLOPs per token", "MFLOP", meaning, flops, 3 * mlm / length / _MEGA)
+    # The paper's convention is defined for pairs and masked language models whose network is a plain transformer.
+    paper_mlm = paper_generator_flops(config, 1, length)
+    paper: float | None = None
+    if model.kind == "mlm":
+        paper = paper_mlm
+    elif model.kind in ("electra", "electra-15") and isinstance(model.generator, Generator):
+        paper = paper_generator_flops(model.generator.config, 1, length) + paper_discriminator_flops(config, 1, length)
     if paper is not None:
         meaning = "the paper's convention: a backward pass as one forward one, embeddings looked up by a product"
-        yield _count("FLOPs per token, the paper's way", "MFLOP", meaning, paper / length / _MEGA, mlm)
+        name = "FLOPs per token, the paper's way"
+        control = paper_mlm / length / _MEGA
+        yield count_finding("paper_flops", name, "MFLOP", meaning, paper / length / _MEGA, control)
+    meaning = "what a masked language model costs over 0.15 of its encoder: it reads every token, not 15 % of them"
+    yield count_finding("mlm_over_claim", "MLM's cost over O(0.15 n d²)", "×", meaning, mlm / (0.15 * reading))
+    meaning = "the guesses' share of a masked language model's FLOPs: all that depends on how much is masked"
+    name = "MLM's cost that masking less would save"
+    yield count_finding("mlm_head_share", name, "share", meaning, (mlm - reading) / mlm)
+    if model.discriminator is not None and isinstance(model.generator, Generator):
+        generator = generator_flops(model.generator.config, 1, length, masked)
+        discriminator = discriminator_flops(config, 1, length, model.discriminator.head.kind)
+        share = generator / (generator + discriminator)
+        yield count_finding("generator_share", "generator's share", "share", "of the pair's FLOPs", share)
+        meaning = "the discriminator's forward pass over one row: torch's own count over ours"
+        ratio = profile_flops(model.discriminator) / discriminator
+        yield count_finding("torch_over_ours", "torch's count over ours", "×", meaning, ratio)
 
 
-def _find_paper(specimen: Specimen, length: int) -> float | None:
-    if specimen.kind == "mlm":
-        return paper_generator_flops(specimen.encoder.config, 1, length)
-    if specimen.kind not in ("electra", "electra-15") or not isinstance(specimen.generator, Generator):
-        return None
-    guessing: EncoderConfig = specimen.generator.config
-    return paper_generator_flops(guessing, 1, length) + paper_discriminator_flops(specimen.encoder.config, 1, length)
-
-
-def _profile(judge: Discriminator) -> float:
+def profile_flops(discriminator: Discriminator) -> float:
+    """torch's own count of a forward pass over one row."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    ids = torch.zeros(1, judge.config.sequence_length, dtype=torch.int64, device=next(judge.parameters()).device)
+    device = next(discriminator.parameters()).device
+    ids = torch.zeros(1, discriminator.config.sequence_length, dtype=torch.int64, device=device)
     # Only the plain way of attending is made of products that torch counts.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        judge(ids, ids, None)
+        discriminator(ids, ids, None)
     return float(counter.get_total_flops())
 
 
-def _count(name: str, unit: str, meaning: str, value: float, control: float | None) -> Finding:
-    beside = None if control is None else Estimate(control, control, control)
-    return Finding(
-        name, CLAIM, unit, meaning, Estimate(value, value, value), beside, "" if beside is None else _MLM, _COUNT
-    )
+def count_finding(id: str, name: str, unit: str, meaning: str, value: float, control: float | None = None) -> Finding:
+    """A count is exact.
+
+    >>> count_finding("flops", "FLOPs per token", "MFLOP", "", 2.5).estimate
+    Interval(value=2.5, low=2.5, high=2.5)
+    """
+    beside = None if control is None else exact(control)
+    note = "a count: exact, without an interval"
+    return Finding(id, name, unit, meaning, exact(value), beside, _MLM if beside else "", note)
+
+
+MEASURE = Measure("compute", "M39", "FLOPs", "What does a token of training cost?", measure)

@@ -1,85 +1,270 @@
-"""M35: how much a token's state depends on where it stands, layer by layer, and how smoothly that comes.
+"""How much a token's state depends on where it stands, layer by layer, and how smoothly that comes (Ethayarajh 2019).
 
-Specimen, rows -> self-similarity, intra-sentence similarity, explainable variance, smoothness
-Specimen, sentences with senses -> share of senses told
+AnalysisModel, rows -> self-similarity, intra-sentence similarity, explainable variance, smoothness
+AnalysisModel, sentences with senses -> share of occurrences whose nearest has the same sense
 """
 
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
-from electralab.analysis.contextuality import measure_contextuality as measure_layer
-from electralab.analysis.contextuality import measure_senses, measure_smoothness, trace_self_similarity
-from electralab.analysis.finding import Finding, Labels, Missing, attempt
-from electralab.analysis.material import Material
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    Controlled,
+    Finding,
+    IntArray,
+    Matrix,
+    Skipped,
+    exact,
+    require_count,
+    require_finite,
+    skip_on_error,
+)
+from electralab.analysis.measures import Measure
+from electralab.analysis.measures.geometry import anisotropy, normalise
+from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE, TaggedSentence
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.vectors import Tokens, embed_rows, embed_words
+from electralab.analysis.states import TokenStates, embed_rows, embed_words
+from electralab.statistics import (
+    FloatArray,
+    Indices,
+    Interval,
+    bootstrap_interval,
+    null_interval,
+    shuffle_interval,
+)
 
-CLAIM = "M35"
+LEAST_CONTEXTS = 5
+"""A word seen less often says little of what contexts do to it."""
+_BASELINE_DRAWS = 20
 _ENDS = frozenset(".!?。！？…")
 # Words must recur for their contexts to be compared.
 _TOKENS_PER_VECTOR = 4
 
 
+def intra_sentence_similarity(vectors: Matrix) -> float:
+    """The mean cosine of one sentence's words (n, D) with their mean."""
+    middle = normalise(np.mean(vectors, axis=0, keepdims=True, dtype=np.float64))[0]
+    return float((normalise(vectors) @ middle).mean())
+
+
+def maximum_explainable_variance(vectors: Matrix) -> float:
+    """The first squared singular value over the sum of all, of one word's occurrences (n, D), not centred.
+
+    >>> maximum_explainable_variance(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]]))
+    1.0
+    """
+    squares = np.linalg.svd(np.asarray(vectors, dtype=np.float64), compute_uv=False) ** 2
+    whole = float(squares.sum())
+    return float(squares[0]) / whole if whole else float("nan")
+
+
+def split_by(labels: IntArray, least: int) -> list[Indices]:
+    """The indices of each label that has at least so many."""
+    _, counts = np.unique(labels, return_counts=True)
+    parts = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+    return [part for part in parts if len(part) >= least]
+
+
+@dataclass(frozen=True, slots=True)
+class Contextuality:
+    """One layer. Each measure stands beside what any vectors of this layer give; less that, it is corrected."""
+
+    self_similarity: Controlled
+    """The mean cosine of a word's occurrences: 1 for a word that is the same everywhere. Control: the anisotropy."""
+    self_similarity_corrected: Interval
+    intra_sentence: Controlled
+    """The mean cosine of words with the mean of their sentence. Control: with sentences of words dealt at random."""
+    intra_sentence_corrected: Interval
+    explainable: Controlled
+    """How much of a word's occurrences its first singular direction holds. Control: of occurrences of any words."""
+    explainable_corrected: Interval
+
+
 def measure_contextuality(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing]:
-    yield from attempt("self-similarity", CLAIM, partial(_tell, specimen, material, settings))
-    yield from attempt("senses told", CLAIM, partial(_tell_senses, specimen, material, settings))
+    vectors: Matrix,
+    words: IntArray,
+    sentences: IntArray,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Contextuality:
+    """Of occurrences (N, D) at one layer. Words are drawn again for what is said of words, sentences for sentences."""
+    require_finite("contextuality", vectors)
+    by_word, by_sentence = split_by(words, LEAST_CONTEXTS), split_by(sentences, 2)
+    require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
+    require_count("contextuality", len(by_sentence), 2, "sentences of two words")
+    cloud = np.asarray(vectors, dtype=np.float64)
+    everywhere = anisotropy(cloud)
+    alike = np.array([anisotropy(cloud[part]) for part in by_word])
+    explained = np.array([maximum_explainable_variance(cloud[part]) for part in by_word])
+    within = np.array([intra_sentence_similarity(cloud[part]) for part in by_sentence])
+
+    def average(values: FloatArray) -> Interval:
+        return bootstrap_interval(lambda indices: float(np.nanmean(values[indices])), len(values), num_resamples, rng)
+
+    # Both depend on how many vectors there are, so the control has as many, of any words.
+    dealt = [rng.permutation(len(cloud)) for _ in range(_BASELINE_DRAWS)]
+    anyhow = np.array([[maximum_explainable_variance(cloud[deal[part]]) for part in by_word] for deal in dealt])
+    mixed = np.array([[intra_sentence_similarity(cloud[deal[part]]) for part in by_sentence] for deal in dealt])
+    any_words, any_sentences = anyhow.mean(axis=0), mixed.mean(axis=0)
+    return Contextuality(
+        Controlled(average(alike), exact(everywhere)),
+        average(alike - everywhere),
+        Controlled(average(within), average(any_sentences)),
+        average(within - any_sentences),
+        Controlled(average(explained), average(any_words)),
+        average(explained - any_words),
+    )
 
 
-def _tell(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
-    tokens = embed_rows(specimen, material, _TOKENS_PER_VECTOR * settings.vectors, is_spread=False)
-    sentences = number_sentences(specimen, tokens)
+def measure_senses(
+    vectors: Matrix,
+    words: IntArray,
+    senses: IntArray,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """How often the nearest other occurrence of a word has the same sense. Control: senses dealt anew within words.
+
+    Of senses that occur twice at least. Words are drawn again, and every word counts once.
+    """
+    require_finite("senses", vectors)
+    repeated = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *split_by(senses, 2)]))
+    units, senses = normalise(vectors[repeated]), senses[repeated]
+    by_word = [part for part in split_by(words[repeated], 4) if len(np.unique(senses[part])) > 1]
+    require_count("senses", len(by_word), 2, "words with two senses that occur twice")
+    nearest = []
+    for part in by_word:
+        cosines = units[part] @ units[part].T
+        np.fill_diagonal(cosines, -np.inf)
+        nearest.append(part[cosines.argmax(axis=1)])
+
+    def score(given: IntArray) -> FloatArray:
+        return np.array([(given[part] == given[near]).mean() for part, near in zip(by_word, nearest, strict=True)])
+
+    def deal() -> float:
+        dealt = senses.copy()
+        for part in by_word:
+            dealt[part] = rng.permutation(dealt[part])
+        return float(score(dealt).mean())
+
+    shares = score(senses)
+    estimate = bootstrap_interval(lambda indices: float(shares[indices].mean()), len(shares), num_resamples, rng)
+    return Controlled(estimate, null_interval(deal() for _ in range(num_resamples)))
+
+
+def self_similarity_curves(layers: list[Matrix], words: IntArray) -> FloatArray:
+    """(W, L) each word's self-similarity less the anisotropy, layer by layer: the curves whose smoothness is asked."""
+    by_word = split_by(words, LEAST_CONTEXTS)
+    require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
+    columns = []
+    for layer in layers:
+        everywhere = anisotropy(layer)
+        columns.append([anisotropy(layer[part]) - everywhere for part in by_word])
+    return np.array(columns).T
+
+
+def smoothness(curve: FloatArray) -> float:
+    """1 - sum |second differences| / 2 sum |first differences|: 1 for a straight curve, 0 for a jump or a zigzag.
+
+    >>> smoothness(np.array([0.0, 0.5, 1.0])), smoothness(np.array([0.0, 1.0, 0.0, 1.0]))
+    (1.0, 0.3333333333333333)
+    """
+    steps = np.diff(curve)
+    travelled = float(np.abs(steps).sum())
+    return 1 - float(np.abs(np.diff(steps)).sum()) / (2 * travelled) if travelled else 1.0
+
+
+def measure_smoothness(
+    curves: FloatArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> Controlled:
+    """Of the mean over words of curves (W, L), words drawn again. Control: the layers in an order without meaning."""
+    require_count("smoothness", curves.shape[1], 3, "layers")
+    require_count("smoothness", len(curves), 2, "words")
+    estimate = bootstrap_interval(
+        lambda indices: smoothness(curves[indices].mean(axis=0)), len(curves), num_resamples, rng
+    )
+    middle = curves.mean(axis=0)
+    control = shuffle_interval(lambda order: smoothness(middle[order]), len(middle), num_resamples, rng)
+    return Controlled(estimate, control)
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    yield from skip_on_error("self_similarity", "self-similarity", _row_findings, model, data)
+    yield from skip_on_error("senses", "senses told", _sense_findings, model, data)
+
+
+def _row_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    settings = data.settings
+    tokens = embed_rows(model, data, _TOKENS_PER_VECTOR * settings.vectors, is_spread=False)
+    sentences = number_sentences(model, tokens)
     for layer, states in enumerate(tokens.layers):
-        material.conditions.check()
+        data.conditions.check()
         rng = settings.make_rng("contextuality", str(layer))
-        found = measure_layer(states, tokens.ids, sentences, rng, times=settings.times)
+        result = measure_contextuality(states, tokens.ids, sentences, rng, num_resamples=settings.times)
         meaning = "mean cosine of a token's occurrences: 1 where context changes nothing"
         control = "the mean cosine of any two tokens (anisotropy)"
-        yield found.self_similarity.tell("self-similarity", CLAIM, "cosine", meaning, control, layer=layer)
+        yield result.self_similarity.to_finding(
+            "self_similarity", "self-similarity", "cosine", meaning, control, layer=layer
+        )
         meaning = "mean cosine of tokens with the mean of their sentence"
         control = "with the mean of as many tokens dealt at random"
-        yield found.intra_sentence.tell("intra-sentence similarity", CLAIM, "cosine", meaning, control, layer=layer)
+        yield result.intra_sentence.to_finding(
+            "intra_sentence_similarity", "intra-sentence similarity", "cosine", meaning, control, layer=layer
+        )
         meaning = (
             "variance of a token's occurrences along their first direction: 1 where one vector could stand for all"
         )
         control = "of as many occurrences of any tokens"
-        yield found.explainable.tell("explainable variance", CLAIM, "share", meaning, control, layer=layer)
-    yield from attempt("smoothness", CLAIM, partial(_tell_smoothness, tokens, settings))
+        yield result.explainable.to_finding(
+            "explainable_variance", "explainable variance", "share", meaning, control, layer=layer
+        )
+    yield from skip_on_error("smoothness", "smoothness", _smoothness_findings, data, tokens)
 
 
-def _tell_smoothness(tokens: Tokens, settings: AnalysisSettings) -> Iterator[Finding]:
-    curves = trace_self_similarity(tokens.layers, tokens.ids)
-    found = measure_smoothness(curves, settings.make_rng("smoothness"), times=settings.times)
+def _smoothness_findings(data: AnalysisData, tokens: TokenStates) -> Iterator[Finding]:
+    curves = self_similarity_curves(tokens.layers, tokens.ids)
+    rng = data.settings.make_rng("smoothness")
     meaning = "of the curve of self-similarity less anisotropy over the layers: 1 straight, 0 a jump or a zigzag"
-    yield found.tell("smoothness", CLAIM, "smoothness", meaning, "layers in an order without meaning")
+    yield measure_smoothness(curves, rng, num_resamples=data.settings.times).to_finding(
+        "smoothness", "smoothness", "smoothness", meaning, "layers in an order without meaning"
+    )
 
 
-def _tell_senses(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
-    told = material.senses.read_by(specimen)
-    split = [one.split() for one in told]
-    blank = [TaggedSentence(words, (NO_TAG,) * len(words), (OUTSIDE,) * len(words)) for words, _ in split]
-    found = embed_words(specimen, blank, material)
-    begins = np.searchsorted(found.sentences, np.arange(len(told)))
-    places = begins + np.array([place for _, place in split])
-    words = np.unique([one.word for one in told], return_inverse=True)[1]
-    senses = np.unique([f"{one.word}\t{one.sense}" for one in told], return_inverse=True)[1]
-    for layer, states in enumerate(found.layers):
-        rng = settings.make_rng("senses", str(layer))
-        shares = measure_senses(states[places], words, senses, rng, times=settings.times)
-        meaning = "how often a word's nearest other occurrence has the same sense"
-        control = "senses dealt anew among a word's occurrences"
-        yield shares.tell("senses told", CLAIM, "share", meaning, control, f"{len(told)} sentences", layer)
+def _sense_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
+    items = data.senses.read_by(model)
+    split = [item.split() for item in items]
+    untagged = [TaggedSentence(words, (NO_TAG,) * len(words), (OUTSIDE,) * len(words)) for words, _ in split]
+    states = embed_words(model, untagged, data)
+    indices = np.searchsorted(states.sentences, np.arange(len(items))) + np.array([index for _, index in split])
+    words = np.unique([item.word for item in items], return_inverse=True)[1]
+    senses = np.unique([f"{item.word}\t{item.sense}" for item in items], return_inverse=True)[1]
+    meaning = "how often a word's nearest other occurrence has the same sense"
+    control = "senses dealt anew among a word's occurrences"
+    for layer, vectors in enumerate(states.layers):
+        rng = data.settings.make_rng("senses", str(layer))
+        shares = measure_senses(vectors[indices], words, senses, rng, num_resamples=data.settings.times)
+        note = f"{len(items)} sentences"
+        yield shares.to_finding("senses", "senses told", "share", meaning, control, note, layer)
 
 
-def number_sentences(specimen: Specimen, tokens: Tokens) -> Labels:
+def number_sentences(model: AnalysisModel, tokens: TokenStates) -> IntArray:
     """A row's tokens up to each mark that ends a sentence; pieces of a row are no sentences where none is known."""
-    tokenizer = specimen.tokenizer
+    tokenizer = model.tokenizer
     ends = [index for index in range(tokenizer.vocab_size) if tokenizer.decode_token(index) in _ENDS]
     is_end = np.isin(tokens.ids, ends)
     starts = np.concatenate([[True], (np.diff(tokens.rows) > 0) | is_end[:-1]])
     return np.asarray(np.cumsum(starts), dtype=np.int64)
+
+
+MEASURE = Measure(
+    "contextuality",
+    "M35",
+    "contextualisation",
+    "How much does a state depend on its context, and how smoothly does that come?",
+    measure,
+)

@@ -1,67 +1,192 @@
-"""M37: whether a change of the sentence (voice, tense, number, polarity, mood) is a linear map of its vector.
+"""Whether a change of the sentence (voice, tense, number, ...) is a linear map of its vector: h(T x) = T' h(x).
 
-Specimen, pairs -> error and retrieval of T', beside leaving the vector as it is
+AnalysisModel, pairs -> T' from half of the pairs -> error and retrieval on the other half
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from electralab.analysis.equivariance import measure_equivariance as measure_pairs
-from electralab.analysis.finding import Contrast, Finding, Labels, Missing, attempt
-from electralab.analysis.material import Material
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    Controlled,
+    Finding,
+    IntArray,
+    Matrix,
+    Skipped,
+    require_count,
+    require_finite,
+    skip_on_error,
+)
+from electralab.analysis.measures import Measure
+from electralab.analysis.measures.geometry import normalise, split_groups
+from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import SentencePair
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.vectors import embed_texts
+from electralab.analysis.states import embed_texts
 from electralab.errors import InputError
+from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval
 
-CLAIM = "M37"
+# In units of the mean squared singular value; the first is least squares.
+PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+_FOLDS = 5
 _SHUFFLED = "T' taught with the pairs shuffled"
 _MOST = 8
 """Pairs that a rare word may stand in; of many pairs, a twentieth."""
+LinearMap = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Equivariance:
+    """On pairs that no map has seen. Controls: T' taught with the pairs shuffled."""
+
+    error: Controlled
+    """|after - T' before| / |after - mean after|: 0 exact, 1 no better than always the mean."""
+    retrieval: Controlled
+    """The share of predictions that are nearest to their own sentence among the held-out ones."""
+    unchanged: Interval
+    """The error of leaving the vector as it is: T' must beat this too."""
+    unchanged_retrieval: Interval
+    moved: Interval
+    """The error of adding one and the same step."""
+    penalty: float
+
+    @property
+    def r2(self) -> Controlled:
+        """1 - error^2."""
+        estimate, control = (
+            Interval(1 - error.value**2, 1 - error.high**2, 1 - error.low**2)
+            for error in (self.error.estimate, self.error.control)
+        )
+        return Controlled(estimate, control)
+
+
+def fit_linear(before: FloatArray, after: FloatArray, penalty: float) -> LinearMap:
+    """Ridge regression about the means.
+
+    >>> double = fit_linear(np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [4.0], [6.0]]), 0.0)
+    >>> round(double(np.array([[5.0]])).item(), 6)
+    10.0
+    """
+    centre, target = before.mean(axis=0), after.mean(axis=0)
+    left, lengths, right = np.linalg.svd(before - centre, full_matrices=False)
+    known = lengths > 1e-10 * lengths.max(initial=0.0)
+    strict = penalty * float((lengths**2).mean())
+    shrink = np.where(known, lengths / np.where(known, lengths**2 + strict, 1), 0)
+    weights = right.T @ (shrink[:, None] * (left.T @ (after - target)))
+    return lambda vectors: (vectors - centre) @ weights + target
+
+
+def choose_penalty(
+    before: FloatArray, after: FloatArray, groups: IntArray, penalties: Sequence[float], rng: np.random.Generator
+) -> float:
+    """The penalty that does best on groups left out in turn."""
+    names = rng.permutation(np.unique(groups))
+    folds = [np.isin(groups, part) for part in np.array_split(names, min(_FOLDS, len(names)))]
+
+    def error(penalty: float) -> float:
+        return sum(
+            float(((fit_linear(before[~out], after[~out], penalty)(before[out]) - after[out]) ** 2).sum())
+            for out in folds
+        )
+
+    return min(penalties, key=error)
 
 
 def measure_equivariance(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing]:
+    before: Matrix,
+    after: Matrix,
+    rng: np.random.Generator,
+    *,
+    groups: IntArray | None = None,
+    penalties: Sequence[float] = PENALTIES,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Equivariance:
+    """Row i of both (N, D) is one pair; pairs of a group (a template, a verb) stay in the same half."""
+    assert before.shape == after.shape, "every sentence has its changed one, in the same space"
+    group_ids = np.arange(len(before)) if groups is None else groups
+    require_count("equivariance", len(np.unique(group_ids)), 8, "pairs that are not of one group")
+    require_finite("equivariance", before, after)
+    is_taught = split_groups(group_ids, rng)
+    x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+    taught_x, taught_y, test_x, test_y = x[is_taught], y[is_taught], x[~is_taught], y[~is_taught]
+    centre = taught_y.mean(axis=0)
+    spread = ((test_y - centre) ** 2).sum(axis=1)
+
+    def bootstrap(statistic: Callable[[Indices], float]) -> Interval:
+        return bootstrap_interval(statistic, len(test_y), num_resamples, rng, groups=group_ids[~is_taught])
+
+    def error(predictions: FloatArray) -> Interval:
+        missed = ((test_y - predictions) ** 2).sum(axis=1)
+
+        def compare(indices: Indices) -> float:
+            whole = float(spread[indices].sum())
+            return float(np.sqrt(missed[indices].sum() / whole)) if whole else float("nan")
+
+        return bootstrap(compare)
+
+    def retrieve(predictions: FloatArray) -> Interval:
+        nearness = normalise(predictions - centre) @ normalise(test_y - centre).T
+        is_own = nearness.argmax(axis=1) == np.arange(len(predictions))
+        return bootstrap(lambda indices: float(is_own[indices].mean()))
+
+    penalty = choose_penalty(taught_x, taught_y, group_ids[is_taught], penalties, rng)
+    order = rng.permutation(len(taught_y))
+    shuffled_penalty = choose_penalty(taught_x, taught_y[order], group_ids[is_taught], penalties, rng)
+    mapped = fit_linear(taught_x, taught_y, penalty)(test_x)
+    control = fit_linear(taught_x, taught_y[order], shuffled_penalty)(test_x)
+    step = centre - taught_x.mean(axis=0)
+    return Equivariance(
+        Controlled(error(mapped), error(control)),
+        Controlled(retrieve(mapped), retrieve(control)),
+        error(test_x),
+        retrieve(test_x),
+        error(test_x + step),
+        penalty,
+    )
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
     try:
-        kinds = material.pairs.read_by(specimen)
+        kinds = data.pairs.read_by(model)
     except InputError as error:
-        yield Missing("equivariance", CLAIM, str(error))
+        yield Skipped("error", "equivariance", str(error))
         return
     for kind, pairs in kinds.items():
-        yield from attempt(f"{kind} error", CLAIM, partial(_tell, specimen, material, settings, kind, pairs))
+        yield from skip_on_error(f"error.{kind}", f"{kind} error", _pair_findings, model, data, kind, pairs)
 
 
-def _tell(
-    specimen: Specimen, material: Material, settings: AnalysisSettings, kind: str, pairs: Sequence[SentencePair]
+def _pair_findings(
+    model: AnalysisModel, data: AnalysisData, kind: str, pairs: Sequence[SentencePair]
 ) -> Iterator[Finding]:
     texts = [pair.source for pair in pairs] + [pair.target for pair in pairs]
     groups = group_pairs(pairs)
-    for layer, states in enumerate(embed_texts(specimen, texts, material)):
-        material.conditions.check()
+    for layer, states in enumerate(embed_texts(model, texts, data)):
+        data.conditions.check()
         before, after = np.split(states, 2)
         # The same halves at every layer, so that layers can be compared.
-        rng = settings.make_rng("equivariance", kind)
-        found = measure_pairs(before, after, rng, groups=groups, times=settings.times)
+        rng = data.settings.make_rng("equivariance", kind)
+        result = measure_equivariance(before, after, rng, groups=groups, num_resamples=data.settings.times)
         meaning = "|h(Tx) - T'h(x)| / |h(Tx) - mean| on pairs of other words: 0 exact, 1 no better than the mean"
         note = f"{len(pairs)} pairs in {len(np.unique(groups))} groups"
-        yield found.error.tell(f"{kind} error", CLAIM, "error", meaning, _SHUFFLED, note, layer)
-        kept = Contrast(found.retrieval.estimate, found.unchanged_retrieval)
+        yield result.error.to_finding(f"error.{kind}", f"{kind} error", "error", meaning, _SHUFFLED, note, layer)
+        unchanged = Controlled(result.retrieval.estimate, result.unchanged_retrieval)
         meaning = "share of T'h(x) that are nearest to their own changed sentence"
         control = "h(x) as it is: the two share their words"
-        yield kept.tell(f"{kind} retrieval", CLAIM, "share", meaning, control, layer=layer)
+        yield unchanged.to_finding(f"retrieval.{kind}", f"{kind} retrieval", "share", meaning, control, layer=layer)
 
 
-def group_pairs(pairs: Sequence[SentencePair]) -> Labels:
+def group_pairs(pairs: Sequence[SentencePair]) -> IntArray:
     """By the longest rare word that the change brings, or else that stays: what T' learned must not be asked again.
 
     Words of many pairs ("was", "not") tell none apart: one group would be half of all.
     """
-    words = [(_split(pair.source), _split(pair.target)) for pair in pairs]
+    words = [
+        tuple({word.strip(".,?!").lower() for word in text.split()} for text in (pair.source, pair.target))
+        for pair in pairs
+    ]
     counts = Counter(word for before, after in words for word in before | after)
     most = max(_MOST, len(pairs) // 20)
 
@@ -71,8 +196,9 @@ def group_pairs(pairs: Sequence[SentencePair]) -> Labels:
                 return max(rare, key=len)
         return " ".join(sorted(after))
 
-    return np.unique([choose(*pair) for pair in words], return_inverse=True)[1]
+    return np.unique([choose(before, after) for before, after in words], return_inverse=True)[1]
 
 
-def _split(text: str) -> set[str]:
-    return {word.strip(".,?!").lower() for word in text.split()}
+MEASURE = Measure(
+    "equivariance", "M37", "equivariance", "Is a change of the sentence a linear map of its vector?", measure
+)

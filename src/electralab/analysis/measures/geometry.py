@@ -1,40 +1,272 @@
-"""M33: what shape the cloud of states has at each layer, and whether words of a kind lie together in it.
+"""What shape the cloud of states has at each layer: how narrow, how many directions, whether words of a kind lie apart.
 
-Specimen, rows, tagged sentences -> anisotropy, ranks, silhouettes, probes; pictures and points
+AnalysisModel, rows, tagged sentences -> anisotropy, ranks, silhouettes, probes; pictures and points
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from electralab.analysis.drawing import Cloud, Drawing
-from electralab.analysis.finding import Finding, Floats, Labels, Missing, Vectors, attempt
-from electralab.analysis.geometry import (
-    find_spectrum,
-    lay_out_pca,
-    lay_out_tsne,
-    measure_anisotropy,
-    measure_dimension,
-    measure_probe,
-    measure_silhouette,
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    BoolArray,
+    Controlled,
+    Finding,
+    IntArray,
+    Matrix,
+    Skipped,
+    count_at,
+    require_count,
+    require_finite,
+    skip_on_error,
 )
-from electralab.analysis.material import Material
+from electralab.analysis.measures import Measure, Output
+from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE
-from electralab.analysis.scatter import draw_clouds, draw_spectra
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.vectors import Words, embed_rows, embed_texts, embed_words
+from electralab.analysis.states import WordStates, embed_rows, embed_texts, embed_words
 from electralab.errors import InputError
-from electralab.evaluation.resampling import choose_some
+from electralab.records.figures import Figure, LineFigure, Projection, ScatterFigure
+from electralab.statistics import (
+    FloatArray,
+    Indices,
+    Interval,
+    bootstrap_interval,
+    count_units,
+    null_interval,
+    percentile_interval,
+    resample,
+    shuffle_interval,
+    subsample,
+)
 
-CLAIM = "M33"
+_SHUFFLES = 20
+_PERPLEXITY = 30.0
 # Each draw takes the eigenvalues of a layer anew.
-_RANK_TIMES = 40
+_RANK_RESAMPLES = 40
+_AXES_SHOWN = 64
 _SHUFFLED = "labels shuffled"
 
-Found = Finding | Missing | Drawing | Cloud
+
+def normalise(vectors: Matrix) -> FloatArray:
+    """Rows of length 1; a row of zeros stays one."""
+    wide = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    return np.asarray(wide / np.where(lengths > 0, lengths, 1), dtype=np.float64)
+
+
+def mean_cosine(units: FloatArray, counts: FloatArray) -> float:
+    """Over all pairs of different rows, each row as often as its count: never of a row with a copy of itself."""
+    whole = counts @ units
+    selves = (counts**2).sum()
+    pairs = counts.sum() ** 2 - selves
+    return float((whole @ whole - (counts**2) @ (units**2).sum(axis=1)) / pairs) if pairs else float("nan")
+
+
+def anisotropy(vectors: Matrix) -> float:
+    """The mean cosine of pairs of different rows: 0 for directions without preference, 1 for a single one.
+
+    >>> anisotropy(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]))
+    0.3333333333333333
+    """
+    return mean_cosine(normalise(vectors), np.ones(len(vectors)))
+
+
+def measure_anisotropy(
+    vectors: Matrix,
+    rng: np.random.Generator,
+    *,
+    groups: IntArray | None = None,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """Control: Gaussian noise of the same shape."""
+    require_count("anisotropy", len(vectors), 3, "vectors")
+    require_finite("anisotropy", vectors)
+
+    def estimate(cloud: Matrix, group_ids: IntArray | None) -> Interval:
+        units = normalise(cloud)
+        return bootstrap_interval(
+            lambda indices: mean_cosine(units, count_at(indices, len(units))),
+            len(units),
+            num_resamples,
+            rng,
+            groups=group_ids,
+        )
+
+    return Controlled(estimate(vectors, groups), estimate(rng.normal(size=vectors.shape), None))
+
+
+def compute_spectrum(vectors: Matrix) -> FloatArray:
+    """The share of the variance along each principal axis, falling. (min(N, D),)"""
+    centred = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0, dtype=np.float64)
+    # The smaller of the two products has the same eigenvalues.
+    product = centred.T @ centred if centred.shape[1] <= len(centred) else centred @ centred.T
+    variances = np.clip(np.linalg.eigvalsh(product)[::-1], 0, None)
+    total = variances.sum()
+    return np.asarray(variances / total if total > 0 else variances, dtype=np.float64)
+
+
+def participation_ratio(spectrum: FloatArray) -> float:
+    """(sum of variances)^2 / sum of their squares: k for k equal directions."""
+    squares = float((spectrum**2).sum())
+    return float(spectrum.sum()) ** 2 / squares if squares else 0.0
+
+
+def effective_rank(spectrum: FloatArray) -> float:
+    """e to the entropy of the shares of variance: k for k equal directions.
+
+    >>> round(effective_rank(np.array([0.5, 0.5, 0.0])), 6)
+    2.0
+    """
+    shares = spectrum[spectrum > 0]
+    return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else 0.0
+
+
+def count_axes(spectrum: FloatArray, share: float = 0.9) -> int:
+    """How many principal axes hold this share of the variance."""
+    return int(np.searchsorted(np.cumsum(spectrum), share * spectrum.sum() * (1 - 1e-12)) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    spectrum: FloatArray
+    effective_rank: Controlled
+    participation_ratio: Controlled
+    axes_for_90: int
+
+
+def measure_dimension(
+    vectors: Matrix,
+    rng: np.random.Generator,
+    *,
+    groups: IntArray | None = None,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Dimension:
+    """Control: each coordinate shuffled over the rows, which keeps its values and unties it from the others."""
+    require_count("effective rank", len(vectors), 3, "vectors")
+    require_finite("effective rank", vectors)
+    spectrum = compute_spectrum(vectors)
+    draws = [compute_spectrum(vectors[indices]) for indices in resample(len(vectors), num_resamples, rng, groups)]
+    untied = [compute_spectrum(rng.permuted(vectors, axis=0)) for _ in range(_SHUFFLES)]
+    units = count_units(len(vectors), groups)
+
+    def estimate(summary: Callable[[FloatArray], float]) -> Controlled:
+        # Repeated rows span less: hence centred.
+        interval = percentile_interval(summary(spectrum), [summary(other) for other in draws], units, centred=True)
+        return Controlled(interval, null_interval(summary(other) for other in untied))
+
+    return Dimension(spectrum, estimate(effective_rank), estimate(participation_ratio), count_axes(spectrum))
+
+
+def measure_silhouette(
+    vectors: Matrix,
+    labels: IntArray,
+    rng: np.random.Generator,
+    *,
+    groups: IntArray | None = None,
+    metric: str = "cosine",
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """How much nearer rows are to their own category than to the next: 1 apart, 0 mixed, below 0 astray.
+
+    Each row's value is of the whole cloud; the interval is of their mean. Control: labels shuffled.
+    """
+    from sklearn.metrics import pairwise_distances, silhouette_samples
+
+    require_count("silhouette", len(np.unique(labels)), 2, "categories")
+    require_count("silhouette", len(vectors), len(np.unique(labels)) + 1, "vectors")
+    require_finite("silhouette", vectors)
+    distances = pairwise_distances(np.asarray(vectors, dtype=np.float64), metric=metric)
+    # Rounding leaves a row a little away from itself, which the next call refuses.
+    np.fill_diagonal(distances, 0)
+    values = np.asarray(silhouette_samples(distances, labels, metric="precomputed"))
+    estimate = bootstrap_interval(
+        lambda indices: float(values[indices].mean()), len(values), num_resamples, rng, groups=groups
+    )
+    control = shuffle_interval(
+        lambda order: float(silhouette_samples(distances, labels[order], metric="precomputed").mean()),
+        len(values),
+        min(num_resamples, _SHUFFLES),
+        rng,
+    )
+    return Controlled(estimate, control)
+
+
+def measure_probe(
+    vectors: Matrix,
+    labels: IntArray,
+    rng: np.random.Generator,
+    *,
+    groups: IntArray | None = None,
+    strength: float = 0.1,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """The accuracy of a linear probe taught on half of the groups, on the other half. Control: taught shuffled labels.
+
+    Every group counts once, however many rows it has: a few words make up half of a text. The same probe as that of
+    `electra evaluate --suite probe`, with its penalty given.
+    """
+    from electralab.evaluation.outcome import Conditions
+    from electralab.evaluation.probes import Judge, ProbeConfig
+
+    require_finite("probe", vectors)
+    _, truth = np.unique(labels, return_inverse=True)
+    group_ids = np.arange(len(vectors)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    require_count("probe", int(group_ids.max(initial=-1)) + 1, 4, "examples")
+    is_taught = split_groups(group_ids, rng)
+    if len(np.unique(truth[is_taught])) < 2:
+        raise InputError("probe: half of the examples have fewer than two categories; give more examples")
+    probe = Judge(("accuracy",), int(truth.max()) + 1, ProbeConfig(), Conditions())
+    cloud = np.asarray(vectors, dtype=np.float32)
+    test_groups = np.unique(group_ids[~is_taught], return_inverse=True)[1]
+
+    def score(taught: IntArray) -> Interval:
+        predict = probe.fit(cloud[is_taught], np.asarray(taught, dtype=np.int64), strength)
+        is_right = predict(cloud[~is_taught]) == truth[~is_taught]
+        shares = np.bincount(test_groups, is_right) / np.bincount(test_groups)
+        return bootstrap_interval(lambda indices: float(shares[indices].mean()), len(shares), num_resamples, rng)
+
+    return Controlled(score(truth[is_taught]), score(rng.permutation(truth[is_taught])))
+
+
+def split_groups(groups: IntArray, rng: np.random.Generator) -> BoolArray:
+    """True for the rows of half of the groups: no group is on both sides."""
+    names = np.unique(groups)
+    return np.isin(groups, rng.permutation(names)[: (len(names) + 1) // 2])
+
+
+def project_pca(vectors: Matrix, dimensions: int = 2) -> FloatArray:
+    """(N, dimensions) coordinates along the first principal axes; zeros where there are fewer axes.
+
+    An axis points where its largest coordinate is positive, so that a picture does not flip from machine to machine.
+    """
+    centred = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0, dtype=np.float64)
+    left, lengths, _ = np.linalg.svd(centred, full_matrices=False)
+    points = left[:, :dimensions] * lengths[:dimensions]
+    furthest = np.abs(points).argmax(axis=0)
+    points = points * np.where(points[furthest, np.arange(points.shape[1])] < 0, -1.0, 1.0)
+    return np.pad(points, ((0, 0), (0, dimensions - points.shape[1])))
+
+
+def project_tsne(vectors: Matrix, seed: int, dimensions: int = 2) -> FloatArray:
+    """(N, dimensions) coordinates that keep neighbours: distances between far groups mean nothing."""
+    from sklearn.manifold import TSNE
+
+    require_count("t-SNE", len(vectors), 5, "vectors")
+    require_finite("t-SNE", vectors)
+    start = project_pca(vectors, dimensions)
+    start = start / max(float(start[:, 0].std()), 1e-12) * 1e-4
+    layout = TSNE(
+        dimensions,
+        perplexity=min(_PERPLEXITY, (len(vectors) - 1) / 3),
+        init=start.astype(np.float32),
+        # The usual floor of 50 throws a few dozen points across each other.
+        learning_rate=max(len(vectors) / 48, 10.0),
+        random_state=seed,
+        n_jobs=1,
+    )
+    return np.asarray(layout.fit_transform(np.asarray(vectors, dtype=np.float32)), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,130 +274,141 @@ class Categories:
     """Words that have a category, and which."""
 
     what: str
-    layers: list[Vectors]
+    layers: list[Matrix]
     names: tuple[str, ...]
-    numbers: Labels  # (N,) of the names
+    numbers: IntArray  # (N,) into the names
     texts: list[str]
 
     @property
-    def spellings(self) -> Labels:
-        """(N,) of each the number of its spelling: a word that a probe learned by heart must not be asked again."""
+    def spellings(self) -> IntArray:
+        """(N,) the number of each word's spelling: a word that a probe learned by heart must not be asked again."""
         return np.unique([text.lower() for text in self.texts], return_inverse=True)[1]
 
     @property
-    def distinct(self) -> Labels:
-        """Of words of one spelling and category the first: those are near each other whatever the category."""
-        _, places = np.unique(np.stack([self.spellings, self.numbers]), axis=1, return_index=True)
-        return np.asarray(places, dtype=np.int64)
+    def distinct(self) -> Indices:
+        """The first of words of one spelling and category: those are near each other whatever the category."""
+        _, indices = np.unique(np.stack([self.spellings, self.numbers]), axis=1, return_index=True)
+        return np.asarray(indices, dtype=np.int64)
 
     @property
     def things(self) -> str:
         return "texts" if self.what == "class" else "words"
 
 
-def measure_geometry(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
-    yield from attempt("anisotropy", CLAIM, partial(_tell_shape, specimen, material, settings))
-    yield from _tell_words(specimen, material, settings)
-    if material.classes:
-        yield from attempt("class silhouette", CLAIM, partial(_tell_classes, specimen, material, settings))
-
-
-def _tell_words(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Output]:
+    yield from skip_on_error("anisotropy", "anisotropy", _shape_findings, model, data)
     try:
-        words = embed_words(specimen, material.tagged.read_by(specimen), material)
+        words = embed_words(model, data.tagged.read_by(model), data)
     except InputError as error:
-        for name in ("part of speech", "entity"):
-            yield Missing(f"{name} silhouette", CLAIM, str(error))
-            yield Missing(f"{name} probe", CLAIM, str(error))
-        return
-    for what, labels, absent in (("part of speech", words.tags, NO_TAG), ("entity", words.entities, OUTSIDE)):
-        tell = partial(_tell_labels, specimen, words, labels, absent, what, settings)
-        yield from attempt(f"{what} silhouette", CLAIM, tell)
+        for id, name in (("part_of_speech", "part of speech"), ("entity", "entity")):
+            yield Skipped(f"{id}_silhouette", f"{name} silhouette", str(error))
+            yield Skipped(f"{id}_probe", f"{name} probe", str(error))
+    else:
+        for what, labels, absent in (("part of speech", words.tags, NO_TAG), ("entity", words.entities, OUTSIDE)):
+            yield from skip_on_error(
+                f"{what.replace(' ', '_')}_silhouette",
+                f"{what} silhouette",
+                _label_findings,
+                model,
+                data,
+                words,
+                labels,
+                absent,
+                what,
+            )
+    if data.classes:
+        yield from skip_on_error("class_silhouette", "class silhouette", _class_findings, model, data)
 
 
-def _tell_labels(
-    specimen: Specimen, words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings
-) -> Iterator[Found]:
-    yield from _tell_categories(specimen, _select(words, labels, absent, what, settings), settings)
-
-
-def _tell_classes(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
-    texts = [one.text for one in material.classes]
-    layers = embed_texts(specimen, texts, material)
-    blank = [""] * len(texts)
-    whole = Words(layers, texts, [one.label for one in material.classes], blank, np.arange(len(texts)))
-    yield from _tell_labels(specimen, whole, whole.tags, NO_TAG, "class", settings)
-
-
-def _tell_shape(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Found]:
-    tokens = embed_rows(specimen, material, settings.vectors, is_spread=True)
-    spectra: list[Floats] = []
+def _shape_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Figure]:
+    settings = data.settings
+    tokens = embed_rows(model, data, settings.vectors, is_spread=True)
+    curves: dict[str, FloatArray] = {}
     for layer, states in enumerate(tokens.layers):
         rng = settings.make_rng("shape", str(layer))
-        material.conditions.check()
-        found = measure_anisotropy(states, rng, groups=tokens.rows, times=settings.times)
+        data.conditions.check()
+        narrow = measure_anisotropy(states, rng, groups=tokens.rows, num_resamples=settings.times)
         meaning = "mean cosine of pairs of tokens: 0 all directions alike, 1 a single one"
-        yield found.tell("anisotropy", CLAIM, "cosine", meaning, "Gaussian noise of the same shape", layer=layer)
-        shape = measure_dimension(states, rng, groups=tokens.rows, times=min(settings.times, _RANK_TIMES))
+        control = "Gaussian noise of the same shape"
+        yield narrow.to_finding("anisotropy", "anisotropy", "cosine", meaning, control, layer=layer)
+        shape = measure_dimension(states, rng, groups=tokens.rows, num_resamples=min(settings.times, _RANK_RESAMPLES))
         meaning = "e to the entropy of the shares of variance along the principal axes"
         note = f"{len(states):,} tokens in {states.shape[1]} coordinates; {shape.axes_for_90} axes hold 90 % of it"
         control = "each coordinate shuffled over the tokens"
-        yield shape.effective_rank.tell("effective rank", CLAIM, "axes", meaning, control, note, layer)
-        spectra.append(find_spectrum(states))
-    title = f"{specimen.name}: variance along the principal axes"
-    meaning = "How much of the variance the first axes hold, by layer: a curve that rises at once is a narrow cloud."
-    yield Drawing(CLAIM, title, "spectrum", meaning, draw_spectra(title, spectra))
+        yield shape.effective_rank.to_finding("effective_rank", "effective rank", "axes", meaning, control, note, layer)
+        curves[f"layer {layer}"] = np.cumsum(shape.spectrum)[:_AXES_SHOWN]
+    yield LineFigure(
+        f"{model.name}: variance along the principal axes",
+        "spectrum",
+        "How much of the variance the first axes hold, by layer: a curve that rises at once is a narrow cloud.",
+        "share of the variance that the first axes hold",
+        "principal axes",
+        curves,
+    )
 
 
-def _tell_categories(specimen: Specimen, told: Categories, settings: AnalysisSettings) -> Iterator[Found]:
-    what, distinct, spellings = told.what, told.distinct, told.spellings
+def _class_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Output]:
+    texts = [item.text for item in data.classes]
+    labels = [item.label for item in data.classes]
+    layers = embed_texts(model, texts, data)
+    whole = WordStates(layers, texts, labels, [""] * len(texts), np.arange(len(texts)))
+    return _label_findings(model, data, whole, labels, NO_TAG, "class")
+
+
+def _label_findings(
+    model: AnalysisModel, data: AnalysisData, words: WordStates, labels: Sequence[str], absent: str, what: str
+) -> Iterator[Output]:
+    settings = data.settings
+    kept = np.array([index for index, label in enumerate(labels) if label != absent], dtype=np.int64)
+    if not len(kept):
+        raise InputError(f"{what}: the tagged sentences tell none; give --tagged with a column for it")
+    kept = kept[subsample(len(kept), settings.vectors, settings.seed)]
+    names, numbers = np.unique([labels[index] for index in kept], return_inverse=True)
+    words_kept = [words.texts[index] for index in kept]
+    categories = Categories(what, [states[kept] for states in words.layers], tuple(names), numbers, words_kept)
+    id, things, distinct = what.replace(" ", "_"), categories.things, categories.distinct
     accuracies = []
-    for layer, states in enumerate(told.layers):
+    for layer, states in enumerate(categories.layers):
         rng = settings.make_rng("silhouette", what, str(layer))
-        apart = measure_silhouette(states[distinct], told.numbers[distinct], rng, times=settings.times)
-        meaning = f"how much nearer {told.things} are to those of their own {what} than to the next: 1 apart, 0 mixed"
-        note = f"{len(distinct)} different {told.things}"
-        yield apart.tell(f"{what} silhouette", CLAIM, "silhouette", meaning, _SHUFFLED, note, layer)
+        apart = measure_silhouette(states[distinct], numbers[distinct], rng, num_resamples=settings.times)
+        meaning = f"how much nearer {things} are to those of their own {what} than to the next: 1 apart, 0 mixed"
+        note = f"{len(distinct)} different {things}"
+        yield apart.to_finding(f"{id}_silhouette", f"{what} silhouette", "silhouette", meaning, _SHUFFLED, note, layer)
         # The same halves at every layer, so that layers can be compared.
         rng = settings.make_rng("probe", what)
-        probe = measure_probe(states, told.numbers, rng, groups=spellings, times=settings.times)
-        meaning = f"accuracy of a linear probe of the {what}, taught on half of the {told.things}, on others"
-        yield probe.tell(f"{what} probe", CLAIM, "accuracy", meaning, "taught " + _SHUFFLED, layer=layer)
+        probe = measure_probe(states, numbers, rng, groups=categories.spellings, num_resamples=settings.times)
+        meaning = f"accuracy of a linear probe of the {what}, taught on half of the {things}, on others"
+        yield probe.to_finding(f"{id}_probe", f"{what} probe", "accuracy", meaning, f"taught {_SHUFFLED}", layer=layer)
         accuracies.append(probe.estimate.value)
     # Where layers do equally well, the deepest.
     best = len(accuracies) - 1 - int(np.argmax(accuracies[::-1]))
-    yield from _draw_categories(specimen, told, best, settings)
+    yield from _plot_categories(model, data, categories, best)
 
 
-def _select(words: Words, labels: Sequence[str], absent: str, what: str, settings: AnalysisSettings) -> Categories:
-    kept = np.array([place for place, label in enumerate(labels) if label != absent], dtype=np.int64)
-    if not len(kept):
-        raise InputError(f"{what}: the tagged sentences tell none; give --tagged with a column for it")
-    kept = kept[choose_some(len(kept), settings.vectors, settings.seed)]
-    names, numbers = np.unique([labels[place] for place in kept], return_inverse=True)
-    return Categories(
-        what,
-        [states[kept] for states in words.layers],
-        tuple(map(str, names)),
-        numbers,
-        [words.texts[place] for place in kept],
-    )
-
-
-def _draw_categories(
-    specimen: Specimen, told: Categories, layer: int, settings: AnalysisSettings
-) -> Iterator[Drawing | Cloud]:
-    shown = choose_some(len(told.numbers), settings.points, settings.seed)
-    states = told.layers[layer][shown]
-    categories = [told.names[number] for number in told.numbers[shown]]
-    texts = tuple(told.texts[place] for place in shown)
-    title = f"{specimen.name}: {told.things} by {told.what}, layer {layer}"
-    views = {"PCA": lay_out_pca(states), "t-SNE": lay_out_tsne(states, settings.seed)}
+def _plot_categories(
+    model: AnalysisModel, data: AnalysisData, shown: Categories, layer: int
+) -> Iterator[Figure | Projection]:
+    seed = data.settings.seed
+    chosen = subsample(len(shown.numbers), data.settings.points, seed)
+    states = shown.layers[layer][chosen]
+    categories = tuple(str(shown.names[number]) for number in shown.numbers[chosen])
+    texts = tuple(shown.texts[index] for index in chosen)
+    title = f"{model.name}: {shown.things} by {shown.what}, layer {layer}"
     meaning = (
-        f"Each dot is one of the {told.things} at layer {layer}, whose probe does best. PCA keeps distances "
+        f"Each dot is one of the {shown.things} at layer {layer}, whose probe does best. PCA keeps distances "
         "along two axes; t-SNE keeps neighbours, and its distances between groups mean nothing."
     )
-    name = told.what.replace(" ", "-")
-    yield Drawing(CLAIM, title, name, meaning, draw_clouds(title, views, categories))
-    for view, points in (("PCA", lay_out_pca(states, 3)), ("t-SNE", lay_out_tsne(states, settings.seed, 3))):
-        yield Cloud(CLAIM, f"{title}, {view}", meaning, points, tuple(categories), texts)
+    views = {"PCA": project_pca(states), "t-SNE": project_tsne(states, seed)}
+    yield ScatterFigure(title, shown.what.replace(" ", "-"), meaning, views, categories)
+    for view, points in (("PCA", project_pca(states, 3)), ("t-SNE", project_tsne(states, seed, 3))):
+        yield Projection(f"{title}, {view}", meaning, points, categories, texts)
+
+
+MEASURE = Measure(
+    "geometry",
+    "M33",
+    "geometry",
+    "What shape has the cloud of states, and do parts of speech and entities lie apart in it?",
+    measure,
+    answers=("geometry.part_of_speech_probe",),
+)

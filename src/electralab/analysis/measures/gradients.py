@@ -1,98 +1,231 @@
-"""M31: at which tokens the loss pulls.
+"""At which tokens the loss pulls: how long its gradient is at the vector that enters the network at each token.
 
-Specimen, rows -> pull at masked and replaced tokens, share of tokens reached, effective share
+AnalysisModel, batches -> GradientFlow -> pull at kinds of tokens, share of tokens reached, effective share
 """
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from electralab.analysis.finding import Estimate, Finding, Flags, Missing, attempt
-from electralab.analysis.gradients import (
-    Flow,
-    join_flows,
-    measure_effective,
-    measure_pull,
-    measure_reached,
-    trace_guesses,
-    trace_verdicts,
+import numpy as np
+import torch
+from torch import Tensor
+
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    BoolArray,
+    Finding,
+    Skipped,
+    count_at,
+    require_count,
+    require_finite,
+    skip_on_error,
 )
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.trials import (
-    Figures,
-    hold_trials,
-    mask_material,
-    need_judge,
-    tell_beside_untrained,
-)
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel
+from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
+from electralab.errors import InputError
+from electralab.model.electra import Discriminator, Guesser
+from electralab.model.encoder import Trace
+from electralab.model.towers import TwoTower
+from electralab.objective.causal import ask_next
+from electralab.objective.corruption import CorruptedBatch
+from electralab.objective.losses import guess_loss, verdict_loss
+from electralab.objective.masking import MaskedBatch
+from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval
+from electralab.tokens.batches import Batch
 
-CLAIM = "M31"
-_OF_GENERATOR = ", generator"
-_MEANINGS = {
-    "effective tokens": ("share", "(sum |g|)² / (T sum |g|²) of a row: over how much of it the gradient is spread"),
-    "tokens reached": ("share", "tokens at which the gradient is a tenth of the row's mean or more"),
-    "pull at masked tokens": ("× mean", "|dL/dx| at the tokens that were masked, over the row's mean"),
-    "pull at unmasked tokens": ("× mean", "|dL/dx| at tokens that nobody touched, over the row's mean"),
-    "pull at replaced tokens": ("× mean", "|dL/dx| at tokens that the generator replaced, over the row's mean"),
-    "pull at restored tokens": ("× mean", "|dL/dx| at masked tokens that it guessed rightly, over the row's mean"),
-}
-_MEANINGS |= {name + _OF_GENERATOR: meaning for name, meaning in _MEANINGS.items()}
+REACHED = 0.1
+"""A token is reached where it is pulled at by this share of its row's mean, or more."""
 
 
-def measure_gradients(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing]:
-    judges = specimen.kind in ("electra", "electra-15", "electric")
-    if judges:
-        yield from attempt("gradient flow", CLAIM, partial(_tell_verdicts, specimen, material, settings))
-    name = f"gradient flow{_OF_GENERATOR}" if judges else "gradient flow"
-    yield from attempt(name, CLAIM, partial(_tell_guesses, specimen, material, settings, is_second=judges))
+@dataclass(frozen=True, slots=True)
+class GradientFlow:
+    """Every token of some rows that is not padding. (N,) each"""
+
+    grad_norms: FloatArray
+    """|dL/dx| over the mean of the row: 1 everywhere where all tokens are pulled at alike, whatever the loss."""
+    rows: Indices
+    is_masked: BoolArray
+    is_replaced: BoolArray
+    has_loss: BoolArray
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.rows.max()) + 1 if len(self.rows) else 0
+
+    @classmethod
+    def concat(cls, flows: Sequence["GradientFlow"]) -> "GradientFlow":
+        """One batch after the other; rows are counted on."""
+        firsts = np.cumsum([0, *(flow.num_rows for flow in flows)])[:-1]
+        return cls(
+            np.concatenate([flow.grad_norms for flow in flows]),
+            np.concatenate([flow.rows + first for flow, first in zip(flows, firsts, strict=True)]),
+            np.concatenate([flow.is_masked for flow in flows]),
+            np.concatenate([flow.is_replaced for flow in flows]),
+            np.concatenate([flow.has_loss for flow in flows]),
+        )
 
 
-def _tell_verdicts(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+def rtd_gradients(
+    discriminator: Discriminator, corrupted: CorruptedBatch, *, only_masked: bool = False
+) -> GradientFlow:
+    """Of replaced-token detection: every token has a loss, or masked ones only where it was trained so."""
+    masked = corrupted.masked
+    batch, trace = masked.batch, Trace()
+    with torch.enable_grad():
+        logits = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
+        loss = verdict_loss(logits, corrupted, only_masked=only_masked)
+    is_masked = _mark(masked.positions, batch)
+    has_loss = is_masked if only_masked else torch.ones_like(is_masked)
+    return _read_flow(loss, trace, batch, is_masked, corrupted.is_replaced, has_loss)
+
+
+def lm_gradients(generator: Guesser, masked: MaskedBatch) -> GradientFlow:
+    """Of naming what is masked: masked tokens alone have a loss. Of a causal network, which reads all and predicts
+    each next token, a token has a loss where a prediction is made from it."""
+    if isinstance(generator, TwoTower):
+        raise InputError("gradient flow: a two-tower generator reads each row twice; give a model with one encoder")
+    batch, trace = masked.batch, Trace()
+    nothing = torch.zeros_like(batch.is_pad)
+    if generator.config.is_causal:
+        shifted = ask_next(batch)
+        input_ids, positions, target_ids = batch.original_ids, shifted.positions, shifted.target_ids
+        is_masked, has_loss = nothing, _mark(positions - 1, batch)
+    else:
+        input_ids, positions, target_ids = masked.input_ids, masked.positions, masked.target_ids
+        is_masked = has_loss = _mark(positions, batch)
+    with torch.enable_grad():
+        logits = generator(input_ids, batch.segment_ids, batch.attention_pad, positions, trace=trace)
+        loss = guess_loss(logits, target_ids)
+    return _read_flow(loss, trace, batch, is_masked, nothing, has_loss)
+
+
+def _mark(positions: Tensor, batch: Batch) -> Tensor:
+    """(M,) flat positions -> (B, T) True there"""
+    return torch.zeros_like(batch.is_pad).flatten().index_fill(0, positions, True).view_as(batch.is_pad)
+
+
+def _read_flow(
+    loss: Tensor, trace: Trace, batch: Batch, is_masked: Tensor, is_replaced: Tensor, has_loss: Tensor
+) -> GradientFlow:
+    (gradient,) = torch.autograd.grad(loss, trace["embeddings"])  # (B, T, D)
+    is_token = ~batch.is_pad
+    norms = gradient.double().norm(dim=-1).masked_fill(batch.is_pad, 0.0)  # (B, T)
+    means = norms.sum(dim=1, keepdim=True) / is_token.sum(dim=1, keepdim=True).clamp(min=1)
+    if not bool((means > 0).all()):
+        raise InputError("gradient flow: a row has no gradient, or none that is finite; see whether the model diverged")
+    rows = torch.arange(len(norms), device=norms.device)[:, None].expand_as(norms)
+    columns = (norms / means, rows, is_masked, is_replaced, has_loss)
+    return GradientFlow(*(column[is_token].cpu().numpy() for column in columns))
+
+
+def measure_pull(
+    flow: GradientFlow, is_selected: BoolArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> Interval:
+    """The mean gradient norm at the selected tokens, 1 being that of the average token.
+
+    >>> flow = GradientFlow(np.array([1.5, 0.5] * 3), np.repeat(np.arange(3), 2), *[np.array([True, False] * 3)] * 3)
+    >>> measure_pull(flow, flow.is_masked, np.random.default_rng(0)).value
+    1.5
+    """
+    require_count("gradient flow", int(is_selected.sum()), 2, "tokens of the kind asked about")
+    sums = count_at(flow.rows, flow.num_rows, flow.grad_norms * is_selected)
+    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows, is_selected), rng, num_resamples)
+
+
+def measure_reached(flow: GradientFlow, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES) -> Interval:
+    """The share of tokens that the loss pulls at by at least a tenth of the row's mean."""
+    sums = count_at(flow.rows, flow.num_rows, flow.grad_norms >= REACHED)
+    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows), rng, num_resamples)
+
+
+def measure_effective(flow: GradientFlow, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES) -> Interval:
+    """Over how many tokens the pull is spread, as a share of the row: (sum |g|)^2 / (T sum |g|^2), the mean over rows.
+
+    1 where all are pulled at alike, k/T where k of T are and the others not at all.
+    """
+    counts = count_at(flow.rows, flow.num_rows)
+    # The relative norms of T tokens add up to T, so that (sum |g|)^2 / T is T.
+    shares = counts / count_at(flow.rows, flow.num_rows, flow.grad_norms**2)
+    return _average_rows(flow, shares, np.ones_like(shares), rng, num_resamples)
+
+
+def _average_rows(
+    flow: GradientFlow, sums: FloatArray, counts: FloatArray, rng: np.random.Generator, num_resamples: int
+) -> Interval:
+    require_count("gradient flow", flow.num_rows, 2, "rows")
+    require_finite("gradient flow", flow.grad_norms)
+
+    def average(indices: Indices) -> float:
+        count = float(counts[indices].sum())
+        return float(sums[indices].sum()) / count if count else float("nan")
+
+    return bootstrap_interval(average, len(sums), num_resamples, rng)
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    if model.is_pair:
+        yield from skip_on_error("effective_tokens", "gradient flow", _rtd_findings, model, data)
+        yield from skip_on_error(
+            "generator_effective_tokens", "gradient flow, generator", _lm_findings, model, data, is_second=True
+        )
+    else:
+        yield from skip_on_error("effective_tokens", "gradient flow", _lm_findings, model, data, is_second=False)
+
+
+def _rtd_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     # The rows of the untrained network are those that the trained generator corrupted.
-    corrupted = [trial.corrupted for trial in hold_trials(specimen, material, settings, "gradient flow")]
-    only_masked = specimen.kind == "electra-15"
+    corrupted = [trial.corrupted for trial in run_pair(model, data, "gradient flow")]
+    only_masked = model.kind == "electra-15"
 
-    def measure(one: Specimen) -> Figures:
-        judge = need_judge(one, "gradient flow")
-        flow = join_flows([trace_verdicts(judge, batch, only_masked=only_masked) for batch in corrupted])
-        return _summarise(flow, settings)
+    def compute(network: AnalysisModel) -> Iterator[Finding]:
+        discriminator = network.require_discriminator("gradient flow")
+        flows = [rtd_gradients(discriminator, batch, only_masked=only_masked) for batch in corrupted]
+        return _flow_findings(GradientFlow.concat(flows), data)
 
-    yield from tell_beside_untrained(specimen, settings, CLAIM, _MEANINGS, measure)
-
-
-def _tell_guesses(
-    specimen: Specimen, material: Material, settings: AnalysisSettings, *, is_second: bool
-) -> Iterator[Finding]:
-    batches = mask_material(specimen, material, settings)
-
-    def measure(one: Specimen) -> Figures:
-        guesser = one.need_generator("gradient flow")
-        found = _summarise(join_flows([trace_guesses(guesser, masked) for masked in batches]), settings)
-        return {name + _OF_GENERATOR: estimate for name, estimate in found.items()} if is_second else found
-
-    yield from tell_beside_untrained(specimen, settings, CLAIM, _MEANINGS, measure)
+    return with_untrained_control(model, data, compute)
 
 
-def _summarise(flow: Flow, settings: AnalysisSettings) -> Figures:
-    """Of the kinds of tokens that there are."""
-    rng, times = settings.make_rng("gradients"), settings.times
-    kinds: dict[str, Flags] = {
-        "pull at masked tokens": flow.is_masked,
-        "pull at unmasked tokens": ~flow.is_masked,
-        "pull at replaced tokens": flow.is_replaced,
-        "pull at restored tokens": flow.is_masked & ~flow.is_replaced,
+def _lm_findings(model: AnalysisModel, data: AnalysisData, *, is_second: bool) -> Iterator[Finding]:
+    batches = masked_batches(model, data)
+
+    def compute(network: AnalysisModel) -> Iterator[Finding]:
+        generator = network.require_generator("gradient flow")
+        flow = GradientFlow.concat([lm_gradients(generator, masked) for masked in batches])
+        for finding in _flow_findings(flow, data):
+            is_own = not is_second
+            yield (
+                finding if is_own else replace(finding, id=f"generator_{finding.id}", name=f"{finding.name}, generator")
+            )
+
+    return with_untrained_control(model, data, compute)
+
+
+def _flow_findings(flow: GradientFlow, data: AnalysisData) -> Iterator[Finding]:
+    """Figures of the kinds of tokens that there are."""
+    rng, num_resamples = data.settings.make_rng("gradients"), data.settings.times
+    meaning = "(sum |g|)² / (T sum |g|²) of a row: over how much of it the gradient is spread"
+    effective = measure_effective(flow, rng, num_resamples=num_resamples)
+    yield Finding("effective_tokens", "effective tokens", "share", meaning, effective)
+    meaning = "tokens at which the gradient is a tenth of the row's mean or more"
+    reached = measure_reached(flow, rng, num_resamples=num_resamples)
+    yield Finding("tokens_reached", "tokens reached", "share", meaning, reached)
+    kinds = {
+        "masked": (flow.is_masked, "at the tokens that were masked"),
+        "unmasked": (~flow.is_masked, "at tokens that nobody touched"),
+        "replaced": (flow.is_replaced, "at tokens that the generator replaced"),
+        "restored": (flow.is_masked & ~flow.is_replaced, "at masked tokens that it guessed rightly"),
     }
     if not flow.is_replaced.any():  # nothing was put in the place of what is masked
-        del kinds["pull at replaced tokens"], kinds["pull at restored tokens"]
+        del kinds["replaced"], kinds["restored"]
     if not flow.is_masked.any():
         kinds = {}
-    found: dict[str, Estimate] = {
-        "effective tokens": measure_effective(flow, rng, times=times),
-        "tokens reached": measure_reached(flow, rng, times=times),
-    }
-    return found | {
-        name: measure_pull(flow, kind, rng, times=times) for name, kind in kinds.items() if int(kind.sum()) > 1
-    }
+    for kind, (is_selected, where) in kinds.items():
+        if int(is_selected.sum()) > 1:
+            pull = measure_pull(flow, is_selected, rng, num_resamples=num_resamples)
+            meaning = f"|dL/dx| {where}, over the row's mean"
+            yield Finding(f"pull_{kind}", f"pull at {kind} tokens", "× mean", meaning, pull)
+
+
+MEASURE = Measure("gradients", "M31", "gradient flow", "At which tokens does the loss pull?", measure)

@@ -1,42 +1,42 @@
-"""Where attention heads look: entropy, distance, and the share on places that a rule could name.
+"""Where attention heads look: how widely, how far, and at which of the positions that a rule could name.
 
-Specimen, rows -> means by layer, the keenest head, a map of all heads
+AnalysisModel, rows -> attention weights -> HeadPatterns -> means by layer, the strongest head, a map of all heads
 """
 
 from collections.abc import Iterator
-from functools import partial
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from electralab.analysis.drawing import INK, PALE, Drawing, make_figure
-from electralab.analysis.finding import Finding, Missing, attempt
-from electralab.analysis.heads import (
-    LOOKS,
-    HeadLooks,
-    average_looks,
-    join_looks,
-    look_at_heads,
-    measure_keenest,
-    measure_look,
-    select_layer,
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    Finding,
+    Skipped,
+    require_count,
+    require_finite,
+    skip_on_error,
 )
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen, draw_untrained
-from electralab.analysis.trials import UNTRAINED
-from electralab.model.encoder import Encoder
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel, reinitialise
+from electralab.analysis.pair import UNTRAINED
+from electralab.model.attention import Rotation, find_visible
+from electralab.model.discrepancy import measure_discrepancies
+from electralab.model.encoder import Encoder, Layer, Trace
+from electralab.records.figures import HeatmapFigure
+from electralab.statistics import FloatArray, Interval, bootstrap_interval
 from electralab.tokens.batches import Batch, make_batch
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-CLAIM = "heads"
-_LAYERED = {
+PATTERNS = ("entropy", "distance", "self", "previous", "next", "first", "separator", "same")
+"""Entropy in nats, distance in tokens, the others shares of the weight: on the token itself, its neighbours, the first
+of the row, any [SEP], and the same token elsewhere in the row."""
+_BY_LAYER = {
     "entropy": ("nats", "of the weights that a token gives the others, mean over heads; ln T where all are equal"),
     "distance": ("tokens", "how far from itself a token looks, mean over heads"),
 }
-_KEENEST = {
+_STRONGEST = {
     "self": "itself",
     "previous": "the token before it",
     "next": "the token after it",
@@ -46,70 +46,174 @@ _KEENEST = {
 }
 
 
-def measure_heads(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing | Drawing]:
-    yield from attempt("attention heads", CLAIM, partial(_tell, specimen, material, settings))
+@dataclass(frozen=True, slots=True)
+class HeadPatterns:
+    """Means over the tokens of each row, of every head of every layer."""
+
+    values: FloatArray  # (N, heads, len(PATTERNS))
+    layers: tuple[int, ...]  # of each head
+    names: tuple[str, ...]
+    """Such as "2.0": the first head of layer 2, counted from 0."""
+
+    def select_layer(self, layer: int) -> "HeadPatterns":
+        kept = [head for head, own in enumerate(self.layers) if own == layer]
+        return HeadPatterns(self.values[:, kept], (layer,) * len(kept), tuple(self.names[head] for head in kept))
+
+    def of_pattern(self, name: str) -> FloatArray:
+        """(N, heads)"""
+        require_count("attention heads", len(self.values), 2, "rows")
+        require_finite("attention heads", self.values)
+        return self.values[..., PATTERNS.index(name)]
 
 
-def _tell(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Drawing]:
-    rows = material.read_rows(specimen)
+def attention_weights(
+    encoder: Encoder, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None
+) -> Iterator[tuple[Layer, Tensor, Tensor]]:
+    """Every layer, what its attention reads (B, T, D), and what each query gives each key (B, H, T, T)."""
+    length, config = input_ids.shape[1], encoder.config
+    trace = Trace()
+    encoder(input_ids, segment_ids, is_pad, trace)
+    for index, layer in enumerate(encoder.layers):
+        assert isinstance(layer, Layer)
+        rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
+        window = config.local_attention if layer.is_local else 0
+        is_visible = find_visible(length, window, is_pad, config.is_causal, input_ids.device)
+        if is_visible is None and config.is_causal:
+            is_visible = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()
+        read = layer.prepare(trace["embeddings" if index == 0 else f"layers.{index - 1}"])
+        yield layer, read, _softmax(layer, read, None if rotary is None else rotary(length), is_visible, is_pad)
+
+
+def _softmax(
+    layer: Layer, read: Tensor, rotation: Rotation | None, is_visible: Tensor | None, is_pad: Tensor | None
+) -> Tensor:
+    attention = layer.attention
+    queries, (keys, _) = attention.ask(read, rotation), attention.offer(read, rotation)
+    scores: Tensor = queries @ keys.mT * keys.shape[-1] ** -0.5  # (B, H, T, T)
+    if attention.discrepancy_weights is not None:
+        discrepancies = measure_discrepancies(read, is_pad)[:, None, None, :]
+        scores = scores + attention.discrepancy_weights[:, None, None] * discrepancies
+    if is_visible is not None:
+        scores = scores.masked_fill(~is_visible, -torch.inf)
+    # A query that sees nothing, far inside padding, looks nowhere.
+    return scores.softmax(dim=-1).nan_to_num(0.0)
+
+
+@torch.inference_mode()
+def attention_patterns(
+    encoder: Encoder, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor, separator_id: int
+) -> HeadPatterns:
+    """Padding neither looks nor is looked at."""
+    is_token = ~is_pad
+    marks = _mark_patterns(input_ids, is_pad, separator_id)  # (B or 1, L - 1, T, T)
+    values, names, layers = [], [], []
+    for index, (_, _, weights) in enumerate(attention_weights(encoder, input_ids, segment_ids, is_pad)):
+        entropy = -torch.special.xlogy(weights, weights).sum(dim=-1)  # (B, H, T)
+        marked = torch.einsum("bhqk,blqk->bhql", weights, marks.expand(len(weights), -1, -1, -1))
+        patterns = torch.cat([entropy[..., None], marked], dim=-1) * is_token[:, None, :, None]  # (B, H, T, L)
+        values.append(patterns.double().sum(dim=2) / is_token.sum(dim=1)[:, None, None])  # (B, H, L)
+        names += [f"{index}.{head}" for head in range(weights.shape[1])]
+        layers += [index] * weights.shape[1]
+    return HeadPatterns(torch.cat(values, dim=1).cpu().numpy(), tuple(layers), tuple(names))
+
+
+def _mark_patterns(input_ids: Tensor, is_pad: Tensor, separator_id: int) -> Tensor:
+    """(B, L - 1, T, T) how far each key is from each query, and 1 where it is what a pattern is named for."""
+    batch, length = input_ids.shape
+    steps = torch.arange(length, device=input_ids.device)
+    steps = steps - steps[:, None]  # (T, T) key less query
+    is_same = (input_ids[:, None, :] == input_ids[:, :, None]) & (steps != 0) & ~is_pad[:, None, :]  # (B, T, T)
+    is_first = (torch.arange(length, device=input_ids.device) == 0).expand(length, -1)
+    is_separator = (input_ids == separator_id)[:, None, :].expand_as(is_same)
+    fixed = [steps.abs(), steps == 0, steps == -1, steps == 1, is_first]
+    marks = [mark.expand(batch, -1, -1) for mark in fixed] + [is_separator, is_same]
+    return torch.stack([mark.float() for mark in marks], dim=1)
+
+
+def mean_over_heads(
+    patterns: HeadPatterns, name: str, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> Interval:
+    """One pattern, the mean over all heads.
+
+    >>> even = HeadPatterns(np.full((3, 2, len(PATTERNS)), 0.5), (0, 0), ("0.0", "0.1"))
+    >>> mean_over_heads(even, "self", np.random.default_rng(0))
+    Interval(value=0.5, low=0.5, high=0.5)
+    """
+    values = patterns.of_pattern(name).mean(axis=1)
+    return bootstrap_interval(lambda indices: float(values[indices].mean()), len(values), num_resamples, rng)
+
+
+def max_over_heads(
+    patterns: HeadPatterns, name: str, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> Interval:
+    """One pattern in the head that has it most, chosen in every draw: the highest of many is high by chance too."""
+    values = patterns.of_pattern(name)
+    return bootstrap_interval(
+        lambda indices: float(values[indices].mean(axis=0).max()), len(values), num_resamples, rng, centred=True
+    )
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped | HeatmapFigure]:
+    yield from skip_on_error("entropy", "attention heads", _findings, model, data)
+
+
+def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | HeatmapFigure]:
+    settings, rows = data.settings, data.read_rows(model)
     size = max(1, settings.batch_tokens // rows.ids.shape[1])
-    batches = make_batch(rows.ids, specimen.tokenizer, is_pairs=rows.is_pairs).split(size)
-    separator = specimen.tokenizer.special.sep
-    looks = _look(specimen.encoder, batches, separator, material)
-    is_alone = specimen.control_of is not None or not settings.untrained
-    fresh = None if is_alone else _look(draw_untrained(specimen, settings.seed).encoder, batches, separator, material)
-    rng, times = settings.make_rng("heads"), settings.times
-    control_meaning = UNTRAINED if fresh else ""
-    for name, (unit, meaning) in _LAYERED.items():
-        for layer in range(specimen.num_layers):
-            estimate = measure_look(select_layer(looks, layer), name, rng, times=times)
-            control = None if fresh is None else measure_look(select_layer(fresh, layer), name, rng, times=times)
-            yield Finding(
-                f"attention {name}", CLAIM, unit, meaning, estimate, control, control_meaning, layer=layer + 1
+    batches = make_batch(rows.ids, model.tokenizer, is_pairs=rows.is_pairs).split(size)
+    patterns = _all_patterns(model, data, batches)
+    is_alone = model.control_of is not None or not settings.untrained
+    untrained = None if is_alone else _all_patterns(reinitialise(model, settings.seed), data, batches)
+    control_meaning = UNTRAINED if untrained else ""
+    rng, num_resamples = settings.make_rng("heads"), settings.times
+    for name, (unit, meaning) in _BY_LAYER.items():
+        for layer in range(model.num_layers):
+            # Estimate and control draw in turn from one stream, so that their order matters.
+            estimate, control = (
+                None
+                if heads is None
+                else mean_over_heads(heads.select_layer(layer), name, rng, num_resamples=num_resamples)
+                for heads in (patterns, untrained)
             )
-    means = average_looks(looks)
-    for name, target in _KEENEST.items():
-        estimate = measure_keenest(looks, name, rng, times=times)
-        control = None if fresh is None else measure_keenest(fresh, name, rng, times=times)
+            assert estimate is not None
+            yield Finding(name, f"attention {name}", unit, meaning, estimate, control, control_meaning, layer=layer + 1)
+    means = patterns.values.mean(axis=0)  # (heads, len(PATTERNS))
+    for name, target in _STRONGEST.items():
+        estimate, control = (
+            None if heads is None else max_over_heads(heads, name, rng, num_resamples=num_resamples)
+            for heads in (patterns, untrained)
+        )
+        assert estimate is not None
         meaning = f"the weight that a token gives {target}, in the head that gives it most"
-        head = looks.names[int(means[:, LOOKS.index(name)].argmax())]
+        head = patterns.names[int(means[:, PATTERNS.index(name)].argmax())]
         note = f"head {head} (layer.head, counted from 0)"
-        yield Finding(f"keenest head, {name}", CLAIM, "share", meaning, estimate, control, control_meaning, note)
-    meaning = "Each square a head, dark the most: entropy in nats, distance in tokens, shares of the weight"
-    yield Drawing(CLAIM, f"attention heads, {specimen.name}", "heads", meaning, draw_heads(looks))
+        yield Finding(
+            f"strongest.{name}", f"keenest head, {name}", "share", meaning, estimate, control, control_meaning, note
+        )
+    yield _plot_heads(model, patterns.layers, means)
 
 
-def _look(encoder: Encoder, batches: list[Batch], separator: int, material: Material) -> HeadLooks:
+def _all_patterns(model: AnalysisModel, data: AnalysisData, batches: list[Batch]) -> HeadPatterns:
     parts = []
     for batch in batches:
-        material.conditions.check()
-        given = batch.to(next(encoder.parameters()).device)
-        parts.append(look_at_heads(encoder, given.original_ids, given.segment_ids, given.is_pad, separator))
-    return join_looks(parts)
+        data.conditions.check()
+        given = batch.to(next(model.encoder.parameters()).device)
+        separator = model.tokenizer.special.sep
+        parts.append(attention_patterns(model.encoder, given.original_ids, given.segment_ids, given.is_pad, separator))
+    return HeadPatterns(np.concatenate([part.values for part in parts]), parts[0].layers, parts[0].names)
 
 
-def draw_heads(looks: HeadLooks) -> "Figure":
+def _plot_heads(model: AnalysisModel, layers: tuple[int, ...], means: FloatArray) -> HeatmapFigure:
     """Layers from below, heads from the left; a square stays empty where pruning took the head away."""
-    means = average_looks(looks)
-    layers = np.array(looks.layers)
-    widest = int(np.bincount(layers).max())
-    columns = np.concatenate([np.arange(count) for count in np.bincount(layers) if count])
-    figure = make_figure(10.0, 2.0 + 0.5 * len(np.unique(layers)))
-    panels = figure.subplots(2, len(LOOKS) // 2, squeeze=False).flatten()
-    for place, (name, axes) in enumerate(zip(LOOKS, panels, strict=True)):
-        table = np.full((int(layers.max()) + 1, widest), np.nan)
-        table[layers, columns] = means[:, place]
-        shown = axes.imshow(table, cmap="GnBu", origin="lower", aspect="auto", vmin=0)
-        axes.set_title(name, loc="left", fontsize=10, color=INK)
-        axes.set_xticks(range(widest))
-        axes.set_yticks(range(len(table)))
-        axes.tick_params(length=0, labelsize=8, labelcolor=PALE)
-        axes.spines[:].set_visible(False)
-        bar = figure.colorbar(shown, ax=axes, shrink=0.85)
-        bar.ax.tick_params(length=0, labelsize=7, labelcolor=PALE)
-        bar.outline.set_visible(False)
-    panels[0].set_ylabel("layer", fontsize=8.5, color=PALE)
-    panels[len(LOOKS) // 2].set_xlabel("head", fontsize=8.5, color=PALE)
-    return figure
+    rows = np.array(layers)
+    counts = np.bincount(rows)
+    columns = np.concatenate([np.arange(count) for count in counts if count])
+    panels = {}
+    for index, name in enumerate(PATTERNS):
+        panels[name] = np.full((len(counts), int(counts.max())), np.nan)
+        panels[name][rows, columns] = means[:, index]
+    meaning = "Each square a head, dark the most: entropy in nats, distance in tokens, shares of the weight"
+    return HeatmapFigure(f"attention heads, {model.name}", "heads", meaning, "head", "layer", panels)
+
+
+MEASURE = Measure("heads", "heads", "attention heads", "Where do attention heads look?", measure)

@@ -1,168 +1,262 @@
-"""M30: how many bits a token of input teaches, and a FLOP.
+"""How many bits a token of input teaches, and a FLOP: by telling replaced from original, and by naming what is masked.
 
-Specimen, rows -> bits per token, bits per GFLOP, share of positions with a loss
+AnalysisModel, rows -> bits per token, bits per GFLOP, share of positions with a loss
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
+from math import log
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 
-from electralab.analysis.balance import join_games, watch
-from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Floats, Labels, Missing, attempt
-from electralab.analysis.information import (
-    measure_guess_bits,
-    measure_loss_share,
-    measure_mutual_information,
-    measure_rtd_bits,
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    BoolArray,
+    Controlled,
+    Finding,
+    IntArray,
+    Matrix,
+    Skipped,
+    count_at,
+    require_count,
+    require_finite,
+    skip_on_error,
 )
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.trials import hold_trials, mask_material
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel
+from electralab.analysis.pair import LmLosses, PairOutputs, mlm_losses, run_pair
 from electralab.errors import InputError
-from electralab.objective.electra import make_guesses
+from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval, shuffle_interval
 from electralab.tokens.batches import make_batch
 
-CLAIM = "M30"
+_LN2 = log(2)
 _GIGA = 1e9
 _BINS = 50
-# Their loss is about every token, although they are asked for guesses at masked positions only.
+# Their loss is about every token, although they are asked for logits at masked positions only.
 _ASKS_ALL = ("electric", "all-tokens-mlm")
 _SHUFFLED = "the same verdicts, dealt to other tokens"
 _UNIGRAM = "guesses that all cost what a unigram costs on average"
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What was said of the tokens that the loss is about."""
+def entropy(counts: NDArray[np.integer | np.floating], *, corrected: bool = False) -> float:
+    """The entropy of a discrete variable by its counts, in bits; `corrected` adds Miller and Madow's (K - 1) / 2N nats.
 
-    losses: Floats  # (M,) nats
-    unigram: Floats  # (M,)
-    rows: Labels  # (M,)
-    row_tokens: Labels  # (N,) the ordinary tokens of each row
-
-
-def measure_information(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing]:
-    rng = settings.make_rng("information")
-    judges = specimen.kind in ("electra", "electra-15")
-    if judges:
-        yield from attempt("verdict bits", CLAIM, partial(_tell_verdicts, specimen, material, settings, rng))
-    elif specimen.kind == "electric":
-        reason = f"{specimen.name}: says energies, not how likely a token was replaced; give a run of electra"
-        yield Missing("verdict bits", CLAIM, reason)
-    yield from attempt("guess bits", CLAIM, partial(_tell_guesses, specimen, material, settings, rng, not judges))
+    >>> entropy(np.array([4, 2, 2]))
+    1.5
+    """
+    seen = np.asarray(counts, dtype=np.float64).ravel()
+    seen = seen[seen > 0]
+    probs = seen / seen.sum()
+    bits = float(-(probs * np.log2(probs)).sum())
+    return bits + (len(seen) - 1) / (2 * float(seen.sum()) * _LN2) if corrected else bits
 
 
-def _tell_verdicts(
-    specimen: Specimen, material: Material, settings: AnalysisSettings, rng: np.random.Generator
-) -> Iterator[Finding]:
-    logits, is_replaced, is_masked, rows = _hold_trials(specimen, material, settings)
-    is_asked = is_masked if specimen.kind == "electra-15" else np.ones_like(is_masked)
-    found = measure_rtd_bits(logits[is_asked], is_replaced[is_asked], rows[is_asked], rng, times=settings.times)
-    share = float(is_asked.mean())
-    found = found.scale(share)
+def mutual_information(joint: NDArray[np.integer | np.floating], *, corrected: bool = False) -> float:
+    """The information of a discrete channel by its joint counts (X, Y), in bits: H(X) + H(Y) - H(X, Y)."""
+    both = (entropy(joint.sum(axis=axis), corrected=corrected) for axis in (0, 1))
+    return sum(both) - entropy(joint, corrected=corrected)
+
+
+def measure_mutual_information(
+    inputs: IntArray,
+    outputs: IntArray,
+    rng: np.random.Generator,
+    *,
+    groups: IntArray | None = None,
+    corrected: bool = True,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """Between pairs of labels from 0 on. Control: outputs shuffled, which leaves the estimator's own bias."""
+    require_count("mutual information", len(inputs), 2, "pairs")
+    everything = np.arange(len(inputs))
+
+    def inform(first: Indices, second: Indices) -> float:
+        taken, given = inputs[first], outputs[second]
+        shape = int(taken.max()) + 1, int(given.max()) + 1
+        joint = count_at(taken * shape[1] + given, shape[0] * shape[1]).reshape(shape)
+        return mutual_information(joint, corrected=corrected)
+
+    # Drawing again repeats pairs, which looks like dependence: hence centred.
+    estimate = bootstrap_interval(
+        lambda indices: inform(indices, indices), len(inputs), num_resamples, rng, groups=groups, centred=True
+    )
+    control = shuffle_interval(lambda order: inform(everything, order), len(inputs), num_resamples, rng)
+    return Controlled(estimate, control)
+
+
+def rtd_losses(logits: Matrix, is_replaced: BoolArray) -> FloatArray:
+    """The binary cross-entropy of each discriminator logit, in nats."""
+    wide = logits.astype(np.float64)
+    return np.logaddexp(0.0, wide) - wide * is_replaced
+
+
+def measure_rtd_bits(
+    logits: Matrix,
+    is_replaced: BoolArray,
+    rows: IntArray,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """H(Y) - loss over all tokens (N,), in bits a token; `rows` says which row each stands in.
+
+    Below 0 where the logits are worse than knowing only how many tokens are replaced. Control: logits shuffled.
+    """
+    require_count("RTD bits", len(logits), 2, "tokens")
+    require_finite("RTD bits", logits)
+    names, row_numbers = np.unique(rows, return_inverse=True)
+    count = len(names)
+    tokens, replaced = count_at(row_numbers, count), count_at(row_numbers, count, is_replaced)
+
+    def bits(losses: FloatArray, indices: Indices) -> float:
+        # By sums of each row, so that rows drawn again are added up instead of looked through.
+        num_tokens, num_replaced = tokens[indices].sum(), replaced[indices].sum()
+        prior = entropy(np.array([num_replaced, num_tokens - num_replaced]))
+        return prior - float(losses[indices].sum() / num_tokens / _LN2)
+
+    def row_losses(values: Matrix) -> FloatArray:
+        return count_at(row_numbers, count, rtd_losses(values, is_replaced))
+
+    losses = row_losses(logits)
+    estimate = bootstrap_interval(lambda indices: bits(losses, indices), count, num_resamples, rng)
+    control = shuffle_interval(
+        lambda order: bits(row_losses(logits[order]), np.arange(count)), len(logits), min(num_resamples, 20), rng
+    )
+    return Controlled(estimate, control)
+
+
+def measure_lm_bits(
+    losses: Matrix,
+    unigram_losses: Matrix,
+    rows: IntArray,
+    row_tokens: IntArray,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """(H_unigram - loss) x share of tokens asked about, in bits a token of input.
+
+    Losses in nats of the M targets, `rows` the row of each, `row_tokens` how many tokens each row has: MLM asks about
+    its masked share, a causal model about all. Control: guesses that all cost what a unigram costs on average, which
+    is 0 bits, with the spread that rows of rare and of common tokens give by themselves.
+    """
+    require_count("guess bits", len(losses), 2, "guesses")
+    require_finite("guess bits", losses)
+    count = len(row_tokens)
+    gains = count_at(rows, count, unigram_losses - losses) / _LN2
+    priors = count_at(rows, count, unigram_losses) / _LN2
+    targets = count_at(rows, count)
+    noise = float(priors.sum() / targets.sum()) * targets - priors
+
+    def average(sums: FloatArray) -> Interval:
+        return bootstrap_interval(
+            lambda indices: float(sums[indices].sum() / row_tokens[indices].sum()), count, num_resamples, rng
+        )
+
+    return Controlled(average(gains), average(noise))
+
+
+def measure_loss_share(
+    has_loss: BoolArray, rows: IntArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> Interval:
+    """The share of positions (N,) that the loss is about: 1 for ELECTRA, the masked share for MLM."""
+    require_count("share of positions with a loss", len(has_loss), 1, "positions")
+    return bootstrap_interval(
+        lambda indices: float(has_loss[indices].mean()), len(has_loss), num_resamples, rng, groups=rows
+    )
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    rng = data.settings.make_rng("information")
+    is_rtd = model.kind in ("electra", "electra-15")
+    if is_rtd:
+        yield from skip_on_error("rtd_bits", "verdict bits", _rtd_findings, model, data, rng)
+    elif model.kind == "electric":
+        reason = f"{model.name}: says energies, not how likely a token was replaced; give a run of electra"
+        yield Skipped("rtd_bits", "verdict bits", reason)
+    yield from skip_on_error("lm_bits", "guess bits", _lm_findings, model, data, rng, not is_rtd)
+
+
+def _rtd_findings(model: AnalysisModel, data: AnalysisData, rng: np.random.Generator) -> Iterator[Finding]:
+    num_resamples = data.settings.times
+    outputs = PairOutputs.concat(map(PairOutputs.from_batch, run_pair(model, data, "measuring verdicts")))
+    has_loss = outputs.is_masked if model.kind == "electra-15" else np.ones_like(outputs.is_masked)
+    logits, is_replaced, rows = outputs.logits[has_loss], outputs.is_replaced[has_loss], outputs.rows[has_loss]
+    share = float(has_loss.mean())
+    bits = measure_rtd_bits(logits, is_replaced, rows, rng, num_resamples=num_resamples).scale(share)
     meaning = "H(Y) - loss of telling replaced tokens from original ones, over the row's ordinary tokens"
     note = "against its own generator: a better one makes verdicts harder"
-    yield found.tell("verdict bits", CLAIM, "bits/token", meaning, _SHUFFLED, note)
-    yield from _tell_price("verdict bits per GFLOP", found, specimen, _SHUFFLED)
-    # By rank: neither how sure the verdicts are nor where their threshold lies matters.
-    cuts = np.quantile(logits[is_asked], np.arange(1, _BINS) / _BINS)
-    bins = np.searchsorted(cuts, logits[is_asked])
+    yield bits.to_finding("rtd_bits", "verdict bits", "bits/token", meaning, _SHUFFLED, note)
+    yield from _bits_per_flop("rtd_bits_per_flop", "verdict bits per GFLOP", bits, model, _SHUFFLED)
+    # By rank: neither how sure the logits are nor where their threshold lies matters.
+    bins = np.searchsorted(np.quantile(logits, np.arange(1, _BINS) / _BINS), logits)
     known = measure_mutual_information(
-        is_replaced[is_asked].astype(np.int64), bins, rng, groups=rows[is_asked], times=settings.times
+        is_replaced.astype(np.int64), bins, rng, groups=rows, num_resamples=num_resamples
     )
     meaning = "I(Y; fiftieth that the verdict is in), over the row's ordinary tokens: what the verdicts' order tells"
-    yield known.scale(share).tell("verdict information", CLAIM, "bits/token", meaning, _SHUFFLED)
-    yield _tell_share(measure_loss_share(is_asked, rows, rng, times=settings.times))
+    yield known.scale(share).to_finding("rtd_information", "verdict information", "bits/token", meaning, _SHUFFLED)
+    yield _loss_share(measure_loss_share(has_loss, outputs.rows, rng, num_resamples=num_resamples))
 
 
-def _tell_guesses(
-    specimen: Specimen, material: Material, settings: AnalysisSettings, rng: np.random.Generator, is_all: bool
+def _lm_findings(
+    model: AnalysisModel, data: AnalysisData, rng: np.random.Generator, is_only_task: bool
 ) -> Iterator[Finding]:
-    """`is_all`: whether guesses are all that the model is taught by."""
-    asked = _ask(specimen, material, settings)
-    found = measure_guess_bits(asked.losses, asked.unigram, asked.rows, asked.row_tokens, rng, times=settings.times)
+    """`is_only_task`: whether naming tokens is all that the model is trained by."""
+    num_resamples, rows = data.settings.times, data.read_rows(model)
+    lm = _causal_losses(model, data) if model.kind == "causal" else mlm_losses(model, data, "guessing tokens")
+    row_tokens = model.tokenizer.is_ordinary[rows.ids].sum(axis=1)
+    bits = measure_lm_bits(
+        lm.losses, -rows.unigram[lm.target_ids], lm.rows, row_tokens, rng, num_resamples=num_resamples
+    )
     meaning = "(what a unigram pays - loss) of naming tokens, times the share of tokens asked about"
-    note = "" if specimen.discriminator is None else "of its generator"
-    yield found.tell("guess bits", CLAIM, "bits/token", meaning, _UNIGRAM, note)
-    if is_all:
-        yield from _tell_price("guess bits per GFLOP", found, specimen, _UNIGRAM)
-        owners = np.repeat(np.arange(len(asked.row_tokens)), asked.row_tokens)
-        counts = asked.row_tokens
-        if specimen.kind not in _ASKS_ALL:
-            counts = np.bincount(asked.rows, minlength=len(asked.row_tokens))
-        has_loss = np.concatenate([np.arange(n) < k for n, k in zip(asked.row_tokens, counts, strict=True)])
-        yield _tell_share(measure_loss_share(has_loss, owners, rng, times=settings.times))
+    note = "" if model.discriminator is None else "of its generator"
+    yield bits.to_finding("lm_bits", "guess bits", "bits/token", meaning, _UNIGRAM, note)
+    if is_only_task:
+        yield from _bits_per_flop("lm_bits_per_flop", "guess bits per GFLOP", bits, model, _UNIGRAM)
+        counts = row_tokens if model.kind in _ASKS_ALL else np.bincount(lm.rows, minlength=len(row_tokens))
+        has_loss = np.concatenate([np.arange(n) < k for n, k in zip(row_tokens, counts, strict=True)])
+        row_ids = np.repeat(np.arange(len(row_tokens)), row_tokens)
+        yield _loss_share(measure_loss_share(has_loss, row_ids, rng, num_resamples=num_resamples))
 
 
-def _tell_price(name: str, found: Contrast, specimen: Specimen, control: str) -> Iterator[Finding]:
-    flops = specimen.flops_per_token
-    if flops is not None:
-        priced = found.scale(_GIGA / flops)
-        meaning = f"bits per token / FLOPs of training per token ({flops:.3g}, forward and backward of all networks)"
-        yield priced.tell(name, CLAIM, "bits/GFLOP", meaning, control)
-
-
-def _tell_share(share: Estimate) -> Finding:
-    meaning = "ordinary tokens that the loss is about / ordinary tokens"
-    return Finding("positions with a loss", CLAIM, "share", meaning, share, None, "", "a count: there is no control")
-
-
-def _hold_trials(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> tuple[Floats, Flags, Flags, Labels]:
-    """Of every ordinary token: verdict, whether it was replaced, whether masked, its row. (N,)"""
-    games, is_masked = [], []
-    for trial in hold_trials(specimen, material, settings, "measuring verdicts"):
-        games.append(watch(trial))
-        is_hidden = torch.zeros_like(trial.corrupted.is_replaced).flatten()
-        is_hidden[trial.masked.positions] = True
-        is_masked.append(is_hidden.cpu().numpy()[trial.masked.batch.is_ordinary.cpu().numpy().ravel()])
-    game = join_games(games)
-    return game.logits, game.is_replaced, np.concatenate(is_masked), game.rows
-
-
-def _ask(specimen: Specimen, material: Material, settings: AnalysisSettings) -> _Asked:
-    guesser = specimen.need_generator("guessing tokens")
-    rows = material.read_rows(specimen)
-    losses: list[Floats] = []
-    targets: list[Labels] = []
-    owners: list[Labels] = []
+def _causal_losses(model: AnalysisModel, data: AnalysisData) -> LmLosses:
+    """What naming each ordinary token but the first of a row costs."""
+    generator, rows = model.require_generator("guessing tokens"), data.read_rows(model)
     length = rows.ids.shape[1]
-    if specimen.kind == "causal":
-        batch = make_batch(rows.ids, specimen.tokenizer, is_pairs=rows.is_pairs)
-        for part in batch.split(max(1, settings.batch_tokens // length)):
-            material.conditions.check()
-            given = part.to(specimen.device)
-            is_asked = given.is_ordinary.clone()
-            is_asked[:, 0] = False
-            positions = is_asked.view(-1).nonzero().squeeze(1)
-            with torch.inference_mode():
-                guesses = guesser(given.original_ids, given.segment_ids, given.attention_pad, positions)
-            named = given.original_ids.view(-1)[positions]
-            losses.append(_price(guesses, named))
-            targets.append(named.cpu().numpy())
-            owners.append(part.row_numbers[positions.cpu().numpy() // length])
-    else:
-        for masked in mask_material(specimen, material, settings, rows):
-            material.conditions.check()
-            with torch.inference_mode():
-                guesses = make_guesses(guesser, masked)
-            losses.append(_price(guesses, masked.target_ids))
-            targets.append(masked.target_ids.cpu().numpy())
-            owners.append(masked.batch.row_numbers[masked.positions.cpu().numpy() // length])
-    if not losses:
-        raise InputError(f"{material.data}: holds no row to ask about; give more text")
-    unigram = -rows.unigram[np.concatenate(targets)]
-    row_tokens = specimen.tokenizer.is_ordinary[rows.ids].sum(axis=1)
-    return _Asked(np.concatenate(losses), unigram, np.concatenate(owners), row_tokens)
+    parts = []
+    whole = make_batch(rows.ids, model.tokenizer, is_pairs=rows.is_pairs)
+    for part in whole.split(max(1, data.settings.batch_tokens // length)):
+        data.conditions.check()
+        batch = part.to(model.device)
+        is_target = batch.is_ordinary.clone()
+        is_target[:, 0] = False
+        positions = is_target.view(-1).nonzero().squeeze(1)
+        with torch.inference_mode():
+            logits = generator(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
+        targets = batch.original_ids.view(-1)[positions]
+        losses = F.cross_entropy(logits.float(), targets, reduction="none").double().cpu().numpy()
+        parts.append((losses, targets.cpu().numpy(), part.row_numbers[positions.cpu().numpy() // length]))
+    if not parts:
+        raise InputError(f"{data.data}: holds no row to ask about; give more text")
+    return LmLosses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _price(guesses: torch.Tensor, targets: torch.Tensor) -> Floats:
-    return F.cross_entropy(guesses.float(), targets, reduction="none").double().cpu().numpy()
+def _bits_per_flop(id: str, name: str, bits: Controlled, model: AnalysisModel, control: str) -> Iterator[Finding]:
+    flops = model.flops_per_token
+    if flops is not None:
+        meaning = f"bits per token / FLOPs of training per token ({flops:.3g}, forward and backward of all networks)"
+        yield bits.scale(_GIGA / flops).to_finding(id, name, "bits/GFLOP", meaning, control)
+
+
+def _loss_share(share: Interval) -> Finding:
+    meaning = "ordinary tokens that the loss is about / ordinary tokens"
+    note = "a count: there is no control"
+    return Finding("loss_share", "positions with a loss", "share", meaning, share, note=note)
+
+
+MEASURE = Measure(
+    "information", "M30", "information", "How many bits does a token of input, and a FLOP, teach?", measure
+)

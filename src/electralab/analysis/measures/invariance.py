@@ -1,121 +1,203 @@
-"""M36: whether a token's state stays when its row is moved along the positions.
+"""Whether a token's state stays when its row is moved along the positions.
 
-Specimen, rows -> similarity after an offset, and after turning the row around
+AnalysisModel, rows -> similarity after an offset, and after turning the row around
 """
 
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 
-from electralab.analysis.finding import Contrast, Estimate, Finding, Flags, Labels, Missing, Vectors, attempt
-from electralab.analysis.invariance import measure_invariance as measure_moved
-from electralab.analysis.invariance import rotate_row
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
-from electralab.analysis.vectors import trace_batch, trim
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    BoolArray,
+    Controlled,
+    Finding,
+    IntArray,
+    Matrix,
+    Skipped,
+    count_at,
+    exact,
+    require_count,
+    require_finite,
+    skip_on_error,
+)
+from electralab.analysis.measures import Measure
+from electralab.analysis.measures.geometry import normalise
+from electralab.analysis.model import AnalysisModel
+from electralab.analysis.states import trace_batch, trim
 from electralab.errors import InputError
-from electralab.evaluation.resampling import choose_some
+from electralab.statistics import Indices, Interval, Statistic, bootstrap_interval, subsample
 
-CLAIM = "M36"
 _LEAST = 8
 _CONTROL = "with other tokens of the moved rows"
 
 
+@dataclass(frozen=True, slots=True)
+class Invariance:
+    similarity: Controlled
+    """The mean cosine of a token with itself moved. Control: with other tokens moved."""
+    corrected: Interval
+    """(similarity - control) / (1 - control): 1 unmoved, 0 no more alike than unrelated tokens."""
+    recognised: Controlled
+    """The share of tokens that are nearest to themselves among all moved ones. Control: tokens dealt at random."""
+
+
+def rotate_row(ids: IntArray, offset: int, *, special_ids: IntArray) -> IntArray:
+    """The tokens of a row one after another around a circle, special ones staying where they are.
+
+    >>> rotate_row(np.array([2, 7, 8, 9, 3]), 1, special_ids=np.array([2, 3]))
+    array([2, 9, 7, 8, 3])
+    """
+    turned = ids.copy()
+    is_word = ~np.isin(ids, special_ids)
+    turned[is_word] = np.roll(ids[is_word], offset)
+    return turned
+
+
 def measure_invariance(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing]:
-    yield from attempt("offset similarity", CLAIM, partial(_tell_offset, specimen, material, settings))
-    yield from attempt("rotation similarity", CLAIM, partial(_tell_rotation, specimen, material, settings))
+    states: Matrix,
+    moved: Matrix,
+    rng: np.random.Generator,
+    *,
+    groups: IntArray | None = None,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Invariance:
+    """Row i of both (N, D) is the same token; `groups` are the rows of text they stand in."""
+    assert states.shape == moved.shape, "every token is there before and after"
+    require_count("invariance", len(states), 3, "tokens")
+    require_finite("invariance", states, moved)
+    here, there = normalise(states), normalise(moved)
+    own = (here * there).sum(axis=1)
+    everything = np.arange(len(here))
+    is_nearest = (here @ there.T).argmax(axis=1) == everything
+    is_chance = rng.permutation(len(here)) == everything
+
+    def match(indices: Indices) -> float:
+        return float(own[indices].mean())
+
+    def mismatch(indices: Indices) -> float:
+        # A token drawn twice is not unrelated to its copy.
+        counts = count_at(indices, len(own))
+        pairs = counts.sum() ** 2 - (counts**2).sum()
+        crossed = (counts @ here) @ (counts @ there) - (counts**2) @ own
+        return float(crossed / pairs) if pairs else float("nan")
+
+    def correct(indices: Indices) -> float:
+        unrelated = mismatch(indices)
+        return (match(indices) - unrelated) / (1 - unrelated) if unrelated < 1 else float("nan")
+
+    def estimate(statistic: Statistic) -> Interval:
+        return bootstrap_interval(statistic, len(own), num_resamples, rng, groups=groups)
+
+    return Invariance(
+        Controlled(estimate(match), estimate(mismatch)),
+        estimate(correct),
+        Controlled(
+            estimate(lambda indices: float(is_nearest[indices].mean())),
+            estimate(lambda indices: float(is_chance[indices].mean())),
+        ),
+    )
 
 
-def _tell_offset(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    yield from skip_on_error("offset_similarity", "offset similarity", _offset_findings, model, data)
+    yield from skip_on_error("rotation_sameness", "rotation similarity", _rotation_findings, model, data)
+
+
+def _offset_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     """The first half of a row, alone and with padding before it."""
-    if specimen.encoder.config.is_causal:
+    if model.encoder.config.is_causal:
         raise InputError(
-            f"{specimen.name}: is causal, and padding before a row would leave its first positions nothing to see; "
+            f"{model.name}: is causal, and padding before a row would leave its first positions nothing to see; "
             "look at the rotation"
         )
-    rows = _take_rows(specimen, material)
-    offset = min(rows.shape[1], specimen.sequence_length) // 2
+    rows = _take_rows(model, data)
+    offset = min(rows.shape[1], model.sequence_length) // 2
     heads = rows[:, :offset]
-    blank = np.full_like(heads, specimen.tokenizer.special.pad)
-    moved = np.concatenate([blank, heads], axis=1)
-    is_word = specimen.tokenizer.is_ordinary[heads]
-    before = _look(specimen, material, heads, is_word)
-    after = _look(specimen, material, moved, np.concatenate([np.zeros_like(is_word), is_word], axis=1))
+    is_word = model.tokenizer.is_ordinary[heads]
+    before = _token_states(model, data, heads, is_word)
+    moved = np.concatenate([np.full_like(heads, model.tokenizer.special.pad), heads], axis=1)
+    after = _token_states(model, data, moved, np.concatenate([np.zeros_like(is_word), is_word], axis=1))
     note = f"moved by {offset} positions"
-    if specimen.encoder.config.is_modern:
+    if model.encoder.config.is_modern:
         note += "; its positions are relative, so that this holds by construction"
-    yield from _tell(before, after, np.nonzero(is_word)[0], settings, "offset", note)
+    yield from _findings(before, after, np.nonzero(is_word)[0], data, "offset", note)
 
 
-def _tell_rotation(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+def _rotation_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     """The tokens of a row around a circle by half of it: each keeps its neighbours but at the seam."""
-    rows = _take_rows(specimen, material)
-    special = np.flatnonzero(~specimen.tokenizer.is_ordinary)
+    rows = _take_rows(model, data)
+    special = np.flatnonzero(~model.tokenizer.is_ordinary)
     half = rows.shape[1] // 2
     turned = np.stack([rotate_row(row, half, special_ids=special) for row in rows])
-    before, after = (_look(specimen, material, ids, specimen.tokenizer.is_ordinary[ids]) for ids in (rows, turned))
-    is_word = specimen.tokenizer.is_ordinary[rows]
-    # Where the token that stood at each place went.
-    order = np.concatenate(
-        [start + np.roll(np.arange(count), -half) for start, count in _stretches(is_word.sum(axis=1))]
-    )
-    back = [states[order] for states in after]
-    note = f"turned by {half} positions; what stands at the seam has new neighbours"
-    yield from _tell(before, back, np.nonzero(is_word)[0], settings, "rotation", note)
-
-
-def _stretches(counts: Labels) -> Iterator[tuple[int, int]]:
+    is_word = model.tokenizer.is_ordinary[rows]
+    before = _token_states(model, data, rows, is_word)
+    after = _token_states(model, data, turned, model.tokenizer.is_ordinary[turned])
+    # Where the token that stood at each place went, row by row.
+    counts = is_word.sum(axis=1)
     starts = np.cumsum(counts) - counts
-    return ((int(start), int(count)) for start, count in zip(starts, counts, strict=True))
+    order = np.concatenate([start + np.roll(np.arange(n), -half) for start, n in zip(starts, counts, strict=True)])
+    note = f"turned by {half} positions; what stands at the seam has new neighbours"
+    back = [states[order] for states in after]
+    yield from _findings(before, back, np.nonzero(is_word)[0], data, "rotation", note)
 
 
-def _tell(
-    before: list[Vectors], after: list[Vectors], owners: Labels, settings: AnalysisSettings, how: str, note: str
+def _findings(
+    before: list[Matrix], after: list[Matrix], row_ids: IntArray, data: AnalysisData, how: str, note: str
 ) -> Iterator[Finding]:
-    chosen = choose_some(len(owners), settings.vectors, settings.seed)
+    settings = data.settings
+    chosen = subsample(len(row_ids), settings.vectors, settings.seed)
     for layer, (here, there) in enumerate(zip(before, after, strict=True)):
         rng = settings.make_rng("invariance", how, str(layer))
-        found = measure_moved(here[chosen], there[chosen], rng, groups=owners[chosen], times=settings.times)
-        meaning = (
-            f"mean cosine of a token's state with its state after {'an' if how == 'offset' else 'a'} {how} of the row"
+        result = measure_invariance(
+            here[chosen], there[chosen], rng, groups=row_ids[chosen], num_resamples=settings.times
         )
-        yield found.similarity.tell(f"{how} similarity", CLAIM, "cosine", meaning, _CONTROL, note, layer)
-        chance = Contrast(found.corrected, Estimate(0.0, 0.0, 0.0))
+        article = "an" if how == "offset" else "a"
+        meaning = f"mean cosine of a token's state with its state after {article} {how} of the row"
+        yield result.similarity.to_finding(
+            f"{how}_similarity", f"{how} similarity", "cosine", meaning, _CONTROL, note, layer
+        )
         meaning = "(cosine - control) / (1 - control): 1 the same, 0 no more alike than other tokens"
-        yield chance.tell(
-            f"{how} sameness", CLAIM, "share", meaning, "tokens no more alike than others: 0", note, layer
+        control = "tokens no more alike than others: 0"
+        yield Controlled(result.corrected, exact(0.0)).to_finding(
+            f"{how}_sameness", f"{how} sameness", "share", meaning, control, note, layer
         )
         meaning = "share of tokens that are nearest to themselves among all moved ones"
-        control = "tokens dealt at random"
-        yield found.recognised.tell(f"{how} recognised", CLAIM, "share", meaning, control, layer=layer)
+        yield result.recognised.to_finding(
+            f"{how}_recognised", f"{how} recognised", "share", meaning, "tokens dealt at random", layer=layer
+        )
 
 
-def _take_rows(specimen: Specimen, material: Material) -> Labels:
+def _take_rows(model: AnalysisModel, data: AnalysisData) -> IntArray:
     """Full rows, few enough that their tokens are not many times what is asked for."""
-    rows = material.read_rows(specimen)
-    is_full = (rows.ids != specimen.tokenizer.special.pad).all(axis=1)
-    full = rows.ids[is_full] if is_full.any() else _cut_shortest(rows.ids, specimen)
+    ids = data.read_rows(model).ids
+    is_full = (ids != model.tokenizer.special.pad).all(axis=1)
+    # Where the text is too short to fill a row, rows are cut to the shortest.
+    full = ids[is_full] if is_full.any() else ids[:, : min(len(trim(row, model)) for row in ids)]
     if full.shape[1] < _LEAST:
-        raise InputError(f"{material.data}: its rows have fewer than {_LEAST} tokens; give longer text")
-    return full[: max(4, 2 * material.settings.vectors // full.shape[1])]
+        raise InputError(f"{data.data}: its rows have fewer than {_LEAST} tokens; give longer text")
+    return full[: max(4, 2 * data.settings.vectors // full.shape[1])]
 
 
-def _cut_shortest(ids: Labels, specimen: Specimen) -> Labels:
-    """Rows of text too short to fill one."""
-    return ids[:, : min(len(trim(row, specimen)) for row in ids)]
-
-
-def _look(specimen: Specimen, material: Material, ids: Labels, is_taken: Flags) -> list[Vectors]:
+def _token_states(model: AnalysisModel, data: AnalysisData, ids: IntArray, is_taken: BoolArray) -> list[Matrix]:
     """States of the tokens taken, row by row. (N, D) at every layer"""
-    size = max(1, material.conditions.batch_tokens // ids.shape[1])
-    parts: list[list[Vectors]] = []
+    size = max(1, data.conditions.batch_tokens // ids.shape[1])
+    parts: list[list[Matrix]] = []
     for start in range(0, len(ids), size):
-        material.conditions.check()
+        data.conditions.check()
         batch, taken = ids[start : start + size], is_taken[start : start + size]
-        layers = trace_batch(specimen, batch, batch == specimen.tokenizer.special.pad)
+        layers = trace_batch(model, batch, batch == model.tokenizer.special.pad)
         parts.append([states[taken] for states in layers])
     return [np.concatenate(layer) for layer in zip(*parts, strict=True)]
+
+
+MEASURE = Measure(
+    "invariance",
+    "M36",
+    "translation invariance",
+    "Does a state stay as it is when its row is moved?",
+    measure,
+    answers=("invariance.rotation_sameness",),
+)

@@ -1,181 +1,329 @@
-"""M46: how plausible the generator's replacements are, whether they keep the part of speech, and how hard they are.
+"""How plausible the generator's replacements are, whether they keep the part of speech, and how hard they are to tell.
 
-Specimen, rows, snapshots, metrics.jsonl -> log p, rank, agreement, AUC, each over the course of training
+AnalysisModel, rows, snapshots, metrics.jsonl -> log p, rank, agreement, AUC, each over the course of training
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from electralab.analysis.balance import Game, join_games, measure_auc, measure_hardening, watch
 from electralab.analysis.correlation import measure_correlation
-from electralab.analysis.finding import Contrast, Estimate, Finding, Labels, Missing, attempt, require
-from electralab.analysis.material import Material
-from electralab.analysis.probe_sets import TaggedSentence
-from electralab.analysis.replacements import (
-    Plausibility,
-    join_replacements,
-    judge_replacements,
-    measure_agreement,
-    measure_plausibility,
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    BoolArray,
+    Controlled,
+    Finding,
+    IntArray,
+    Matrix,
+    Skipped,
+    auc,
+    exact,
+    require_count,
+    require_finite,
+    skip_on_error,
 )
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen, open_specimen
-from electralab.analysis.trials import hold_trials, need_judge
+from electralab.analysis.measures import Measure
+from electralab.analysis.measures.balance import CHANCE, measure_auc
+from electralab.analysis.model import AnalysisModel, load_analysis_model
+from electralab.analysis.pair import PairOutputs, run_pair, target_rows
+from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
 from electralab.objective.electra import Trial
 from electralab.pretraining.exports import read_snapshots, snapshot_folder
+from electralab.statistics import (
+    FloatArray,
+    Indices,
+    Interval,
+    Statistic,
+    bootstrap_interval,
+    null_interval,
+    shuffle_interval,
+)
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.metrics import read_metrics
 
-CLAIM = "M46"
 HARDENING = "AUC lost since the first snapshot"
+_PURPOSE = "judging replacements"
 _DEALT = "the same replacements, dealt to other places"
 _UNKNOWN = -1
-_COURSES = {
-    "heldout_generator_loss": ("generator loss", "plausible: falls"),
-    "heldout_auc": ("verdict AUC", "difficulty that keeps up: does not rise to 1"),
+_EXCHANGES = 20
+_LOGGED = {
+    "heldout_generator_loss": ("generator_loss", "generator loss", "plausible: falls"),
+    "heldout_auc": ("rtd_auc", "verdict AUC", "difficulty that keeps up: does not rise to 1"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Quality:
-    plausibility: Plausibility
-    auc: Estimate
+class Replacements:
+    """Of the sampled tokens that are not the original: what the generator thought of each, and of any token."""
+
+    log_probs: FloatArray  # (R,) nats
+    ranks: Indices  # (R,) from 1
+    random_log_probs: FloatArray
+    """Of a token dealt from another replacement: as frequent, but not meant for this position."""
+    random_ranks: Indices
+    is_kept: BoolArray
+    """(M,) which of the sampled tokens these are."""
+
+    @classmethod
+    def concat(cls, parts: Sequence["Replacements"]) -> "Replacements":
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
-def measure_replacements(
-    specimen: Specimen, material: Material, settings: AnalysisSettings
-) -> Iterator[Finding | Missing]:
-    if specimen.kind in ("mlm", "causal", "encoder", "all-tokens-mlm", "other"):
-        yield Missing("replacements", CLAIM, f"{specimen.name}: replaces no tokens; give a run of electra")
+def score_replacements(
+    logits: Matrix, sampled_ids: IntArray, original_ids: IntArray, rng: np.random.Generator
+) -> Replacements:
+    """From the generator's logits (M, V); a sample that hits the original replaces nothing.
+
+    >>> flat = np.zeros((2, 4))
+    >>> score_replacements(flat, np.array([1, 2]), np.array([0, 0]), np.random.default_rng(0)).ranks
+    array([1, 1])
+    """
+    require_finite("plausibility of replacements", logits)
+    is_kept = sampled_ids != original_ids
+    require_count("plausibility of replacements", int(is_kept.sum()), 2, "replaced tokens")
+    wide = logits[is_kept].astype(np.float64)
+    highest = wide.max(axis=1, keepdims=True)
+    log_probs = wide - highest - np.log(np.exp(wide - highest).sum(axis=1, keepdims=True))
+    rows, sampled = np.arange(len(wide)), sampled_ids[is_kept]
+    dealt = rng.permutation(sampled)
+
+    def rank(ids: IntArray) -> Indices:
+        return np.asarray((wide > wide[rows, ids][:, None]).sum(axis=1) + 1, dtype=np.int64)
+
+    return Replacements(log_probs[rows, sampled], rank(sampled), log_probs[rows, dealt], rank(dealt), is_kept)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementPlausibility:
+    """Controls: the same of tokens dealt from other positions."""
+
+    log_prob: Controlled
+    """The mean ln p_G of the replacement."""
+    median_rank: Controlled
+
+
+def measure_plausibility(
+    replacements: Replacements,
+    rng: np.random.Generator,
+    *,
+    rows: IntArray | None = None,
+    num_resamples: int = NUM_RESAMPLES,
+) -> ReplacementPlausibility:
+    """`rows` are the rows of text of all M sampled tokens."""
+    groups = None if rows is None else rows[replacements.is_kept]
+    count = len(replacements.ranks)
+
+    def estimate(statistic: Statistic) -> Interval:
+        return bootstrap_interval(statistic, count, num_resamples, rng, groups=groups)
+
+    def mean(values: FloatArray) -> Interval:
+        return estimate(lambda indices: float(values[indices].mean()))
+
+    def median(values: Indices) -> Interval:
+        return estimate(lambda indices: float(np.median(values[indices])))
+
+    return ReplacementPlausibility(
+        Controlled(mean(replacements.log_probs), mean(replacements.random_log_probs)),
+        Controlled(median(replacements.ranks), median(replacements.random_ranks)),
+    )
+
+
+def measure_agreement(
+    originals: IntArray,
+    replacements: IntArray,
+    rng: np.random.Generator,
+    *,
+    rows: IntArray | None = None,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """The share of replacements of the original's category (part of speech). Control: replacements shuffled."""
+    require_count("agreement of categories", len(originals), 2, "replacements")
+    is_same = originals == replacements
+    estimate = bootstrap_interval(
+        lambda indices: float(is_same[indices].mean()), len(is_same), num_resamples, rng, groups=rows
+    )
+    control = shuffle_interval(
+        lambda order: float((originals == replacements[order]).mean()), len(is_same), num_resamples, rng
+    )
+    return Controlled(estimate, control)
+
+
+def measure_hardening(
+    early: PairOutputs, late: PairOutputs, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
+) -> Controlled:
+    """By how much one discriminator's AUC is lower against late replacements than against early ones, in the same rows.
+
+    Control: rows of the two exchanged at random, which leaves nothing early or late about either.
+    """
+    assert np.array_equal(early.rows, late.rows), "both are about the same tokens"
+    for outputs in (early, late):
+        require_count("hardening of replacements", int(outputs.is_replaced.sum()), 2, "replaced tokens")
+        require_finite("hardening of replacements", outputs.logits)
+
+    def lost(indices: Indices) -> float:
+        first, second = (auc(side.logits[indices], side.is_replaced[indices]) for side in (early, late))
+        return first - second
+
+    def exchange() -> float:
+        names = np.unique(early.rows)
+        is_exchanged = np.isin(early.rows, names[rng.random(len(names)) < 0.5])
+        sides = []
+        for first, second in ((early, late), (late, early)):
+            logits = np.where(is_exchanged, second.logits, first.logits)
+            truth = np.where(is_exchanged, second.is_replaced, first.is_replaced)
+            sides.append(auc(logits, truth))
+        return sides[0] - sides[1]
+
+    estimate = bootstrap_interval(lost, len(early.rows), num_resamples, rng, groups=early.rows)
+    return Controlled(estimate, null_interval(exchange() for _ in range(_EXCHANGES)))
+
+
+def tag_tokens(tokenizer: Tokenizer, sentences: tuple[TaggedSentence, ...]) -> IntArray:
+    """(V,) the usual tag of each token that is a whole word of the sentences, as a number; -1 of the others."""
+    tagged = Counter(pair for sentence in sentences for pair in zip(sentence.words, sentence.tags, strict=True))
+    words = list(dict.fromkeys(word for word, _ in tagged))
+    encoded = dict(zip(words, tokenizer.encode_many(words), strict=True))
+    counts: dict[int, Counter[str]] = {}
+    for (word, tag), count in tagged.items():
+        if len(encoded[word]) == 1 and tokenizer.is_ordinary[encoded[word][0]]:
+            counts.setdefault(int(encoded[word][0]), Counter())[tag] += count
+    numbers = {tag: number for number, tag in enumerate(sorted({tag for tags in counts.values() for tag in tags}))}
+    usual = np.full(len(tokenizer.is_ordinary), _UNKNOWN, dtype=np.int64)
+    for token, tags in counts.items():
+        usual[token] = numbers[max(tags, key=lambda tag: (tags[tag], tag))]
+    return usual
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    if not model.is_pair:
+        yield Skipped("log_prob", "replacements", f"{model.name}: replaces no tokens; give a run of electra")
         return
-    yield from attempt("plausibility of replacements", CLAIM, partial(_tell_quality, specimen, material, settings))
-    yield from attempt("part of speech kept", CLAIM, partial(_tell_agreement, specimen, material, settings))
-    if specimen.control_of is None:
-        yield from attempt(HARDENING, CLAIM, partial(_tell_hardening, specimen, material, settings))
-        yield from attempt("course of training", CLAIM, partial(_tell_course, specimen, material, settings))
+    yield from skip_on_error("log_prob", "plausibility of replacements", _quality_findings, model, data)
+    yield from skip_on_error("part_of_speech_kept", "part of speech kept", _agreement_findings, model, data)
+    if model.control_of is None:
+        yield from skip_on_error("hardening", HARDENING, _hardening_findings, model, data)
+        yield from skip_on_error("course", "course of training", _course_findings, model, data)
 
 
-def _tell_quality(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
-    quality = _judge(specimen, material, settings)
-    found = quality.plausibility
+def _quality_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
+    plausibility, difficulty = _score_quality(model, data)
     note = "by the generator's own opinion"
     meaning = "mean ln p of the replacement, as the generator saw it"
-    yield found.log_prob.tell("log p of replacements", CLAIM, "nats", meaning, _DEALT, note)
+    yield plausibility.log_prob.to_finding("log_prob", "log p of replacements", "nats", meaning, _DEALT, note)
     meaning = "how many tokens the generator found as likely or likelier, median"
-    yield found.median_rank.tell("rank of replacements", CLAIM, "rank", meaning, _DEALT, note)
+    yield plausibility.median_rank.to_finding("rank", "rank of replacements", "rank", meaning, _DEALT, note)
     meaning = "verdict AUC against these replacements: how hard they are to tell"
-    chance = Estimate(0.5, 0.5, 0.5)
-    yield Contrast(quality.auc, chance).tell("difficulty", CLAIM, "AUC", meaning, "a judge that knows nothing: 1/2")
+    yield Controlled(difficulty, exact(0.5)).to_finding("difficulty", "difficulty", "AUC", meaning, CHANCE)
 
 
-def _judge(specimen: Specimen, material: Material, settings: AnalysisSettings) -> _Quality:
-    rng, times = settings.make_rng("replacements"), settings.times
-    parts, rows, games = [], [], []
-    for trial in hold_trials(specimen, material, settings, "judging replacements"):
-        sampled, originals, owners = _list_draws(trial)
-        rows.append(owners)
-        games.append(watch(trial))
-        parts.append(judge_replacements(trial.guesses.float().cpu().numpy(), sampled, originals, rng))
-    plausibility = measure_plausibility(join_replacements(parts), rng, rows=np.concatenate(rows), times=times)
-    return _Quality(plausibility, measure_auc(join_games(games), rng, times=times))
+def _score_quality(model: AnalysisModel, data: AnalysisData) -> tuple[ReplacementPlausibility, Interval]:
+    rng, num_resamples = data.settings.make_rng("replacements"), data.settings.times
+    parts, outputs = [], []
+    for trial in run_pair(model, data, _PURPOSE):
+        outputs.append(PairOutputs.from_batch(trial))
+        parts.append(score_replacements(trial.guesses.float().cpu().numpy(), *_sampled_ids(trial), rng))
+    pair = PairOutputs.concat(outputs)
+    plausibility = measure_plausibility(
+        Replacements.concat(parts), rng, rows=pair.target_rows, num_resamples=num_resamples
+    )
+    return plausibility, measure_auc(pair, rng, num_resamples=num_resamples)
 
 
-def _list_draws(trial: Trial) -> tuple[Labels, Labels, Labels]:
-    """(M,) what was drawn, what was hidden, and the row."""
-    masked = trial.masked
-    positions = masked.positions.cpu().numpy()
-    sampled = trial.corrupted.input_ids.flatten().cpu().numpy()[positions]
-    return sampled, masked.target_ids.cpu().numpy(), masked.batch.row_numbers[positions // masked.input_ids.shape[1]]
+def _sampled_ids(trial: Trial) -> tuple[IntArray, IntArray]:
+    """(M,) what was sampled, and what was masked."""
+    sampled = trial.corrupted.input_ids.flatten()[trial.masked.positions]
+    return sampled.cpu().numpy(), trial.masked.target_ids.cpu().numpy()
 
 
-def _tell_agreement(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
-    tags = tag_tokens(specimen.tokenizer, material.tagged.read_by(specimen))
-    rng = settings.make_rng("agreement")
-    columns = [_list_draws(trial) for trial in hold_trials(specimen, material, settings, "judging replacements")]
+def _agreement_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
+    tags = tag_tokens(model.tokenizer, data.tagged.read_by(model))
+    columns = [(*_sampled_ids(trial), target_rows(trial.masked)) for trial in run_pair(model, data, _PURPOSE)]
     sampled, originals, rows = (np.concatenate(column) for column in zip(*columns, strict=True))
-    is_told = (sampled != originals) & (tags[sampled] != _UNKNOWN) & (tags[originals] != _UNKNOWN)
-    require("part of speech kept", int(is_told.sum()), 20, "replacements of which both words are tagged")
-    known = (tags[originals[is_told]], tags[sampled[is_told]])
-    found = measure_agreement(*known, rng, rows=rows[is_told], times=settings.times)
+    is_known = (sampled != originals) & (tags[sampled] != _UNKNOWN) & (tags[originals] != _UNKNOWN)
+    require_count("part of speech kept", int(is_known.sum()), 20, "replacements of which both words are tagged")
+    result = measure_agreement(
+        tags[originals[is_known]],
+        tags[sampled[is_known]],
+        data.settings.make_rng("agreement"),
+        rows=rows[is_known],
+        num_resamples=data.settings.times,
+    )
     meaning = "replacements of the part of speech of the token they replace"
-    note = f"{int(is_told.sum()):,} replacements of which both words are in the tagged sentences, by a word's usual tag"
-    yield found.tell("part of speech kept", CLAIM, "share", meaning, _DEALT, note)
+    note = (
+        f"{int(is_known.sum()):,} replacements of which both words are in the tagged sentences, by a word's usual tag"
+    )
+    yield result.to_finding("part_of_speech_kept", "part of speech kept", "share", meaning, _DEALT, note)
 
 
-def tag_tokens(tokenizer: Tokenizer, sentences: tuple[TaggedSentence, ...]) -> Labels:
-    """(V,) the usual tag of each token that is a whole word of the sentences, as a number; -1 of the others."""
-    counts: dict[int, dict[str, int]] = {}
-    spellings = {word: tag for one in sentences for word, tag in zip(one.words, one.tags, strict=True)}
-    encoded = dict(zip(spellings, tokenizer.encode_many(list(spellings)), strict=True))
-    for one in sentences:
-        for word, tag in zip(one.words, one.tags, strict=True):
-            if len(encoded[word]) == 1 and tokenizer.is_ordinary[encoded[word][0]]:
-                of_token = counts.setdefault(int(encoded[word][0]), {})
-                of_token[tag] = of_token.get(tag, 0) + 1
-    numbers = {tag: number for number, tag in enumerate(sorted({tag for of in counts.values() for tag in of}))}
-    tags = np.full(len(tokenizer.is_ordinary), _UNKNOWN, dtype=np.int64)
-    for token, of_token in counts.items():
-        tags[token] = numbers[max(of_token, key=lambda tag: (of_token[tag], tag))]
-    return tags
-
-
-def _tell_hardening(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+def _hardening_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     """One judge, the final discriminator, for both: its own progress must not pass for easier replacements."""
-    judge = need_judge(specimen, HARDENING)
-    steps = [progress["step"] for progress in read_snapshots(specimen.folder)]
+    discriminator = model.require_discriminator(HARDENING)
+    steps = [progress["step"] for progress in read_snapshots(model.folder)]
     if not steps:
         raise InputError(
-            f"{specimen.name}: kept no snapshot, whose replacements could be judged beside the last; "
+            f"{model.name}: kept no snapshot, whose replacements could be judged beside the last; "
             "give a run folder with one (pretrain --snapshots 0.25)"
         )
-    early = open_specimen(snapshot_folder(specimen.folder, steps[0]), device=specimen.device)
+    early = load_analysis_model(snapshot_folder(model.folder, steps[0]), device=model.device)
 
-    def judge_draws(drawing: Specimen) -> Game:
-        pair = replace(specimen, generator=drawing.need_generator(HARDENING), discriminator=judge)
-        return join_games(watch(trial) for trial in hold_trials(pair, material, settings, HARDENING))
+    def outputs(sampler: AnalysisModel) -> PairOutputs:
+        pair = replace(model, generator=sampler.require_generator(HARDENING), discriminator=discriminator)
+        return PairOutputs.concat(map(PairOutputs.from_batch, run_pair(pair, data, HARDENING)))
 
-    rng = settings.make_rng("hardening")
-    found = measure_hardening(judge_draws(early), judge_draws(specimen), rng, times=settings.times)
+    rng = data.settings.make_rng("hardening")
+    result = measure_hardening(outputs(early), outputs(model), rng, num_resamples=data.settings.times)
     meaning = "how much lower the final discriminator's AUC is against the final generator than against the earlier one"
     note = f"the generator after step {steps[0]:,}, on the same rows, hidden at the same places"
-    yield found.tell(HARDENING, CLAIM, "AUC", meaning, "rows of both exchanged at random", note)
+    yield result.to_finding("hardening", HARDENING, "AUC", meaning, "rows of both exchanged at random", note)
 
 
-def _tell_course(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding]:
+def _course_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     """By what the run logged, and by its snapshots where it kept some."""
-    rng = settings.make_rng("course")
-    steps = [progress["step"] for progress in read_snapshots(specimen.folder)]
+    rng = data.settings.make_rng("course")
+    steps = [progress["step"] for progress in read_snapshots(model.folder)]
     if len(steps) >= 4:
-        folders = [snapshot_folder(specimen.folder, step) for step in steps]
-        found = [_judge(open_specimen(folder, device=specimen.device), material, settings) for folder in folders]
+        folders = [snapshot_folder(model.folder, step) for step in steps]
+        scores = [_score_quality(load_analysis_model(folder, device=model.device), data) for folder in folders]
         courses = {
-            "log p of replacements": [one.plausibility.log_prob.estimate.value for one in found],
-            "rank of replacements": [one.plausibility.median_rank.estimate.value for one in found],
-            "difficulty": [one.auc.value for one in found],
+            ("log_prob", "log p of replacements"): [score.log_prob.estimate.value for score, _ in scores],
+            ("rank", "rank of replacements"): [score.median_rank.estimate.value for score, _ in scores],
+            ("difficulty", "difficulty"): [difficulty.value for _, difficulty in scores],
         }
-        for name, course in courses.items():
-            yield _tell_trend(name, np.array(steps), np.array(course), f"over {len(steps)} snapshots of the run", rng)
-    records = [one for one in read_metrics(specimen.folder / "metrics.jsonl") if one.get("heldout_auc") is not None]
+        for (id, name), course in courses.items():
+            note = f"over {len(steps)} snapshots of the run"
+            yield _trend_finding(id, name, steps, course, note, rng)
+    records = [row for row in read_metrics(model.folder / "metrics.jsonl") if row.get("heldout_auc") is not None]
     if len(records) < 4:
         if len(steps) >= 4:
             return
         raise InputError(
-            f"{specimen.name}: has {len(steps)} snapshots and {len(records)} held-out scores in its log; "
+            f"{model.name}: has {len(steps)} snapshots and {len(records)} held-out scores in its log; "
             "give a run folder with four of either (pretrain --evaluation.times)"
         )
-    logged = np.array([record["step"] for record in records])
-    for key, (name, expected) in _COURSES.items():
-        scores = np.array([float(record[key]) for record in records])
+    logged = [record["step"] for record in records]
+    for key, (id, name, expected) in _LOGGED.items():
         note = f"over {len(records)} held-out scores of the run's log; {expected}"
-        yield _tell_trend(name, logged, scores, note, rng)
+        yield _trend_finding(id, name, logged, [float(record[key]) for record in records], note, rng)
 
 
-def _tell_trend(name: str, steps: Labels, course: np.ndarray, note: str, rng: np.random.Generator) -> Finding:
-    found = measure_correlation(steps.astype(np.float64), course.astype(np.float64), rng)
+def _trend_finding(
+    id: str, name: str, steps: Sequence[int], course: Sequence[float], note: str, rng: np.random.Generator
+) -> Finding:
+    result = measure_correlation(np.array(steps, dtype=np.float64), np.array(course, dtype=np.float64), rng)
     meaning = f"Spearman's rho of the {name} with the step: 1 rises, -1 falls"
-    span = f"from {course[0]:.3g} to {course[-1]:.3g} {note}; p = {found.p:.2g}"
-    return found.rho.tell(f"course of the {name}", CLAIM, "rho", meaning, "the steps shuffled", span)
+    span = f"from {course[0]:.3g} to {course[-1]:.3g} {note}; p = {result.p:.2g}"
+    return result.rho.to_finding(f"course.{id}", f"course of the {name}", "rho", meaning, "the steps shuffled", span)
+
+
+MEASURE = Measure(
+    "replacements",
+    "M46",
+    "replacements",
+    "How plausible are replacements, and how hard to tell?",
+    measure,
+    version=2,
+)

@@ -1,34 +1,40 @@
-"""M47: what is left of a tuned model's accuracy as words and letters of its input are damaged.
+"""What is left of a fine-tuned model's accuracy as words and letters of its input are damaged.
 
-tuned Specimen, task data -> accuracy at each share of damage, and the share that is retained
+AnalysisModel, task data -> answers at each share of damage -> accuracy, and the share of it that is retained
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 
-from electralab.analysis.finding import Estimate, Finding, Flags, Missing, attempt, require
-from electralab.analysis.material import Material
-from electralab.analysis.robustness import measure_robustness
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    BoolArray,
+    Controlled,
+    Finding,
+    Skipped,
+    exact,
+    require_count,
+    skip_on_error,
+)
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel
 from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, damage_text
 from electralab.errors import InputError
-from electralab.evaluation.resampling import choose_some
 from electralab.events import run_to_end
 from electralab.finetuning.examples import TextExample
 from electralab.finetuning.exports import TunedModel, load_model
 from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.reading import TaskDataConfig, read_task
 from electralab.finetuning.tasks import find_task
+from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval, shuffle_interval, subsample
 from electralab.stopping import StopSignal
 
-CLAIM = "M47"
 SHARES = (0.0, 0.1, 0.2, 0.4)
 _KINDS: dict[DamageKind, str] = {
     "typo": "slips of the finger",
@@ -37,69 +43,161 @@ _KINDS: dict[DamageKind, str] = {
 }
 
 
-def measure_damage(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
-    if specimen.control_of is not None:  # nothing was tuned from it
+@dataclass(frozen=True, slots=True)
+class RobustnessCurve:
+    shares: tuple[float, ...]
+    scores: tuple[Interval, ...]
+    """The accuracy at each share of damage."""
+    retained: Interval
+    """The mean over the shares of (accuracy - chance) / (undamaged accuracy - chance): 1 unharmed, 0 chance."""
+
+
+def mean_height(shares: FloatArray, scores: FloatArray) -> float:
+    """The mean height of a curve over its shares, by trapezia.
+
+    >>> mean_height(np.array([0.0, 0.5, 1.0]), np.array([1.0, 0.5, 0.0]))
+    0.5
+    """
+    return float(np.trapezoid(scores, shares) / (shares[-1] - shares[0]))
+
+
+def _retained(is_right: BoolArray, shares: FloatArray, chance: float, indices: Indices) -> float:
+    scores = is_right[:, indices].mean(axis=1) - chance
+    # NaN where nothing above chance was there to be kept.
+    return mean_height(shares, scores / scores[0]) if scores[0] > 0 else float("nan")
+
+
+def measure_robustness(
+    is_right: BoolArray,
+    shares: Sequence[float],
+    chance: float,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> RobustnessCurve:
+    """Of answers (L, N) to the same N examples at L shares of damage, the first undamaged; chance is the control."""
+    _check_answers(is_right, shares)
+    at, count = np.asarray(shares), is_right.shape[1]
+
+    def score(level: BoolArray) -> Interval:
+        return bootstrap_interval(lambda indices: float(level[indices].mean()), count, num_resamples, rng)
+
+    scores = [score(level) for level in is_right]
+    retained = bootstrap_interval(lambda indices: _retained(is_right, at, chance, indices), count, num_resamples, rng)
+    return RobustnessCurve(tuple(shares), tuple(scores), retained)
+
+
+def compare_robustness(
+    ours: BoolArray,
+    theirs: BoolArray,
+    shares: Sequence[float],
+    chance: float,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """What we retain less what they retain, of the same examples drawn again. Control: answers swapped at random."""
+    _check_answers(ours, shares)
+    assert ours.shape == theirs.shape, "both answered the same"
+    at, count = np.asarray(shares), ours.shape[1]
+
+    def difference(first: BoolArray, second: BoolArray, indices: Indices) -> float:
+        return _retained(first, at, chance, indices) - _retained(second, at, chance, indices)
+
+    def swap(_: Indices) -> float:
+        is_swapped = rng.random(count) < 0.5
+        swapped = np.where(is_swapped, theirs, ours), np.where(is_swapped, ours, theirs)
+        return difference(*swapped, np.arange(count))
+
+    estimate = bootstrap_interval(lambda indices: difference(ours, theirs, indices), count, num_resamples, rng)
+    return Controlled(estimate, shuffle_interval(swap, count, num_resamples, rng))
+
+
+def _check_answers(is_right: BoolArray, shares: Sequence[float]) -> None:
+    require_count("robustness", len(shares), 2, "shares of damage, the first being none")
+    require_count("robustness", is_right.shape[1], 2, "examples")
+    assert is_right.shape[0] == len(shares), "answers at every share"
+    assert shares[0] == 0, "the first share is no damage"
+    assert all(np.diff(shares) > 0), "shares rise"
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    if model.control_of is not None:  # nothing was fine-tuned from it
         return
     try:
-        model, examples = _open(specimen, settings)
+        tuned, examples = _load_task(model, data)
     except InputError as error:
-        yield Missing("robustness", CLAIM, str(error))
+        yield Skipped("retained", "robustness", str(error))
         return
     for kind in DAMAGE_KINDS:
-        yield from attempt(f"robustness, {kind}", CLAIM, partial(_tell, model, examples, kind, material, settings))
+        yield from skip_on_error(
+            f"retained.{kind}", f"robustness, {kind}", _damage_findings, tuned, examples, kind, data
+        )
 
 
-def _open(specimen: Specimen, settings: AnalysisSettings) -> tuple[TunedModel, list[TextExample]]:
-    if specimen.kind != "encoder":
-        raise InputError(f"{specimen.name}: is not tuned for a task; give a model of 'electra finetune'")
-    model = load_model(specimen.folder)
+def _load_task(model: AnalysisModel, data: AnalysisData) -> tuple[TunedModel, list[TextExample]]:
+    settings = data.settings
+    if model.kind != "encoder":
+        raise InputError(f"{model.name}: is not tuned for a task; give a model of 'electra finetune'")
+    tuned = load_model(model.folder)
     if not settings.examples:
-        raise InputError(f"{specimen.name}: needs the data of its task; give --examples DIR")
-    if model.network.head_config.kind != "classify":
-        raise InputError(f"{specimen.name}: is tuned to {model.network.head_config.kind}; give a model that classifies")
-    model.network.to(specimen.device)
-    split = read_task(find_task(model.card.task), Path(settings.examples), TaskDataConfig()).devs[0]
-    known = [one for one in split.examples if isinstance(one, TextExample)]
-    chosen = [known[place] for place in choose_some(len(known), settings.rows, settings.seed)]
-    require("robustness", len(chosen), 20, "labelled examples")
-    return model, chosen
+        raise InputError(f"{model.name}: needs the data of its task; give --examples DIR")
+    if tuned.network.head_config.kind != "classify":
+        raise InputError(f"{model.name}: is tuned to {tuned.network.head_config.kind}; give a model that classifies")
+    tuned.network.to(model.device)
+    split = read_task(find_task(tuned.card.task), Path(settings.examples), TaskDataConfig()).devs[0]
+    examples = [example for example in split.examples if isinstance(example, TextExample)]
+    chosen = [examples[index] for index in subsample(len(examples), settings.rows, settings.seed)]
+    require_count("robustness", len(chosen), 20, "labelled examples")
+    return tuned, chosen
 
 
-def _tell(
-    model: TunedModel,
-    examples: Sequence[TextExample],
-    kind: DamageKind,
-    material: Material,
-    settings: AnalysisSettings,
+def _damage_findings(
+    tuned: TunedModel, examples: Sequence[TextExample], kind: DamageKind, data: AnalysisData
 ) -> Iterator[Finding]:
-    is_right = np.stack([answer_damaged(model, examples, kind, share, material, settings.seed) for share in SHARES])
-    most = Counter(one.label for one in examples).most_common(1)[0][1] / len(examples)
-    found = measure_robustness(is_right, SHARES, most, settings.make_rng("robustness", kind), times=settings.times)
-    chance, nothing = Estimate(most, most, most), Estimate(0.0, 0.0, 0.0)
+    is_right = np.stack([answer_damaged(tuned, examples, kind, share, data) for share in SHARES])
+    most = Counter(example.label for example in examples).most_common(1)[0][1] / len(examples)
+    rng = data.settings.make_rng("robustness", kind)
+    curve = measure_robustness(is_right, SHARES, most, rng, num_resamples=data.settings.times)
     frequent = "always the most frequent class"
     meaning = f"the mean over shares of damage of (accuracy - chance) / (undamaged - chance), for {_KINDS[kind]}"
-    yield Finding(f"retained, {kind}", CLAIM, "share", meaning, found.retained, nothing, frequent)
-    for share, score in zip(found.shares, found.scores, strict=True):
-        meaning = f"accuracy with {share:.0%} of the words damaged: {_KINDS[kind]}"
-        one = Finding(f"accuracy, {kind} {share:.0%}", CLAIM, "accuracy", meaning, score, chance, frequent)
-        yield one.as_part(f"accuracy, {kind}", f"{share:.0%}")
+    yield Finding(f"retained.{kind}", f"retained, {kind}", "share", meaning, curve.retained, exact(0.0), frequent)
+    for share, score in zip(curve.shares, curve.scores, strict=True):
+        part, series = f"{share:.0%}", f"accuracy, {kind}"
+        meaning = f"accuracy with {part} of the words damaged: {_KINDS[kind]}"
+        yield Finding(
+            f"accuracy.{kind}.{part}",
+            f"{series} {part}",
+            "accuracy",
+            meaning,
+            score,
+            exact(most),
+            frequent,
+            series=series,
+            part=part,
+        )
 
 
 def answer_damaged(
-    model: TunedModel,
-    examples: Sequence[TextExample],
-    kind: DamageKind,
-    share: float,
-    material: Material,
-    seed: int,
-) -> Flags:
+    tuned: TunedModel, examples: Sequence[TextExample], kind: DamageKind, share: float, data: AnalysisData
+) -> BoolArray:
     """(N,) whether each is classified rightly; the same words are hit for every model."""
     damaged = []
-    for one in examples:
-        luck = Random(f"{seed} {kind} {one.id}")
-        texts = tuple(damage_text(text, kind, share, luck).text for text in one.texts)
-        damaged.append(replace(one, texts=texts))
-    material.conditions.check()
-    events = predict_examples([model], damaged, batch_tokens=material.conditions.batch_tokens, stop=StopSignal())
-    said = [row["prediction"] for row in run_to_end(events)]
-    return np.array([answer == one.label for answer, one in zip(said, examples, strict=True)])
+    for example in examples:
+        rng = Random(f"{data.settings.seed} {kind} {example.id}")
+        texts = tuple(damage_text(text, kind, share, rng).text for text in example.texts)
+        damaged.append(replace(example, texts=texts))
+    data.conditions.check()
+    events = predict_examples([tuned], damaged, batch_tokens=data.conditions.batch_tokens, stop=StopSignal())
+    answers = [row["prediction"] for row in run_to_end(events)]
+    return np.array([answer == example.label for answer, example in zip(answers, examples, strict=True)])
+
+
+MEASURE = Measure(
+    "robustness",
+    "M47",
+    "robustness",
+    "What does damage to the input leave of a tuned model's accuracy?",
+    measure,
+    reads=("examples",),
+)

@@ -1,63 +1,306 @@
-"""M40: what more parameters, data and compute buy, over a folder of runs taught as the model was.
+"""What more parameters, data and compute buy, as laws fitted over a folder of runs trained as the model was.
 
-Specimen, runs -> alpha and beta of the law, exponent of a power law, error on runs left out
+AnalysisModel, runs -> alpha and beta of the law, exponent of a power law, error on runs left out
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from electralab.analysis.finding import Finding, Missing, attempt
-from electralab.analysis.material import Material
-from electralab.analysis.run_points import RunPoint, list_column, read_points
-from electralab.analysis.scaling import measure_log_law, measure_power_law
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen, find_kind
-from electralab.errors import DamagedArtifact, InputError
+import numpy as np
 
-CLAIM = "M40"
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import (
+    NUM_RESAMPLES,
+    Controlled,
+    Finding,
+    Skipped,
+    require_count,
+    require_finite,
+    skip_on_error,
+)
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel, kind_of
+from electralab.artifacts import read_json
+from electralab.errors import DamagedArtifact, InputError
+from electralab.pretraining.exports import name_main
+from electralab.statistics import FloatArray, Interval, bootstrap_interval, null_interval, percentile_interval
+
+_EXPONENTS = np.geomspace(0.003, 3.0, 40)
+# Straight lines are cheap, and the tails of few runs are thin.
+_LINE_RESAMPLES = 1000
+_LOSSES = ("discriminator_loss", "masked_loss", "next_loss", "permuted_loss")
 _SHUFFLED = "the runs' losses shuffled"
 _MEAN = "the mean of the other runs"
+Predict = Callable[[FloatArray], FloatArray]
+Fit = Callable[[FloatArray, FloatArray], Predict]
+"""Columns of runs (N, C) and their scores (N,) -> what the law says of other runs."""
 
 
-def measure_scaling(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
-    del material
-    if specimen.control_of is not None:
-        return
-    try:
-        points = _choose(specimen, settings.runs)
-    except (InputError, DamagedArtifact) as error:
-        yield Missing("scaling law", CLAIM, str(error))
-        return
-    yield from attempt("scaling law", CLAIM, partial(_tell_log_law, points, settings))
-    yield from attempt("power law", CLAIM, partial(_tell_power_law, points, settings))
+@dataclass(frozen=True, slots=True)
+class RunPoint:
+    name: str
+    objective: str
+    parameters: int
+    """Of the network that the run is made for."""
+    tokens: int
+    flops: int
+    loss: float
+    """Held out, of the main network: of replaced-token detection or of a language model, in nats."""
 
 
-def _choose(specimen: Specimen, folder: str) -> list[RunPoint]:
-    if not folder:
-        raise InputError("scaling law: needs runs of several sizes and amounts of data; give --runs DIR")
-    points = [point for point in read_points(Path(folder)) if find_kind(point.objective) == specimen.kind]
+def read_points(folder: Path) -> list[RunPoint]:
+    """All finished runs in a folder, or in folders of it."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give one that holds pre-training runs")
+    globs = ("*/results.json", "*/*/results.json", "*/*/*/results.json")
+    files = sorted({path for glob in globs for path in folder.glob(glob)})
+    points = [point for path in files if (point := _read_point(path.parent)) is not None]
     if not points:
-        raise InputError(f"{folder}: holds no run of {specimen.kind}, as {specimen.name} is; train some")
+        raise InputError(f"{folder}: holds no finished pre-training run; give a folder of runs or a study")
     return points
 
 
-def _tell_log_law(points: Sequence[RunPoint], settings: AnalysisSettings) -> Iterator[Finding]:
-    sizes, tokens, losses = (list_column(points, name) for name in ("parameters", "tokens", "loss"))
-    found = measure_log_law(sizes, tokens, -losses, settings.make_rng("log law"))
+def _read_point(run: Path) -> RunPoint | None:
+    """None where it is no run of pre-training."""
+    results = read_json(run / "results.json")
+    settings = read_json(run / "run.json").get("settings", {}) if (run / "run.json").is_file() else {}
+    heldout, objective = results.get("heldout"), settings.get("objective")
+    if not isinstance(heldout, dict) or not isinstance(objective, str):
+        return None
+    weights = run / "export" / name_main(objective) / "model.safetensors"
+    loss = next((float(heldout[name]) for name in _LOSSES if name in heldout), None)
+    if loss is None or not weights.is_file():
+        return None
+    return RunPoint(str(run), objective, count_parameters(weights), int(results["tokens"]), int(results["flops"]), loss)
+
+
+def count_parameters(weights: Path) -> int:
+    """By the shapes at the head of the file."""
+    with weights.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return sum(int(np.prod(tensor["shape"])) for name, tensor in header.items() if name != "__metadata__")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLaw:
+    """performance = alpha ln p + beta ln D - gamma; NaN where the runs do not tell."""
+
+    alpha: float
+    beta: float
+    gamma: float
+
+    def predict(self, parameters: FloatArray, tokens: FloatArray) -> FloatArray:
+        return np.asarray(self.alpha * np.log(parameters) + self.beta * np.log(tokens) - self.gamma, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """loss = a C^-b + c, with a, b, c not below 0."""
+
+    a: float
+    b: float
+    c: float
+
+    def predict(self, compute: FloatArray) -> FloatArray:
+        return np.asarray(self.a * compute**-self.b + self.c, dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLawFit:
+    law: LogLaw
+    alpha: Controlled
+    """Controls: scores shuffled over the runs."""
+    beta: Controlled
+    gamma: Interval
+    left_out: Controlled
+    """The root mean square error on each run, left out in turn. Control: of the mean of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLawFit:
+    law: PowerLaw
+    a: Interval
+    b: Controlled
+    """Control: losses shuffled over the runs."""
+    c: Interval
+    left_out: Controlled
+
+
+def fit_log_law(parameters: FloatArray, tokens: FloatArray, performance: FloatArray) -> LogLaw:
+    """Least squares; NaN where size and data of the runs rise together or do not vary.
+
+    >>> sizes, tokens = np.exp([1.0, 1, 2, 2]), np.exp([1.0, 2, 1, 2])
+    >>> law = fit_log_law(sizes, tokens, np.array([1.0, 1.5, 2.0, 2.5]))
+    >>> round(law.alpha, 6), round(law.beta, 6)
+    (1.0, 0.5)
+    """
+    table = np.stack([np.log(parameters), np.log(tokens), -np.ones(len(parameters))], axis=1)
+    # About the middle: ln p and 1 are nearly parallel otherwise.
+    spread = table[:, :2] - table[:, :2].mean(axis=0)
+    if np.linalg.matrix_rank(spread, tol=1e-6) < 2:
+        return LogLaw(*[float("nan")] * 3)
+    return LogLaw(*(float(value) for value in np.linalg.lstsq(table, performance, rcond=None)[0]))
+
+
+def fit_power_law(compute: FloatArray, losses: FloatArray) -> PowerLaw:
+    """Least squares: for each exponent the best a and c are known, so only the exponent is searched."""
+    from scipy.optimize import minimize_scalar, nnls
+
+    # In units of their geometric mean the powers are of one size.
+    unit = float(np.exp(np.log(compute).mean()))
+
+    def solve(log_b: float) -> tuple[float, FloatArray]:
+        table = np.stack([(compute / unit) ** -np.exp(log_b), np.ones(len(compute))], axis=1)
+        solution, residual = nnls(table, losses)
+        return float(residual) ** 2, solution
+
+    start = int(np.argmin([solve(log_b)[0] for log_b in np.log(_EXPONENTS)]))
+    around = np.log(_EXPONENTS[[max(start - 1, 0), min(start + 1, len(_EXPONENTS) - 1)]])
+    best = minimize_scalar(
+        lambda log_b: solve(log_b)[0], bounds=tuple(around), method="bounded", options={"xatol": 1e-10}
+    )
+    b = float(np.exp(best.x))
+    a, c = solve(float(best.x))[1]
+    return PowerLaw(float(a) * unit**b, b, float(c))
+
+
+def fit_slope(x: FloatArray, y: FloatArray) -> float:
+    """The slope of the straight line through points; NaN where x does not vary."""
+    spread = x - x.mean()
+    square = float(spread @ spread)
+    return float(spread @ y) / square if square > 1e-12 * max(float(x @ x), 1e-300) else float("nan")
+
+
+def measure_log_law(
+    parameters: FloatArray,
+    tokens: FloatArray,
+    performance: FloatArray,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = _LINE_RESAMPLES,
+) -> LogLawFit:
+    require_count("scaling law", len(performance), 5, "runs")
+    require_finite("scaling law", np.concatenate([parameters, tokens, performance]))
+    law = fit_log_law(parameters, tokens, performance)
+    if np.isnan(law.alpha):
+        raise InputError("scaling law: size and data of the runs cannot be told apart; vary each by itself")
+    count = len(performance)
+    runs = [rng.integers(count, size=count) for _ in range(num_resamples)]
+    draws = [fit_log_law(parameters[taken], tokens[taken], performance[taken]) for taken in runs]
+    shuffled = [fit_log_law(parameters, tokens, rng.permutation(performance)) for _ in range(num_resamples)]
+    interval = partial(percentile_interval, units=count, num_fitted=3)
+
+    def fit(columns: FloatArray, scores: FloatArray) -> Predict:
+        fitted = fit_log_law(columns[:, 0], columns[:, 1], scores)
+        return lambda others: fitted.predict(others[:, 0], others[:, 1])
+
+    return LogLawFit(
+        law,
+        Controlled(interval(law.alpha, [d.alpha for d in draws]), null_interval(s.alpha for s in shuffled)),
+        Controlled(interval(law.beta, [d.beta for d in draws]), null_interval(s.beta for s in shuffled)),
+        interval(law.gamma, [d.gamma for d in draws]),
+        leave_out(fit, np.stack([parameters, tokens], axis=1), performance, rng, num_resamples=num_resamples),
+    )
+
+
+def measure_power_law(
+    compute: FloatArray, losses: FloatArray, rng: np.random.Generator, *, num_resamples: int = 100
+) -> PowerLawFit:
+    require_count("power law", len(np.unique(compute)), 4, "runs of different compute")
+    require_finite("power law", np.concatenate([compute, losses]))
+    law, count = fit_power_law(compute, losses), len(losses)
+    runs = [rng.integers(count, size=count) for _ in range(num_resamples)]
+    # Three numbers cannot be had of fewer than three amounts of compute.
+    draws = [fit_power_law(compute[taken], losses[taken]) for taken in runs if len(np.unique(compute[taken])) > 2]
+    shuffled = [fit_power_law(compute, rng.permutation(losses)).b for _ in range(min(num_resamples, 20))]
+    interval = partial(percentile_interval, units=count, num_fitted=3)
+
+    def fit(columns: FloatArray, scores: FloatArray) -> Predict:
+        fitted = fit_power_law(columns[:, 0], scores)
+        return lambda others: fitted.predict(others[:, 0])
+
+    return PowerLawFit(
+        law,
+        interval(law.a, [d.a for d in draws]),
+        Controlled(interval(law.b, [d.b for d in draws]), null_interval(shuffled)),
+        interval(law.c, [d.c for d in draws]),
+        leave_out(fit, compute[:, None], losses, rng, num_resamples=num_resamples),
+    )
+
+
+def leave_out(
+    fit: Fit,
+    columns: FloatArray,
+    scores: FloatArray,
+    rng: np.random.Generator,
+    *,
+    num_resamples: int = NUM_RESAMPLES,
+) -> Controlled:
+    """The root mean square error of a law on each run, fitted without it. Control: the mean of the other runs."""
+    everything = np.arange(len(scores))
+    others = [everything != index for index in everything]
+    predictions = np.array([fit(columns[kept], scores[kept])(columns[~kept])[0] for kept in others])
+    means = np.array([scores[kept].mean() for kept in others])
+
+    def error(values: FloatArray) -> Interval:
+        squares = (values - scores) ** 2
+        return bootstrap_interval(
+            lambda indices: float(np.sqrt(np.nanmean(squares[indices]))), len(scores), num_resamples, rng
+        )
+
+    return Controlled(error(predictions), error(means))
+
+
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    if model.control_of is not None:
+        return
+    try:
+        points = _read_runs(model, data.settings.runs)
+    except (InputError, DamagedArtifact) as error:
+        yield Skipped("alpha", "scaling law", str(error))
+        return
+    yield from skip_on_error("alpha", "scaling law", _log_law_findings, points, data)
+    yield from skip_on_error("exponent", "power law", _power_law_findings, points, data)
+
+
+def _read_runs(model: AnalysisModel, folder: str) -> list[RunPoint]:
+    if not folder:
+        raise InputError("scaling law: needs runs of several sizes and amounts of data; give --runs DIR")
+    points = [point for point in read_points(Path(folder)) if kind_of(point.objective) == model.kind]
+    if not points:
+        raise InputError(f"{folder}: holds no run of {model.kind}, as {model.name} is; train some")
+    return points
+
+
+def _log_law_findings(points: Sequence[RunPoint], data: AnalysisData) -> Iterator[Finding]:
+    columns = [(point.parameters, point.tokens, point.loss) for point in points]
+    sizes, tokens, losses = np.array(columns, dtype=np.float64).T
+    result = measure_log_law(sizes, tokens, -losses, data.settings.make_rng("log law"))
     note = f"{len(points)} runs; performance is minus the held-out loss, of verdicts against the run's own generator"
     meaning = "performance = alpha ln p + beta ln D - gamma: what e times the {} buys"
-    yield found.alpha.tell("alpha", CLAIM, "nats", meaning.format("parameters"), _SHUFFLED, note)
-    yield found.beta.tell("beta", CLAIM, "nats", meaning.format("tokens"), _SHUFFLED, note)
-    meaning = "root mean square error of the law on each run, fitted without it"
-    yield found.left_out.tell("error of the law on runs left out", CLAIM, "nats", meaning, _MEAN, note)
+    yield result.alpha.to_finding("alpha", "alpha", "nats", meaning.format("parameters"), _SHUFFLED, note)
+    yield result.beta.to_finding("beta", "beta", "nats", meaning.format("tokens"), _SHUFFLED, note)
+    meaning, name = (
+        "root mean square error of the law on each run, fitted without it",
+        "error of the law on runs left out",
+    )
+    yield result.left_out.to_finding("log_law_error", name, "nats", meaning, _MEAN, note)
 
 
-def _tell_power_law(points: Sequence[RunPoint], settings: AnalysisSettings) -> Iterator[Finding]:
-    flops, losses = list_column(points, "flops"), list_column(points, "loss")
-    found = measure_power_law(flops, losses, settings.make_rng("power law"))
+def _power_law_findings(points: Sequence[RunPoint], data: AnalysisData) -> Iterator[Finding]:
+    flops, losses = np.array([(point.flops, point.loss) for point in points], dtype=np.float64).T
+    result = measure_power_law(flops, losses, data.settings.make_rng("power law"))
     note = f"{len(points)} runs of {flops.min():.2g} to {flops.max():.2g} FLOPs"
     meaning = "b of loss = a C^-b + c over compute"
-    yield found.b.tell("exponent of the power law", CLAIM, "", meaning, _SHUFFLED, note)
+    yield result.b.to_finding("exponent", "exponent of the power law", "", meaning, _SHUFFLED, note)
     meaning = "root mean square error of the power law on each run, fitted without it"
-    yield found.left_out.tell("error of the power law on runs left out", CLAIM, "nats", meaning, _MEAN, note)
+    name = "error of the power law on runs left out"
+    yield result.left_out.to_finding("power_law_error", name, "nats", meaning, _MEAN, note)
+
+
+MEASURE = Measure(
+    "scaling", "M40", "scaling law", "What do more parameters, data and compute buy?", measure, reads=("runs",)
+)

@@ -1,105 +1,111 @@
-"""M42: what smaller variants of a model gain and cost, read from the table that compressing it wrote.
+"""What smaller variants of a model gain and cost, read from the table that compressing it wrote.
 
 tradeoff.json -> speed-up, loss and efficiency of each variant
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from electralab.analysis.finding import Estimate, Finding, Missing, attempt
-from electralab.analysis.material import Material
-from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import Finding, Skipped, exact, skip_on_error
+from electralab.analysis.measures import Measure
+from electralab.analysis.model import AnalysisModel
 from electralab.artifacts import read_json
 from electralab.errors import InputError
+from electralab.statistics import Interval
 
-CLAIM = "M42"
 RESULTS = "tradeoff.json"
 _NORMAL = 1.96
-Table = dict[str, Any]
-
-
-def measure_tradeoff(specimen: Specimen, material: Material, settings: AnalysisSettings) -> Iterator[Finding | Missing]:
-    del material
-    if specimen.control_of is None:
-        yield from attempt("compression trade-off", CLAIM, partial(_tell, specimen, settings.tradeoff))
-
-
-def _tell(specimen: Specimen, folder: str) -> Iterator[Finding]:
-    table = _read(specimen, folder)
-    try:
-        yield from list(_tell_variants(table))
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{folder}/{RESULTS}: not a trade-off; run 'electra compress' again") from None
-
-
-def _read(specimen: Specimen, folder: str) -> Table:
-    advice = f"run 'electra compress {specimen.folder}' and give its folder as --tradeoff"
-    if not folder:
-        raise InputError(f"{specimen.name}: has not been compressed; {advice}")
-    path = Path(folder) / RESULTS
-    if not path.is_file():
-        raise InputError(f"{folder}: holds no {RESULTS}; {advice}")
-    table: Table = read_json(path)
-    model = Path(str(table.get("model", "")))
-    if model.resolve() != specimen.folder.resolve() and model.name != specimen.folder.name:
-        raise InputError(f"{path}: is about {model}, not about {specimen.name}; {advice}")
-    return table
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class VariantTradeoff:
     name: str
     size: float
     """Bytes over those of the baseline."""
     speedup: float
-    loss: Estimate
+    loss: Interval
     """In points; its interval by the floor of the table, which is the spread of a score."""
 
 
-def list_variants(table: Table) -> list[Variant]:
-    """All but the baseline."""
-    (baseline,) = (one for one in table["variants"] if one["name"] == table["baseline"])
-    # Of two scores on the same examples; that they hang together would make it narrower.
-    spread = _NORMAL * 2**0.5 * _find_floor(table)
+def list_variants(table: Mapping[str, Any]) -> list[VariantTradeoff]:
+    """All but the baseline.
+
+    >>> whole, half = ({"name": name, "bytes": n, "speedup": 1.0, "loss": 0.0} for name, n in (("a", 4), ("b", 2)))
+    >>> table = {"variants": [whole, half], "baseline": "a", "floor": {"points": 0.5}}
+    >>> [(variant.name, variant.size) for variant in list_variants(table)]
+    [('b', 0.5)]
+    """
+    (baseline,) = (row for row in table["variants"] if row["name"] == table["baseline"])
+    # The spread of two scores on the same examples; that they depend on each other would make it narrower.
+    spread = _NORMAL * 2**0.5 * _noise_floor(table)
     return [
-        Variant(
-            str(one["name"]),
-            one["bytes"] / baseline["bytes"],
-            float(one["speedup"]),
-            Estimate(float(one["loss"]), one["loss"] - spread, one["loss"] + spread),
+        VariantTradeoff(
+            str(row["name"]),
+            row["bytes"] / baseline["bytes"],
+            float(row["speedup"]),
+            Interval(float(row["loss"]), row["loss"] - spread, row["loss"] + spread),
         )
-        for one in table["variants"]
-        if one is not baseline
+        for row in table["variants"]
+        if row is not baseline
     ]
 
 
-def _find_floor(table: Table) -> float:
+def _noise_floor(table: Mapping[str, Any]) -> float:
     """Without any spread, as of a single example, a loss of 0 could not be divided by."""
     return max(float(table["floor"]["points"]), 1e-9)
 
 
-def _tell_variants(table: Table) -> Iterator[Finding]:
-    floor = _find_floor(table)
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    if model.control_of is None:
+        yield from skip_on_error("speedup", "compression trade-off", _findings, model, data.settings.tradeoff)
+
+
+def _findings(model: AnalysisModel, folder: str) -> Iterator[Finding]:
+    advice = f"run 'electra compress {model.folder}' and give its folder as --tradeoff"
+    if not folder:
+        raise InputError(f"{model.name}: has not been compressed; {advice}")
+    path = Path(folder) / RESULTS
+    if not path.is_file():
+        raise InputError(f"{folder}: holds no {RESULTS}; {advice}")
+    table = read_json(path)
+    compressed = Path(str(table.get("model", "")))
+    if compressed.resolve() != model.folder.resolve() and compressed.name != model.folder.name:
+        raise InputError(f"{path}: is about {compressed}, not about {model.name}; {advice}")
+    try:
+        return iter(list(_variant_findings(table)))
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{folder}/{RESULTS}: not a trade-off; run 'electra compress' again") from None
+
+
+def _variant_findings(table: Mapping[str, Any]) -> Iterator[Finding]:
+    floor, control = _noise_floor(table), "the model as it is"
     note = f"interval of the loss by the floor of the table: {table['floor']['origin']}"
-    for one in list_variants(table):
-        name, loss = one.name, one.loss
-        yield _tell_one(f"{name}, size", "share", "bytes over those of the baseline", _exact(one.size), 1.0)
+    for variant in list_variants(table):
+        name, loss, same = variant.name, variant.loss, exact(1.0)
+        meaning = "bytes over those of the baseline"
+        yield Finding(f"size.{name}", f"{name}, size", "share", meaning, exact(variant.size), same, control)
         meaning = f"latency of {table['baseline']} over its own, a batch of {table['speedup_batch']}"
-        yield _tell_one(f"{name}, speed-up", "×", meaning, _exact(one.speedup), 1.0, "timed once: no interval")
+        speedup, once = exact(variant.speedup), "timed once: no interval"
+        yield Finding(f"speedup.{name}", f"{name}, speed-up", "×", meaning, speedup, same, control, once)
         meaning = f"points of {table['metric']} below {table['baseline']}"
-        yield _tell_one(f"{name}, loss", "points", meaning, loss, 0.0, note)
+        yield Finding(f"loss.{name}", f"{name}, loss", "points", meaning, loss, exact(0.0), control, note)
         meaning = "speed-up / loss, where a loss below the floor counts as the floor"
-        low, value, high = (one.speedup / max(points, floor) for points in (loss.high, loss.value, loss.low))
-        yield _tell_one(f"{name}, efficiency", "×/point", meaning, Estimate(value, low, high), 1 / floor, note)
+        low, value, high = (variant.speedup / max(points, floor) for points in (loss.high, loss.value, loss.low))
+        efficiency = Interval(value, low, high)
+        beside = exact(1 / floor)
+        yield Finding(
+            f"efficiency.{name}", f"{name}, efficiency", "×/point", meaning, efficiency, beside, control, note
+        )
 
 
-def _tell_one(name: str, unit: str, meaning: str, estimate: Estimate, baseline: float, note: str = "") -> Finding:
-    return Finding(name, CLAIM, unit, meaning, estimate, _exact(baseline), "the model as it is", note)
-
-
-def _exact(value: float) -> Estimate:
-    return Estimate(value, value, value)
+MEASURE = Measure(
+    "tradeoff",
+    "M42",
+    "compression trade-off",
+    "What do smaller variants of the model gain and cost?",
+    measure,
+    reads=("tradeoff",),
+)

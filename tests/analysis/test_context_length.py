@@ -5,31 +5,31 @@ import pytest
 import torch
 from studied import LENGTH, build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
 
-from electralab.analysis.finding import Estimate
-from electralab.analysis.reach import (
-    choose_places,
-    cut_context,
+from electralab.analysis.measures import context_length
+from electralab.analysis.measures.context_length import (
+    context_widths,
+    crop_context,
     find_reach,
-    guess_astray,
-    guess_within,
-    judge_astray,
-    judge_within,
-    measure_far_guesses,
-    measure_far_verdicts,
-    measure_guess_reach,
-    measure_verdict_reach,
-    widen,
+    lm_losses_in_context,
+    measure_far_lm,
+    measure_far_rtd,
+    measure_lm_curve,
+    measure_rtd_curve,
+    rtd_logits_in_context,
+    rtd_logits_in_foreign_context,
+    select_tokens,
 )
 from electralab.errors import InputError
 from electralab.model.electra import Generator
 from electralab.model.weights import initialise
+from electralab.statistics import Interval
 
 RNG = np.random.default_rng
 ROW = torch.tensor([[2, 5, 6, 7, 8, 9, 3, 0]])  # [CLS] a b c d e [SEP] [PAD]
 
 
 def cut(columns: list[int], width: int, *, is_causal: bool = False) -> list[list[int]]:
-    found = cut_context(ROW, ROW * 0, ROW == 0, torch.tensor(columns), width, is_causal=is_causal)
+    found = crop_context(ROW, ROW * 0, ROW == 0, torch.tensor(columns), width, is_causal=is_causal)
     assert found.input_ids.flatten()[found.positions].tolist() == ROW[0, columns].tolist()
     return [ids[~is_pad].tolist() for ids, is_pad in zip(found.input_ids, found.is_pad, strict=True)]
 
@@ -51,25 +51,29 @@ def test_the_widest_window_says_what_the_whole_row_does(backbone: str) -> None:
     corrupted, places = replace_all(masked), torch.arange(len(masked.positions))
     judge, guesser = judge_of(pair), guesser_of(pair)
     args = (corrupted.input_ids, masked.batch, masked.positions)
-    assert judge_within(judge, *args, LENGTH) == pytest.approx(judge_within(judge, *args, None), abs=1e-4)
-    assert guess_within(guesser, masked, places, LENGTH) == pytest.approx(
-        guess_within(guesser, masked, places, None), abs=1e-4
+    assert rtd_logits_in_context(judge, *args, LENGTH) == pytest.approx(
+        rtd_logits_in_context(judge, *args, None), abs=1e-4
     )
-    assert judge_within(judge, *args, 1) != pytest.approx(judge_within(judge, *args, None), abs=1e-2)
+    assert lm_losses_in_context(guesser, masked, places, LENGTH) == pytest.approx(
+        lm_losses_in_context(guesser, masked, places, None), abs=1e-4
+    )
+    assert rtd_logits_in_context(judge, *args, 1) != pytest.approx(rtd_logits_in_context(judge, *args, None), abs=1e-2)
 
 
 def test_a_network_that_hears_its_neighbours_has_a_reach_of_one() -> None:
     pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
     judge, corrupted = judge_of(pair), replace_all(masked)
     deafen(judge.encoder, 0)  # the only global layer
-    widths = [*widen(LENGTH), LENGTH]
+    widths = [*context_widths(LENGTH), LENGTH]
     positions = torch.arange(1, 12 * LENGTH)[torch.arange(1, 12 * LENGTH) % LENGTH > 0]
-    said = np.stack([judge_within(judge, corrupted.input_ids, masked.batch, positions, width) for width in widths])
+    said = np.stack(
+        [rtd_logits_in_context(judge, corrupted.input_ids, masked.batch, positions, width) for width in widths]
+    )
     assert said[1:] == pytest.approx(np.broadcast_to(said[-1], said[1:].shape), abs=1e-5)
     assert said[0] != pytest.approx(said[-1], abs=0.1)
     # What it says is the truth, which is therefore known from the neighbours on.
     truth = said[-1] > np.median(said[-1])
-    found = measure_verdict_reach(said, truth, positions.numpy() // LENGTH, widths, RNG(0), times=20)
+    found = measure_rtd_curve(said, truth, positions.numpy() // LENGTH, widths, RNG(0), num_resamples=20)
     assert found.scores[0].value < 0.95
     assert [score.value for score in found.scores[1:]] == pytest.approx([1.0] * (len(widths) - 1))
     assert (found.reach.value, found.reach.low, found.reach.high) == (1, 1, 1)
@@ -81,27 +85,30 @@ def test_a_causal_network_is_asked_from_the_left() -> None:
     network.eval()
     masked = mask_some(4)
     places = torch.arange(len(masked.positions))
-    whole = guess_within(network, masked, places, None)
-    assert guess_within(network, masked, places, LENGTH) == pytest.approx(whole, abs=1e-4)
-    assert np.isfinite(guess_within(network, masked, places, 0)).all()
+    whole = lm_losses_in_context(network, masked, places, None)
+    assert lm_losses_in_context(network, masked, places, LENGTH) == pytest.approx(whole, abs=1e-4)
+    assert np.isfinite(lm_losses_in_context(network, masked, places, 0)).all()
 
 
-def test_small_batches_change_nothing() -> None:
+def test_small_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pair, masked = build_networks(), mask_some()
     args = (judge_of(pair), replace_all(masked).input_ids, masked.batch, masked.positions, 3)
-    assert judge_within(*args, batch_tokens=1) == pytest.approx(judge_within(*args), abs=1e-5)
+    whole, foreign = rtd_logits_in_context(*args), rtd_logits_in_foreign_context(*args)
+    monkeypatch.setattr(context_length, "_BATCH_TOKENS", 1)
+    assert rtd_logits_in_context(*args) == pytest.approx(whole, abs=1e-5)
+    assert rtd_logits_in_foreign_context(*args) == pytest.approx(foreign, abs=1e-5)
 
 
 def test_widths_double_up_to_the_row() -> None:
-    assert widen(8) == [0, 1, 2, 4]
-    assert widen(128) == [0, 1, 2, 4, 8, 16, 32, 64]
-    assert widen(2) == [0]
+    assert context_widths(8) == [0, 1, 2, 4]
+    assert context_widths(128) == [0, 1, 2, 4, 8, 16, 32, 64]
+    assert context_widths(2) == [0]
 
 
 def test_as_many_of_both_kinds_are_chosen() -> None:
     is_replaced = np.array([[False, True, True, False, False, False], [False, False, False, False, True, False]])
     is_ordinary = np.array([[False, True, True, True, True, True]] * 2)
-    chosen = choose_places(is_replaced, is_ordinary, 1, RNG(0))
+    chosen = select_tokens(is_replaced, is_ordinary, 1, RNG(0))
     assert is_replaced.ravel()[chosen].sum() == 2
     assert len(chosen) == 4
     assert is_ordinary.ravel()[chosen].all()
@@ -118,7 +125,7 @@ def test_a_planted_loss_has_its_gain_and_reach() -> None:
     falls = np.array([3.0, 2.0, 1.02, 1.0])
     noise = RNG(1).normal(0, 0.5, size=400)
     losses = falls[:, None] + noise - noise.mean()
-    found = measure_guess_reach(losses, np.arange(400) // 10, [0, 1, 2, 8], RNG(0))
+    found = measure_lm_curve(losses, np.arange(400) // 10, [0, 1, 2, 8], RNG(0))
     assert found.gain.value == pytest.approx(2)
     # The rows are the same at every width, so that their spread is not in the gain.
     assert found.gain.high - found.gain.low < 1e-9
@@ -130,47 +137,45 @@ def test_far_tokens_of_another_row_are_not_heard_by_one_that_hears_its_neighbour
     pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
     judge, corrupted = judge_of(pair), replace_all(masked)
     args = (judge, corrupted.input_ids, masked.batch, masked.positions)
-    assert judge_astray(*args, 1) != pytest.approx(judge_within(*args, None), abs=1e-3)
+    assert rtd_logits_in_foreign_context(*args, 1) != pytest.approx(rtd_logits_in_context(*args, None), abs=1e-3)
     deafen(judge.encoder, 0)  # the only global layer
-    assert judge_astray(*args, 1) == pytest.approx(judge_within(*args, None), abs=1e-5)
-    assert judge_astray(*args, 1, batch_tokens=1) == pytest.approx(judge_astray(*args, 1), abs=1e-5)
+    assert rtd_logits_in_foreign_context(*args, 1) == pytest.approx(rtd_logits_in_context(*args, None), abs=1e-5)
 
 
 def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_heard() -> None:
     pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
     guesser, places = guesser_of(pair), torch.arange(len(masked.positions))
-    whole = guess_within(guesser, masked, places, None)
-    assert guess_astray(guesser, masked, places, 1) != pytest.approx(whole, abs=1e-3)
+    whole = lm_losses_in_context(guesser, masked, places, None)
+    assert lm_losses_in_context(guesser, masked, places, 1, is_foreign=True) != pytest.approx(whole, abs=1e-3)
     deafen(guesser.encoder, 0)  # the only global layer
-    whole = guess_within(guesser, masked, places, None)
-    assert guess_astray(guesser, masked, places, 1) == pytest.approx(whole, abs=1e-5)
-    assert guess_astray(guesser, masked, places, 1, batch_tokens=1) == pytest.approx(whole, abs=1e-5)
+    whole = lm_losses_in_context(guesser, masked, places, None)
+    assert lm_losses_in_context(guesser, masked, places, 1, is_foreign=True) == pytest.approx(whole, abs=1e-5)
 
 
 def test_far_context_that_is_all_there_is_to_know_has_the_whole_gain() -> None:
     truth, rows = np.tile([True, False], 200), np.arange(400) // 10
     alone, whole, astray = RNG(0).normal(size=400), truth.astype(np.float64), RNG(1).normal(size=400)
-    found = measure_far_verdicts(np.stack([alone, whole, astray]), truth, rows, RNG(1))
+    found = measure_far_rtd(np.stack([alone, whole, astray]), truth, rows, RNG(1))
     assert found.gain.value == pytest.approx(0.5, abs=0.06)
     assert found.gain.low > 0.3
     assert found.share.value == pytest.approx(1.0, abs=0.15)
-    same = measure_far_verdicts(np.stack([alone, whole, whole]), truth, rows, RNG(1))
-    assert (same.gain, same.share) == (Estimate(0, 0, 0), Estimate(0, 0, 0))
+    same = measure_far_rtd(np.stack([alone, whole, whole]), truth, rows, RNG(1))
+    assert (same.gain, same.share) == (Interval(0, 0, 0), Interval(0, 0, 0))
 
 
 def test_the_share_of_far_context_is_of_what_the_row_adds_whatever_the_unit() -> None:
     """Losses of 5 nats from the token alone, 3 with the row, 3.5 with another's far text: a quarter of what it adds."""
     noise, rows = RNG(0).normal(0, 0.5, size=400), np.arange(400) // 10
     losses = np.array([5.0, 3.0, 3.5])[:, None] + noise
-    found = measure_far_guesses(losses, rows, RNG(1))
+    found = measure_far_lm(losses, rows, RNG(1))
     assert found.gain.value == pytest.approx(0.5)
     assert found.share.value == pytest.approx(0.25)
-    nothing = measure_far_guesses(losses[[1, 1, 2]], rows, RNG(1))
+    nothing = measure_far_lm(losses[[1, 1, 2]], rows, RNG(1))
     assert np.isnan(nothing.share.value), "nobody can say which part of nothing it is"
 
 
 def test_too_few_are_said() -> None:
     with pytest.raises(InputError, match="at least 2 replaced tokens, got 0"):
-        measure_verdict_reach(np.zeros((2, 3)), np.zeros(3, dtype=bool), np.arange(3), [0, 1], RNG(0))
+        measure_rtd_curve(np.zeros((2, 3)), np.zeros(3, dtype=bool), np.arange(3), [0, 1], RNG(0))
     with pytest.raises(InputError, match="at least 2 rows, got 1"):
-        measure_guess_reach(np.zeros((2, 3)), np.zeros(3, dtype=int), [0, 1], RNG(0))
+        measure_lm_curve(np.zeros((2, 3)), np.zeros(3, dtype=int), [0, 1], RNG(0))

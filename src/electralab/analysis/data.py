@@ -1,13 +1,14 @@
 """What models are asked about: rows of text, and sentences of which something is known.
 
-DATA | TEXT, settings -> Material
+DATA | TEXT, settings -> AnalysisData
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import (
     Analogy,
     ClassedText,
@@ -21,13 +22,11 @@ from electralab.analysis.probe_sets import (
     read_tagged,
 )
 from electralab.analysis.settings import AnalysisSettings
-from electralab.analysis.specimen import Specimen
 from electralab.artifacts import sha256_json
 from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutRows, read_rows
 from electralab.evaluation.outcome import Conditions
 from electralab.runtime import choose_device
-from electralab.tokens.tokenizer import Tokenizer
 
 T = TypeVar("T")
 # A vocabulary that knows the language has pieces of several letters, and few unknown ones.
@@ -36,8 +35,8 @@ _UNKNOWN_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledSet(Generic[T]):
-    """Examples, and where from: those that come along are English."""
+class ProbeSet(Generic[T]):
+    """Examples, and where they are from: those that come along are English."""
 
     flag: str
     """The setting that names a file instead."""
@@ -46,54 +45,53 @@ class LabelledSet(Generic[T]):
     texts: tuple[str, ...]
     """What a model has to be able to read."""
 
-    def read_by(self, specimen: Specimen) -> T:
+    def read_by(self, model: AnalysisModel) -> T:
         """Refused where our English would be read letter by letter; what the user gives is taken as it is."""
-        tokenizer = specimen.tokenizer
+        tokenizer = model.tokenizer
         if tokenizer.is_symbols:
-            raise InputError(f"{specimen.name}: is a model of symbols, which cannot read sentences; give another model")
-        if not self.source and not _knows(tokenizer, self.texts):
+            raise InputError(f"{model.name}: is a model of symbols, which cannot read sentences; give another model")
+        if self.source:
+            return self.items
+        texts = self.texts[:200]
+        ids = [index for row in tokenizer.encode_many(texts) for index in row.tolist()]
+        letters = sum(len(text.replace(" ", "")) for text in texts)
+        unknown = ids.count(tokenizer.special.unk)
+        if len(ids) >= _PIECES_PER_LETTER * letters or unknown >= _UNKNOWN_SHARE * len(ids):
             raise InputError(
-                f"{specimen.name}: its vocabulary does not read the English sentences that come along; "
+                f"{model.name}: its vocabulary does not read the English sentences that come along; "
                 f"give some of its language as --{self.flag} FILE"
             )
         return self.items
 
 
-def _knows(tokenizer: Tokenizer, texts: Sequence[str]) -> bool:
-    ids = [index for row in tokenizer.encode_many(texts[:200]) for index in row.tolist()]
-    letters = sum(len(text.replace(" ", "")) for text in texts[:200])
-    unknown = ids.count(tokenizer.special.unk)
-    return len(ids) < _PIECES_PER_LETTER * letters and unknown < _UNKNOWN_SHARE * len(ids)
-
-
 @dataclass(frozen=True, slots=True)
-class Material:
+class AnalysisData:
     data: Path
-    tagged: LabelledSet[tuple[TaggedSentence, ...]]
-    pairs: LabelledSet[dict[str, tuple[SentencePair, ...]]]
-    analogies: LabelledSet[tuple[Analogy, ...]]
-    senses: LabelledSet[tuple[SenseSentence, ...]]
+    tagged: ProbeSet[tuple[TaggedSentence, ...]]
+    pairs: ProbeSet[dict[str, tuple[SentencePair, ...]]]
+    analogies: ProbeSet[tuple[Analogy, ...]]
+    senses: ProbeSet[tuple[SenseSentence, ...]]
     classes: tuple[ClassedText, ...]
-    """Of the user's alone; none come along."""
+    """The user's alone; none come along."""
     settings: AnalysisSettings
     conditions: Conditions
     _rows: dict[str, HeldoutRows] = field(default_factory=dict)
 
-    def read_rows(self, specimen: Specimen) -> HeldoutRows:
+    def read_rows(self, model: AnalysisModel) -> HeldoutRows:
         """The same rows for all models with one tokenizer and length."""
-        length = specimen.sequence_length
+        length = model.sequence_length
         if not (self.data / "manifest.json").is_file():
             length = min(length, self.settings.row_length)
-        key = sha256_json([specimen.tokenizer.to_json(), length])
+        key = sha256_json([model.tokenizer.to_json(), length])
         if key not in self._rows:
             reading = self.settings.reading
-            self._rows[key] = read_rows(self.data, specimen.tokenizer, length, self.settings.rows, reading)
+            self._rows[key] = read_rows(self.data, model.tokenizer, length, self.settings.rows, reading)
         return self._rows[key]
 
-    def identify(self, specimen: Specimen) -> str:
+    def fingerprint(self, model: AnalysisModel) -> str:
         """A hash of all that this model is asked about."""
         try:
-            rows = sha256_json(self.read_rows(specimen).ids.tolist())
+            rows = sha256_json(self.read_rows(model).ids.tolist())
         except InputError as error:
             rows = str(error)
         sets = (self.tagged.items, self.pairs.items, self.analogies.items, self.senses.items, self.classes)
@@ -101,7 +99,9 @@ class Material:
         return sha256_json([rows, *(repr(items).replace("SentencePair(", "Pair(") for items in sets)])
 
 
-def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], None] = lambda: None) -> Material:
+def load_analysis_data(
+    data: Path, settings: AnalysisSettings, check: Callable[[], None] = lambda: None
+) -> AnalysisData:
     if not data.exists():
         raise InputError(f"{data}: no such file or folder; give prepared data or text")
     conditions = Conditions(
@@ -115,17 +115,14 @@ def gather_material(data: Path, settings: AnalysisSettings, check: Callable[[], 
     pairs = read_pairs(Path(settings.pairs)) if settings.pairs else read_pairs()
     analogies = read_analogies(Path(settings.analogies)) if settings.analogies else read_analogies()
     senses = read_senses(Path(settings.senses)) if settings.senses else read_senses()
-    return Material(
+    sources = tuple(pair.source for group in pairs.values() for pair in group)
+    return AnalysisData(
         data,
-        LabelledSet("tagged", settings.tagged, tagged, tuple(" ".join(one.words) for one in tagged)),
-        LabelledSet("pairs", settings.pairs, pairs, tuple(_list_sources(pairs.values()))),
-        LabelledSet("analogies", settings.analogies, analogies, tuple(f"{one.a} {one.b}" for one in analogies)),
-        LabelledSet("senses", settings.senses, senses, tuple(one.sentence for one in senses)),
+        ProbeSet("tagged", settings.tagged, tagged, tuple(" ".join(sentence.words) for sentence in tagged)),
+        ProbeSet("pairs", settings.pairs, pairs, sources),
+        ProbeSet("analogies", settings.analogies, analogies, tuple(f"{four.a} {four.b}" for four in analogies)),
+        ProbeSet("senses", settings.senses, senses, tuple(sentence.sentence for sentence in senses)),
         read_classes(Path(settings.classes)) if settings.classes else (),
         settings,
         conditions,
     )
-
-
-def _list_sources(pairs: Iterable[Sequence[SentencePair]]) -> Iterable[str]:
-    return (pair.source for of_kind in pairs for pair in of_kind)

@@ -5,23 +5,37 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from electralab.analysis.curves import draw_claim
+from electralab.records.findings import Analysis, AnalyzedModel, FindingRecord
+from electralab.reporting.plots import plot_claim
 
-MODELS: list[dict[str, Any]] = [{"name": "a", "control_of": None}, {"name": "a, untrained", "control_of": "a"}]
+ANALYSIS = Analysis(
+    seed=0,
+    models=(AnalyzedModel(name="a"), AnalyzedModel(name="a, untrained", control_of="a")),
+    findings=(),
+    missing=(),
+)
 
 
-def row(name: str, value: float, model: str = "a", **more: Any) -> dict[str, Any]:
-    told = {"name": name, "unit": "nats", "model": model, "layer": None, "series": "", "part": "", "control": None}
-    return {**told, "value": value, "low": value - 1, "high": value + 1, **more}
+def row(name: str, value: float, model: str = "a", **more: Any) -> FindingRecord:
+    known = {
+        "name": name,
+        "unit": "nats",
+        "model": model,
+        "layer": None,
+        "control": None,
+        "claim": "M38",
+        "meaning": "",
+    }
+    return FindingRecord.model_validate({**known, "value": value, "low": value - 1, "high": value + 1, **more})
 
 
-def draw(rows: list[dict[str, Any]]) -> Figure:
-    return draw_claim("title", rows, MODELS)
+def draw(rows: list[FindingRecord]) -> Figure:
+    return plot_claim("title", rows, ANALYSIS)
 
 
 def test_widths_are_one_line_in_a_panel_of_its_own_and_the_rest_have_theirs() -> None:
     widths = [row(f"loss, {part}", 3 - place, series="loss", part=part) for place, part in enumerate(("0", "1", "all"))]
-    before = [{**one, "model": "a, untrained", "value": 5.0} for one in widths]
+    before = [width.model_copy(update={"model": "a, untrained", "value": 5.0}) for width in widths]
     wide, narrow = draw([*widths, *before, row("reach", 4.0)]).axes
     assert wide.get_title(loc="left") == "loss, nats"
     assert [label.get_text() for label in wide.get_xticklabels()] == ["0", "1", "all"]
@@ -33,7 +47,7 @@ def test_widths_are_one_line_in_a_panel_of_its_own_and_the_rest_have_theirs() ->
 
 def test_domains_are_dots_beside_each_other_without_a_line() -> None:
     domains = [row(f"loss on {part}", 2.0, series="loss", part=part) for part in ("news", "novels")]
-    [panel] = draw([*domains, *({**one, "model": "a, untrained"} for one in domains)]).axes
+    [panel] = draw([*domains, *(domain.model_copy(update={"model": "a, untrained"}) for domain in domains)]).axes
     model, twin = panel.get_lines()
     assert {model.get_linestyle(), twin.get_linestyle()} == {"None"}
     (here, _), (there, _) = np.asarray(model.get_xdata()), np.asarray(twin.get_xdata())

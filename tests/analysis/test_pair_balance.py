@@ -6,16 +6,9 @@ import torch
 from little_models import TOKENIZER
 from studied import build_networks, mask_some
 
-from electralab.analysis.balance import (
-    Game,
-    join_games,
-    measure_auc,
-    measure_auc_by_confidence,
-    measure_called,
-    measure_guesses,
-    measure_hardening,
-    watch,
-)
+from electralab.analysis.measures.balance import measure_auc, measure_auc_by_confidence, measure_called, measure_targets
+from electralab.analysis.measures.replacements import measure_hardening
+from electralab.analysis.pair import PairOutputs
 from electralab.errors import InputError
 from electralab.objective.corruption import SamplingConfig, sampling_prohibition
 from electralab.objective.electra import Trial, hold_trial
@@ -24,13 +17,13 @@ from electralab.objective.verdicts import read_verdicts
 RNG = np.random.default_rng
 
 
-def make_game(logits: list[float], is_replaced: list[bool], confidences: list[float], rows: int = 4) -> Game:
+def make_game(logits: list[float], is_replaced: list[bool], confidences: list[float], rows: int = 4) -> PairOutputs:
     """The same tokens in every row."""
     said, truth = np.tile(logits, rows), np.tile(is_replaced, rows)
     sure = np.where(truth, np.tile(confidences, rows), np.nan)
     nothing = np.zeros(2)
     owners = np.repeat(np.arange(rows), len(logits))
-    return Game(owners, said, truth, sure, np.arange(2), nothing > 0, nothing, nothing, np.arange(2))
+    return PairOutputs(owners, said, truth, truth, sure, np.arange(2), nothing > 0, nothing, nothing, np.arange(2))
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +36,17 @@ def trial() -> Trial:
 def test_a_sure_generator_hides_what_an_unsure_one_gives_away() -> None:
     # Originals at 0, replacements the higher the less sure the generator was, the last below the originals.
     game = make_game([0, 0, 3, 2, -1], [False, False, True, True, True], [0, 0, -9, -5, -1])
-    found = measure_auc_by_confidence(game, RNG(0), times=20)
+    found = measure_auc_by_confidence(game, RNG(0), num_resamples=20)
     assert [found[name].value for name in ("unsure", "middling", "sure")] == [1, 1, 0]
-    assert measure_auc(game, RNG(0), times=20).value == pytest.approx(2 / 3)
-    assert measure_called(game, game.is_replaced, RNG(0), times=20).value == pytest.approx(2 / 3)
+    assert measure_auc(game, RNG(0), num_resamples=20).value == pytest.approx(2 / 3)
+    assert measure_called(game, game.is_replaced, RNG(0), num_resamples=20).value == pytest.approx(2 / 3)
 
 
 def test_what_is_watched_is_what_was_said(trial: Trial) -> None:
-    game = watch(trial)
+    game = PairOutputs.from_batch(trial)
     verdicts = read_verdicts(trial.verdicts, trial.corrupted)
-    assert game.verdicts.auc == verdicts.auc
-    assert measure_auc(game, RNG(0), times=2).value == pytest.approx(verdicts.auc)
+    assert game.rtd_scores.auc == verdicts.auc
+    assert measure_auc(game, RNG(0), num_resamples=2).value == pytest.approx(verdicts.auc)
     assert len(game.logits) == int(trial.masked.batch.is_ordinary.sum())
     probabilities = trial.guesses.detach().softmax(dim=-1).double().numpy()
     expected = -(probabilities * np.log(probabilities)).sum(axis=1)
@@ -65,7 +58,7 @@ def test_what_is_watched_is_what_was_said(trial: Trial) -> None:
 
 
 def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: Trial) -> None:
-    game, masked = watch(trial), trial.masked
+    game, masked = PairOutputs.from_batch(trial), trial.masked
     position = int(masked.positions[-1])  # in the last row, which has no padding before it but that of the first
     drawn = int(trial.corrupted.input_ids.flatten()[position])
     expected = float(trial.guesses.detach().log_softmax(dim=-1)[-1, drawn])
@@ -74,8 +67,8 @@ def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: Trial) -> No
 
 
 def test_the_mean_over_guesses_has_an_interval_over_rows(trial: Trial) -> None:
-    game = join_games([watch(trial), watch(trial)])
-    found = measure_guesses(game, game.losses, RNG(0), times=50)
+    game = PairOutputs.concat([PairOutputs.from_batch(trial), PairOutputs.from_batch(trial)])
+    found = measure_targets(game, game.losses, RNG(0), num_resamples=50)
     assert found.value == pytest.approx(game.losses.mean())
     assert found.low < found.value < found.high
 
