@@ -71,6 +71,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"runtime", "verbs", "story"},
 }
 
+# Every stage writes its own card and page.
+for _stage in ("pretraining", "finetuning", "evaluation", "experiments", "analysis", "exporting", "compression"):
+    MAY_IMPORT[_stage] = MAY_IMPORT[_stage] | {"reporting"}
+
 MODULES = sorted(SOURCE.rglob("*.py"))
 NAMES_THAT_OWN_NOTHING = {"utils", "util", "helpers", "common", "misc", "core", "base", "manager"}
 VAGUE_NAMES = {"one", "of", "found", "said"}
@@ -90,7 +94,6 @@ VAGUE_NAMES_LEFT: dict[str, int] = {
     "model": 19,
     "objective": 5,
     "pretraining": 19,
-    "reporting": 200,
     "runtime": 1,
     "serving": 30,
     "shell": 30,

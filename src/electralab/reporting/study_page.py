@@ -6,6 +6,7 @@ The same blocks are printed by the shell, written as report.md and shown on the 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
@@ -227,10 +228,11 @@ def study_report(study: StudyResults) -> Iterator[Block]:
         names = " and ".join([", ".join(averaged[:-1]), averaged[-1]])
         yield Paragraph(f"The average is the plain mean over {names}{kinds}.")
     yield Heading("What it took")
-    yield cost_table(study)
+    yield replace(cost_table(study), title="")
+    yield Paragraph("Of pre-training, in the mean over the seeds.")
     if study.comparisons:
         yield Heading("Comparisons")
-        yield comparison_table(study)
+        yield replace(comparison_table(study), title="")
         yield Paragraph(
             "Tests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within "
             "each kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do "
@@ -238,7 +240,7 @@ def study_report(study: StudyResults) -> Iterator[Block]:
         )
     if (reach := reach_table(study)).rows:
         yield Heading(f"{reach.title[:1].upper()}{reach.title[1:]}")
-        yield Table("", reach.head, reach.rows)
+        yield replace(reach, title="")
     if any(points for lines in study.curves.values() for points in lines.values()):
         yield Picture("scores", "curves.png")
     if unfinished := [cell for cell in study.cells if cell.status != "finished"]:

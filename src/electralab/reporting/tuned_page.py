@@ -111,7 +111,8 @@ def tuned_score_table(results: TunedResults, *, in_points: bool) -> Table:
     spread_head = [] if is_single else ["mean", "s.d." if in_points else "± sd", "best"]
     rows = []
     for split in results.spread:
-        for metric in _shown_metrics(results, split):
+        # A card has every number that was written; a page those that people compare.
+        for metric in _shown_metrics(results, split) if in_points else results.spread[split]:
             spread = results.spread[split][metric]
             values: list[float | None] = [spread.median]
             values += [baseline.scores.get(split, {}).get(metric) for baseline in baselines.values()]

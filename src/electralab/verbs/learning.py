@@ -65,13 +65,13 @@ def pretrain(
     """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
     display = display or Display()
     display.tell_loading()
-    from electralab.exporting.card import write_card
     from electralab.pretraining.identity import Budget, BudgetKind, choose_budget
     from electralab.pretraining.plan import plan_pretrain
     from electralab.pretraining.resuming import settle_settings
     from electralab.pretraining.settings import read_settings
     from electralab.pretraining.stage import PretrainRequest
     from electralab.pretraining.stage import pretrain as run_pretrain
+    from electralab.reporting.cards import write_run_card
 
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
     settled = settle_settings(layers, Path(out), Path(init_from) if init_from else None)
@@ -100,7 +100,7 @@ def pretrain(
         return asdict(plan_pretrain(request))
     with handle_signals() as stop, page_at_end(Path(out), display):
         results = display.follow(run_pretrain(request, stop))
-    write_card(Path(out))
+    write_run_card(Path(out))
     return results
 
 
@@ -160,11 +160,11 @@ def finetune(
     """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
     display = display or Display()
     display.tell_loading()
-    from electralab.exporting.tuned_card import write_tuned_card
     from electralab.finetuning.plan import plan_finetune
     from electralab.finetuning.stage import FinetuneRequest
     from electralab.finetuning.stage import finetune as run_finetune
     from electralab.finetuning.tasks import find_task
+    from electralab.reporting.cards import write_tuned_card
 
     request = FinetuneRequest(
         model=Path(model),
@@ -209,10 +209,10 @@ def glue(
     """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on."""
     display = display or Display()
     display.tell_loading()
-    from electralab.exporting.tuned_card import write_tuned_card
     from electralab.finetuning.plan import plan_finetune
     from electralab.finetuning.stage import FinetuneRequest
     from electralab.finetuning.suite import choose_tasks, run_suite
+    from electralab.reporting.cards import write_tuned_card
 
     chosen = choose_tasks(Path(data), tasks)
     request = FinetuneRequest(

@@ -4,9 +4,9 @@ from typing import Any, get_args
 
 import pytest
 
-from electralab.exporting.card import compose_card
-from electralab.exporting.scores import describe_scores
 from electralab.objective.settings import ObjectiveName
+from electralab.records.run import Budget, PretrainResults, RunFingerprint
+from electralab.reporting.cards import describe_scores, render_run_card
 
 SETTINGS: dict[str, Any] = {
     "size": "tiny",
@@ -33,13 +33,21 @@ PAIR = {
 PAIR_BASELINES = {"generator_loss": 6.5, "generator_accuracy": 0.05, "discriminator_loss": 0.5}
 
 
-def results(heldout: dict[str, float], baselines: dict[str, float]) -> dict[str, Any]:
-    return {"step": 1000, "tokens": 4096000, "flops": 1.5e15, "heldout": heldout, "baselines": baselines}
+def results(heldout: dict[str, float], baselines: dict[str, float]) -> PretrainResults:
+    amounts = {"step": 1000, "tokens": 4096000, "flops": 15 * 10**14, "seconds": 60.0}
+    return PretrainResults.model_validate({"objective": "x", "heldout": heldout, "baselines": baselines, **amounts})
 
 
-def card(objective: str, networks: dict[str, str], found: dict[str, Any]) -> str:
-    run = {"settings": SETTINGS | {"objective": objective}, "threads": 2, "data": "0123456789abcdef0123"}
-    return compose_card("mine", run, found, networks)
+def card(objective: str, networks: dict[str, str], scores: PretrainResults) -> str:
+    run = RunFingerprint(
+        settings=SETTINGS | {"objective": objective},
+        threads=2,
+        data="0123456789abcdef0123",
+        init_from="",
+        budget=Budget("steps", 1000),
+        total_steps=1000,
+    )
+    return render_run_card("mine", run, scores, networks)
 
 
 def test_a_pair_is_loaded_by_two_classes_and_asked_by_detect() -> None:
@@ -67,8 +75,8 @@ def test_a_pair_is_loaded_by_two_classes_and_asked_by_detect() -> None:
 
 
 def test_one_network_has_neither_a_discriminator_nor_verdicts() -> None:
-    found = results({"masked_loss": 4.0, "masked_accuracy": 0.25, "masked_entropy": 3.0}, {"masked_loss": 6.0})
-    text = card("mlm", {"model": "ElectraForMaskedLM"}, found)
+    scores = results({"masked_loss": 4.0, "masked_accuracy": 0.25, "masked_entropy": 3.0}, {"masked_loss": 6.0})
+    text = card("mlm", {"model": "ElectraForMaskedLM"}, scores)
     assert "| model | 4 layers, hidden 128, 2 heads |" in text
     assert "| batch, mask share | 32, 0.25 |" in text
     assert "| masked loss | 4.000 | 6.000, token frequencies |" in text

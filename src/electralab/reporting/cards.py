@@ -1,0 +1,258 @@
+"""Model cards and Markdown reports: README.md and report.md, filled in from what the work wrote down itself.
+
+run folder, tuned run folder, export folder, study, trade-off -> README.md, report.md
+
+A card is a template in `page/`; what stands in it comes from records.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import ClassVar
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from pydantic import Field
+
+from electralab.artifacts import write_file
+from electralab.records.compression import Tradeoff
+from electralab.records.export import ExportRecord
+from electralab.records.record import FileRecord, Record
+from electralab.records.run import PretrainResults, RunFingerprint
+from electralab.records.study import StudyResults
+from electralab.records.tuned import TunedResults, TunedRun
+from electralab.reporting.html import read_asset
+from electralab.reporting.markdown import escape_cell, render_markdown, render_table
+from electralab.reporting.study_page import study_readme, study_report, tradeoff_report
+from electralab.reporting.tuned_page import tuned_score_table
+
+README = "README.md"
+# What was learned, by the name of the objective.
+_LEARNED = {
+    "electra": "a generator guesses masked tokens, a discriminator says for every token whether it was replaced",
+    "electra-15": "a generator guesses masked tokens, a discriminator says of these whether each was replaced",
+    "electric": "a discriminator tells tokens from samples of a two-tower noise by how likely the text makes each",
+    "replace-mlm": "a generator replaces masked tokens, a model guesses what stood where it did",
+    "all-tokens-mlm": "a generator replaces masked tokens, a model guesses every token, replaced or not",
+    "mlm": "a model guesses masked tokens",
+    "bert": "a model guesses masked tokens, and whether one segment follows the other",
+    "causal": "a model guesses each token from those before it",
+    "permutation": "a model guesses tokens from those before them in a random order",
+}
+# By what a network is asked for.
+_OUTPUTS = {
+    "verdicts": "ELECTRA's discriminator: for every token a logit, above 0 where the token looks replaced.",
+    "energies": "Electric's discriminator: for every token an energy, minus the logarithm of how likely the text makes "
+    "it, up to a constant. It does not say which tokens were replaced.",
+    "guesses": "A network that guesses tokens: logits over the vocabulary.",
+    "classes": "A text encoder tuned to classify texts: a logit for each class.",
+    "numbers": "A text encoder tuned to give each text a number, in the units of the labels it was tuned on.",
+    "tags": "A text encoder tuned to tag words: for every token a logit for each tag.",
+    "spans": "A text encoder tuned to answer questions: for every token how likely the answer begins, and ends, there.",
+}
+_FORMS = {
+    "hf": "a folder for `transformers`",
+    "fp32": "weights in 32 bits",
+    "fp16": "weights in 16 bits (fp16)",
+    "bf16": "weights in 16 bits (bf16)",
+    "onnx": "an ONNX graph in 32 bits",
+    "onnx-int8": "an ONNX graph in 8 bits",
+}
+
+
+class TaskMark(Record):
+    task: str = ""
+
+
+class CardConfig(FileRecord):
+    """What a card says of config.json."""
+
+    FILE: ClassVar[str] = "config.json"
+    architectures: tuple[str, ...] | None = None
+    """The class of transformers that loads the folder, where there is one."""
+    id2label: dict[str, str] = Field(default_factory=dict)
+    problem_type: str | None = None
+    num_hidden_layers: int = 0
+    hidden_size: int = 0
+    num_attention_heads: int = 0
+    vocab_size: int = 0
+    max_position_embeddings: int = 0
+    electralab: TaskMark | None = None
+    electralab_network: object = None
+
+    @property
+    def is_own_network(self) -> bool:
+        return self.electralab_network is not None
+
+    @property
+    def labels(self) -> list[str]:
+        """The one output of a regression has a name in config.json too, which says nothing."""
+        return [] if self.problem_type == "regression" else list(self.id2label.values())
+
+
+class TaskTexts(FileRecord):
+    FILE: ClassVar[str] = "task.json"
+    num_texts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLine:
+    """A held-out score beside what knowing only frequencies achieves."""
+
+    name: str
+    value: str
+    baseline: str
+    meaning: str
+    """What the baseline is."""
+
+
+@cache
+def _templates() -> Environment:
+    # Markdown is no HTML: cells are escaped where a name could leave them.
+    environment = Environment(
+        loader=FunctionLoader(read_asset),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"cell": escape_cell, "thousands": lambda number: f"{number:,}"}
+    return environment
+
+
+def describe_scores(results: PretrainResults) -> list[ScoreLine]:
+    """What a run of any objective is judged by: its losses with their accuracies, then its verdicts."""
+    heldout = {key: value for key, value in results.heldout.items() if value is not None}
+    baselines = {key: value for key, value in results.baselines.items() if value is not None}
+    lines = []
+    for name in [key.removesuffix("_loss") for key in heldout if key.endswith("_loss")]:
+        is_verdict = name == "discriminator"
+        loss, accuracy, digits = f"{name}_loss", f"{name}_accuracy", 4 if is_verdict else 3
+        meaning = "knowing only how many are replaced" if is_verdict else "token frequencies"
+        known = f"{baselines[loss]:.{digits}f}" if loss in baselines else ""
+        lines.append(ScoreLine(f"{name} loss", f"{heldout[loss]:.{digits}f}", known, meaning if known else ""))
+        if accuracy in heldout:
+            known = f"{baselines[accuracy]:.1%}" if accuracy in baselines else ""
+            meaning = "always the most frequent token" if known else ""
+            lines.append(ScoreLine(f"{name} accuracy", f"{heldout[accuracy]:.1%}", known, meaning))
+    if "auc" not in heldout:
+        return lines
+    lines.append(ScoreLine("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing"))
+    lines += [
+        ScoreLine(f"AUC, generator {name}", f"{heldout[f'auc_{name}']:.3f}", "0.500", "guessing")
+        for name in ("unsure", "middling", "sure")
+        if f"auc_{name}" in heldout
+    ]
+    called, replaced = f"{heldout['called_replaced']:.3f}", f"{heldout['replaced_share']:.3f}"
+    meaning = "calling as many replaced, at random"
+    lines.append(ScoreLine("recall on replaced", f"{heldout['recall']:.3f}", called, meaning))
+    lines.append(ScoreLine("precision", f"{heldout['precision']:.3f}", replaced, "calling at random"))
+    return lines
+
+
+def write_run_card(run_dir: Path) -> None:
+    """README.md of a finished pre-training run."""
+    networks = {
+        path.parent.name: next(iter(CardConfig.read(path.parent).architectures or ()), "")
+        for path in sorted((run_dir / "export").glob("*/config.json"))
+    }
+    run, results = RunFingerprint.read(run_dir), PretrainResults.read(run_dir)
+    write_file(run_dir / README, render_run_card(run_dir.resolve().name, run, results, networks))
+
+
+def render_run_card(name: str, run: RunFingerprint, results: PretrainResults, networks: dict[str, str]) -> str:
+    """`networks`: for each folder of the export the class of transformers that loads it, or ""."""
+    objective = str(run.settings.get("objective", "electra"))
+    return (
+        _templates()
+        .get_template("card_run.md")
+        .render(
+            name=name,
+            run=run,
+            settings=run.settings,
+            results=results,
+            objective=objective,
+            learned=_LEARNED[objective],
+            networks=networks,
+            classes={role: kind for role, kind in networks.items() if kind},
+            is_pair="discriminator" in networks,
+            # Energies are no verdicts.
+            gives_verdicts="discriminator" in networks and objective != "electric",
+            scores=describe_scores(results),
+        )
+    )
+
+
+def write_tuned_card(run_dir: Path) -> None:
+    """README.md of a finished fine-tuning run."""
+    folder = run_dir / "export" / "model"
+    card = render_tuned_card(
+        run_dir.resolve().name,
+        TunedRun.read(run_dir),
+        TunedResults.read(run_dir),
+        CardConfig.read(folder),
+        TaskTexts.read(folder).num_texts,
+    )
+    write_file(run_dir / README, card)
+
+
+def render_tuned_card(name: str, run: TunedRun, results: TunedResults, config: CardConfig, num_texts: int) -> str:
+    example = '[("a text", "another")]' if num_texts == 2 else '["a text"]'
+    if config.electralab and config.electralab.task == "qa":
+        example = '[("Who wrote it?", "It was written by Ada.")]'
+    table = tuned_score_table(results, in_points=False)
+    names = {"commonest": "commonest", "linear": "linear model"}
+    baselines = (results.baselines or {}).items()
+    notes = [f"{names.get(key, key)}: {escape_cell(baseline.what)}" for key, baseline in baselines]
+    notes += map(escape_cell, results.notes)
+    if len(results.seeds) > 1:
+        notes.append("the best of several seeds, chosen by its dev scores, is flattered by them: compare medians")
+    return (
+        _templates()
+        .get_template("card_tuned.md")
+        .render(
+            name=name,
+            run=run,
+            settings=run.settings,
+            results=results,
+            config=config,
+            labels=config.labels,
+            report=results.class_report,
+            scores=render_table(table),
+            notes=notes,
+            example=example,
+        )
+    )
+
+
+def write_export_card(folder: Path, license_name: str) -> None:
+    """README.md of an exported or compressed network, from the export.json and config.json beside it."""
+    card = render_export_card(ExportRecord.read(folder), CardConfig.read(folder), license_name)
+    write_file(folder / README, card)
+
+
+def render_export_card(export: ExportRecord, config: CardConfig, license_name: str) -> str:
+    return (
+        _templates()
+        .get_template("card_export.md")
+        .render(
+            export=export,
+            config=config,
+            license=license_name,
+            is_graph=export.format.startswith("onnx"),
+            # The one output of a number or an energy has a name in config.json too, which says nothing.
+            labels=[] if export.subject in ("numbers", "energies") else list(config.id2label.values()),
+            subject=_OUTPUTS[export.subject],
+            form=_FORMS[export.format],
+        )
+    )
+
+
+def write_study_report(out: Path, study: StudyResults) -> None:
+    """report.md and README.md of a study; its pictures are drawn by the study itself."""
+    write_file(out / README, render_markdown(list(study_readme(study))))
+    write_file(out / "report.md", render_markdown(list(study_report(study))))
+
+
+def write_tradeoff_report(out: Path, tradeoff: Tradeoff) -> None:
+    write_file(out / "report.md", render_markdown(list(tradeoff_report(tradeoff))))
