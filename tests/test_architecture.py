@@ -95,7 +95,7 @@ VAGUE_NAMES_LEFT: dict[str, int] = {
     "objective": 5,
     "pretraining": 19,
     "runtime": 1,
-    "serving": 30,
+    "serving": 0,
     "shell": 30,
     "showing": 1,
     "story": 2,

@@ -34,8 +34,7 @@ from electralab.exporting.metadata import find_license
 from electralab.finetuning.exports import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, load_network, save_network
-from electralab.serving.detector import DetectConfig, Detector
-from electralab.serving.predictor import PredictConfig, Predictor
+from electralab.serving.model import Model
 from electralab.stopping import StopSignal
 
 ANIMALS = (("cat", "yes"), ("dog", "no"))
@@ -97,7 +96,7 @@ def test_a_tuned_model_becomes_variants_that_predict(tuned: tuple[Path, Path], t
     # Both seeds are right about every one of the sixteen examples, so that their deviation is less than one of these.
     assert results["floor"] == {"points": 100 / 16, "origin": "the weight of one example"}
     for name in points:
-        (row,) = Predictor.load(tmp_path / "variants" / name, PredictConfig()).predict(["the cat sat on mat"])
+        (row,) = Model(tmp_path / "variants" / name).predict(["the cat sat on mat"])
         assert row["prediction"] in ("yes", "no")
     check_storage(tmp_path / "variants")
     assert points["fp32"]["kept"] == {"layers": 2, "heads": 4, "neurons": 128}
@@ -116,7 +115,7 @@ def test_a_pair_becomes_discriminators_that_detect_and_evaluate(pair: tuple[Path
     assert isinstance(shallow, Discriminator)
     assert (shallow.config.num_layers, shallow.config.shapes[0].num_heads) == (1, 1)
     for name in points:
-        assert Detector.load(tmp_path / "variants" / name, DetectConfig()).detect("the cat sat").tokens
+        assert Model(tmp_path / "variants" / name).detect("the cat sat").tokens
     # What was picked makes the folder itself a model, with the generator that it was scored against.
     assert results["picked"] in points
     check_papers(tmp_path / "export", "discriminator", "generator")

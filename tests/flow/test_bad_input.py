@@ -295,7 +295,7 @@ def test_detect_refuses_what_is_no_model_or_no_text(finished: Shell) -> None:
     said = sentence(finished.run("detect", "begun", "text"))
     assert said == "begun: this run has not exported its networks yet; let 'electra pretrain' finish it"
     said = sentence(finished.run("detect", "run/export/generator", "text"))
-    assert said.startswith("run/export/generator: is a generator, which passes no verdicts; give ")
+    assert said == "run/export/generator: holds a generator, which cannot detect; it can fill, embed"
     assert sentence(finished.run("detect", "run"), status=2) == (
         "detect: give one of TEXT, --file PATH, or - for standard input"
     )

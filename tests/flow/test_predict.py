@@ -192,10 +192,16 @@ def test_wrong_usage_is_one_sentence_with_status_2(shell: Shell, words: tuple[st
         (("predict", "tuned", "none.csv"), "none.csv: no such file"),
         (("predict", "tuned", "table"), "table: is a folder; give a file"),
         (("predict", "nowhere", "new.csv"), "nowhere: no such file or folder"),
-        (("predict", "run", "new.csv"), "not a tuned model; run 'electra finetune run'"),
+        (
+            ("predict", "run", "new.csv"),
+            "it can detect, fill, play, embed; 'electra finetune run'",
+        ),
         (("predict", "tuned", "tuned/export/model/model.safetensors"), "model.safetensors: "),
         (("predict", "tuned", "new.csv", "--out", "new.csv/x.csv"), "is a file where a folder is needed"),
-        (("detect", "tuned", "Anna sees it."), "tuned: holds a tuned model, but not a discriminator"),
+        (
+            ("detect", "tuned", "Anna sees it."),
+            "tuned: holds a tuned model, which cannot detect; it can",
+        ),
         (("glue", "run", "--data", "none", "--out", "x"), "none: no such folder"),
         (("glue", "run", "--data", "table", "--out", "x"), "holds none of GLUE's tasks"),
         (("evaluate", "run", "--suite", "blimp", "--data", "none"), "none: "),

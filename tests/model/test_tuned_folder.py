@@ -14,7 +14,6 @@ from networks import make_pair
 from electralab.errors import ElectraError, InputError
 from electralab.model.folder import load_network, load_tuned, locate_encoder, locate_model, save_network, save_tuned
 from electralab.model.tuned import HeadConfig, TaskKind, build_tuned
-from electralab.serving.detector import DetectConfig, Detector
 
 KINDS: tuple[TaskKind, ...] = ("classify", "regress", "label", "qa")
 LABELS: dict[str, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I")}
@@ -66,8 +65,6 @@ def test_a_pre_trained_network_is_no_tuned_one(saved: Path, backbone: str, role:
 @pytest.mark.parametrize("backbone", ["electra", "modern"])
 def test_a_tuned_network_is_no_pre_trained_one(saved: Path, backbone: str, kind: str) -> None:
     assert refusal(load_network, saved / backbone / kind).startswith(": is a tuned model (its classes are ")
-    detect = lambda folder: Detector.load(folder, DetectConfig())  # noqa: E731
-    assert refusal(detect, saved / backbone / kind).startswith(": is a tuned model")
 
 
 def test_a_tagger_tuned_to_find_replaced_tokens_is_not_taken_for_a_discriminator(tmp_path: Path) -> None:
@@ -138,7 +135,7 @@ def test_an_encoder_is_a_discriminators_before_a_tuned_models(saved: Path, tmp_p
 def test_a_run_without_the_network_asked_for_says_what_it_has(saved: Path, tmp_path: Path) -> None:
     shutil.copytree(saved / "modern/qa", tmp_path / "tuned/export/model")
     with pytest.raises(InputError, match="tuned: holds a tuned model, but not a discriminator; give a run"):
-        Detector.load(tmp_path / "tuned", DetectConfig())
+        locate_model(tmp_path / "tuned", "discriminator")
     for role in ("discriminator", "generator"):
         shutil.copytree(saved / "modern" / role, tmp_path / "pretrained/export" / role)
     with pytest.raises(InputError, match="holds a discriminator and a generator, but not a tuned model"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from electralab.errors import InputError
 from electralab.serving.api_errors import ApiError
 from electralab.serving.batching import BadText, Batcher, BatchingConfig, QueuedRequest
-from electralab.serving.metrics import Metrics
+from electralab.serving.metrics import ServerMetrics
 from electralab.stopping import StopSignal
 
 
@@ -48,7 +48,7 @@ class Doubler:
 
 
 def make_batcher(**config: Any) -> Batcher:
-    return Batcher(BatchingConfig.model_validate({"window_ms": 0, **config}), Metrics())
+    return Batcher(BatchingConfig.model_validate({"window_ms": 0, **config}), ServerMetrics())
 
 
 def ask(batcher: Batcher, handler: Doubler, *asked: int, cost: int = 1, seconds: float = 10) -> QueuedRequest:
@@ -108,7 +108,7 @@ def test_a_bad_text_is_told_by_its_place_and_spoils_nobody_elses_answer() -> Non
     assert (good.answers.result(10), other.answers.result(10)) == ([2], [8])
     with pytest.raises(BadText, match="is unlucky") as caught:
         bad.answers.result(10)
-    assert caught.value.place == 1
+    assert caught.value.index == 1
     assert handler.batches == [[0], [1, 4]]
     batcher.close(1)
 

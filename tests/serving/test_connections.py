@@ -32,7 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
 async def serve(service: InferenceService) -> AsyncIterator[Connect]:
     """On a real socket, in this process."""
     with listen(ServeConfig(port=0)) as listener:
-        listener.on_turned_away = service.metrics.count_turned_away
+        listener.on_accept_error = service.metrics.count_accept_error
         host, port = listener.getsockname()
         server = build_server(open_guard(service), service)
         serving = asyncio.ensure_future(server.serve([listener]))
@@ -175,7 +175,7 @@ def test_without_descriptors_connections_are_turned_away_and_counted_but_told_on
 ) -> None:
     turned_away: list[None] = []
     with Listener(socket.AF_INET, socket.SOCK_STREAM) as listener:
-        listener.on_turned_away = lambda: turned_away.append(None)
+        listener.on_accept_error = lambda: turned_away.append(None)
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)
         clients = [socket.create_connection(listener.getsockname()) for _ in range(5)]

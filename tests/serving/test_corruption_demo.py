@@ -8,8 +8,8 @@ from little_tuned import TEXT, build_pair, little_tokenizer
 from electralab.errors import InputError
 from electralab.model.electra import Generator
 from electralab.serving.corruption_demo import CorruptionDemo, PlayRequest
+from electralab.serving.inputs import WindowConfig
 from electralab.serving.mask_filler import MaskFiller
-from electralab.serving.windows import WindowConfig
 from electralab.stopping import StopSignal
 
 TOKENIZER = little_tokenizer()
@@ -94,7 +94,7 @@ def test_a_long_game_is_played_some_rows_at_a_time_and_can_be_left_between_them(
 
 
 def test_the_corrupted_text_joins_pieces_as_they_are_written() -> None:
-    reading = GAME.parse(PlayRequest("the cat sat")).reading
+    reading = GAME.parse(PlayRequest("the cat sat")).text
     vocabulary = {TOKENIZER.token(index): index for index in range(TOKENIZER.vocab_size)}
     piece = next(name for name in vocabulary if name.startswith("##"))
     word = next(index for index, (start, _) in enumerate(reading.offsets) if start == 4)

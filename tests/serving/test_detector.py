@@ -18,9 +18,10 @@ from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folder import save_network
 from electralab.model.weights import initialise
-from electralab.serving.detector import DetectConfig, Detection, Detector, TokenScore
-from electralab.serving.strength import Strength
-from electralab.serving.windows import Window, cut_windows
+from electralab.records.answers import Detection, HeldoutScores, TokenScore
+from electralab.serving.detector import Detector
+from electralab.serving.inputs import Window, WindowConfig, cut_windows
+from electralab.serving.model import Model
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
@@ -85,7 +86,7 @@ def make_config(vocab_size: int, sequence_length: int) -> EncoderConfig:
 def make_detector(sequence_length: int = 16, **settings: float) -> Detector:
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Suspicious(make_config(tokenizer.vocab_size, sequence_length))
-    return Detector(model, tokenizer, DetectConfig.model_validate(settings))
+    return Detector(model, tokenizer, WindowConfig.model_validate(settings))
 
 
 def test_spans_are_exact_slices_of_the_text() -> None:
@@ -112,10 +113,10 @@ def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> Non
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Discriminator(make_config(tokenizer.vocab_size, 16))
     initialise(model, seed=0)
-    detector = Detector(model, tokenizer, DetectConfig())
+    detector = Detector(model, tokenizer, WindowConfig())
     ids = tokenizer.encode(TEXT).ids
-    together = detector._judge([ids[:14], ids[3:8], ids[5:6]])
-    alone = [detector._judge([part])[0] for part in (ids[:14], ids[3:8], ids[5:6])]
+    together = detector._p_replaced([ids[:14], ids[3:8], ids[5:6]])
+    alone = [detector._p_replaced([part])[0] for part in (ids[:14], ids[3:8], ids[5:6])]
     for one, other in zip(together, alone, strict=True):
         assert np.allclose(one, other, atol=1e-9)
     assert np.ptp(together[0]) > 1e-7
@@ -143,10 +144,10 @@ class Remembering(Suspicious):
 def test_a_typed_pad_is_not_padding() -> None:
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Remembering(make_config(tokenizer.vocab_size, 16))
-    detector = Detector(model, tokenizer, DetectConfig())
+    detector = Detector(model, tokenizer, WindowConfig())
     detector.detect("the [PAD] [PAD] mat")
     pad = tokenizer.special.pad
-    detector._judge([np.array([9, pad, 8]), np.array([7])])
+    detector._p_replaced([np.array([9, pad, 8]), np.array([7])])
     (_, alone), (rows, together) = model.seen
     assert alone is None
     assert together is not None
@@ -159,10 +160,13 @@ def test_energies_are_no_chances(tmp_path: Path) -> None:
     network = Discriminator(make_config(tokenizer.vocab_size, 16))
     tokenizer.save(tmp_path)
     save_network(tmp_path, network, pad_id=tokenizer.special.pad, objective="electra")
-    assert Detector.load(tmp_path, DetectConfig())
+    assert Model(tmp_path).detector
     save_network(tmp_path, network, pad_id=tokenizer.special.pad, objective="electric")
-    with pytest.raises(InputError, match=r"says energies, not how likely a token was replaced; compare .*blimp"):
-        Detector.load(tmp_path, DetectConfig())
+    with pytest.raises(
+        InputError,
+        match=r"says energies, which cannot detect; it can embed; compare .*blimp",
+    ):
+        Model(tmp_path).detect(TEXT)
 
 
 def test_an_empty_text_has_no_tokens() -> None:
@@ -172,7 +176,7 @@ def test_an_empty_text_has_no_tokens() -> None:
 
 def test_symbols_are_judged_one_by_one() -> None:
     tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
-    detector = Detector(Suspicious(make_config(tokenizer.vocab_size, 16)), tokenizer, DetectConfig())
+    detector = Detector(Suspicious(make_config(tokenizer.vocab_size, 16)), tokenizer, WindowConfig())
     found = detector.detect(["open", 7, "never seen", "read"])
     assert found.text == "open 7 never seen read"
     assert [token.text for token in found.tokens] == ["open", "7", "never seen", "read"]
@@ -194,9 +198,9 @@ class Calm(Discriminator):
         return torch.logit(input_ids.double() / (3 * self.config.vocab_size)).float()
 
 
-def calm_detector(strength: Strength | None = None) -> Detector:
+def calm_detector(heldout: HeldoutScores | None = None) -> Detector:
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-    return Detector(Calm(make_config(tokenizer.vocab_size, 64)), tokenizer, DetectConfig(), strength)
+    return Detector(Calm(make_config(tokenizer.vocab_size, 64)), tokenizer, WindowConfig(), heldout)
 
 
 def test_where_no_token_passes_the_most_suspicious_words_of_the_text_are_named() -> None:
@@ -235,7 +239,7 @@ def test_where_some_pass_exactly_these_are_named() -> None:
 def test_an_unknown_symbol_is_suspicious_before_all_others_whatever_the_network_thinks() -> None:
     tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
     for network in (Suspicious, Calm):
-        detector = Detector(network(make_config(tokenizer.vocab_size, 16)), tokenizer, DetectConfig())
+        detector = Detector(network(make_config(tokenizer.vocab_size, 16)), tokenizer, WindowConfig())
         found = detector.detect(["open", "never seen", "read", "nor this"])
         assert [token.unknown for token in found.tokens] == [False, True, False, True]
         assert set(found.suspicious[:2]) == {1, 3}
@@ -247,6 +251,14 @@ def test_an_unknown_symbol_is_suspicious_before_all_others_whatever_the_network_
         assert set(strange.suspicious) == {0, 1}
 
 
+def test_a_text_without_a_known_token_is_scored_and_warned_of_in_python_as_over_http() -> None:
+    """One parse for all: what the tokenizer makes of the text is answered, and what it is worth is said."""
+    found = make_detector().detect("漢字")
+    assert [token.unknown for token in found.tokens] == [True, True]
+    assert found.warning == "the text holds nothing that the model's vocabulary knows; give text of its language"
+    assert make_detector().detect("").warning is None
+
+
 def test_an_unknown_word_of_a_text_is_marked_and_judged_like_any() -> None:
     found = make_detector().detect("the cat 漢 sat")
     assert [token.text for token in found.tokens if token.unknown] == ["漢"]
@@ -255,17 +267,27 @@ def test_an_unknown_word_of_a_text_is_marked_and_judged_like_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strength", "is_weak", "words"),
+    ("heldout", "is_weak", "words"),
     [
-        (Strength(0.60, 0.0, 0.0), True, "too weak to use: on held-out text its AUC is 0.60, and guessing has 0.50"),
-        (Strength(0.71, 0.076, 0.64), False, "only 8% of the replaced tokens pass 0.5 (AUC 0.71)"),
-        (Strength(0.93, 0.6, 0.8), False, None),
+        (
+            HeldoutScores(auc=0.60, recall=0.0, precision=0.0),
+            True,
+            "too weak to use: on held-out text its AUC is 0.60, and guessing has 0.50",
+        ),
+        (
+            HeldoutScores(auc=0.71, recall=0.076, precision=0.64),
+            False,
+            "only 8% of the replaced tokens pass 0.5 (AUC 0.71)",
+        ),
+        (HeldoutScores(auc=0.93, recall=0.6, precision=0.8), False, None),
         (None, False, None),
     ],
 )
-def test_a_model_says_how_far_it_can_be_trusted(strength: Strength | None, is_weak: bool, words: str | None) -> None:
-    found = calm_detector(strength).detect(TEXT)
-    assert strength is None or strength.is_weak == is_weak
+def test_a_model_says_how_far_it_can_be_trusted(
+    heldout: HeldoutScores | None, is_weak: bool, words: str | None
+) -> None:
+    found = calm_detector(heldout).detect(TEXT)
+    assert heldout is None or heldout.is_weak == is_weak
     if words is None:
         assert found.warning is None
     else:
@@ -283,7 +305,7 @@ def make_network(sequence_length: int) -> Detector:
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Discriminator(make_config(tokenizer.vocab_size, sequence_length))
     initialise(model, seed=0)
-    return Detector(model, tokenizer, DetectConfig(batch_tokens=64))
+    return Detector(model, tokenizer, WindowConfig(batch_tokens=64))
 
 
 @given(st.lists(st.sampled_from(["", "the cat", TEXT, TEXT * 3, "[PAD] sat [MASK]", "log " * 40]), max_size=6))
@@ -299,7 +321,11 @@ def test_many_texts_are_judged_as_one_by_one(texts: list[str]) -> None:
 
 
 def test_a_notebook_shows_the_text_itself_shaded_and_escaped() -> None:
-    html = Detection('a <b> & "c"\n', (TokenScore("<b>", 2, 5, 1.0), TokenScore("&", 6, 7, 0.0)))._repr_html_()
+    tokens = (
+        TokenScore(text="<b>", start=2, end=5, p_replaced=1.0, p_original=0.0),
+        TokenScore(text="&", start=6, end=7, p_replaced=0.0, p_original=1.0),
+    )
+    html = Detection(text='a <b> & "c"\n', tokens=tokens)._repr_html_()
     assert "<b>" not in html
     assert 'title="p_replaced 1.000">&lt;b&gt;</span> <span' in html
     assert html.count("rgba(230, 60, 40, 0.750)") == html.count("rgba(230, 60, 40, 0.000)") == 1

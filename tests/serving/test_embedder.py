@@ -7,7 +7,7 @@ from little_tuned import TEXT, build_pair, little_tokenizer
 
 from electralab.model.pooling import Pooling, pool_states
 from electralab.serving.embedder import Embedder, EmbedRequest
-from electralab.serving.windows import WindowConfig, cut_windows
+from electralab.serving.inputs import WindowConfig, cut_windows
 
 TOKENIZER = little_tokenizer()
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.electra import Generator
+from electralab.serving.inputs import WindowConfig
 from electralab.serving.mask_filler import FillRequest, MaskFiller
-from electralab.serving.windows import WindowConfig
 from electralab.tokens.tokenizer import Tokenizer
 
 TEXT = "the cat sat on the mat and a dog saw who sat near the old log"
@@ -111,7 +111,7 @@ def test_no_more_is_kept_of_a_blank_than_its_guesses() -> None:
     whole, _ = make_filler()
     filler = MaskFiller(whole.generator, whole.tokenizer, WindowConfig(batch_tokens=1))
     question = filler.parse(FillRequest("the cat sat on a mat", [(0, 3), (4, 7), (8, 11)]))
-    sizes = [(list(places), tuple(logits.shape)) for places, logits in filler.weigh([question])]
+    sizes = [(list(places), tuple(logits.shape)) for places, logits in filler.logits([question])]
     # One row at a time, each gone before the next is asked for.
     assert sorted(place for places, _ in sizes for place in places) == [(0, 0), (0, 1), (0, 2)]
     assert {shape for _, shape in sizes} == {(1, filler.generator.config.vocab_size)}

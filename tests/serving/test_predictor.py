@@ -19,6 +19,8 @@ from electralab.finetuning import predicting
 from electralab.finetuning.examples import BadRow, Split
 from electralab.finetuning.exports import load_model
 from electralab.finetuning.tasks import Kind
+from electralab.records.predictions import PredictionRow
+from electralab.serving.model import Model
 from electralab.serving.predictor import Input, PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
@@ -47,9 +49,9 @@ def predict(model: Path, source: Path | str, out: Path | None = None, **more: An
     return result
 
 
-def close(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    chances = [one["probabilities"], other["probabilities"]]
-    return bool(one["prediction"] == other["prediction"] and chances[0] == pytest.approx(chances[1], abs=1e-5))
+def close(first: PredictionRow, second: PredictionRow) -> bool:
+    is_same = first.prediction == second.prediction
+    return is_same and bool(first.probabilities == pytest.approx(second.probabilities, abs=1e-5))
 
 
 # Texts from Python
@@ -63,7 +65,7 @@ def test_answers_come_in_the_order_of_the_texts_whatever_their_lengths(
     predictor = make_predictor(batch_tokens=16)
     texts = [" ".join(WORDS[start : start + length]) for start, length in enumerate((5, 1, 8, 2, 7, 1, 3))]
     rows = predictor.predict(texts)
-    assert [row["texts"] for row in rows] == [[text] for text in texts]
+    assert [row.texts for row in rows] == [(text,) for text in texts]
     assert all(close(row, predictor.predict([text])[0]) for row, text in zip(rows, texts, strict=True))
     assert len({row["probabilities"]["yes"] for row in rows}) == len(texts)
 
@@ -96,7 +98,7 @@ def test_no_texts_have_no_answers() -> None:
 )
 def test_an_input_means_the_same_in_every_form(kind: Kind, num_texts: int, forms: list[Input]) -> None:
     rows = make_predictor(kind, num_texts=num_texts).predict(forms)
-    assert all({**row, "id": ""} == {**rows[0], "id": ""} for row in rows)
+    assert len({row.model_copy(update={"id": ""}).model_dump_json() for row in rows}) == 1
     assert rows[0]["prediction"] is not None
 
 
@@ -208,22 +210,22 @@ def test_an_ensemble_is_the_mean_of_its_seeds(tmp_path: Path) -> None:
     (run / "seed-old").mkdir()
     (run / "seed-7").mkdir()  # begun and not finished
     texts = ["the cat", "a dog sat near the log"]
-    alone = [Predictor.load(run / f"seed-{seed}", PredictConfig()).predict(texts) for seed in range(3)]
-    together = Predictor.load(run, PredictConfig(), is_ensemble=True).predict(texts)
+    alone = [Model(run / f"seed-{seed}").predict(texts) for seed in range(3)]
+    together = Model(run).make_predictor(PredictConfig(), is_ensemble=True).predict(texts)
     for place, row in enumerate(together):
         for label, chance in row["probabilities"].items():
             of_seeds = [rows[place]["probabilities"][label] for rows in alone]
             assert chance == pytest.approx(sum(of_seeds) / 3, abs=2e-6)
             assert max(of_seeds) - min(of_seeds) > 1e-3
-    assert Predictor.load(run, PredictConfig()).predict(texts) == alone[0]
+    assert Model(run).predict(texts) == alone[0]
 
 
 def test_one_seed_is_no_ensemble(tmp_path: Path, folder: Path) -> None:
     run = save_run(tmp_path / "run", seeds=1)
     with pytest.raises(InputError, match="holds one seed, nothing to average; give a run of 'finetune --seeds N'"):
-        Predictor.load(run, PredictConfig(), is_ensemble=True)
+        Model(run).make_predictor(PredictConfig(), is_ensemble=True)
     with pytest.raises(InputError, match="holds no seeds"):
-        Predictor.load(folder, PredictConfig(), is_ensemble=True)
+        Model(folder).make_predictor(PredictConfig(), is_ensemble=True)
 
 
 # Files
@@ -251,7 +253,7 @@ def test_a_bad_row_keeps_its_place_and_says_why(
 def test_bad_rows_before_between_and_after_good_ones_are_put_in_order() -> None:
     bad = (BadRow(1, "first"), BadRow(4, "last"))
     split = Split("input", "x.csv", [], False, {}, 4, bad, row_numbers=(2, 3))
-    rows = merge_bad_rows([{"prediction": "a"}, {"prediction": "b"}], split)
+    rows = merge_bad_rows([PredictionRow(prediction="a"), PredictionRow(prediction="b")], split)
     assert [(row["row"], row["prediction"]) for row in rows] == [(1, None), (2, "a"), (3, "b"), (4, None)]
 
 
@@ -300,15 +302,16 @@ def test_questions_without_their_columns_are_told_the_right_flags(tmp_path: Path
 
 # Written answers
 
-ROWS: list[dict[str, Any]] = [
-    {"row": 2, "id": "a\tb", "prediction": "x\ny", "probabilities": {"x\ny": 0.75, 'a\t"z"': 0.25}},
-    {"row": 3, "prediction": None, "error": 'broken\r\n"quote"'},
+ROWS = [
+    PredictionRow(row=2, id="a\tb", prediction="x\ny", probabilities={"x\ny": 0.75, 'a\t"z"': 0.25}),
+    PredictionRow(row=3, prediction=None, error='broken\r\n"quote"'),
 ]
 
 
 def test_lines_of_json_hold_a_row_each() -> None:
-    lines = format_rows([*ROWS, {"row": 4, "prediction": "\u2028"}], ".jsonl").decode().splitlines()
-    assert [json.loads(line) for line in lines] == [*ROWS, {"row": 4, "prediction": "\u2028"}]
+    rows = [*ROWS, PredictionRow(row=4, prediction="\u2028")]
+    lines = format_rows(rows, ".jsonl").decode().splitlines()
+    assert [json.loads(line) for line in lines] == [row.to_json() for row in rows]
 
 
 def test_a_csv_quotes_what_it_must() -> None:
@@ -328,9 +331,9 @@ def test_no_tab_or_line_break_gets_into_a_tsv() -> None:
 
 
 def test_tags_and_numbers_are_cells_too() -> None:
-    tags = [{"row": 1, "id": "1", "prediction": ["O", "B-X"], "probabilities": [0.5, 0.9]}]
+    tags = [PredictionRow(row=1, id="1", prediction=("O", "B-X"), probabilities=(0.5, 0.9))]
     assert format_rows(tags, ".tsv") == b"row\tid\tprediction\terror\n1\t1\tO B-X\t\n"
-    assert format_rows([{"row": 1, "prediction": 0.5}], ".csv") == b"row,id,prediction,error\n1,,0.5,\n"
+    assert format_rows([PredictionRow(row=1, prediction=0.5)], ".csv") == b"row,id,prediction,error\n1,,0.5,\n"
 
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out.json", "out.csv.gz", "out.txt"])
@@ -462,7 +465,8 @@ def test_a_model_that_transformers_tuned_answers_with_its_own_labels(tmp_path: P
         assert list(row["probabilities"].values()) == pytest.approx(chances, abs=1e-5)
     assert len({row["prediction"] for row in rows}) > 1
     (tmp_path / "pairs.csv").write_text("text_a,text_b\nthe cat,a dog\n")
-    assert close(predict(tmp_path, tmp_path / "pairs.csv")["predictions"][0], rows[-1])
+    (pair,) = predict(tmp_path, tmp_path / "pairs.csv")["predictions"]
+    assert close(PredictionRow.model_validate(pair), rows[-1])
 
 
 def test_a_pre_trained_model_is_sent_to_be_tuned_first(tmp_path: Path) -> None:
@@ -491,12 +495,12 @@ def test_a_damaged_card_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe_and_numbers_do_not(suffix: str) -> None:
-    rows: list[dict[str, Any]] = [
-        {"row": number, "id": cell, "prediction": -0.5, "error": None}
+    rows = [
+        PredictionRow(row=number, id=cell, prediction=-0.5)
         for number, cell in enumerate(("=1+1", "+cmd|x", "-2+3", "@SUM(A1)", "-5", "plain"))
     ]
     lines = format_rows(rows, suffix).decode().splitlines()[1:]
     separator = "," if suffix == ".csv" else "\t"
     assert [line.split(separator)[1] for line in lines] == ["'=1+1", "'+cmd|x", "'-2+3", "'@SUM(A1)", "-5", "plain"]
     assert {line.split(separator)[2] for line in lines} == {"-0.5"}
-    assert b"'\t=1" in format_rows([{"row": 1, "id": "\t=1", "prediction": "a"}], ".csv")
+    assert b"'\t=1" in format_rows([PredictionRow(row=1, id="\t=1", prediction="a")], ".csv")

@@ -15,13 +15,21 @@ from little_tuned import TEXT, build_pair, little_tokenizer, save_pretrained
 import electralab
 from electralab.corpus.damage import Damage
 from electralab.errors import InputError
-from electralab.serving.detector import Detection, Detector, TokenScore
+from electralab.records.answers import Detection, Proof, Suggestion, TokenScore, Word, WordFinding
+from electralab.serving.detector import Detector
+from electralab.serving.inputs import WindowConfig
 from electralab.serving.mask_filler import MaskFiller
-from electralab.serving.proof_page import compose_page
-from electralab.serving.proof_scores import _score_kind, match_corruption, score_proofreading
-from electralab.serving.proofreader import Finding, Proof, ProofreadConfig, Proofreader, Word, group_words
-from electralab.serving.spelling import Lexicon, Suggestion, measure_distances
-from electralab.serving.windows import WindowConfig
+from electralab.serving.pages import render_proofs
+from electralab.serving.proofreader import (
+    Lexicon,
+    ProofreadConfig,
+    Proofreader,
+    _score_kind,
+    edit_distances,
+    group_words,
+    match_corruption,
+    score_proofreading,
+)
 
 
 @cache
@@ -46,13 +54,13 @@ def letters_of(words: list[str]) -> np.ndarray[tuple[int, ...], np.dtype[np.uint
 
 @given(word=st.text("abc", max_size=6), others=st.lists(st.text("abc", min_size=1, max_size=6), min_size=1, max_size=8))
 def test_distances_are_those_of_the_definition(word: str, others: list[str]) -> None:
-    assert measure_distances(word, letters_of(others)).tolist() == [slow_distance(word, other) for other in others]
+    assert edit_distances(word, letters_of(others)).tolist() == [slow_distance(word, other) for other in others]
 
 
 def proofreader_of(**settings: float) -> Proofreader:
     tokenizer, config = little_tokenizer(), ProofreadConfig.model_validate(settings)
     pair = build_pair(tokenizer)
-    detector = Detector(pair.discriminator, tokenizer, WindowConfig())  # type: ignore[arg-type]
+    detector = Detector(pair.discriminator, tokenizer, WindowConfig())
     generator = pair.generator
     return Proofreader(detector, MaskFiller(generator, tokenizer, WindowConfig()), config)  # type: ignore[arg-type]
 
@@ -88,8 +96,11 @@ def test_pieces_of_a_word_are_one_word_as_suspicious_as_the_worst() -> None:
     text = "the oldog, sat"
     offsets = tokenizer.encode(text).offsets
     chances = np.linspace(0.1, 0.9, len(offsets))
-    tokens = tuple(TokenScore(text[a:b], a, b, float(p)) for (a, b), p in zip(offsets, chances, strict=True))
-    words = group_words(Detection(text, tokens), tokenizer)
+    tokens = tuple(
+        TokenScore(text=text[a:b], start=a, end=b, p_replaced=float(p), p_original=1 - float(p))
+        for (a, b), p in zip(offsets, chances, strict=True)
+    )
+    words = group_words(Detection(text=text, tokens=tokens), tokenizer)
     assert [word.text for word in words] == ["the", "oldog", ",", "sat"]
     of_word = [token.p_replaced for token in tokens if 4 <= token.start < 9]
     assert len(of_word) > 1
@@ -116,7 +127,7 @@ def test_only_the_most_suspicious_are_named_in_the_order_of_the_text() -> None:
 def test_damage_belongs_to_the_word_it_lies_in() -> None:
     damages = [Damage(4, 7, "cat", "act"), Damage(12, 15, "mat", "mst")]
     found = [
-        match_corruption(Word("", start, end, 0.0), damages)
+        match_corruption(Word(text="", start=start, end=end, suspicion=0.0), damages)
         for start, end in ((0, 3), (4, 7), (5, 9), (8, 12), (12, 15))
     ]
     assert found == [None, damages[0], damages[0], None, damages[1]]
@@ -130,13 +141,18 @@ class Rehearsed(Proofreader):
         self.opinions = [one for pair in zip(of_others, of_cats, strict=True) for one in pair]
         self.suggested = suggested
 
-    def judge(self, text: str) -> list[Word]:
+    def score_words(self, text: str) -> list[Word]:
         found = zip(re.finditer(r"\S+", text), self.opinions, strict=True)
-        return [Word(word.group(), *word.span(), suspicion) for word, suspicion in found]
+        return [
+            Word(text=word.group(), start=word.start(), end=word.end(), suspicion=suspicion)
+            for word, suspicion in found
+        ]
 
     def suggest(self, text: str, words: Sequence[Word]) -> list[tuple[Suggestion, ...]]:
         assert all(text[word.start : word.end] == word.text != "ox" for word in words)
-        return [tuple(Suggestion(one, 0.1) for one in some) for _, some in zip(words, self.suggested, strict=True)]
+        return [
+            tuple(Suggestion(text=text, p=0.1) for text in some) for _, some in zip(words, self.suggested, strict=True)
+        ]
 
 
 def test_scores_are_those_of_words_counted_by_hand() -> None:
@@ -179,8 +195,9 @@ def test_too_little_text_to_measure_on_is_refused() -> None:
 
 def test_page_shows_the_text_as_it_is_written() -> None:
     text = "a <b> & cat"
-    finding = Finding(Word("cat", 8, 11, 0.75), 1, 9, "", "", (Suggestion("<sat>", 0.5),))
-    page = compose_page([Proof("x<y>.txt", text, 3, (finding,))])
+    word, meant = Word(text="cat", start=8, end=11, suspicion=0.75), Suggestion(text="<sat>", p=0.5)
+    finding = WordFinding(word=word, line=1, column=9, before="", after="", suggestions=(meant,))
+    page = render_proofs([Proof(source="x<y>.txt", text=text, words=3, findings=(finding,))])
     assert "a &lt;b&gt; &amp; <mark" in page
     assert "&lt;sat&gt;" in page
     assert "x&lt;y&gt;.txt" in page
@@ -191,13 +208,13 @@ def test_page_shows_the_text_as_it_is_written() -> None:
 def test_where_no_word_passes_a_few_of_the_text_are_named_apart() -> None:
     proof = proofreader_of(threshold=1.0).proofread(TEXT)
     assert proof.findings == ()
-    words = proofreader_of().judge(TEXT)
+    words = proofreader_of().score_words(TEXT)
     worst = sorted((word.suspicion for word in words), reverse=True)[: len(proof.most_suspicious)]
     assert len(worst) == 3
     named = [finding.word for finding in proof.most_suspicious]
     assert sorted((word.suspicion for word in named), reverse=True) == worst
     assert [word.start for word in named] == sorted(word.start for word in named)
-    page = compose_page([proof], "this model is too weak to use")
+    page = render_proofs([proof], "this model is too weak to use")
     assert page.count('<mark class="relative"') == 3
     assert f"none of {proof.words} words passes the threshold; marked with dots: the 3 most suspicious" in page
     assert '<p class="warning">This model is too weak to use.</p>' in page
@@ -215,7 +232,10 @@ def test_python_and_the_page_agree(tmp_path: Path) -> None:
 
 def detect_evenly(text: str) -> Detection:
     offsets = little_tokenizer().encode(text).offsets
-    return Detection(text, tuple(TokenScore(text[a:b], a, b, 0.5) for a, b in offsets))
+    return Detection(
+        text=text,
+        tokens=tuple(TokenScore(text=text[a:b], start=a, end=b, p_replaced=0.5, p_original=0.5) for a, b in offsets),
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from electralab.serving.examples import join_pieces, read_examples
+from electralab.serving.run_facts import join_pieces, read_examples
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ def test_symbols_stay_apart() -> None:
 def test_a_folder_outside_a_run_and_a_damaged_file_have_no_examples(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "export" / "discriminator"
     folder.mkdir(parents=True)
-    assert read_examples(folder) == []
+    assert read_examples(folder) == ()
     (tmp_path / "run" / "run.json").write_text("{}")
-    assert read_examples(folder) == []
+    assert read_examples(folder) == ()
     for content in ("{", "[]", '{"rows": [{}]}', '{"rows": 7}'):
         (tmp_path / "run" / "examples.json").write_text(content)
-        assert read_examples(folder) == []
+        assert read_examples(folder) == ()

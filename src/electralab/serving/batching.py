@@ -1,10 +1,11 @@
 """Requests that arrive at about the same time go through a model together, and each gets its own answers.
 
-tickets -> batches -> answers
+QueuedRequest... -> batches -> answers
 
-A ticket is what one request asks: texts for one ability of one model. A worker takes the oldest ticket, waits until the
-window after its arrival is over, and takes whatever else has come for the same place, as much as fits. Between two runs
-of a network it looks whether anybody still waits for what it does, and whether others wait behind a request of many.
+A queued request is what one HTTP request asks: inputs for one capability of one model. A worker takes the oldest one,
+waits until the window after its arrival is over, and takes whatever else has come for the same handler, as much as
+fits. Between two runs of a network it looks whether anybody still waits for the answers, and whether small requests
+wait behind a large one.
 """
 
 import math
@@ -21,11 +22,11 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.errors import InputError
 from electralab.serving.api_errors import ApiError, shutting_down
-from electralab.serving.metrics import Metrics
+from electralab.serving.metrics import ServerMetrics
 from electralab.stopping import StopSignal
 
-# How fast the workers are before anything was measured.
-_FIRST_GUESS = 100_000.0
+# Characters per second, before anything was measured.
+_FIRST_SPEED = 100_000.0
 _LONGEST_WAIT = 60
 # Seconds in which a worker that is told to stop should have come out of its network.
 _ONE_RUN = 1.0
@@ -43,10 +44,10 @@ class BatchingConfig(Settings):
 
 
 class BatchHandler(Protocol):
-    """One ability of one model."""
+    """One capability of one model."""
 
-    def parse(self, asked: Any, /) -> Any:
-        """What is needed to answer, or an InputError about this text alone."""
+    def parse(self, given: Any, /) -> Any:
+        """What is needed to answer, or an InputError about this input alone."""
 
     def answer(self, parsed: Sequence[Any], stop: StopSignal, /) -> Sequence[Any]:
         """An answer for each, in order; `stop` is looked at before every run of a network."""
@@ -54,9 +55,9 @@ class BatchHandler(Protocol):
 
 @dataclass(slots=True, eq=False)
 class QueuedRequest:
-    ability: str
+    capability: str
     handler: BatchHandler
-    asked: Sequence[Any]
+    inputs: Sequence[Any]
     cost: int
     """In characters."""
     deadline: float
@@ -67,13 +68,13 @@ class QueuedRequest:
 
 
 class Batcher:
-    def __init__(self, config: BatchingConfig, metrics: Metrics) -> None:
+    def __init__(self, config: BatchingConfig, metrics: ServerMetrics) -> None:
         self.config = config
         self._metrics = metrics
         self._waiting: deque[QueuedRequest] = deque()
         self._changed = threading.Condition()
         self._texts = self._characters = self._running = 0
-        self._speed = _FIRST_GUESS
+        self._speed = _FIRST_SPEED
         self._is_closed = self._is_over = False
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(config.workers)]
         for worker in self._workers:
@@ -88,35 +89,36 @@ class Batcher:
         return self._texts >= self.config.queue_texts or self._characters >= self.config.queue_characters
 
     def submit(
-        self, ability: str, handler: BatchHandler, asked: Sequence[Any], *, cost: int, seconds: float
+        self, capability: str, handler: BatchHandler, inputs: Sequence[Any], *, cost: int, seconds: float
     ) -> QueuedRequest:
-        """Answers come in the ticket's future, or a ApiError."""
-        ticket = QueuedRequest(ability, handler, asked, cost, time.monotonic() + seconds)
+        """Answers come in the request's future, or an ApiError."""
+        request = QueuedRequest(capability, handler, inputs, cost, time.monotonic() + seconds)
         with self._changed:
             if self._is_closed:
                 raise shutting_down()
             is_over = (
-                self._texts + len(asked) > self.config.queue_texts
+                self._texts + len(inputs) > self.config.queue_texts
                 or self._characters + cost > self.config.queue_characters
             )
+            # Into an empty queue even a request that is too large for it is taken, or it could never be answered.
             if self._waiting and is_over:
                 wait = self.estimate_wait()
                 raise ApiError("busy", f"{self._texts} texts are waiting already; try again in {wait} s", wait)
-            self._waiting.append(ticket)
-            self._texts += len(asked)
+            self._waiting.append(request)
+            self._texts += len(inputs)
             self._characters += cost
             self._changed.notify()
-        return ticket
+        return request
 
-    def give_up(self, ticket: QueuedRequest) -> None:
+    def give_up(self, request: QueuedRequest) -> None:
         """Nobody waits for its answers: it leaves the queue, or the worker at the next chance."""
         with self._changed:
-            ticket.is_given_up = True
-            if ticket.answers.cancel() and ticket in self._waiting:
-                self._remove(ticket)
+            request.is_given_up = True
+            if request.answers.cancel() and request in self._waiting:
+                self._remove(request)
 
     def estimate_wait(self) -> int:
-        """Seconds, whole ones, until what is worked on and what waits now is done."""
+        """Whole seconds until what is worked on and what waits now is done."""
         return min(_LONGEST_WAIT, max(1, math.ceil((self._running + self._characters) / self._speed)))
 
     def close(self, seconds: float) -> bool:
@@ -131,11 +133,11 @@ class Batcher:
         with self._changed:
             self._is_over = True
             left = list(self._waiting)
-            for ticket in left:
-                self._remove(ticket)
-        for ticket in left:
-            if ticket.answers.set_running_or_notify_cancel():
-                ticket.answers.set_exception(shutting_down())
+            for request in left:
+                self._remove(request)
+        for request in left:
+            if request.answers.set_running_or_notify_cancel():
+                request.answers.set_exception(shutting_down())
         self._join(_ONE_RUN)
         return not any(worker.is_alive() for worker in self._workers)
 
@@ -145,40 +147,41 @@ class Batcher:
             worker.join(max(0.0, end - time.monotonic()))
 
     def _work(self) -> None:
-        while tickets := self._gather():
-            self._run(tickets)
+        while requests := self._gather():
+            self._run(requests)
 
-    def _run(self, tickets: Sequence[QueuedRequest]) -> None:
-        cost, texts = sum(ticket.cost for ticket in tickets), sum(len(ticket.asked) for ticket in tickets)
+    def _run(self, requests: Sequence[QueuedRequest]) -> None:
+        cost, texts = sum(request.cost for request in requests), sum(len(request.inputs) for request in requests)
         started = time.monotonic()
-        run_batch(tickets, DeadlineCheck(lambda: self._check(tickets, cost)))
+        run_batch(requests, DeadlineCheck(lambda: self._check(requests, cost)))
         with self._changed:
             self._running -= cost
-            if not any(isinstance(ticket.answers.exception(), ApiError) for ticket in tickets):
+            # A batch that was broken off says nothing about the speed.
+            if not any(isinstance(request.answers.exception(), ApiError) for request in requests):
                 self._speed += 0.2 * (cost / max(time.monotonic() - started, 1e-6) - self._speed)
-        self._metrics.count_batch(tickets[0].ability, texts)
+        self._metrics.count_batch(requests[0].capability, texts)
 
-    def _check(self, tickets: Sequence[QueuedRequest], cost: int) -> None:
+    def _check(self, requests: Sequence[QueuedRequest], cost: int) -> None:
         """Before every run of a network: is it still for anybody?"""
         if self._is_over:
             raise shutting_down()
         now = time.monotonic()
-        if all(ticket.is_given_up or ticket.deadline <= now for ticket in tickets):
+        if all(request.is_given_up or request.deadline <= now for request in requests):
             wait = self.estimate_wait()
             raise ApiError("too_slow", f"not done in time; try again in {wait} s", wait)
-        if cost > self.config.batch_characters and (others := self._take_small()):
-            self._run(others)
-
-    def _take_small(self) -> list[QueuedRequest]:
-        """Whoever asks little need not wait for a request that is more than a batch by itself."""
+        if cost <= self.config.batch_characters:
+            return
+        # Whoever asks little need not wait for a request that is more than a batch by itself.
         with self._changed:
             self._drop_late()
-            small = (ticket for ticket in self._waiting if ticket.cost <= self.config.batch_characters)
+            small = (request for request in self._waiting if request.cost <= self.config.batch_characters)
             first = next(small, None)
-            return [] if first is None else self._take(first)
+            others = [] if first is None else self._take(first)
+        if others:
+            self._run(others)
 
     def _gather(self) -> list[QueuedRequest]:
-        """The tickets of the next batch; none means that the work is over."""
+        """The requests of the next batch; none means that the work is over."""
         with self._changed:
             while True:
                 self._drop_late()
@@ -189,39 +192,39 @@ class Batcher:
                     continue
                 left = self._waiting[0].arrived + self.config.window_ms / 1000 - time.monotonic()
                 if left <= 0 or self._is_closed or self._characters >= self.config.batch_characters:
-                    if tickets := self._take(self._waiting[0]):
-                        return tickets
+                    if requests := self._take(self._waiting[0]):
+                        return requests
                 else:
                     self._changed.wait(left)
 
     def _drop_late(self) -> None:
         """Whoever has given up, or must by now, is not worked for."""
         now = time.monotonic()
-        late = [ticket for ticket in self._waiting if ticket.answers.cancelled() or ticket.deadline <= now]
-        for ticket in late:
-            self._remove(ticket)
-            if ticket.answers.set_running_or_notify_cancel():
+        late = [request for request in self._waiting if request.answers.cancelled() or request.deadline <= now]
+        for request in late:
+            self._remove(request)
+            if request.answers.set_running_or_notify_cancel():
                 wait = self.estimate_wait()
-                ticket.answers.set_exception(ApiError("too_slow", f"not begun in time; try again in {wait} s", wait))
+                request.answers.set_exception(ApiError("too_slow", f"not begun in time; try again in {wait} s", wait))
 
     def _take(self, first: QueuedRequest) -> list[QueuedRequest]:
-        """This ticket, and of those for the same handler as many as fit, in the order in which they came."""
+        """This request, and of those for the same handler as many as fit, in the order in which they came."""
         taken = [first]
         room = self.config.batch_characters - first.cost
-        for ticket in self._waiting:
-            if ticket is not first and ticket.handler is first.handler and ticket.cost <= room:
-                taken.append(ticket)
-                room -= ticket.cost
-        for ticket in taken:
-            self._remove(ticket)
-        begun = [ticket for ticket in taken if ticket.answers.set_running_or_notify_cancel()]
-        self._running += sum(ticket.cost for ticket in begun)
+        for request in self._waiting:
+            if request is not first and request.handler is first.handler and request.cost <= room:
+                taken.append(request)
+                room -= request.cost
+        for request in taken:
+            self._remove(request)
+        begun = [request for request in taken if request.answers.set_running_or_notify_cancel()]
+        self._running += sum(request.cost for request in begun)
         return begun
 
-    def _remove(self, ticket: QueuedRequest) -> None:
-        self._waiting.remove(ticket)
-        self._texts -= len(ticket.asked)
-        self._characters -= ticket.cost
+    def _remove(self, request: QueuedRequest) -> None:
+        self._waiting.remove(request)
+        self._texts -= len(request.inputs)
+        self._characters -= request.cost
 
 
 class DeadlineCheck(StopSignal):
@@ -235,50 +238,50 @@ class DeadlineCheck(StopSignal):
         self._check()
 
 
-def run_batch(tickets: Sequence[QueuedRequest], stop: StopSignal) -> None:
-    """All tickets of one handler at once; whatever is wrong with one of them is that one's affair."""
-    handler = tickets[0].handler
+class BadText(Exception):
+    """One input of a request cannot be answered."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+        self.reason = reason
+
+
+def run_batch(requests: Sequence[QueuedRequest], stop: StopSignal) -> None:
+    """All requests of one handler at once; whatever is wrong with one of them is that one's affair."""
+    handler = requests[0].handler
     parsed: list[tuple[QueuedRequest, list[Any]]] = []
-    for ticket in tickets:
+    for request in requests:
         try:
-            parsed.append((ticket, [_parse(handler, place, one, stop) for place, one in enumerate(ticket.asked)]))
+            inputs = []
+            for index, given in enumerate(request.inputs):
+                stop.check()
+                try:
+                    inputs.append(handler.parse(given))
+                except InputError as error:
+                    raise BadText(index, str(error)) from None
+            parsed.append((request, inputs))
         except Exception as error:  # noqa: BLE001  whoever asked is told, and the worker must go on
-            ticket.answers.set_exception(error)
+            request.answers.set_exception(error)
     if parsed:
         _answer(handler, parsed, stop)
 
 
 def _answer(handler: BatchHandler, parsed: Sequence[tuple[QueuedRequest, list[Any]]], stop: StopSignal) -> None:
     try:
-        answers = iter(handler.answer([one for _, ones in parsed for one in ones], stop))
-        found = [[next(answers) for _ in ones] for _, ones in parsed]
-    except ApiError as refusal:
-        for ticket, _ in parsed:
-            ticket.answers.set_exception(refusal)
+        answers = iter(handler.answer([given for _, inputs in parsed for given in inputs], stop))
+        by_request = [[next(answers) for _ in inputs] for _, inputs in parsed]
+    except ApiError as error:
+        for request, _ in parsed:
+            request.answers.set_exception(error)
         return
     except Exception as error:  # noqa: BLE001  as above
         if len(parsed) == 1:
             parsed[0][0].answers.set_exception(error)
         else:
-            for one in parsed:
-                _answer(handler, [one], stop)
+            # One of them broke the batch: each by itself, so that only that one fails.
+            for pair in parsed:
+                _answer(handler, [pair], stop)
         return
-    for (ticket, _), own in zip(parsed, found, strict=True):
-        ticket.answers.set_result(own)
-
-
-def _parse(handler: BatchHandler, place: int, asked: Any, stop: StopSignal) -> Any:
-    stop.check()
-    try:
-        return handler.parse(asked)
-    except InputError as error:
-        raise BadText(place, str(error)) from None
-
-
-class BadText(Exception):
-    """One text of a request cannot be answered."""
-
-    def __init__(self, place: int, reason: str) -> None:
-        super().__init__(reason)
-        self.place = place
-        self.reason = reason
+    for (request, _), own in zip(parsed, by_request, strict=True):
+        request.answers.set_result(own)

@@ -16,13 +16,12 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from electralab.serving.api_errors import ApiError
-from electralab.serving.guard import CODE, encode_error, error_headers
-from electralab.serving.metrics import Metrics
+from electralab.serving.api_errors import CODE_HEADER, ApiError
+from electralab.serving.metrics import ServerMetrics
 
 # Connections beyond the limit that wait for their refusal; a still later one is cut off without a word.
 _REFUSED_AT_ONCE = 16
-# Seconds that a connection beyond the limit has for its first bytes, and any other to read its refusal.
+# Seconds that a connection beyond the limit has for its first bytes, and any other to read its error.
 _REFUSAL_SECONDS = 1.0
 _PHRASES = {408: "Request Timeout", 503: "Service Unavailable"}
 _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -31,11 +30,11 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    most: int
+class ConnectionLimits:
+    max_connections: int
     """Connections at once."""
     header_seconds: float
-    metrics: Metrics
+    metrics: ServerMetrics
 
 
 class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicorn are not read
@@ -45,25 +44,25 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicor
     sends its headers byte by byte, stays as long as it likes, and so does one that does not read its answer.
     """
 
-    def __init__(self, bounds: Bounds, *rest: Any, **named: Any) -> None:
+    def __init__(self, limits: ConnectionLimits, *rest: Any, **named: Any) -> None:
         super().__init__(*rest, **named)
-        self._bounds = bounds
+        self._limits = limits
         self._deadline: asyncio.TimerHandle | None = None
         self._unread_bytes = 0
         self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        beyond = len(self.connections) - self._bounds.most
+        beyond = len(self.connections) - self._limits.max_connections
         if beyond > _REFUSED_AT_ONCE:
-            self._bounds.metrics.count_refusal("too_many_connections")
+            self._limits.metrics.count_error("too_many_connections")
             transport.abort()
         elif beyond > 0:
             # Answered when its first bytes are here: a refusal that comes before them may be lost on the way.
             self._is_refused = True
             self._expire_in(_REFUSAL_SECONDS)
         else:
-            self._expire_in(self._bounds.header_seconds)
+            self._expire_in(self._limits.header_seconds)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_refused:
@@ -71,19 +70,19 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicor
             if self._is_being_answered:
                 self._forget_deadline()
         elif not self.transport.is_closing():
-            most = self._bounds.most
+            most = self._limits.max_connections
             self._refuse(ApiError("too_many_connections", f"{most:,} connections are open already; try again soon", 1))
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self._is_being_answered:
             self._unread_bytes = self.transport.get_write_buffer_size()
-            self._expire_in(self._bounds.header_seconds)
+            self._expire_in(self._limits.header_seconds)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         self._unread_bytes = self.transport.get_write_buffer_size()
-        self._expire_in(self._bounds.header_seconds)
+        self._expire_in(self._limits.header_seconds)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -113,27 +112,27 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicor
         if 0 < unread < self._unread_bytes:
             # A long answer over a slow line: it may take its time as long as it goes on.
             self._unread_bytes = unread
-            self._expire_in(self._bounds.header_seconds)
+            self._expire_in(self._limits.header_seconds)
         elif unread or self._is_refused or self.transport.is_closing() or not self.conn.trailing_data[0]:
             self.transport.abort()
         else:
-            seconds = self._bounds.header_seconds
+            seconds = self._limits.header_seconds
             self._refuse(
                 ApiError("headers_too_slow", f"the headers were not here after {seconds:g} s; send them faster")
             )
 
-    def _refuse(self, refusal: ApiError) -> None:
+    def _refuse(self, error: ApiError) -> None:
         """Without the application, which knows of whole requests only."""
-        self._bounds.metrics.count_refusal(refusal.code)
-        body = encode_error(refusal)
+        self._limits.metrics.count_error(error.code)
+        body = error.encode()
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),
-            *(header for header in error_headers(refusal) if header[0] != CODE),
+            *(header for header in error.headers if header[0] != CODE_HEADER),
         ]
         head = b"".join(b"%s: %s\r\n" % header for header in headers)
-        self.transport.write(b"HTTP/1.1 %d %s\r\n%s\r\n" % (refusal.status, _PHRASES[refusal.status].encode(), head))
+        self.transport.write(b"HTTP/1.1 %d %s\r\n%s\r\n" % (error.status, _PHRASES[error.status].encode(), head))
         self.transport.write(body)
         self.transport.close()
         self._is_refused = True
@@ -148,9 +147,9 @@ class Listener(socket.socket):
 
     def __init__(self, *rest: Any, **named: Any) -> None:
         super().__init__(*rest, **named)
-        self.on_turned_away: Callable[[], None] = _ignore
+        self.on_accept_error: Callable[[], None] = lambda: None
         self._spare = os.open(os.devnull, os.O_RDONLY)
-        self._is_told = False
+        self._is_logged = False
 
     def accept(self) -> tuple[socket.socket, Any]:
         try:
@@ -163,9 +162,9 @@ class Listener(socket.socket):
             raise BlockingIOError from None
 
     def _turn_away(self, error: OSError) -> None:
-        self.on_turned_away()
-        if not self._is_told:
-            self._is_told = True
+        self.on_accept_error()
+        if not self._is_logged:
+            self._is_logged = True
             _log.warning(
                 "connections are turned away (%s) and counted in /metrics; allow more with ulimit -n", error.strerror
             )
@@ -186,7 +185,3 @@ class Listener(socket.socket):
             os.close(self._spare)
             self._spare = -1
         super().close()
-
-
-def _ignore() -> None:
-    """Where nobody counts."""

@@ -1,6 +1,6 @@
-"""One vector for a text: the final states of its tokens, pooled.
+"""One vector for a text: the final hidden states of its tokens, pooled.
 
-EmbedRequest -> Sequence -> vector
+EmbedRequest -> TokenizedRequest -> vector
 """
 
 from collections.abc import Sequence
@@ -9,15 +9,22 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from electralab.model.encoder import Encoder, Trace
 from electralab.model.graph import GraphDiscriminator
 from electralab.model.pooling import Pooling, pool_states
-from electralab.serving.inputs import Given, read, tokenize_known
-from electralab.serving.windows import Ids, TextWindow, Window, WindowConfig, frame, split_into_windows
+from electralab.serving.inputs import (
+    Ids,
+    TextInput,
+    TextWindow,
+    Window,
+    WindowConfig,
+    add_special_ids,
+    split_into_windows,
+    tokenize,
+)
 from electralab.stopping import NO_STOP, StopSignal
-from electralab.tokens.batches import RowBatch, batch_by_length
+from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
 Vector = NDArray[np.float32]
@@ -25,12 +32,12 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    given: Given
+    given: TextInput
     pooling: Pooling = "mean"
 
 
 @dataclass(frozen=True, slots=True)
-class Sequenced:
+class TokenizedRequest:
     ids: Ids
     pooling: Pooling
 
@@ -41,44 +48,41 @@ class Embedder:
         self.tokenizer = tokenizer
         self.config = config
 
-    def embed(self, given: Given, pooling: Pooling = "mean") -> Vector:
-        return self.answer([Sequenced(read(self.tokenizer, given, is_literal=True).ids, pooling)])[0]
+    def embed(self, given: TextInput, pooling: Pooling = "mean") -> Vector:
+        return self.answer([self.parse(EmbedRequest(given, pooling))])[0]
 
-    def parse(self, asked: EmbedRequest) -> Sequenced:
-        return Sequenced(tokenize_known(self.tokenizer, asked.given, is_literal=True).ids, asked.pooling)
+    def parse(self, request: EmbedRequest) -> TokenizedRequest:
+        return TokenizedRequest(tokenize(self.tokenizer, request.given, is_literal=True).ids, request.pooling)
 
     @torch.inference_mode()
-    def answer(self, sequences: Sequence[Sequenced], stop: StopSignal = NO_STOP) -> list[Vector]:
-        """Of a text longer than a row: the mean over all its tokens, each where it has the most context; the first
-        token of its first window, the last of its last."""
-        size = self.encoder.config.sequence_length - 2
-        counts = [len(sequence.ids) for sequence in sequences]
-        placed = split_into_windows(counts, size, self.config.overlap)
-        placed += [TextWindow(text, Window(0, 0, 0, 0)) for text, count in enumerate(counts) if not count]
+    def answer(self, requests: Sequence[TokenizedRequest], stop: StopSignal = NO_STOP) -> list[Vector]:
+        """A text longer than a row gives the mean over all its tokens, each from the window where it has the most
+        context; or the first token of its first window; or the last token of its last."""
+        special, config = self.tokenizer.special, self.encoder.config
+        counts = [len(request.ids) for request in requests]
+        windows = split_into_windows(counts, config.sequence_length - 2, self.config.overlap)
+        # An empty text has a vector too: that of [CLS] [SEP].
+        windows += [TextWindow(text, Window(0, 0, 0, 0)) for text, count in enumerate(counts) if not count]
         rows = [
-            frame(sequences[one.text].ids[one.window.start : one.window.end], self.tokenizer.special) for one in placed
+            add_special_ids(requests[part.text].ids[part.window.start : part.window.end], special) for part in windows
         ]
-        vectors = [np.zeros(self.encoder.config.hidden_size, dtype=np.float32) for _ in sequences]
+        vectors = [np.zeros(config.hidden_size, dtype=np.float32) for _ in requests]
         device = next(self.encoder.parameters()).device
-        for batch in batch_by_length(rows, self.tokenizer.special, self.config.batch_tokens, device):
+        for batch in batch_by_length(rows, special, self.config.batch_tokens, device):
             stop.check()
-            states = self._look(batch)
-            for place, row in enumerate(batch.rows):
-                one = placed[row]
-                sequence = sequences[one.text]
-                is_whole = one.window.end - one.window.start == len(sequence.ids)
-                is_end = one.window.start == 0 if sequence.pooling == "first" else one.window.end == len(sequence.ids)
-                if sequence.pooling == "mean" and not is_whole:
-                    kept = states[place, one.columns].float().sum(dim=0)
-                    vectors[one.text] += (kept / len(sequence.ids)).cpu().numpy()
+            trace: Trace = {}
+            states = self.encoder(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, trace)
+            if isinstance(self.encoder, GraphDiscriminator):
+                states = trace["states"]  # (B, T, D); what the graph returned are its logits
+            for row, index in enumerate(batch.rows):
+                part = windows[index]
+                count, pooling = counts[part.text], requests[part.text].pooling
+                is_whole = part.window.end - part.window.start == count
+                is_end = part.window.start == 0 if pooling == "first" else part.window.end == count
+                if pooling == "mean" and not is_whole:
+                    kept = states[row, part.columns].float().sum(dim=0)
+                    vectors[part.text] += (kept / count).cpu().numpy()
                 elif is_whole or is_end:
-                    here = slice(place, place + 1)
-                    vectors[one.text] = pool_states(states[here], batch.is_pad[here], sequence.pooling)[0].cpu().numpy()
+                    here = slice(row, row + 1)
+                    vectors[part.text] = pool_states(states[here], batch.is_pad[here], pooling)[0].cpu().numpy()
         return vectors
-
-    def _look(self, batch: RowBatch) -> Tensor:
-        """(B, T, D) the final states."""
-        asked = (batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)
-        trace: Trace = {}
-        said: Tensor = self.encoder(*asked, trace)
-        return trace["states"] if isinstance(self.encoder, GraphDiscriminator) else said

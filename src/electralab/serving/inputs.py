@@ -1,67 +1,121 @@
-"""What a model reads of what it is given: a text, or for a model of symbols a list of them.
+"""What a model is given: a text or a list of symbols, as tokens with their places, in windows that fit the model.
 
-Given -> TokenizedText
+TextInput -> TokenizedText -> TextWindow...
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from electralab.config import Settings
 from electralab.errors import InputError
-from electralab.tokens.tokenizer import Tokenizer
+from electralab.tokens.tokenizer import SpecialIds, Tokenizer
 
-# A text; for a model of symbols a list of them, or the same as JSON.
-Given = str | Sequence[str | int]
+Ids = NDArray[np.int64]
+TextInput = str | Sequence[str | int]
+"""A text; for a model of symbols a list of them, or the same list as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenizedText:
-    """A text and its tokens; that of a sequence of symbols is the symbols joined by spaces."""
+    """A text and its tokens. The text of a sequence of symbols is the symbols joined by spaces."""
 
     text: str
-    ids: NDArray[np.int64]  # (n,)
+    ids: Ids  # (n,)
     offsets: list[tuple[int, int]]
 
-
-def read(tokenizer: Tokenizer, given: Given, *, is_literal: bool = False) -> TokenizedText:
-    """A special token written in the text is one, unless it is to be taken literally."""
-    if tokenizer.is_symbols:
-        return _read_symbols(tokenizer, _list_symbols(given), is_literal=is_literal)
-    if not isinstance(given, str):
-        raise InputError(f"a model of text takes a string, got a {type(given).__name__}; give the text itself")
-    encoded = tokenizer.encode_literal(given) if is_literal else tokenizer.encode(given)
-    return TokenizedText(given, encoded.ids, encoded.offsets)
+    def is_unknown(self, tokenizer: Tokenizer) -> bool:
+        """Whether there are tokens and the vocabulary has none of them, as of a text in another script."""
+        return len(self.ids) > 0 and bool((self.ids == tokenizer.special.unk).all())
 
 
-def tokenize_known(tokenizer: Tokenizer, given: Given, *, is_literal: bool = False) -> TokenizedText:
-    """A text of which the model knows at least something: about one in another script there is nothing to say."""
-    reading = read(tokenizer, given, is_literal=is_literal)
-    if not (reading.ids != tokenizer.special.unk).any():
-        raise InputError("holds nothing that the model's vocabulary knows; give text of its language")
-    return reading
-
-
-def _list_symbols(given: Given) -> list[str | int]:
+def tokenize(tokenizer: Tokenizer, given: TextInput, *, is_literal: bool = False) -> TokenizedText:
+    """A special token that is written in the text counts as one, unless the text is to be taken literally."""
+    if not tokenizer.is_symbols:
+        if not isinstance(given, str):
+            raise InputError(f"a model of text takes a string, got a {type(given).__name__}; give the text itself")
+        encoded = tokenizer.encode_literal(given) if is_literal else tokenizer.encode(given)
+        return TokenizedText(given, encoded.ids, encoded.offsets)
     try:
         symbols = json.loads(given) if isinstance(given, str) else list(given)
     except (ValueError, RecursionError):
         symbols = None
     if not isinstance(symbols, list) or not all(type(symbol) in (str, int) for symbol in symbols):
         raise InputError(f"a model of symbols takes a JSON list of strings or integers, got {str(given)[:40]!r}")
-    return symbols
-
-
-def _read_symbols(tokenizer: Tokenizer, symbols: Sequence[str | int], *, is_literal: bool) -> TokenizedText:
     names = [str(symbol) for symbol in symbols]
-    ends = list(accumulate(len(name) + 1 for name in names))
     ids = tokenizer.encode_symbols(symbols)
     if not is_literal:
         mask = tokenizer.special.mask
-        ids[[place for place, name in enumerate(names) if name == tokenizer.token(mask)]] = mask
+        ids[[index for index, name in enumerate(names) if name == tokenizer.token(mask)]] = mask
+    ends = accumulate(len(name) + 1 for name in names)
     return TokenizedText(
         " ".join(names), ids, [(end - 1 - len(name), end - 1) for name, end in zip(names, ends, strict=True)]
     )
+
+
+def tokenize_known(tokenizer: Tokenizer, given: TextInput, *, is_literal: bool = False) -> TokenizedText:
+    """A text that the model knows something of. A generator has nothing to say about a text in another script."""
+    text = tokenize(tokenizer, given, is_literal=is_literal)
+    if not len(text.ids) or text.is_unknown(tokenizer):
+        raise InputError("holds nothing that the model's vocabulary knows; give text of its language")
+    return text
+
+
+class WindowConfig(Settings):
+    overlap: float = Field(0.5, ge=0, lt=1)
+    """How much of a window of a long text is seen again by the next one."""
+    batch_tokens: int = Field(1024, ge=1)
+    """Tokens that go through the network at once, padding included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of tokens that fits the model. Only what the network says of [keep_from, keep_to) is used."""
+
+    start: int
+    end: int
+    keep_from: int
+    keep_to: int
+
+
+def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
+    """Cover `count` tokens so that each is kept once, where it has the most context on both sides."""
+    if count <= size:
+        return [Window(0, count, 0, count)] if count else []
+    stride = max(1, round(size * (1 - overlap)))
+    starts = [*range(0, count - size, stride), count - size]
+    borders = [0, *((start + before + size) // 2 for before, start in pairwise(starts)), count]
+    return [
+        Window(start, start + size, keep_from, keep_to)
+        for start, keep_from, keep_to in zip(starts, borders[:-1], borders[1:], strict=True)
+    ]
+
+
+def add_special_ids(ids: Ids, special: SpecialIds) -> Ids:
+    """[CLS] ids [SEP]"""
+    return np.concatenate([[special.cls], ids, [special.sep]])
+
+
+@dataclass(frozen=True, slots=True)
+class TextWindow:
+    """A window of one of several texts."""
+
+    text: int
+    window: Window
+
+    @property
+    def columns(self) -> slice:
+        """Where the kept tokens stand in the window's row, after its [CLS]."""
+        window = self.window
+        return slice(window.keep_from - window.start + 1, window.keep_to - window.start + 1)
+
+
+def split_into_windows(counts: Sequence[int], size: int, overlap: float) -> list[TextWindow]:
+    return [
+        TextWindow(text, window) for text, count in enumerate(counts) for window in cut_windows(count, size, overlap)
+    ]

@@ -3,106 +3,80 @@
 counts -> text
 """
 
-import threading
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter as Tally
+from collections.abc import Callable
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
-Labels = tuple[tuple[str, str], ...]
 
-
-class Histogram:
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
-
-    def add(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def lines(self, name: str, labels: Labels) -> Iterator[str]:
-        reached = 0
-        for bound, count in zip([*map(str, self.bounds), "+Inf"], self.counts, strict=True):
-            reached += count
-            yield _line(f"{name}_bucket", (*labels, ("le", bound)), reached)
-        yield _line(f"{name}_sum", labels, self.total)
-        yield _line(f"{name}_count", labels, reached)
-
-
-class Metrics:
-    """Counted from the event loop and from the workers."""
+class ServerMetrics:
+    """Counted from the event loop and from the workers; prometheus_client has the locks."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, Histogram] = {}
-        self._batches: dict[str, Histogram] = {}
-        self._refused: Counter[str] = Counter()
-        self._turned_away = 0
+        # In here, because reading the settings of a server must not need the libraries of one.
+        from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+
+        # A registry of its own: several servers may live in one process, as in tests.
+        self._registry = CollectorRegistry()
+        # Without this every counter has a second family, its time of creation, which nobody asked for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._requests = Counter(
+            "electralab_requests", "Requests by path and status.", ["path", "status"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "electralab_request_seconds",
+            "From the first byte of a request to its answer.",
+            ["path"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._batches = Histogram(
+            "electralab_batch_texts",
+            "Texts that went through a model together.",
+            ["ability"],
+            buckets=_TEXTS,
+            registry=self._registry,
+        )
+        self._refused = Counter(
+            "electralab_refused",
+            "Requests without an answer, by the code of the reason.",
+            ["code"],
+            registry=self._registry,
+        )
+        self._accept_errors = Counter(
+            "electralab_accept_errors",
+            "Connections that the process had no descriptor for.",
+            registry=self._registry,
+        )
+
+    def add_gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
+        """`value` is asked whenever the metrics are read."""
+        from prometheus_client import Gauge
+
+        Gauge(name, meaning, registry=self._registry).set_function(value)
 
     def count_request(self, path: str, status: int, seconds: float) -> None:
-        with self._lock:
-            self._requests[path, status] += 1
-            self._seconds.setdefault(path, Histogram(_SECONDS)).add(seconds)
+        self._requests.labels(path, str(status)).inc()
+        self._seconds.labels(path).observe(seconds)
 
-    def count_batch(self, ability: str, texts: int) -> None:
-        with self._lock:
-            self._batches.setdefault(ability, Histogram(_TEXTS)).add(texts)
+    def count_batch(self, capability: str, texts: int) -> None:
+        self._batches.labels(capability).observe(texts)
 
-    def count_refusal(self, code: str) -> None:
-        with self._lock:
-            self._refused[code] += 1
+    def count_error(self, code: str) -> None:
+        self._refused.labels(code).inc()
 
-    def count_turned_away(self) -> None:
-        with self._lock:
-            self._turned_away += 1
+    def count_accept_error(self) -> None:
+        self._accept_errors.inc()
 
     def sum_statuses(self) -> dict[str, int]:
-        with self._lock:
-            found: Counter[str] = Counter()
-            for (_, status), count in self._requests.items():
-                found[str(status)] += count
-            return dict(found)
+        statuses: Tally[str] = Tally()
+        for family in self._requests.collect():
+            for sample in family.samples:
+                statuses[sample.labels["status"]] += int(sample.value)
+        return dict(statuses)
 
-    def render(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """`gauges` are name -> (what it says, how much now)."""
-        with self._lock:
-            return "".join(f"{line}\n" for line in self._lines(gauges))
+    def render(self) -> bytes:
+        from prometheus_client import generate_latest
 
-    def _lines(self, gauges: Mapping[str, tuple[str, float]]) -> Iterator[str]:
-        yield from _head("electralab_requests_total", "counter", "Requests by path and status.")
-        for (path, status), count in sorted(self._requests.items()):
-            yield _line("electralab_requests_total", (("path", path), ("status", str(status))), count)
-        yield from _head("electralab_request_seconds", "histogram", "From the first byte of a request to its answer.")
-        for path, seconds in sorted(self._seconds.items()):
-            yield from seconds.lines("electralab_request_seconds", (("path", path),))
-        yield from _head("electralab_batch_texts", "histogram", "Texts that went through a model together.")
-        for ability, texts in sorted(self._batches.items()):
-            yield from texts.lines("electralab_batch_texts", (("ability", ability),))
-        yield from _head(
-            "electralab_refused_total", "counter", "Requests without an answer, by the code of the reason."
-        )
-        for code, count in sorted(self._refused.items()):
-            yield _line("electralab_refused_total", (("code", code),), count)
-        yield from _head(
-            "electralab_accept_errors_total", "counter", "Connections that the process had no descriptor for."
-        )
-        yield _line("electralab_accept_errors_total", (), self._turned_away)
-        for name, (says, value) in gauges.items():
-            yield from _head(name, "gauge", says)
-            yield _line(name, (), value)
-
-
-def _head(name: str, kind: str, says: str) -> Iterator[str]:
-    yield f"# HELP {name} {says}"
-    yield f"# TYPE {name} {kind}"
-
-
-def _line(name: str, labels: Labels, value: float) -> str:
-    """The labels are ours: paths of the API, abilities, codes; none of them needs escaping."""
-    inside = ",".join(f'{label}="{text}"' for label, text in labels)
-    return f"{name}{{{inside}}} {value}" if labels else f"{name} {value}"
+        return generate_latest(self._registry)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from pydantic import Field
 
@@ -31,20 +31,17 @@ from electralab.finetuning.examples import (
     TextExample,
 )
 from electralab.finetuning.exports import TunedModel
-from electralab.finetuning.predicting import load_models, predict_examples
+from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.reading import TaskDataConfig, read_inputs
 from electralab.finetuning.rows import is_damaged
 from electralab.finetuning.symbols import is_prose, spell_symbols
 from electralab.finetuning.tasks import Kind
-from electralab.records.predictions import PredictionRow as Prediction
-from electralab.records.predictions import to_json_lines
+from electralab.records.predictions import PredictionRow, to_json_lines
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.tokenizer import Tokenizer
 
-# What Python may ask about: a text, a pair, the words of a sentence, a sequence of symbols or a pair of them, or a row
-# with named parts.
-PredictionRow = dict[str, Any]
 Input = str | Sequence[str | int | Sequence[str | int]] | Mapping[str, Any]
+"""A text, a pair, the words of a sentence, a sequence of symbols or a pair of them, or a row with named parts."""
 
 _LINES = (".jsonl", ".ndjson", "")
 _TABLES = (".csv", ".tsv")
@@ -64,64 +61,12 @@ class Predictor:
         self.models = models
         self.config = config
 
-    @classmethod
-    def load(cls, path: Path, config: PredictConfig, *, is_ensemble: bool = False) -> "Predictor":
-        return cls(load_models(path, is_ensemble=is_ensemble), config)
-
     @property
     def kind(self) -> Kind:
         return self.models[0].network.head_config.kind
 
-    def predict(self, inputs: Iterable[Input]) -> list[PredictionRow]:
-        """One row for each input: prediction, and for classes the probability of each."""
-        if isinstance(inputs, str | Mapping):
-            raise InputError("inputs: are a single text or row; give a list of them")
-        return self.answer([self._parse_at(place, given) for place, given in enumerate(inputs)])
-
-    def answer(self, examples: Sequence[Example], stop: StopSignal = NO_STOP) -> list[PredictionRow]:
-        return [row.to_json() for row in run_to_end(self.predict_examples(examples, stop))]
-
-    def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Event[list[Prediction]]]:
-        return predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop)
-
-    def read(self, source: str) -> Split:
-        """A file, or "-" for standard input: JSON lines or a table if its first line says so, else a text a line."""
-        if source != "-":
-            return self._read_file(Path(source))
-        data = sys.stdin.buffer.read() if sys.stdin else b""
-        if not data.strip():
-            raise InputError("standard input: is empty; pipe a text a line, or JSON lines, into it")
-        size = len(data) - self._count_cut(data)
-        return self._read_copy(data[:size], guess_suffix(data), "standard input", is_cut=size < len(data))
-
-    def _count_cut(self, tail: bytes) -> int:
-        """How many bytes at the end are the beginning of a character, as `head -c` leaves them."""
-        if codecs.lookup(self.config.data.encoding).name not in ("utf-8", "ascii"):
-            return 0
-        return next((size for size in (1, 2, 3) if _begins_character(tail[-size:])), 0)
-
-    def _read_copy(self, data: bytes, suffix: str, name: str, *, is_cut: bool) -> Split:
-        """Rows that lie in no file, or in none that is whole, as if they lay in one of this name."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"input{suffix}"
-            path.write_bytes(data)
-            try:
-                split = replace(self._read_inputs(path), path=name)
-            except ElectraError as error:
-                raise type(error)(str(error).replace(str(path), name)) from None
-        note = f"{name}: ends inside a character, which is left out"
-        return replace(split, notes=(*split.notes, note)) if is_cut else split
-
-    def _read_file(self, path: Path) -> Split:
-        if path.is_file() and path.suffix.lower() in _TEXT_SUFFIXES and (cut := self._count_cut(_read_tail(path))):
-            return self._read_copy(path.read_bytes()[:-cut], path.suffix, str(path), is_cut=True)
-        return self._read_inputs(path)
-
-    def _read_inputs(self, path: Path) -> Split:
-        return read_inputs(self.kind, self.num_texts, path, self.config.data, self.models[0].tokenizer)
-
     @property
-    def num_texts(self) -> int:
+    def num_texts(self) -> Literal[0, 1, 2]:
         """0 where one is as good as two."""
         match self.kind:
             case "label":
@@ -129,13 +74,19 @@ class Predictor:
             case "qa":
                 return 2
             case _:
-                return self.models[0].card.num_texts
+                return cast("Literal[0, 1, 2]", self.models[0].card.num_texts)
 
-    def _parse_at(self, place: int, given: Input) -> Example:
-        try:
-            return replace(self.parse(given), id=str(place))
-        except InputError as error:
-            raise InputError(f"input {place}: {error}") from None
+    def predict(self, inputs: Iterable[Input]) -> list[PredictionRow]:
+        """One row for each input: prediction, and for classes the probability of each."""
+        if isinstance(inputs, str | Mapping):
+            raise InputError("inputs: are a single text or row; give a list of them")
+        examples = []
+        for index, given in enumerate(inputs):
+            try:
+                examples.append(replace(self.parse(given), id=str(index)))
+            except InputError as error:
+                raise InputError(f"input {index}: {error}") from None
+        return self.answer(examples)
 
     def parse(self, given: Input) -> Example:
         tokenizer = self.models[0].tokenizer
@@ -160,6 +111,52 @@ class Predictor:
                 return TaggedExample("", parts, ())
             case _:
                 return Question("", parts[0], parts[1], (), is_impossible=False)
+
+    def answer(self, examples: Sequence[Example], stop: StopSignal = NO_STOP) -> list[PredictionRow]:
+        return run_to_end(self.predict_examples(examples, stop))
+
+    def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Event[list[PredictionRow]]]:
+        return predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop)
+
+    def read(self, source: str) -> Split:
+        """A file, or "-" for standard input: JSON lines or a table if its first line says so, else a text a line."""
+        if source == "-":
+            data = sys.stdin.buffer.read() if sys.stdin else b""
+            if not data.strip():
+                raise InputError("standard input: is empty; pipe a text a line, or JSON lines, into it")
+            return self._read_copy(data, guess_suffix(data), "standard input")
+        path = Path(source)
+        if path.is_file() and path.suffix.lower() in _TEXT_SUFFIXES and self._count_cut(_read_tail(path)):
+            return self._read_copy(path.read_bytes(), path.suffix, source)
+        return self._read_inputs(path)
+
+    def _read_copy(self, data: bytes, suffix: str, name: str) -> Split:
+        """Rows that lie in no file, or in none that is whole, as if they lay in one of this name."""
+        cut = self._count_cut(data[-4:])
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"input{suffix}"
+            path.write_bytes(data[: len(data) - cut])
+            try:
+                split = replace(self._read_inputs(path), path=name)
+            except ElectraError as error:
+                raise type(error)(str(error).replace(str(path), name)) from None
+        note = f"{name}: ends inside a character, which is left out"
+        return replace(split, notes=(*split.notes, note)) if cut else split
+
+    def _count_cut(self, tail: bytes) -> int:
+        """How many bytes at the end are the beginning of a character in UTF-8, as `head -c` leaves them."""
+        if codecs.lookup(self.config.data.encoding).name not in ("utf-8", "ascii"):
+            return 0
+        for count in (1, 2, 3):
+            rest = tail[-count:]
+            first = rest[0] if rest else 0
+            size = 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC2 else 0
+            if first < 0xF5 and len(rest) < size and all(byte & 0xC0 == 0x80 for byte in rest[1:]):
+                return count
+        return 0
+
+    def _read_inputs(self, path: Path) -> Split:
+        return read_inputs(self.kind, self.num_texts, path, self.config.data, self.models[0].tokenizer)
 
 
 def guess_suffix(data: bytes) -> str:
@@ -241,10 +238,10 @@ def _pick_parts(kind: str, given: Mapping[str, Any]) -> Any:
     options = _PARTS.get(kind, _TEXT_PARTS)
     for names in options:
         if all(name in given for name in names):
-            found = [given[name] for name in names]
+            parts = [given[name] for name in names]
             if kind != "label":
-                return found
-            return found[0].split() if isinstance(found[0], str) else found[0]
+                return parts
+            return parts[0].split() if isinstance(parts[0], str) else parts[0]
     wanted = " or ".join(" and ".join(map(repr, names)) for names in options)
     raise InputError(f"has {_name_some(given)}; give {wanted}")
 
@@ -263,13 +260,6 @@ def check_output_path(out: Path) -> None:
         raise UsageError(f"--out: {out} is a folder; give a file")
 
 
-def _begins_character(data: bytes) -> bool:
-    """Whether these bytes are the beginning of a character in UTF-8, but not all of it."""
-    first = data[0] if data else 0
-    size = 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC2 else 0
-    return first < 0xF5 and len(data) < size and all(byte & 0xC0 == 0x80 for byte in data[1:])
-
-
 def _read_tail(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
@@ -283,20 +273,20 @@ def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:
     """As JSON lines, or as a table of row, id, prediction, a column for each class, and what was wrong with the row."""
     if suffix.lower() not in _TABLES:
         return to_json_lines(rows)
-    tables = (row["probabilities"] for row in rows if isinstance(row.get("probabilities"), dict))
-    classes = list(next(tables, {}))
+    by_class = [row.probabilities if isinstance(row.probabilities, dict) else {} for row in rows]
+    classes = list(next(filter(None, by_class), {}))
     table: list[list[Any]] = [["row", "id", "prediction", *(f"p_{name}" for name in classes), "error"]]
-    for row in rows:
-        answer = row["prediction"]
-        shown = " ".join(answer) if isinstance(answer, list) else answer
-        chances = [row.get("probabilities", {}).get(name) for name in classes]
-        table.append([row["row"], row.get("id"), shown, *chances, row.get("error")])
+    for row, probs in zip(rows, by_class, strict=True):
+        shown = " ".join(row.prediction) if isinstance(row.prediction, tuple) else row.prediction
+        table.append([row.row, row.id, shown, *(probs.get(name) for name in classes), row.error])
     table = [[_disarm(cell) for cell in cells] for cells in table]
     text = io.StringIO()
     if suffix.lower() == ".csv":
         csv.writer(text, lineterminator="\n").writerows(table)
     else:
-        text.writelines("\t".join(map(_to_field, cells)) + "\n" for cells in table)
+        # A .tsv has no quoting: what would break its rows becomes a space.
+        fields = [["" if cell is None else " ".join(str(cell).split()) for cell in cells] for cells in table]
+        text.writelines("\t".join(cells) + "\n" for cells in fields)
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
@@ -311,13 +301,8 @@ def _disarm(cell: Any) -> Any:
     return cell
 
 
-def _to_field(value: Any) -> str:
-    """A .tsv has no quoting: what would break its rows becomes a space."""
-    return "" if value is None else " ".join(str(value).split())
-
-
 def merge_bad_rows(rows: Sequence[PredictionRow], split: Split) -> list[PredictionRow]:
     """One row of output for each row of input, in order: a bad one says why it has no prediction."""
-    good = [{"row": number, **row} for number, row in zip(split.row_numbers, rows, strict=True)]
-    bad = [{"row": one.row, "prediction": None, "error": one.reason} for one in split.bad_rows]
-    return sorted([*good, *bad], key=lambda row: row["row"])
+    good = [row.model_copy(update={"row": number}) for number, row in zip(split.row_numbers, rows, strict=True)]
+    bad = [PredictionRow(row=bad.row, prediction=None, error=bad.reason) for bad in split.bad_rows]
+    return sorted([*good, *bad], key=lambda row: row.row)

@@ -22,11 +22,12 @@ from electralab.artifacts import real_path
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
 from electralab.model.graph import GRAPH
+from electralab.records.answers import ServePlan, ServeResult
 from electralab.runtime import count_descriptors
 from electralab.serving.batching import BatchingConfig
+from electralab.serving.inputs import WindowConfig
 from electralab.serving.model import Model
-from electralab.serving.service import InferenceService, LimitsConfig, view_model
-from electralab.serving.windows import WindowConfig
+from electralab.serving.service import InferenceService, LimitsConfig
 from electralab.stopping import stop_signals
 
 if TYPE_CHECKING:  # these need the libraries of the server
@@ -57,52 +58,60 @@ class ServeConfig(Settings):
     windows: WindowConfig = WindowConfig()
 
 
-def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], None]) -> dict[str, Any]:
+def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], None]) -> ServeResult:
     """Until a signal to stop; `on_ready` is told the address. Returns what was done, and whether all work has ended."""
     keys = read_keys(config)
-    _require_library()
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise InputError(f"serve: needs {error.name}; install it with pip install 'electralab[serve]'") from None
     loaded = load_models(models, config)
     with listen(config) as listener:
         service = InferenceService(loaded, config.limits, config.batching, needs_key=bool(keys))
-        listener.on_turned_away = service.metrics.count_turned_away
+        listener.on_accept_error = service.metrics.count_accept_error
         address = describe_address(listener)
         started = time.monotonic()
         try:
             asyncio.run(_run(service, keys, listener, config, lambda: on_ready(address)))
         finally:
             has_ended = service.batcher.close(0.0)
-    return {
-        "address": address,
-        "models": list(loaded),
-        "seconds": time.monotonic() - started,
-        "answers": service.metrics.sum_statuses(),
-        "has_ended": has_ended,
-    }
+    return ServeResult(
+        address=address,
+        models=tuple(loaded),
+        seconds=time.monotonic() - started,
+        answers=service.metrics.sum_statuses(),
+        has_ended=has_ended,
+    )
 
 
-def plan_serve(models: Sequence[str], config: ServeConfig) -> dict[str, Any]:
+def plan_serve(models: Sequence[str], config: ServeConfig) -> ServePlan:
     keys = read_keys(config)
     loaded = load_models(models, config)
-    views = [view_model(name, model) for name, model in loaded.items()]
-    return {"models": views, "keys": len(keys), "settings": config.model_dump(mode="json")}
+    return ServePlan(
+        models=tuple(model.describe(name) for name, model in loaded.items()),
+        keys=len(keys),
+        settings=config.model_dump(mode="json"),
+    )
 
 
 def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Model]:
     """Each word is a path, or NAME=PATH."""
-    found: dict[str, Model] = {}
+    loaded: dict[str, Model] = {}
     for word in words:
         name, equals, path = word.partition("=")
         if not equals or Path(word).exists():
             name, path = real_path(Path(word)).name, word
         if not name:
             raise UsageError(f"serve: {word!r} names no model; give MODEL or NAME=MODEL")
-        if name in found:
+        if name in loaded:
             raise UsageError(f"serve: two models are named {name!r}; name them, as in {name}-b={path}")
         model = Model(find_runtime(Path(path), config.runtime), config.windows)
         if not model.can:
             raise InputError(f"{path}: holds nothing that can be asked; give a pre-trained or tuned model")
-        found[name] = model
-    return found
+        loaded[name] = model
+    return loaded
 
 
 def find_runtime(path: Path, runtime: Runtime) -> Path:
@@ -167,14 +176,6 @@ def describe_address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _require_library() -> None:
-    try:
-        import fastapi  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise InputError(f"serve: needs {error.name}; install it with pip install 'electralab[serve]'") from None
-
-
 async def _run(
     service: InferenceService,
     keys: Sequence[str],
@@ -184,31 +185,43 @@ async def _run(
 ) -> None:
     from electralab.serving.app import build_app
 
-    gate = build_app(service, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
-    server = build_server(gate, service)
+    guard = build_app(service, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
+    server = build_server(guard, service)
     stopping = asyncio.Event()
-    with _hear_signals(stopping):
+
+    async def drain() -> None:
+        """First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the door."""
+        await stopping.wait()
+        service.is_stopping = True
+        end = time.monotonic() + config.drain_seconds
+        while guard.open_requests and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        guard.stop()
+        server.should_exit = True
+
+    with _handle_signals(stopping):
         serving = asyncio.ensure_future(server.serve([listener]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.005)
         if server.started:
             on_ready()
-        ending = asyncio.ensure_future(_end(stopping, service, gate, server, config.drain_seconds))
+        draining = asyncio.ensure_future(drain())
         await serving
-        ending.cancel()
+        draining.cancel()
 
 
-def build_server(gate: "RequestGuard", service: InferenceService) -> "uvicorn.Server":
+def build_server(guard: "RequestGuard", service: InferenceService) -> "uvicorn.Server":
     import uvicorn
 
-    from electralab.serving.connections import BoundedProtocol, Bounds
+    from electralab.serving.connections import BoundedProtocol, ConnectionLimits
 
-    limits = service.limits
-    bounds = Bounds(min(limits.connections, count_descriptors()), limits.header_seconds, service.metrics)
+    limits = ConnectionLimits(
+        min(service.limits.connections, count_descriptors()), service.limits.header_seconds, service.metrics
+    )
     server = uvicorn.Server(
         uvicorn.Config(
-            gate,
-            http=partial(BoundedProtocol, bounds),
+            guard,
+            http=partial(BoundedProtocol, limits),
             ws="none",
             log_config=None,
             # A warning for each request that is no HTTP would let anybody fill the disk.
@@ -224,19 +237,8 @@ def build_server(gate: "RequestGuard", service: InferenceService) -> "uvicorn.Se
     return server
 
 
-async def _end(stopping: asyncio.Event, service: InferenceService, gate: Any, server: Any, seconds: float) -> None:
-    """First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the door."""
-    await stopping.wait()
-    service.is_stopping = True
-    end = time.monotonic() + seconds
-    while gate.open_requests and time.monotonic() < end:
-        await asyncio.sleep(0.02)
-    gate.stop()
-    server.should_exit = True
-
-
 @contextlib.contextmanager
-def _hear_signals(stopping: asyncio.Event) -> Iterator[None]:
+def _handle_signals(stopping: asyncio.Event) -> Iterator[None]:
     """Only the main thread of a program may listen; a server in another runs until its thread is gone."""
     if threading.current_thread() is not threading.main_thread():
         yield

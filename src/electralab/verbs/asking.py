@@ -1,7 +1,6 @@
 """Verbs that use a model: what it says of texts, in Python, in the shell and over HTTP."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +33,11 @@ def detect(
 
     A model of symbols takes JSON lists. `warning` says where the model's held-out scores speak against its verdicts.
     """
-    from electralab.serving.detector import DetectConfig, Detector
+    from electralab.serving.inputs import WindowConfig
+    from electralab.serving.model import Model
 
-    detector = Detector.load(Path(model), resolve(DetectConfig, config_layers(config, settings)))
-    return [asdict(found) for found in detector.detect_many(list(texts))]
+    loaded = Model(Path(model), resolve(WindowConfig, config_layers(config, settings)))
+    return [detection.to_json() for detection in loaded.detector.detect_many(list(texts))]
 
 
 def predict(
@@ -56,13 +56,14 @@ def predict(
     from electralab.artifacts import write_file
     from electralab.finetuning.examples import format_bad_rows
     from electralab.runtime import use_threads
-    from electralab.serving.predictor import PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
+    from electralab.serving.model import Model
+    from electralab.serving.predictor import PredictConfig, check_output_path, format_rows, merge_bad_rows
 
     resolved = resolve(PredictConfig, config_layers(config, settings))
     if out:
         check_output_path(Path(out))
     use_threads(threads)
-    predictor = Predictor.load(Path(model), resolved, is_ensemble=ensemble)
+    predictor = Model(Path(model)).make_predictor(resolved, is_ensemble=ensemble)
     split = predictor.read(str(source))
     if dry_run:
         counts = {"rows": split.rows, "bad_rows": len(split.bad_rows), "columns": split.columns}
@@ -74,10 +75,14 @@ def predict(
         display.say(text, style="yellow")
     with handle_signals() as stop:
         answered = display.follow(predictor.predict_examples(split.examples, stop))
-    rows = merge_bad_rows([row.to_json() for row in answered], split)
+    rows = merge_bad_rows(answered, split)
     if out:
         write_file(Path(out), format_rows(rows, Path(out).suffix))
-    return {"predictions": rows, "bad_rows": len(split.bad_rows), "cut": sum(bool(row.cut) for row in answered)}
+    return {
+        "predictions": [row.to_json() for row in rows],
+        "bad_rows": len(split.bad_rows),
+        "cut": sum(bool(row.cut) for row in answered),
+    }
 
 
 def proofread(
@@ -94,35 +99,26 @@ def proofread(
 ) -> Result:
     """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found."""
     from electralab.artifacts import write_file
+    from electralab.records.answers import ProofreadMeasure, ProofreadResult
     from electralab.runtime import use_threads
     from electralab.serving.model import Model
-    from electralab.serving.proof_page import compose_page
-    from electralab.serving.proof_scores import score_proofreading
-    from electralab.serving.proofreader import ProofreadConfig
+    from electralab.serving.pages import render_proofs
+    from electralab.serving.proofreader import ProofreadConfig, score_proofreading
 
     if measure and html:
         raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")
     resolved = resolve(ProofreadConfig, config_layers(config, settings))
     use_threads(threads)
-    proofreader = Model(Path(model), resolved.windows).proofreader(resolved)
+    proofreader = Model(Path(model), resolved.windows).make_proofreader(resolved)
     if measure:
         scores = score_proofreading(proofreader, list(texts.values()), share=damage_share, seed=seed)
-        return {
-            "model": str(model),
-            "threshold": resolved.threshold,
-            "scores": {k: asdict(v) for k, v in scores.items()},
-        }
-    proofs = [proofreader.proofread(text, source) for source, text in texts.items()]
-    strength = proofreader.detector.strength
-    warning = strength.warning if strength else None
+        return ProofreadMeasure(model=str(model), threshold=resolved.threshold, scores=dict(scores)).to_json()
+    proofs = tuple(proofreader.proofread(text, source) for source, text in texts.items())
+    heldout = proofreader.detector.heldout
+    warning = heldout.warning if heldout else None
     if html:
-        write_file(Path(html), compose_page(proofs, warning))
-    return {
-        "model": str(model),
-        "threshold": resolved.threshold,
-        "warning": warning,
-        "proofs": [asdict(proof) for proof in proofs],
-    }
+        write_file(Path(html), render_proofs(proofs, warning))
+    return ProofreadResult(model=str(model), threshold=resolved.threshold, warning=warning, proofs=proofs).to_json()
 
 
 def serve(
@@ -142,6 +138,6 @@ def serve(
     resolved = resolve(ServeConfig, config_layers(config, settings))
     words = [str(model) for model in models]
     if dry_run:
-        return plan_serve(words, resolved)
+        return plan_serve(words, resolved).to_json()
     use_threads(threads)
-    return run_server(words, resolved, on_ready)
+    return run_server(words, resolved, on_ready).to_json()

@@ -1,0 +1,332 @@
+"""What a model answers: the same types that Python returns, `--json` prints and HTTP sends.
+
+Model -> Detection, FillResult, PlayResult, Embedding, Proof
+
+The docstrings of the fields are the descriptions in /openapi.json.
+"""
+
+from html import escape
+from typing import Any, Literal
+
+from pydantic import ConfigDict
+
+from electralab.records.predictions import PredictionRow
+from electralab.records.record import Record
+from electralab.records.run import GuessedToken
+
+Capability = Literal["detect", "fill", "play", "embed", "predict"]
+
+# Below it a discriminator has learned little but which tokens are rare: errors planted by hand stay unnoticed.
+USEFUL_AUC = 0.65
+# Below it most replaced tokens stay under the threshold, so that only the order of the probabilities says something.
+USEFUL_RECALL = 0.25
+
+
+class AnswerRecord(Record):
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class TokenScore(AnswerRecord):
+    text: str
+    start: int
+    """In Unicode code points."""
+    end: int
+    p_replaced: float
+    p_original: float
+    """1 - p_replaced."""
+    unknown: bool = False
+    """Whether the vocabulary has no such token, so that the network saw [UNK]. A model of symbols suspects it for that
+    alone."""
+
+
+class Detection(AnswerRecord):
+    """A text and a score for each of its tokens but [CLS], [SEP] and [PAD], in order."""
+
+    text: str
+    tokens: tuple[TokenScore, ...]
+    suspicious: tuple[int, ...] = ()
+    """Indices into `tokens` of the suspicious ones, the most suspicious first."""
+    is_relative: bool = False
+    """Whether none passes 0.5, so that `suspicious` names the most suspicious of this text."""
+    warning: str | None = None
+    """What speaks against these scores: the model's held-out scores, or that it knows no token of the text."""
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the text with each token shaded by p_replaced, which a tooltip gives."""
+        parts = [f"<p>{escape(self.warning)}</p>"] if self.warning else []
+        parts.append('<div style="white-space: pre-wrap; line-height: 1.8">')
+        end = 0
+        for index, token in enumerate(self.tokens):
+            # Translucent red keeps the notebook's own text colour readable in light and dark themes.
+            style = f"background: rgba(230, 60, 40, {0.75 * token.p_replaced:.3f}); border-radius: 3px"
+            style += "; border-bottom: 2px dotted" * (index in self.suspicious)
+            title = f"p_replaced {token.p_replaced:.3f}{', unknown' * token.unknown}"
+            parts.append(escape(self.text[end : token.start]))
+            parts.append(f'<span style="{style}" title="{title}">{escape(self.text[token.start : token.end])}</span>')
+            end = token.end
+        return "".join([*parts, escape(self.text[end:]), "</div>"])
+
+
+class MaskSlot(AnswerRecord):
+    start: int
+    end: int
+    text: str
+    guesses: tuple[GuessedToken, ...]
+
+
+class FillResult(AnswerRecord):
+    text: str
+    blanks: tuple[MaskSlot, ...]
+
+
+class PlayedToken(AnswerRecord):
+    text: str
+    start: int
+    """In Unicode code points."""
+    end: int
+    is_masked: bool
+    guesses: tuple[GuessedToken, ...]
+    """The generator's best guesses for a masked token."""
+    drawn: str | None
+    """The token that the generator put there, which may be the original one; null where nothing was masked."""
+    is_replaced: bool
+    p_replaced: float
+    p_original: float
+    """1 - p_replaced."""
+
+
+class PlayScores(AnswerRecord):
+    masked: int
+    replaced: int
+    restored: int
+    """Masked tokens that the generator guessed right, so that nothing was replaced."""
+    found: int
+    """Replaced tokens with p_replaced above 0.5."""
+    false_alarms: int
+    auc: float | None
+    """null where nothing, or everything, was replaced."""
+
+
+class PlayResult(AnswerRecord):
+    text: str
+    corrupted: str
+    tokens: tuple[PlayedToken, ...]
+    scores: PlayScores
+
+
+class Embedding(AnswerRecord):
+    embedding: tuple[float, ...]
+
+
+class Suggestion(AnswerRecord):
+    text: str
+    p: float
+    """The generator's probability of the word there."""
+
+
+class Word(AnswerRecord):
+    """A word, and p_replaced of the most suspicious of its tokens."""
+
+    text: str
+    start: int
+    end: int
+    suspicion: float
+
+
+class WordFinding(AnswerRecord):
+    word: Word
+    line: int
+    column: int
+    before: str
+    after: str
+    suggestions: tuple[Suggestion, ...]
+
+
+class Proof(AnswerRecord):
+    source: str
+    text: str
+    words: int
+    findings: tuple[WordFinding, ...]
+    """In the order of the text."""
+    most_suspicious: tuple[WordFinding, ...] = ()
+    """Where no word passes the threshold: a few that stand out of this text, in its order."""
+
+
+class ProofreadResult(AnswerRecord):
+    model: str
+    threshold: float
+    warning: str | None
+    """What the model's held-out scores say against its findings."""
+    proofs: tuple[Proof, ...]
+
+
+class ProofreadScores(AnswerRecord):
+    """How much planted damage of one kind is found; all scores are over words."""
+
+    words: int
+    damaged: int
+    precision: float
+    recall: float
+    auc: float
+    precision_at_damaged: float
+    """The precision of the most suspicious words, as many as were damaged."""
+    corrected: float
+    """How often the first suggestion for a damaged word that was found is the original."""
+    among_suggestions: float
+    """How often any suggestion for it is."""
+
+
+class ProofreadMeasure(AnswerRecord):
+    model: str
+    threshold: float
+    scores: dict[str, ProofreadScores]
+    """By the kind of damage."""
+
+
+class HeldoutScores(AnswerRecord):
+    """How well a discriminator did on held-out rows in which its own generator had replaced tokens."""
+
+    auc: float
+    recall: float
+    """The fraction of the replaced tokens with p_replaced above 0.5."""
+    precision: float
+
+    @property
+    def is_weak(self) -> bool:
+        return self.auc < USEFUL_AUC
+
+    @property
+    def warning(self) -> str | None:
+        """What a reader of p_replaced must know; None where it can be taken as it is."""
+        if self.is_weak:
+            return (
+                f"this model is too weak to use: on held-out text its AUC is {self.auc:.2f}, and guessing has 0.50; "
+                "train it longer"
+            )
+        if self.recall < USEFUL_RECALL:
+            return (
+                f"this model is unsure: on held-out text only {self.recall:.0%} of the replaced tokens pass 0.5 (AUC "
+                f"{self.auc:.2f}); see which words are the most suspicious rather than which pass"
+            )
+        return None
+
+
+class ModelInfo(AnswerRecord):
+    name: str
+    can: tuple[Capability, ...]
+    task: Literal["classify", "regress", "label", "qa"] | None
+    labels: tuple[str, ...]
+    num_texts: Literal[0, 1, 2]
+    is_symbols: bool
+    runtime: Literal["torch", "onnx"]
+    sequence_length: int
+    heldout: HeldoutScores | None
+    """Scores of the discriminator on held-out text, at 0.5."""
+    warning: str | None
+    """What these scores say against its answers."""
+
+
+class ServerLimits(AnswerRecord):
+    body_bytes: int
+    text_characters: int
+    batch_texts: int
+    seconds: float
+
+
+class ModelList(AnswerRecord):
+    models: tuple[ModelInfo, ...]
+    limits: ServerLimits
+    needs_key: bool
+
+
+class ExampleText(AnswerRecord):
+    texts: tuple[str, ...]
+    truth: str | None = None
+    """What is right, where the row has a class or a number."""
+    corrupted: str | None = None
+    """The text with words of the generator in it, where a pair was pre-trained."""
+
+
+class ModelExamples(AnswerRecord):
+    name: str
+    examples: tuple[ExampleText, ...]
+
+
+class ExampleList(AnswerRecord):
+    models: tuple[ModelExamples, ...]
+
+
+class ErrorBody(AnswerRecord):
+    code: str
+    message: str
+
+
+class ErrorAnswer(AnswerRecord):
+    error: ErrorBody
+
+
+class ServerState(AnswerRecord):
+    status: str
+
+
+class ServePlan(AnswerRecord):
+    models: tuple[ModelInfo, ...]
+    keys: int
+    settings: dict[str, Any]
+
+
+class ServeResult(AnswerRecord):
+    """What a server has done, and whether all work has ended."""
+
+    address: str
+    models: tuple[str, ...]
+    seconds: float
+    answers: dict[str, int]
+    """How many, by status."""
+    has_ended: bool
+
+
+_TOKENS = (
+    TokenScore(text="the", start=0, end=3, p_replaced=0.03, p_original=0.97, unknown=False),
+    TokenScore(text="elephants", start=4, end=13, p_replaced=0.82, p_original=0.18, unknown=False),
+)
+_GUESSES = (
+    GuessedToken(text="states", p=0.61, continues_word=False),
+    GuessedToken(text="people", p=0.07, continues_word=False),
+)
+# What an answer looks like, by its path: figures of no model in particular. Built from the types, so that they fit.
+EXAMPLE_ANSWERS: dict[Capability, Record] = {
+    "detect": Detection(text="the elephants", tokens=_TOKENS, suspicious=(1,), is_relative=False, warning=None),
+    "fill": FillResult(text="the [MASK]", blanks=(MaskSlot(start=4, end=10, text="[MASK]", guesses=_GUESSES),)),
+    "play": PlayResult(
+        text="the states",
+        corrupted="the people",
+        tokens=(
+            PlayedToken(
+                text="the",
+                start=0,
+                end=3,
+                is_masked=False,
+                guesses=(),
+                drawn=None,
+                is_replaced=False,
+                p_replaced=0.03,
+                p_original=0.97,
+            ),
+            PlayedToken(
+                text="states",
+                start=4,
+                end=10,
+                is_masked=True,
+                guesses=_GUESSES,
+                drawn="people",
+                is_replaced=True,
+                p_replaced=0.74,
+                p_original=0.26,
+            ),
+        ),
+        scores=PlayScores(masked=1, replaced=1, restored=0, found=1, false_alarms=0, auc=1.0),
+    ),
+    "embed": Embedding(embedding=(0.12, -0.4, 0.88)),
+    "predict": PredictionRow(prediction="good", probabilities={"bad": 0.04, "good": 0.96}),
+}
