@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from electralab.artifacts import write_json
-from electralab.exporting.onnx_graphs import write_graph
-from electralab.exporting.quantisation import quantize
+from electralab.exporting.onnx_graphs import quantize, write_graph
 from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator, build_electra
 from electralab.model.folder import load_network, locate_model

@@ -1,4 +1,4 @@
-"""Exams so small that a variant takes a moment: a tuned network on rows of four words, a pair on a text of one line."""
+"""Tasks so small that a variant takes a moment: a tuned network on rows of four words, a pair on a text of one line."""
 
 import random
 from pathlib import Path
@@ -7,12 +7,12 @@ import torch
 from little_models import TEXT, build_pair, save_pair
 from little_tasks import QUICK, make_request, save_origin, tune, write_animals
 
-from electralab.compression.opening import load_compression_task
 from electralab.compression.settings import CompressConfig
-from electralab.compression.stage import CompressRequest, Results, compress
+from electralab.compression.stage import CompressRequest, compress, load_compression_task
 from electralab.compression.task import CompressionTask
 from electralab.config import SettingsTree
 from electralab.events import Event, run_to_end
+from electralab.records.compression import Tradeoff
 from electralab.stopping import StopSignal
 
 CPU = torch.device("cpu")
@@ -45,7 +45,13 @@ def make_pair_run(folder: Path) -> tuple[Path, Path]:
 
 def open_pair(folder: Path, **settings: object) -> CompressionTask:
     model, data = make_pair_run(folder)
-    return load_compression_task(model, data, make_config(**settings), None, None, CPU, StopSignal())
+    return open_task(model, data, **settings)
+
+
+def open_task(model: Path, data: Path, **settings: object) -> CompressionTask:
+    config = make_config(**settings)
+    request = CompressRequest(model, data, Path("nowhere"), config, None, None, None, None, threads=1)
+    return load_compression_task(request, CPU, StopSignal())
 
 
 def make_config(**settings: object) -> CompressConfig:
@@ -68,9 +74,9 @@ def ask_for(
     )
 
 
-def follow(request: CompressRequest) -> list[Event[Results]]:
+def follow(request: CompressRequest) -> list[Event[Tradeoff]]:
     return list(compress(request, StopSignal()))
 
 
-def run(request: CompressRequest) -> Results:
+def run(request: CompressRequest) -> Tradeoff:
     return run_to_end(compress(request, StopSignal()))

@@ -8,19 +8,17 @@ from typing import Any
 
 import pytest
 import torch
-from little_compression import CPU, ask_for, follow, make_config, make_pair_run, make_run, run
+from little_compression import ask_for, follow, make_config, make_pair_run, make_run, open_task, run
 from little_models import TOKENIZER, build_pair, save_pair
 from little_models import run as evaluate
 from little_tasks import QUICK, make_request, save_origin, tune, write_animals, write_rows
 from watching_events import notes
 
 import electralab
-from electralab.compression import finetuned_task as task_exam
-from electralab.compression import stage
-from electralab.compression.opening import load_compression_task
+from electralab.compression import finetuned_task, stage
 from electralab.compression.report import explain
+from electralab.compression.settings import list_variants
 from electralab.compression.stage import CompressRequest, check_plan, plan_compress
-from electralab.compression.variants import list_variants
 from electralab.errors import (
     AnswersDiffer,
     DamagedArtifact,
@@ -29,13 +27,13 @@ from electralab.errors import (
     InputError,
     UsageError,
 )
-from electralab.evaluation.resampling import draw_again
 from electralab.exporting.metadata import find_license
 from electralab.finetuning.exports import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folder import load_any, load_network, save_network
+from electralab.records.compression import KeptParts, NoiseFloor, Tradeoff, TradeoffPoint
 from electralab.serving.model import Model
-from electralab.stopping import StopSignal
+from electralab.statistics import bootstrap_indices
 
 ANIMALS = (("cat", "yes"), ("dog", "no"))
 
@@ -50,8 +48,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return make_pair_run(tmp_path_factory.mktemp("pair"))
 
 
-def by_name(results: dict[str, Any]) -> dict[str, Any]:
-    return {point["name"]: point for point in results["variants"]}
+def by_name(results: Tradeoff) -> dict[str, TradeoffPoint]:
+    return {point.name: point for point in results.variants}
 
 
 def check_storage(variants: Path) -> None:
@@ -91,17 +89,18 @@ def test_a_tuned_model_becomes_variants_that_predict(tuned: tuple[Path, Path], t
     points = by_name(results)
     assert list(points) == ["fp32", "fp16", "bf16", "pruned-50", "pruned-50-recovered"]
     assert (results["metric"], results["examples"]) == ("accuracy", 16)
-    assert points["fp16"]["bytes"] < 0.6 * points["fp32"]["bytes"]
-    assert points["pruned-50"]["parameters"] < points["fp32"]["parameters"]
+    assert points["fp16"].bytes < 0.6 * points["fp32"].bytes
+    assert points["pruned-50"].parameters < points["fp32"].parameters
     # Both seeds are right about every one of the sixteen examples, so that their deviation is less than one of these.
-    assert results["floor"] == {"points": 100 / 16, "origin": "the weight of one example"}
+    assert results.floor == NoiseFloor(points=100 / 16, origin="the weight of one example")
     for name in points:
         (row,) = Model(tmp_path / "variants" / name).predict(["the cat sat on mat"])
         assert row["prediction"] in ("yes", "no")
     check_storage(tmp_path / "variants")
-    assert points["fp32"]["kept"] == {"layers": 2, "heads": 4, "neurons": 128}
-    assert points["pruned-50"]["kept"] == {"layers": 2, "heads": 2, "neurons": 64}
-    assert json.loads((tmp_path / "tradeoff.json").read_text()) == results
+    assert points["fp32"].kept == KeptParts(layers=2, heads=4, neurons=128)
+    assert points["pruned-50"].kept == KeptParts(layers=2, heads=2, neurons=64)
+    assert json.loads((tmp_path / "tradeoff.json").read_text()) == results.to_json()
+    assert Tradeoff.read(tmp_path) == results
     assert "| pruned-50-recovered | 2 | 64 |" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "tradeoff.png").read_bytes().startswith(b"\x89PNG")
 
@@ -138,7 +137,7 @@ def test_what_is_there_is_not_made_again_and_more_can_be_added(tuned: tuple[Path
 
 
 def test_a_negative_loss_is_explained(tuned: tuple[Path, Path], tmp_path: Path) -> None:
-    results = run(ask_for(*tuned, tmp_path))
+    results = run(ask_for(*tuned, tmp_path)).to_json()
     first, *variants = results["variants"]
     as_good = {**results, "variants": [first, *({**point, "loss": 0.0} for point in variants)]}
     assert not [line for line in explain(as_good) if "negative loss" in line]
@@ -204,7 +203,7 @@ def test_what_cannot_be_compressed_is_refused_by_name(
     refuse(ask_for(*tuned, out, task="ner"), InputError, "of the kind 'classify'")
     refuse(ask_for(pair[0] / "export" / "discriminator", pair[1], out), InputError, "holds no generator")
     refuse(ask_for(pair[0] / "export" / "generator", pair[1], out), InputError, "neither a discriminator nor a tuned")
-    refuse(ask_for(*tuned, tuned[0]), UsageError, "holds data, a model or a run")
+    refuse(ask_for(*tuned, tuned[0]), UsageError, "holds a fine-tuning run, not variants of a model")
     short = tmp_path / "short.txt"
     short.write_text("the cat sat on a mat")
     refuse(ask_for(pair[0], short, out), InputError, "too few to learn from some")
@@ -294,9 +293,9 @@ def count_draws(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def count(rows: int, times: int, seed: int) -> Any:
         drawn.append(times)
-        return draw_again(rows, times, seed)
+        return bootstrap_indices(rows, times, seed)
 
-    monkeypatch.setattr(task_exam, "draw_again", count)
+    monkeypatch.setattr(finetuned_task, "bootstrap_indices", count)
     return drawn
 
 
@@ -315,18 +314,13 @@ def test_examples_are_drawn_again_once_and_anew_when_asked_for_more(
 def test_seeds_that_saw_other_data_say_nothing(tuned: tuple[Path, Path], tmp_path: Path) -> None:
     """The same animals in other company: another identity."""
     model, data = tuned
-    same, other = (
-        load_compression_task(model, place, make_config(), None, None, CPU, StopSignal())
-        for place in (data, write_animals(tmp_path / "others", seed=1))
-    )
+    same, other = (open_task(model, place) for place in (data, write_animals(tmp_path / "others", seed=1)))
     assert same.seed_deviation is not None
     assert other.seed_deviation is None
     said = "not the data that the model was tuned on, or not read as then"
     assert not any(said in note for note in same.notes)
     assert any(said in note for note in other.notes)
-    assert load_compression_task(
-        model / "export" / "model", data, make_config(), None, None, CPU, StopSignal()
-    ).seed_deviation == (same.seed_deviation)
+    assert open_task(model / "export" / "model", data).seed_deviation == same.seed_deviation
 
 
 def test_data_are_read_as_the_run_read_them_unless_asked_otherwise(tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ import pytest
 import torch
 from little_compression import open_pair
 
-from electralab.compression import graphs
-from electralab.compression.graphs import write_graph_variant
+from electralab.compression import variant_writer
 from electralab.compression.settings import Graph
-from electralab.compression.variant_writer import make_writer
+from electralab.compression.variant_writer import VariantWriter
 from electralab.errors import AnswersDiffer, InputError
 from electralab.exporting.onnx_graphs import Exportable, write_graph
 from electralab.model.electra import Discriminator
@@ -23,7 +22,7 @@ from electralab.tokens.tokenizer import Tokenizer
 def test_a_pruned_network_is_a_graph_that_answers_alike(tmp_path: Path) -> None:
     task = open_pair(tmp_path)
     pruned = prune(task.network, [KeptLayer(0, (1,), (0, 3, 5)), KeptLayer(1, (0, 1), tuple(range(20)))])
-    writer = make_writer(task, "mit", tmp_path, lambda: None)
+    writer = VariantWriter.create(task, "mit", tmp_path, lambda: None)
     writer.write_weights(tmp_path / "pruned", pruned, "fp32")
     samples = task.list_samples(8)
     # The backbone has segments, and graphs are calibrated with both.
@@ -34,7 +33,7 @@ def test_a_pruned_network_is_a_graph_that_answers_alike(tmp_path: Path) -> None:
         wanted = pruned(ids, segments, None)
         tolerances: dict[Graph, float] = {"onnx": 1e-4, "onnx-static-int8": 1.0}
         for graph, tolerance in tolerances.items():
-            write_graph_variant(tmp_path / "pruned", tmp_path / graph, graph, samples, writer)
+            writer.write_graph(tmp_path / "pruned", tmp_path / graph, graph, samples)
             network = load_network(tmp_path / graph)
             assert isinstance(network, Discriminator)
             said = network(ids, segments, None)
@@ -68,9 +67,9 @@ def test_a_graph_that_answers_otherwise_is_not_kept(tmp_path: Path, monkeypatch:
             network.head.verdict.bias.sub_(1e-3)
 
     task = open_pair(tmp_path)
-    writer = make_writer(task, "", tmp_path, lambda: None)
+    writer = VariantWriter.create(task, "", tmp_path, lambda: None)
     writer.write_weights(tmp_path / "whole", task.network, "fp32")
-    monkeypatch.setattr(graphs, "write_graph", write_wrongly)
+    monkeypatch.setattr(variant_writer, "write_graph", write_wrongly)
     with pytest.raises(AnswersDiffer, match=r"answers differ by 0\.001 from those of the model, more than 0\.0001"):
-        write_graph_variant(tmp_path / "whole", tmp_path / "onnx", "onnx", [], writer)
+        writer.write_graph(tmp_path / "whole", tmp_path / "onnx", "onnx", [])
     assert not (tmp_path / "onnx").exists()

@@ -9,7 +9,7 @@ from little_compression import open_pair
 from torch import Tensor
 
 from electralab.compression.distillation import distillation_loss, rtd_distillation_loss, task_distillation_loss
-from electralab.compression.recovery import RecoveryTask, recover
+from electralab.compression.pruning import RecoveryTask, recover
 from electralab.compression.settings import RecoveryConfig
 from electralab.compression.task import CompressionTask, Network
 from electralab.errors import Stopped

@@ -17,7 +17,7 @@ from electralab.artifacts import write_json
 from electralab.cli import main
 from electralab.errors import DamagedArtifact, ElectraError, InputError, UsageError
 from electralab.exporting import export as portable
-from electralab.exporting.fidelity import Fidelity, ProbabilityFidelity, compare_networks, require_equal
+from electralab.exporting.fidelity import compare_networks, require_equal
 from electralab.exporting.metadata import read_license
 from electralab.exporting.samples import sample_rows
 from electralab.finetuning.exports import TunedCard, TunedModel, save_model
@@ -28,6 +28,7 @@ from electralab.model.pruning import KeptLayer, prune
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.towers import TwoTower
 from electralab.model.tuned import HeadConfig, SpanLogits, build_tuned
+from electralab.records.export import Fidelity, ProbabilityFidelity
 from electralab.stopping import stop_signals
 
 

@@ -9,19 +9,19 @@ import torch
 from little_exports import LENGTH, TEXT, TOKENIZER, build_classic, build_task, save_classic, save_task
 
 import electralab
-from electralab.exporting.export import ExportConfig, _read_source, _read_texts
-from electralab.exporting.fidelity import Fidelity, ProbabilityFidelity, ValueFidelity, compare_networks
-from electralab.exporting.onnx_graphs import Exportable
-from electralab.exporting.quantisation import _feed
+from electralab.exporting.export import ExportConfig, _read_samples, _read_source
+from electralab.exporting.fidelity import compare_networks
+from electralab.exporting.onnx_graphs import Exportable, feed
 from electralab.exporting.samples import Sample, make_pair, sample_rows
 from electralab.model.tuned import HeadConfig, SpanLogits, Tuned
+from electralab.records.export import Fidelity, ProbabilityFidelity, ValueFidelity
 
 SAMPLES = sample_rows(TOKENIZER, build_classic().discriminator.config)
 SPECIAL = TOKENIZER.special
 
 
 def compare(ours: Exportable, theirs: Exportable, *, has_energies: bool = False) -> Fidelity:
-    return compare_networks(ours, theirs, SAMPLES, SPECIAL.pad, SPECIAL.mask, has_energies=has_energies)
+    return compare_networks(ours, theirs, SAMPLES, SPECIAL.pad, SPECIAL.mask, outputs_energies=has_energies)
 
 
 def test_pairs_have_their_segments_and_fit() -> None:
@@ -50,11 +50,11 @@ def test_a_wrong_second_segment_is_found() -> None:
 
 def test_calibration_is_fed_the_segments() -> None:
     pair = make_pair(np.array([7]), np.array([8]), TOKENIZER, LENGTH)
-    assert _feed(pair)["token_type_ids"].tolist() == [[0, 0, 0, 1, 1]]
+    assert feed(pair)["token_type_ids"].tolist() == [[0, 0, 0, 1, 1]]
 
 
 def read_given(source: Path, data: Path) -> list[Sample]:
-    samples = _read_texts(_read_source(source, "onnx"), ExportConfig(rows=6), data)
+    samples = _read_samples(_read_source(source, "onnx"), ExportConfig(rows=6), data)
     assert len(samples) == 6 + len(SAMPLES)
     return samples[:6]
 

@@ -1,4 +1,4 @@
-"""How far a student's answers are from its teacher's, whatever the truth.
+"""How far a student's logits are from its teacher's, whatever the truth.
 
 logits, the teacher's logits -> loss
 
@@ -18,48 +18,51 @@ from electralab.model.tuned import SpanLogits, TaskKind
 _IMPOSSIBLE = -1e4
 
 
-def distillation_loss(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:
-    """Kullback and Leibler's, of (N, L) classes, summed over N."""
-    said, truth = (F.log_softmax(side.float() / temperature, dim=-1) for side in (logits, wanted))
-    return F.kl_div(said, truth, reduction="sum", log_target=True) * temperature**2
+def distillation_loss(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
+    """The Kullback-Leibler divergence over (N, L) classes, summed over N."""
+    ours, theirs = (F.log_softmax(side.float() / temperature, dim=-1) for side in (logits, teacher_logits))
+    return F.kl_div(ours, theirs, reduction="sum", log_target=True) * temperature**2
 
 
-def rtd_distillation_loss(logits: Tensor, wanted: Tensor, temperature: float) -> Tensor:
-    """The same of yes and no, plus a constant: the cross-entropy with the teacher's chance of yes, summed."""
-    chances = (wanted.float() / temperature).sigmoid()
-    return F.binary_cross_entropy_with_logits(logits.float() / temperature, chances, reduction="sum") * temperature**2
+def rtd_distillation_loss(logits: Tensor, teacher_logits: Tensor, temperature: float) -> Tensor:
+    """The same for yes and no, plus a constant: the cross-entropy with the teacher's probability of yes, summed."""
+    probs = (teacher_logits.float() / temperature).sigmoid()
+    return F.binary_cross_entropy_with_logits(logits.float() / temperature, probs, reduction="sum") * temperature**2
 
 
 def task_distillation_loss(
     kind: TaskKind,
     logits: Tensor | SpanLogits,
-    wanted: Tensor | SpanLogits,
+    teacher_logits: Tensor | SpanLogits,
     batch: TaskBatch,
     unit: float,
     temperature: float,
 ) -> Tensor:
     if isinstance(logits, SpanLogits):
-        assert isinstance(wanted, SpanLogits)
-        return _span_distance(logits, wanted, batch, temperature)
-    assert isinstance(wanted, Tensor)
+        assert isinstance(teacher_logits, SpanLogits)
+        return _span_distance(logits, teacher_logits, batch, temperature)
+    assert isinstance(teacher_logits, Tensor)
     match kind:
         case "regress":
-            return F.mse_loss(logits.float() / unit, wanted.float() / unit, reduction="sum")
+            return F.mse_loss(logits.float() / unit, teacher_logits.float() / unit, reduction="sum")
         case "label":
             is_tagged = batch.targets != IGNORED  # (B, T)
-            return distillation_loss(logits[is_tagged], wanted[is_tagged], temperature)
+            return distillation_loss(logits[is_tagged], teacher_logits[is_tagged], temperature)
         case _:
-            return distillation_loss(logits, wanted, temperature)
+            return distillation_loss(logits, teacher_logits, temperature)
 
 
-def _span_distance(logits: SpanLogits, wanted: SpanLogits, batch: TaskBatch, temperature: float) -> Tensor:
+def _span_distance(logits: SpanLogits, teacher_logits: SpanLogits, batch: TaskBatch, temperature: float) -> Tensor:
     is_hidden = hide_question(batch)
-    pairs = ((logits.start, wanted.start), (logits.end, wanted.end))
     start, end = (
-        distillation_loss(said.masked_fill(is_hidden, _IMPOSSIBLE), of.masked_fill(is_hidden, _IMPOSSIBLE), temperature)
-        for said, of in pairs
+        distillation_loss(
+            ours.masked_fill(is_hidden, _IMPOSSIBLE), theirs.masked_fill(is_hidden, _IMPOSSIBLE), temperature
+        )
+        for ours, theirs in ((logits.start, teacher_logits.start), (logits.end, teacher_logits.end))
     )
     distance = (start + end) / 2
-    if logits.answerable is None or wanted.answerable is None:
+    if logits.answerable is None or teacher_logits.answerable is None:
         return distance
-    return distance + ANSWERABLE_WEIGHT * rtd_distillation_loss(logits.answerable, wanted.answerable, temperature)
+    return distance + ANSWERABLE_WEIGHT * rtd_distillation_loss(
+        logits.answerable, teacher_logits.answerable, temperature
+    )

@@ -4,7 +4,6 @@ MODEL, data -> FinetunedTask
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from electralab.artifacts import read_json
 from electralab.compression.distillation import task_distillation_loss
-from electralab.compression.task import Answer, Inputs, Network, Places, Score, evenly_spaced
+from electralab.compression.task import Indices, Logits, Network, NetworkInputs, evenly_spaced
 from electralab.errors import InputError
-from electralab.evaluation.resampling import draw_again
 from electralab.exporting.samples import Sample
 from electralab.finetuning.batches import TaskBatch, collate
 from electralab.finetuning.decoding import decode
@@ -34,6 +31,9 @@ from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.tasks import Task, find_task
 from electralab.model.folder import Role, Storage, locate_model
 from electralab.model.tuned import Tuned
+from electralab.records.compression import VariantScore
+from electralab.records.tuned import TunedResults
+from electralab.statistics import bootstrap_indices
 from electralab.stopping import StopSignal
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -75,69 +75,71 @@ class FinetunedTask:
         return *self.data.notes, *self.remarks
 
     @property
-    def identity(self) -> str:
+    def data_hash(self) -> str:
         return self.data.identity
 
     @cached_property
-    def lengths(self) -> Places:
+    def lengths(self) -> Indices:
         return np.array([len(feature.ids) for feature in self.train.features], dtype=np.int64)
 
-    def pose(self, places: Places, step: int) -> TaskBatch:
+    def make_inputs(self, rows: Indices, step: int) -> TaskBatch:
         del step
-        return self._collate([self.train.features[place] for place in places])
+        return self._collate([self.train.features[row] for row in rows])
 
     def _collate(self, features: list[Feature]) -> TaskBatch:
         return collate(features, self.model.tokenizer.special.pad, next(self.network.parameters()).device)
 
-    def answer(self, network: Network, question: TaskBatch) -> Answer:
-        said: Answer = network(question.input_ids, question.segment_ids, question.attention_pad)
-        return said
+    def forward(self, network: Network, inputs: TaskBatch) -> Logits:
+        logits: Logits = network(inputs.input_ids, inputs.segment_ids, inputs.attention_pad)
+        return logits
 
-    def count_targets(self, question: TaskBatch) -> int:
-        return count_targets(self.network.head_config.kind, question)
+    def count_targets(self, inputs: TaskBatch) -> int:
+        return count_targets(self.network.head_config.kind, inputs)
 
-    def loss(self, answer: Answer, question: TaskBatch) -> Tensor:
+    def loss(self, logits: Logits, inputs: TaskBatch) -> Tensor:
         head = self.network.head_config
-        return task_loss(head.kind, answer, question, head.unit)
+        return task_loss(head.kind, logits, inputs, head.unit)
 
-    def soft_loss(self, answer: Answer, wanted: Answer, question: TaskBatch, temperature: float) -> Tensor:
+    def distillation_loss(
+        self, logits: Logits, teacher_logits: Logits, inputs: TaskBatch, temperature: float
+    ) -> Tensor:
         head = self.network.head_config
-        return task_distillation_loss(head.kind, answer, wanted, question, head.unit, temperature)
+        return task_distillation_loss(head.kind, logits, teacher_logits, inputs, head.unit, temperature)
 
-    def score(self, network: Network, draws: int) -> Score:
+    def score(self, network: Network, draws: int) -> VariantScore:
         assert isinstance(network, Tuned)
-        judge = self._judge(network)
-        count = len(self.data.devs[0].examples)
-        again = [judge(places) for places in draw_again(count, draws, self.seed)]
-        return Score(judge(np.arange(count)), float(np.std(again)) if again else None, count, draws)
-
-    def _judge(self, network: Tuned) -> Callable[[Places], float]:
-        """The metric of whichever dev examples are asked for."""
         head, card, split = network.head_config, self.model.card, self.data.devs[0]
         pad_id = self.model.tokenizer.special.pad
         outputs = run_network(network, self.dev.features, pad_id, _BATCH_TOKENS, self.stop)
         threshold = card.threshold if head.has_answerability else math.inf
-        said = decode(head, split.examples, self.dev, outputs, card.spans, threshold)
+        predictions = decode(head, split.examples, self.dev, outputs, card.spans, threshold)
 
-        def judge(places: Places) -> float:
-            drawn = replace(split, examples=[split.examples[place] for place in places])
-            of_drawn = [said[place] for place in places]
-            return judge_predictions(self.task, drawn, of_drawn, self.data.labels, threshold).scores[self.metric]
+        def score_rows(rows: Indices) -> float:
+            drawn = replace(split, examples=[split.examples[row] for row in rows])
+            chosen = [predictions[row] for row in rows]
+            return judge_predictions(self.task, drawn, chosen, self.data.labels, threshold).scores[self.metric]
 
-        return judge
+        count = len(split.examples)
+        resampled = [score_rows(rows) for rows in bootstrap_indices(count, draws, self.seed)]
+        return VariantScore(
+            value=score_rows(np.arange(count)),
+            deviation=float(np.std(resampled)) if resampled else None,
+            count=count,
+            draws=draws,
+        )
 
-    def inputs(self, size: int) -> Inputs:
+    def timing_inputs(self, size: int) -> NetworkInputs:
         """Rows spread over the dev examples; a single one is of the middle length."""
         features = self.dev.features
         if size == 1:
             chosen = [sorted(features, key=lambda feature: len(feature.ids))[len(features) // 2]]
         else:
-            chosen = [features[place * len(features) // size] for place in range(size)]
+            chosen = [features[index * len(features) // size] for index in range(size)]
         batch = self._collate(chosen)
         return batch.input_ids, batch.segment_ids, batch.attention_pad
 
     def list_samples(self, count: int) -> list[Sample]:
-        chosen = [self.train.features[place] for place in evenly_spaced(len(self.train.features), count)]
+        chosen = [self.train.features[index] for index in evenly_spaced(len(self.train.features), count)]
         return [Sample(feature.ids, feature.segment_ids) for feature in chosen]
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
@@ -188,8 +190,9 @@ def load_finetuned_task(
 
 
 def _read_seeds(run_dir: Path, metric: str) -> float | None:
-    """Of a fine-tuning run of several seeds."""
-    results = read_json(run_dir / "results.json") if (run_dir / "results.json").is_file() else {}
-    seeds = results.get("seeds", []) if isinstance(results, dict) else []
-    scores = [float(seed["dev"][metric]) for seed in seeds if metric in seed.get("dev", {})]
+    """The standard deviation of the metric over the seeds of a fine-tuning run, where there are several."""
+    if not (run_dir / TunedResults.FILE).is_file():
+        return None
+    seeds = TunedResults.read(run_dir).seeds
+    scores = [float(seed.scores["dev"][metric]) for seed in seeds if metric in seed.scores.get("dev", {})]
     return summarise_seeds(scores).sd if len(scores) > 1 else None

@@ -15,12 +15,11 @@ from torch import Tensor
 
 from electralab.artifacts import MANIFEST
 from electralab.compression.distillation import rtd_distillation_loss
-from electralab.compression.task import Answer, Inputs, Network, Places, Score, evenly_spaced
+from electralab.compression.task import Indices, Logits, Network, NetworkInputs, evenly_spaced
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows, read_rows
 from electralab.evaluation.outcome import Conditions
-from electralab.evaluation.resampling import draw_again
 from electralab.evaluation.subject import Subject, load_subject
 from electralab.exporting.samples import Sample, pair_some, space_pairs
 from electralab.model.electra import Discriminator, Guesser
@@ -32,6 +31,8 @@ from electralab.objective.losses import verdict_loss
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
 from electralab.objective.verdicts import Verdicts, join_verdicts
 from electralab.randomness import Rng
+from electralab.records.compression import VariantScore
+from electralab.statistics import bootstrap_indices
 from electralab.stopping import StopSignal
 from electralab.tokens.batches import make_batch
 from electralab.tokens.shards import open_data
@@ -59,15 +60,15 @@ class RtdTask:
     seed_deviation: ClassVar[None] = None
 
     @property
-    def identity(self) -> str:
+    def data_hash(self) -> str:
         return hashlib.sha256(self.train.ids.tobytes() + self.heldout.ids.tobytes()).hexdigest()
 
     @cached_property
-    def lengths(self) -> Places:
+    def lengths(self) -> Indices:
         return np.full(len(self.train.ids), self.train.ids.shape[1], dtype=np.int64)
 
-    def pose(self, places: Places, step: int) -> CorruptedBatch:
-        batch = make_batch(self.train.ids[places], self.tokenizer, is_pairs=self.train.is_pairs, dataset_rows=places)
+    def make_inputs(self, rows: Indices, step: int) -> CorruptedBatch:
+        batch = make_batch(self.train.ids[rows], self.tokenizer, is_pairs=self.train.is_pairs, dataset_rows=rows)
         share, rng = self.config.mask_share, Rng(self.conditions.seed, step)
         vocabulary = mask_vocabulary(self.tokenizer)
         masked = mask_tokens(batch, vocabulary, MaskingConfig(mask_share=share), share, rng)
@@ -75,55 +76,66 @@ class RtdTask:
 
     @torch.no_grad()
     def _corrupt(self, masked: MaskedBatch) -> CorruptedBatch:
-        guesses = make_guesses(self.generator, masked)
+        generator_logits = make_guesses(self.generator, masked)
         sampling = SamplingConfig(temperature=self.config.temperature)
-        return corrupt(masked, sample_ids(guesses, masked.sampling_uniforms, self._prohibition, sampling))
+        return corrupt(masked, sample_ids(generator_logits, masked.sampling_uniforms, self._logit_bias, sampling))
 
     @cached_property
-    def _prohibition(self) -> Tensor:
+    def _logit_bias(self) -> Tensor:
         device = torch.device(self.conditions.device)
         return sampling_prohibition(self.tokenizer, device, self.generator.config.vocab_size)
 
-    def answer(self, network: Network, question: CorruptedBatch) -> Answer:
-        batch = question.masked.batch
-        verdicts: Tensor = network(question.input_ids, batch.segment_ids, batch.attention_pad)
-        return verdicts
+    def forward(self, network: Network, inputs: CorruptedBatch) -> Tensor:
+        batch = inputs.masked.batch
+        logits: Tensor = network(inputs.input_ids, batch.segment_ids, batch.attention_pad)  # (B, T)
+        return logits
 
-    def count_targets(self, question: CorruptedBatch) -> int:
-        return question.masked.batch.token_count
+    def count_targets(self, inputs: CorruptedBatch) -> int:
+        return inputs.masked.batch.token_count
 
-    def loss(self, answer: Answer, question: CorruptedBatch) -> Tensor:
-        assert isinstance(answer, Tensor)
-        return verdict_loss(answer, question)
+    def loss(self, logits: Logits, inputs: CorruptedBatch) -> Tensor:
+        assert isinstance(logits, Tensor)
+        return verdict_loss(logits, inputs)
 
-    def soft_loss(self, answer: Answer, wanted: Answer, question: CorruptedBatch, temperature: float) -> Tensor:
-        assert isinstance(answer, Tensor)
-        assert isinstance(wanted, Tensor)
-        is_token = ~question.masked.batch.is_pad
-        return rtd_distillation_loss(answer[is_token], wanted[is_token], temperature)
+    def distillation_loss(
+        self, logits: Logits, teacher_logits: Logits, inputs: CorruptedBatch, temperature: float
+    ) -> Tensor:
+        assert isinstance(logits, Tensor)
+        assert isinstance(teacher_logits, Tensor)
+        is_token = ~inputs.masked.batch.is_pad
+        return rtd_distillation_loss(logits[is_token], teacher_logits[is_token], temperature)
 
-    def score(self, network: Network, draws: int) -> Score:
+    def score(self, network: Network, draws: int) -> VariantScore:
         rows: list[Verdicts] = []
-        for question in self._heldout_questions:
+        for inputs in self._heldout_inputs:
             self.conditions.check()
             with torch.inference_mode():
-                verdicts = self.answer(network, question)
-            assert isinstance(verdicts, Tensor)
+                logits = self.forward(network, inputs)
             # [CLS] and [SEP] are never replaced: knowing that is not worth a score.
-            table = zip(verdicts.float(), question.is_replaced, question.masked.batch.is_ordinary, strict=True)
-            rows += [Verdicts(v[is_in].cpu().numpy(), r[is_in].cpu().numpy()) for v, r, is_in in table]
-        drawn = draw_again(len(rows), draws, self.conditions.seed)
-        again = [join_verdicts([rows[row] for row in places]).auc for places in drawn]
-        return Score(join_verdicts(rows).auc, float(np.std(again)) if again else None, len(rows), draws)
+            table = zip(logits.float(), inputs.is_replaced, inputs.masked.batch.is_ordinary, strict=True)
+            rows += [
+                Verdicts(row[is_scored].cpu().numpy(), is_replaced[is_scored].cpu().numpy())
+                for row, is_replaced, is_scored in table
+            ]
+        resampled = [
+            join_verdicts([rows[row] for row in drawn]).auc
+            for drawn in bootstrap_indices(len(rows), draws, self.conditions.seed)
+        ]
+        return VariantScore(
+            value=join_verdicts(rows).auc,
+            deviation=float(np.std(resampled)) if resampled else None,
+            count=len(rows),
+            draws=draws,
+        )
 
     @cached_property
-    def _heldout_questions(self) -> list[CorruptedBatch]:
+    def _heldout_inputs(self) -> list[CorruptedBatch]:
         """Corrupted once: every network is asked about the same tokens."""
         return [
             self._corrupt(masked) for masked in mask_rows(self.heldout, self.tokenizer, self.config, self.conditions)
         ]
 
-    def inputs(self, size: int) -> Inputs:
+    def timing_inputs(self, size: int) -> NetworkInputs:
         places = np.arange(size) % len(self.heldout.ids)
         batch = make_batch(self.heldout.ids[places], self.tokenizer, is_pairs=self.heldout.is_pairs)
         batch = batch.to(torch.device(self.conditions.device))

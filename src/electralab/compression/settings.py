@@ -1,5 +1,10 @@
-"""The settings of a trade-off: which variants, how they are made and how they are measured."""
+"""The settings of a trade-off: which variants there are, how they are made and how they are measured.
 
+CompressConfig -> Variant...
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -12,6 +17,9 @@ from electralab.training.schedule import ScheduleConfig
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Graph = Literal["onnx", "onnx-dynamic-int8", "onnx-static-int8"]
+
+BASELINE = "fp32"
+"""The variant that the others are compared with: the model as it is."""
 
 
 class ImportanceConfig(Settings):
@@ -78,3 +86,44 @@ class CompressConfig(Settings):
         if self.drop_layers and not self.prune:
             raise ValueError("drop_layers is about the pruned variants, and there are none; set prune")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVariant:
+    """A form of the model that is tried."""
+
+    name: str
+    share: float = 0.0
+    drop_layers: int = 0
+    is_recovered: bool = False
+    storage: Storage = "fp32"
+    graph: Graph | None = None
+    origin: str = BASELINE
+    """Of a graph or a recovered variant: the variant that it is made from."""
+
+    @property
+    def is_pruned(self) -> bool:
+        return self.share > 0
+
+
+def list_variants(config: CompressConfig) -> list[ModelVariant]:
+    """The model as it is first; what another is made from before it; none twice."""
+
+    def variants() -> Iterator[ModelVariant]:
+        yield ModelVariant(BASELINE)
+        for storage in config.storage:
+            if storage != BASELINE:
+                yield ModelVariant(storage, storage=storage)
+        for graph in config.graphs:
+            yield ModelVariant(graph, graph=graph)
+        for share in config.prune:
+            name = f"pruned-{100 * share:g}" + (f"-drop-{config.drop_layers}" if config.drop_layers else "")
+            best = ModelVariant(name, share, config.drop_layers)
+            yield best
+            if config.recovery.steps:
+                best = ModelVariant(f"{name}-recovered", share, config.drop_layers, is_recovered=True, origin=name)
+                yield best
+            for graph in config.graphs:
+                yield ModelVariant(f"{best.name}-{graph}", share, config.drop_layers, graph=graph, origin=best.name)
+
+    return list(dict.fromkeys(variants()))

@@ -1,9 +1,8 @@
 """What a model is compressed for: rows with a loss to learn from, rows to be scored on, rows to be timed on.
 
-network, rows -> answers, losses, Score
+network, rows -> logits, losses, VariantScore
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,29 +14,18 @@ from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator
 from electralab.model.folder import Role, Storage
 from electralab.model.tuned import SpanLogits, Tuned
+from electralab.records.compression import VariantScore
 from electralab.tokens.tokenizer import Tokenizer
 
 Network = Discriminator | Tuned
-Answer = Tensor | SpanLogits
-Places = NDArray[np.int64]
-Inputs = tuple[Tensor, Tensor, Tensor | None]
+Logits = Tensor | SpanLogits
+Indices = NDArray[np.int64]
+NetworkInputs = tuple[Tensor, Tensor, Tensor | None]
 
 
-def evenly_spaced(count: int, limit: int) -> Places:
-    """At most `limit` of them, evenly over all."""
+def evenly_spaced(count: int, limit: int) -> Indices:
+    """At most `limit` indices, evenly over all `count`."""
     return np.unique(np.linspace(0, count - 1, min(limit, count)).astype(np.int64))
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    value: float
-    """A fraction, the more the better."""
-    deviation: float | None
-    """The standard deviation of the value over examples drawn again."""
-    count: int
-    """Examples that it is a score of."""
-    draws: int
-    """How often they were drawn again; 0: not at all, and the deviation is not known."""
 
 
 class CompressionTask(Protocol):
@@ -63,7 +51,7 @@ class CompressionTask(Protocol):
         ...
 
     @property
-    def identity(self) -> str:
+    def data_hash(self) -> str:
         """The same for the same rows."""
         ...
 
@@ -73,32 +61,32 @@ class CompressionTask(Protocol):
         ...
 
     @property
-    def lengths(self) -> Places:
+    def lengths(self) -> Indices:
         """In tokens, of every row to learn from."""
         ...
 
-    def pose(self, places: Places, step: int) -> Any:
-        """Rows to learn from as a question; chance in it is a pure function of the step."""
+    def make_inputs(self, rows: Indices, step: int) -> Any:
+        """A batch of rows to learn from; what is random in it is a pure function of the step."""
         ...
 
-    def answer(self, network: Network, question: Any) -> Answer: ...
+    def forward(self, network: Network, inputs: Any) -> Logits: ...
 
-    def count_targets(self, question: Any) -> int: ...
+    def count_targets(self, inputs: Any) -> int: ...
 
-    def loss(self, answer: Answer, question: Any) -> Tensor:
+    def loss(self, logits: Logits, inputs: Any) -> Tensor:
         """Against the truth, summed over the targets."""
         ...
 
-    def soft_loss(self, answer: Answer, wanted: Answer, question: Any, temperature: float) -> Tensor:
+    def distillation_loss(self, logits: Logits, teacher_logits: Logits, inputs: Any, temperature: float) -> Tensor:
         """Against what another network says, summed over the targets."""
         ...
 
-    def score(self, network: Network, draws: int) -> Score:
+    def score(self, network: Network, draws: int) -> VariantScore:
         """With its deviation, if the examples are to be drawn again."""
         ...
 
-    def inputs(self, size: int) -> Inputs:
-        """What a network is timed on: so many rows that it is scored on."""
+    def timing_inputs(self, size: int) -> NetworkInputs:
+        """So many of the rows that a network is scored on."""
         ...
 
     def list_samples(self, count: int) -> list[Sample]:

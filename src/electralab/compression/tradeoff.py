@@ -1,4 +1,4 @@
-"""Size, speed and quality of variants side by side: measurements -> points -> the one to take.
+"""Size, speed and quality of variants side by side: networks -> milliseconds -> points -> the one to take.
 
     speed-up     the baseline's latency / the variant's
     loss         the baseline's score - the variant's, in points
@@ -7,19 +7,23 @@
 The floor is the standard deviation of the score: a smaller difference is chance, and dividing by it means nothing.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-BASELINE = "fp32"
+import numpy as np
+import torch
 
+from electralab.compression.task import Network, NetworkInputs
+from electralab.records.compression import KeptParts, NoiseFloor, TradeoffPoint
+from electralab.runtime import wait_for
 
-@dataclass(frozen=True, slots=True)
-class KeptParts:
-    """What a variant has of the model's parts, in all its layers together."""
-
-    layers: int
-    heads: int
-    neurons: int
+# Seconds in which the threads of the network before stop waiting for more work.
+_PAUSE = 0.02
+_WARM_UP = 2
+# A long call is interrupted by other work more often than a short one, so that on a busy machine no middle value is
+# fair: what counts is the latency that the fastest tenth of the calls stay below.
+_FASTEST = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,71 +31,73 @@ class VariantMeasurement:
     name: str
     bytes: int
     parameters: int
-    milliseconds: dict[int, float]
-    """The latency that a tenth of the calls stay below, by the rows in a batch."""
+    milliseconds: dict[str, float]
+    """By the rows in a batch."""
     score: float
     kept: KeptParts
 
 
-@dataclass(frozen=True, slots=True)
-class NoiseFloor:
-    points: float
-    origin: str
-    """What it is the standard deviation of."""
+@torch.inference_mode()
+def time_networks(
+    networks: Mapping[str, Network], inputs: Mapping[int, NetworkInputs], rounds: int, check: Callable[[], None]
+) -> dict[str, dict[str, float]]:
+    """Milliseconds of each network by the size of the batch, measured in turn."""
+    taken: dict[str, dict[int, list[float]]] = {name: {size: [] for size in inputs} for name in networks}
+    for number in range(_WARM_UP + rounds):
+        for size, batch in inputs.items():
+            for name, network in networks.items():
+                check()
+                # Threads of the one before go on turning for a while, waiting for more work, and would take the cores.
+                time.sleep(_PAUSE)
+                device = batch[0].device
+                wait_for(device)
+                started = time.perf_counter()
+                network(*batch)
+                wait_for(device)
+                if number >= _WARM_UP:
+                    taken[name][size].append(1000 * (time.perf_counter() - started))
+    return {
+        name: {str(size): float(np.quantile(times, _FASTEST)) for size, times in by_size.items()}
+        for name, by_size in taken.items()
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class TradeoffPoint:
-    name: str
-    bytes: int
-    parameters: int
-    milliseconds: dict[int, float]
-    score: float
-    kept: KeptParts
-    speedups: dict[int, float]
-    speedup: float
-    """That of the batch that was asked for."""
-    loss: float
-    """In points; below 0 where the variant is better."""
-    is_floored: bool
-    efficiency: float
-    is_best: bool
-    """Whether no other is both faster and better: the front of Pareto."""
-
-
-def weigh(variants: Sequence[VariantMeasurement], floor: NoiseFloor, batch: int) -> list[TradeoffPoint]:
+def compute_tradeoff(variants: Sequence[VariantMeasurement], floor: NoiseFloor, batch: int) -> list[TradeoffPoint]:
     """The first is the baseline."""
     first = variants[0]
-    losses = {one.name: 100 * (first.score - one.score) for one in variants}
+    losses = {variant.name: 100 * (first.score - variant.score) for variant in variants}
     speedups = {
-        one.name: {size: first.milliseconds[size] / one.milliseconds[size] for size in one.milliseconds}
-        for one in variants
+        variant.name: {size: first.milliseconds[size] / taken for size, taken in variant.milliseconds.items()}
+        for variant in variants
     }
-    return [
-        TradeoffPoint(
-            name=one.name,
-            bytes=one.bytes,
-            parameters=one.parameters,
-            milliseconds=one.milliseconds,
-            score=one.score,
-            kept=one.kept,
-            speedups=speedups[one.name],
-            speedup=speedups[one.name][batch],
-            loss=losses[one.name],
-            is_floored=losses[one.name] < floor.points,
-            efficiency=speedups[one.name][batch] / max(losses[one.name], floor.points),
-            is_best=not any(
-                speedups[other.name][batch] >= speedups[one.name][batch]
-                and losses[other.name] <= losses[one.name]
-                and (speedups[other.name][batch], losses[other.name]) != (speedups[one.name][batch], losses[one.name])
-                for other in variants
-            ),
+    places = {variant.name: (speedups[variant.name][str(batch)], losses[variant.name]) for variant in variants}
+
+    def make_point(variant: VariantMeasurement) -> TradeoffPoint:
+        speedup, loss = place = places[variant.name]
+        is_beaten = any(
+            faster >= speedup and less <= loss and (faster, less) != place for faster, less in places.values()
         )
-        for one in variants
-    ]
+        return TradeoffPoint(
+            name=variant.name,
+            bytes=variant.bytes,
+            parameters=variant.parameters,
+            milliseconds=variant.milliseconds,
+            score=variant.score,
+            kept=variant.kept,
+            speedups=speedups[variant.name],
+            speedup=speedup,
+            loss=loss,
+            is_floored=loss < floor.points,
+            efficiency=speedup / max(loss, floor.points),
+            is_best=not is_beaten,
+        )
+
+    return [make_point(variant) for variant in variants]
 
 
-def pick(points: Sequence[TradeoffPoint], target_speedup: float | None, max_loss: float | None) -> TradeoffPoint | None:
+def select_variant(
+    points: Sequence[TradeoffPoint], target_speedup: float | None, max_loss: float | None
+) -> TradeoffPoint | None:
     """With a target the best that is so fast; with a limit alone the fastest that is so good. None if there is none."""
     fit = [point for point in points if target_speedup is None or point.speedup >= target_speedup]
     fit = [point for point in fit if max_loss is None or point.loss <= max_loss]

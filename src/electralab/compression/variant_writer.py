@@ -1,4 +1,4 @@
-"""A variant becomes a model folder only with its papers: how far its answers are off, a card, a license, hashes.
+"""A variant becomes a model folder only with its metadata: how far its answers are off, a card, a license, hashes.
 
 network -> model folder
 """
@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import MANIFEST, new_folder, write_json
+from electralab.compression.settings import Graph
 from electralab.compression.task import CompressionTask, Network
-from electralab.exporting.fidelity import Fidelity, compare_networks
-from electralab.exporting.metadata import EXPORT, LICENSE, License, find_license, write_license, write_metadata
+from electralab.exporting.fidelity import TOLERANCE, compare_networks, require_equal
+from electralab.exporting.metadata import LICENSE, License, find_license, write_license, write_metadata
+from electralab.exporting.onnx_graphs import Activations, quantize_folder, write_graph
 from electralab.exporting.samples import Sample, sample_rows
+from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator
-from electralab.model.folder import Storage, load_any
-from electralab.model.graph import is_graph
+from electralab.model.folder import WEIGHTS, Storage, load_any, read_config
+from electralab.model.graph import GRAPH, is_graph
+from electralab.model.own_folder import export_own_config
 from electralab.model.tuned import Tuned
+from electralab.records.export import ExportRecord, Fidelity
 
 # Rows of the user's that variants are tried on, beside our own.
 _ROWS = 32
+_ACTIVATIONS: dict[Graph, Activations] = {"onnx-dynamic-int8": "dynamic", "onnx-static-int8": "static"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +36,51 @@ class VariantWriter:
     license: License
     check: Callable[[], None]
 
+    @classmethod
+    def create(cls, task: CompressionTask, license: str, model: Path, check: Callable[[], None]) -> "VariantWriter":
+        samples = task.list_samples(_ROWS) + sample_rows(task.tokenizer, task.network.config)
+        return cls(task, samples, find_license(license, model), check)
+
     def write_weights(self, folder: Path, network: Network, storage: Storage) -> None:
         with new_folder(folder, kind="model") as temporary:
             self.task.save(temporary, network, storage)
-            self.sign(temporary, {"format": storage, "of": "the model as it came"}, self.task.network)
+            facts = {"format": storage, "of": "the model as it came"}
+            self._write_metadata(temporary, facts, self.task.network)
 
-    def sign(self, folder: Path, facts: dict[str, Any], origin: Network) -> None:
+    def write_graph(self, source: Path, target: Path, graph: Graph, samples: Sequence[Sample]) -> None:
+        """All that the source's folder holds, with a graph for its weights; the samples calibrate a static one."""
+        network = load_any(source)
+        assert isinstance(network, Discriminator | Tuned)
+        with new_folder(target, kind="model") as temporary:
+            copy_files(source, temporary, WEIGHTS, CONFIG)
+            write_json(temporary / CONFIG, export_own_config(network, read_config(source)))
+            write_graph(network, temporary / GRAPH)
+            require_equal(self.compare(temporary, network), TOLERANCE, str(target))
+            facts = {"format": "onnx", "of": f"the variant {source.name}"}
+            if graph != "onnx":
+                quantize_folder(temporary, _ACTIVATIONS[graph], samples)
+                facts |= {"format": "onnx-int8", "activations": _ACTIVATIONS[graph]}
+            self._write_metadata(temporary, facts, network)
+
+    def _write_metadata(self, folder: Path, facts: dict[str, Any], origin: Network) -> None:
         """Tried against the network that it was made from."""
         kind = "tuned" if isinstance(origin, Tuned) else "discriminator"
-        write_metadata(
-            folder, {"network": self.task.role, "kind": kind, **facts}, self.compare(folder, origin), self.license
-        )
+        fidelity = self.compare(folder, origin)
+        record = ExportRecord.compared(fidelity, network=self.task.role, kind=kind, **facts)
+        write_metadata(folder, record, self.license)
 
     def compare(self, folder: Path, origin: Network) -> Fidelity:
         network, special = load_any(folder), self.task.tokenizer.special
         assert isinstance(network, Discriminator | Tuned)
         return compare_networks(origin, network, self.samples, special.pad, special.mask, check=self.check)
 
-
-def make_writer(task: CompressionTask, license: str, model: Path, check: Callable[[], None]) -> VariantWriter:
-    samples = task.list_samples(_ROWS) + sample_rows(task.tokenizer, task.network.config)
-    return VariantWriter(task, samples, find_license(license, model), check)
-
-
-def copy_model(source: Path, target: Path) -> None:
-    with new_folder(target, kind="model") as temporary:
-        copy_files(source, temporary)
+    def relicense(self, folder: Path) -> None:
+        """A variant that was made on other terms."""
+        if (folder / LICENSE).read_text(encoding="utf-8") == self.license.text:
+            return
+        with new_folder(folder, kind="model") as temporary:
+            copy_files(folder, temporary)
+            write_license(temporary, self.license)
 
 
 def copy_files(source: Path, target: Path, *without: str) -> None:
@@ -65,24 +90,19 @@ def copy_files(source: Path, target: Path, *without: str) -> None:
 
 
 def has_metadata(folder: Path) -> bool:
-    return (folder / EXPORT).is_file() and (folder / LICENSE).is_file()
+    return (folder / ExportRecord.FILE).is_file() and (folder / LICENSE).is_file()
 
 
-def relicense(folder: Path, license: License) -> None:
-    """Of a variant that was made on others."""
-    if (folder / LICENSE).read_text(encoding="utf-8") == license.text:
-        return
-    with new_folder(folder, kind="model") as temporary:
-        copy_files(folder, temporary)
-        write_license(temporary, license)
+def copy_model(source: Path, target: Path) -> None:
+    with new_folder(target, kind="model") as temporary:
+        copy_files(source, temporary)
 
 
 def copy_generator(source: Path, target: Path, license: str) -> None:
-    """As it is, with papers."""
+    """As it is, with metadata."""
     with new_folder(target, kind="model") as temporary:
         copy_files(source, temporary)
         if not has_metadata(temporary):
             form = "onnx" if is_graph(source) else "fp32"
-            facts = {"format": form, "network": "generator", "kind": "generator", "subject": "guesses"}
-            write_json(temporary / EXPORT, facts)
+            ExportRecord(format=form, network="generator", kind="generator", subject="guesses").write(temporary)
         write_license(temporary, find_license(license, source))

@@ -3,17 +3,15 @@
 export.json, config.json -> README.md, LICENSE
 """
 
-import difflib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electralab.artifacts import read_json, write_file, write_json
-from electralab.errors import InputError
-from electralab.exporting.fidelity import Fidelity
+from electralab.artifacts import read_json, write_file
+from electralab.errors import InputError, suggest
 from electralab.model.config_file import CONFIG
+from electralab.records.export import ExportRecord
 
-EXPORT = "export.json"
 LICENSE = "LICENSE"
 
 
@@ -46,8 +44,7 @@ def read_license(given: str) -> License:
             raise InputError(f"{path}: cannot be read as text ({error}); give another --license") from None
     known = {name.lower(): name for name in _KNOWN}
     if given.lower() not in known:
-        close = difflib.get_close_matches(given.lower(), known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+        hint = suggest(given.lower(), known, f"known are {', '.join(known)}")
         raise InputError(f"--license: {given!r} is neither a file nor an identifier that we know; {hint}")
     return License(given.lower(), _state(known[given.lower()]))
 
@@ -81,15 +78,15 @@ _INPUTS = """- `input_ids`, `attention_mask` (1 for tokens, 0 for padding) and, 
   `token_type_ids`: int64, rows × length, any number of rows, up to {length} tokens"""
 
 
-def write_metadata(folder: Path, facts: dict[str, Any], fidelity: Fidelity, license: License) -> None:
+def write_metadata(folder: Path, record: ExportRecord, license: License) -> None:
     """What an export says of itself, for programs and for people, and its terms."""
-    write_json(folder / EXPORT, {**facts, **asdict(fidelity), "words": fidelity.words})
+    record.write(folder)
     write_license(folder, license)
 
 
 def write_license(folder: Path, license: License) -> None:
-    """Of a folder that says what it is."""
-    export = read_json(folder / EXPORT)
+    """The terms and the card of a folder that has its export.json."""
+    export = ExportRecord.read(folder).to_json()
     write_file(folder / LICENSE, license.text)
     write_file(folder / "README.md", compose_portable_card(export, read_json(folder / CONFIG), license.name))
 

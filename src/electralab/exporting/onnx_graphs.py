@@ -1,28 +1,39 @@
-"""A network -> model.onnx, with any number of rows of any length up to its longest.
+"""A network -> model.onnx, with any number of rows of any length up to its longest, in 32 bits or in 8.
 
-Discriminator | Generator | Tuned -> ONNX file
+Discriminator | Generator | Tuned -> ONNX file -> ONNX file of whole numbers
+
+In 8 bits the matrices, and what they multiply, are whole numbers. `dynamic` finds the range of the activations anew in
+every call; `static` finds it once, on the rows of a calibration text.
 """
 
 import importlib
 import logging
+import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from electralab.errors import InputError
+from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Trace
-from electralab.model.graph import ANSWERABLE, INPUTS, LOGITS, POSITIONS, STATES
+from electralab.model.graph import ANSWERABLE, GRAPH, INPUTS, LOGITS, POSITIONS, STATES
 from electralab.model.tuned import SpanLogits, Tuned
 
 Exportable = Discriminator | Generator | Tuned
+Activations = Literal["dynamic", "static"]
 
 _ROWS = 3
+# The graph in 32 bits, while the one in 8 is made of it.
+_WHOLE = ".whole.onnx"
+_QUANTIZED = ["MatMul", "Gemm", "Gather"]
 
 
 class _DiscriminatorGraph(nn.Module):
@@ -34,8 +45,8 @@ class _DiscriminatorGraph(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
         trace: Trace = {}
-        verdicts = self.network(input_ids, token_type_ids, attention_mask == 0, trace)
-        return verdicts, trace[STATES]
+        logits = self.network(input_ids, token_type_ids, attention_mask == 0, trace)
+        return logits, trace[STATES]
 
 
 class _GeneratorGraph(nn.Module):
@@ -49,8 +60,9 @@ class _GeneratorGraph(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, positions: Tensor
     ) -> tuple[Tensor, ...]:
         states: Tensor = self.network.encoder(input_ids, token_type_ids, attention_mask == 0)  # (B, T, D)
-        asked = positions - 1 if self.network.config.is_causal else positions
-        return (self.network.guess(states.flatten(0, 1).index_select(0, asked)),)  # (M, V)
+        # A causal network predicts a token from the state before it.
+        positions = positions - 1 if self.network.config.is_causal else positions
+        return (self.network.guess(states.flatten(0, 1).index_select(0, positions)),)  # (M, V)
 
 
 class _TaskGraph(nn.Module):
@@ -60,33 +72,38 @@ class _TaskGraph(nn.Module):
         self.outputs = (LOGITS, ANSWERABLE) if network.head_config.has_answerability else (LOGITS,)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        said = self.network(input_ids, token_type_ids, attention_mask == 0)
-        if not isinstance(said, SpanLogits):
-            return (said,)
-        logits = torch.stack([said.start, said.end], dim=-1)  # (B, T, 2)
-        return (logits,) if said.answerable is None else (logits, said.answerable)
+        outputs = self.network(input_ids, token_type_ids, attention_mask == 0)
+        if not isinstance(outputs, SpanLogits):
+            return (outputs,)
+        logits = torch.stack([outputs.start, outputs.end], dim=-1)  # (B, T, 2)
+        return (logits,) if outputs.answerable is None else (logits, outputs.answerable)
 
 
 def write_graph(network: Exportable, path: Path) -> None:
     require_onnx()
-    asked = _ask(network).eval()
+    module: _DiscriminatorGraph | _GeneratorGraph | _TaskGraph
+    if isinstance(network, Discriminator):
+        module = _DiscriminatorGraph(network)
+    else:
+        module = _GeneratorGraph(network) if isinstance(network, Generator) else _TaskGraph(network)
     # As long as can be: a shorter row might fit a local window whole, and the graph would know no window.
     ids = torch.zeros((_ROWS, network.config.sequence_length), dtype=torch.int64)
-    is_seen = torch.ones_like(ids)
-    is_seen[1, ids.shape[1] // 2 :] = 0
+    attention_mask = torch.ones_like(ids)
+    attention_mask[1, ids.shape[1] // 2 :] = 0
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=network.config.sequence_length)
-    inputs, shapes, names = [ids, is_seen, torch.zeros_like(ids)], [{0: batch, 1: length}] * 3, list(INPUTS)
+    inputs, shapes, names = [ids, attention_mask, torch.zeros_like(ids)], [{0: batch, 1: length}] * 3, list(INPUTS)
     if isinstance(network, Generator):
         inputs.append(torch.arange(1, 4))
         shapes.append({0: torch.export.Dim(POSITIONS)})
         names.append(POSITIONS)
-    with _quiet(), torch.no_grad():
+    # The exporter warns of its own future and of libraries that are not there; what matters is checked afterwards.
+    with _without_warnings("torch.onnx"), torch.no_grad():
         program = torch.onnx.export(
-            asked,
+            module.eval(),
             tuple(inputs),
             dynamo=True,
             input_names=names,
-            output_names=list(asked.outputs),
+            output_names=list(module.outputs),
             dynamic_shapes=shapes,
             verbose=False,
         )
@@ -95,12 +112,6 @@ def write_graph(network: Exportable, path: Path) -> None:
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()
     program.save(path, external_data=False)
-
-
-def _ask(network: Exportable) -> Any:
-    if isinstance(network, Discriminator):
-        return _DiscriminatorGraph(network)
-    return _GeneratorGraph(network) if isinstance(network, Generator) else _TaskGraph(network)
 
 
 def require_onnx(flag: str = "--format onnx") -> None:
@@ -113,9 +124,8 @@ def require_onnx(flag: str = "--format onnx") -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter talks of its own future and of libraries that are not there; what matters is checked afterwards."""
-    logger = logging.getLogger("torch.onnx")
+def _without_warnings(logger_name: str) -> Iterator[None]:
+    logger = logging.getLogger(logger_name)
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -124,3 +134,70 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+def quantize_folder(folder: Path, activations: Activations, samples: Sequence[Sample]) -> None:
+    """The graph of a folder, in its place."""
+    whole = folder / _WHOLE
+    (folder / GRAPH).rename(whole)
+    quantize(whole, folder / GRAPH, activations, samples)
+    whole.unlink()
+
+
+def quantize(source: Path, target: Path, activations: Activations, samples: Sequence[Sample]) -> None:
+    """The samples calibrate a static graph."""
+    import onnx
+    from onnxruntime import quantization
+
+    # The quantizer advises on the root logger what was done already.
+    with tempfile.TemporaryDirectory() as scratch, _without_warnings(""):
+        inferred = Path(scratch) / source.name
+        graph = onnx.load(source)
+        # What the exporter noted of shapes on the way is not all true any more; the quantizer infers them itself.
+        del graph.graph.value_info[:]
+        _untie(graph.graph)
+        onnx.save(graph, inferred)
+        if activations == "dynamic":
+            quantization.quantize_dynamic(inferred, target, weight_type=quantization.QuantType.QInt8)
+            return
+        quantization.quantize_static(
+            inferred,
+            target,
+            _CalibrationReader(samples, [node.name for node in graph.graph.input]),
+            quant_format=quantization.QuantFormat.QDQ,
+            op_types_to_quantize=_QUANTIZED,
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+        )
+
+
+class _CalibrationReader:
+    """What the quantizer asks for: one row after the other, each as the inputs of the graph."""
+
+    def __init__(self, samples: Sequence[Sample], names: Sequence[str]) -> None:
+        self._feeds = iter([{name: feed(sample)[name] for name in names} for sample in samples])
+
+    def get_next(self) -> dict[str, NDArray[np.int64]] | None:
+        return next(self._feeds, None)
+
+
+def feed(sample: Sample) -> dict[str, NDArray[np.int64]]:
+    """All inputs that a graph may have, for one row."""
+    ids = sample.ids[None]
+    inputs = dict(zip(INPUTS, (ids, np.ones_like(ids), sample.segment_ids[None]), strict=True))
+    return inputs | {POSITIONS: np.arange(1, ids.shape[1])}
+
+
+def _untie(graph: Any) -> None:
+    """A table that is looked up and multiplied by becomes two: the quantizer would turn the one and spoil the other."""
+    tables = {table.name: table for table in graph.initializer}
+    looked_up = {node.input[0] for node in graph.node if node.op_type == "Gather"}
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            if node.op_type != "Gather" and name in looked_up and name in tables:
+                copy = type(tables[name])()
+                copy.CopyFrom(tables[name])
+                copy.name = f"{name}.{node.name}"
+                graph.initializer.append(copy)
+                node.input[index] = copy.name

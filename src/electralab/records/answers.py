@@ -8,7 +8,7 @@ The docstrings of the fields are the descriptions in /openapi.json.
 from html import escape
 from typing import Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from electralab.records.predictions import PredictionRow
 from electralab.records.record import Record
@@ -96,15 +96,22 @@ class PlayedToken(AnswerRecord):
 
 
 class PlayScores(AnswerRecord):
+    model_config = ConfigDict(populate_by_name=True)
+
     masked: int
     replaced: int
     restored: int
     """Masked tokens that the generator guessed right, so that nothing was replaced."""
-    found: int
+    detected: int = Field(alias="found")
     """Replaced tokens with p_replaced above 0.5."""
     false_alarms: int
     auc: float | None
     """null where nothing, or everything, was replaced."""
+
+    @property
+    def found(self) -> int:
+        """The name that it has in JSON."""
+        return self.detected
 
 
 class PlayResult(AnswerRecord):
@@ -325,7 +332,7 @@ EXAMPLE_ANSWERS: dict[Capability, Record] = {
                 p_original=0.26,
             ),
         ),
-        scores=PlayScores(masked=1, replaced=1, restored=0, found=1, false_alarms=0, auc=1.0),
+        scores=PlayScores(masked=1, replaced=1, restored=0, detected=1, false_alarms=0, auc=1.0),
     ),
     "embed": Embedding(embedding=(0.12, -0.4, 0.88)),
     "predict": PredictionRow(prediction="good", probabilities={"bad": 0.04, "good": 0.96}),

@@ -151,7 +151,7 @@ class CorruptionDemo:
                 masked=len(ranked),
                 replaced=replaced,
                 restored=len(ranked) - replaced,
-                found=int((is_suspected & is_replaced).sum()),
+                detected=int((is_suspected & is_replaced).sum()),
                 false_alarms=int((is_suspected & ~is_replaced).sum()),
                 auc=Verdicts(logits, is_replaced).auc if 0 < replaced < len(is_replaced) else None,
             ),

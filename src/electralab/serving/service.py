@@ -328,4 +328,4 @@ def _encode(answer: Any) -> bytes:
     record = answer if isinstance(answer, Record) else Embedding(embedding=answer.tolist())
     # The client knows what it asked about.
     without = {"id", "texts", "words", "question"} if isinstance(record, PredictionRow) else None
-    return record.__pydantic_serializer__.to_json(record, exclude_unset=True, exclude=without)
+    return record.__pydantic_serializer__.to_json(record, exclude_unset=True, by_alias=True, exclude=without)

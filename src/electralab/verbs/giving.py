@@ -1,6 +1,5 @@
 """Verbs that hand a model on: in other forms, smaller, or taken over from elsewhere."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,13 +35,11 @@ def export(
     resolved = resolve(ExportConfig, config_layers(config, settings))
     form, text = cast("Format", format), Path(data) if data else None
     if dry_run:
-        return plan_export(Path(model), Path(out), form, resolved, data=text, license=license)
+        return plan_export(Path(model), Path(out), form, resolved, data=text, license=license).to_json()
     use_threads(threads)
     with handle_signals() as stop:
         steps = export_model(Path(model), Path(out), form, resolved, data=text, license=license, stop=stop)
-        exported = display.follow(steps)
-    networks = {one.role: {**asdict(one), "words": one.fidelity.words} for one in exported}
-    return {"out": str(out), "format": format, "networks": networks}
+        return display.follow(steps).to_json()
 
 
 def compress(
@@ -67,9 +64,8 @@ def compress(
     """
     display = display or Display()
     display.tell_loading()
-    from electralab.compression.opening import saved_reading_config
     from electralab.compression.settings import CompressConfig
-    from electralab.compression.stage import CompressRequest, plan_compress
+    from electralab.compression.stage import CompressRequest, plan_compress, saved_reading_config
     from electralab.compression.stage import compress as run_compress
 
     request = CompressRequest(
@@ -85,9 +81,9 @@ def compress(
         threads=threads,
     )
     if dry_run:
-        return plan_compress(request)
+        return plan_compress(request).to_json()
     with handle_signals() as stop:
-        return display.follow(run_compress(request, stop))
+        return display.follow(run_compress(request, stop)).to_json()
 
 
 def import_model(old: str | Path, out: str | Path) -> Result:

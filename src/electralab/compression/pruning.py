@@ -1,0 +1,200 @@
+"""What a network would miss least goes, and what is left learns again from the truth and from the network as it was.
+
+CompressionTask, network -> Importance -> KeptLayer...;  student, teacher -> Update...
+
+If a head wrote nothing, the loss of an example would change by about sum_t a_t · dL/da_t, where a_t is what the head
+hands to the output matrix at token t: its gradient with respect to a factor before a. The size of that change, summed
+over examples, is the head's importance (Michel et al., 2019); a neuron's likewise, before the matrix that leads down.
+"""
+
+import shutil
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from electralab.compression.settings import RecoveryConfig
+from electralab.compression.task import CompressionTask, Network, evenly_spaced
+from electralab.events import Update
+from electralab.finetuning.batches import order_epoch
+from electralab.finetuning.settings import default_settings
+from electralab.finetuning.tasks import find_task
+from electralab.model.electra import parameter_depths
+from electralab.model.encoder import Layer
+from electralab.model.flops import encoder_flops
+from electralab.model.pruning import KeptLayer
+from electralab.randomness import Rng
+from electralab.stopping import StopSignal
+from electralab.training.checkpoint import Progress, TrainingState
+from electralab.training.loop import LossScale
+from electralab.training.metrics import Record
+from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
+from electralab.training.schedule import follow
+from electralab.training.session import Judgement, Pace, Session, spread
+
+# Rows are corrupted as if at this step, which training never reaches.
+_STEP = -3
+_LOGGED_STEPS = 20
+_SAVE_EVERY = 200
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """Of the heads and neurons of every layer."""
+
+    heads: list[Scores]  # (H,) each
+    neurons: list[Scores]  # (F,) each
+
+
+def measure_importance(
+    task: CompressionTask, network: Network, rows: int, batch_size: int, check: Callable[[], None]
+) -> Generator[int, None, Importance]:
+    """Yields how many rows are done."""
+    chosen = evenly_spaced(len(task.lengths), rows)
+    # Like lengths together: what a row says does not depend on its neighbours.
+    chosen = chosen[np.argsort(task.lengths[chosen], kind="stable")]
+    layers = [layer for layer in network.encoder.layers if isinstance(layer, Layer)]
+    heads = [np.zeros(layer.attention.num_heads) for layer in layers]
+    neurons = [np.zeros(layer.feedforward.down.in_features) for layer in layers]
+    for start in range(0, len(chosen), batch_size):
+        check()
+        inputs = task.make_inputs(chosen[start : start + batch_size], _STEP - start)
+        with _watch(layers) as activations:
+            loss = task.loss(task.forward(network, inputs), inputs)
+            gradients = torch.autograd.grad(loss, activations)
+        products = [activation.detach() * gradient for activation, gradient in zip(activations, gradients, strict=True)]
+        for index, layer in enumerate(layers):
+            mixed, risen = products[2 * index], products[2 * index + 1]  # (B, T, H * K), (B, T, F)
+            by_head = mixed.view(*mixed.shape[:2], layer.attention.num_heads, -1).sum(dim=(1, 3))  # (B, H)
+            heads[index] += by_head.abs().sum(dim=0).double().cpu().numpy()
+            neurons[index] += risen.sum(dim=1).abs().sum(dim=0).double().cpu().numpy()
+        yield min(start + batch_size, len(chosen))
+    return Importance(heads, neurons)
+
+
+@contextmanager
+def _watch(layers: Sequence[Layer]) -> Iterator[list[Tensor]]:
+    """What enters each layer's output matrix and its matrix down, in this order, as the network computes."""
+    activations: list[Tensor] = []
+
+    def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        activations.append(inputs[0])
+
+    watched = [module for layer in layers for module in (layer.attention.output, layer.feedforward.down)]
+    hooks = [module.register_forward_pre_hook(note) for module in watched]
+    try:
+        yield activations
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[KeptLayer]:
+    """Without the least important layers, and of the others' heads, and of their neurons, without this share.
+
+    Heads of all layers stand in one line, as do neurons. A layer keeps its best head and its best neuron, and the
+    first layer stays.
+    """
+    by_layer = [
+        heads.sum() + neurons.sum() for heads, neurons in zip(importance.heads, importance.neurons, strict=True)
+    ]
+    dropped = set((1 + np.argsort(by_layer[1:], kind="stable"))[:drop_layers].tolist())
+    layers = [index for index in range(len(importance.heads)) if index not in dropped]
+    heads = _keep_best([importance.heads[index] for index in layers], share)
+    neurons = _keep_best([importance.neurons[index] for index in layers], share)
+    return [KeptLayer(*parts) for parts in zip(layers, heads, neurons, strict=True)]
+
+
+def _keep_best(scores: Sequence[Scores], share: float) -> list[tuple[int, ...]]:
+    """The numbers that stay of each layer, in their order."""
+    num_dropped = round(share * sum(map(len, scores)))
+    best = [int(of_layer.argmax()) for of_layer in scores]
+    line = sorted(
+        (float(score), layer, number)
+        for layer, of_layer in enumerate(scores)
+        for number, score in enumerate(of_layer)
+        if number != best[layer]
+    )
+    dropped = {(layer, number) for _, layer, number in line[:num_dropped]}
+    return [
+        tuple(number for number in range(len(of_layer)) if (layer, number) not in dropped)
+        for layer, of_layer in enumerate(scores)
+    ]
+
+
+class RecoveryTask:
+    """A step: a batch of like length, the logits of both networks, their mixed loss."""
+
+    def __init__(
+        self, task: CompressionTask, student: Network, teacher: Network, config: RecoveryConfig, seed: int
+    ) -> None:
+        self.task, self.student, self.teacher = task, student, teacher.eval()
+        self.config, self.seed = config, seed
+        self._batches = -(-len(task.lengths) // config.batch_size)
+        self._order = order_epoch(task.lengths, config.batch_size, seed=seed, epoch=0)
+        self._epoch = 0
+        self._tokens = self._flops = 0
+
+    def parts(self, step: int) -> Iterator[Tensor]:
+        epoch, index = divmod(step - 1, self._batches)
+        if epoch != self._epoch:
+            self._order = order_epoch(self.task.lengths, self.config.batch_size, seed=self.seed, epoch=epoch)
+            self._epoch = epoch
+        rows = self._order[index]
+        inputs = self.task.make_inputs(rows, step)
+        lengths = self.task.lengths[rows]
+        self._tokens = int(lengths.sum())
+        shape = (len(rows), int(lengths.max()))
+        # Forward and backward through the student, forward through the teacher.
+        self._flops = 3 * encoder_flops(self.student.config, *shape) + encoder_flops(self.teacher.config, *shape)
+        torch.manual_seed(Rng(self.seed, step).torch_seed("dropout", 0))
+        logits = self.task.forward(self.student, inputs)
+        share = self.config.distillation
+        if share == 0:
+            loss = self.task.loss(logits, inputs)
+        else:
+            with torch.no_grad():
+                teacher_logits = self.task.forward(self.teacher, inputs)
+            loss = self.task.distillation_loss(logits, teacher_logits, inputs, self.config.temperature)
+            if share < 1:
+                loss = share * loss + (1 - share) * self.task.loss(logits, inputs)
+        yield loss / max(self.task.count_targets(inputs), 1)
+
+    def count_tokens(self) -> int:
+        return self._tokens
+
+    def count_flops(self) -> int:
+        return self._flops
+
+    def describe(self) -> Record:
+        return {}
+
+    def judge(self, record: Record) -> Judgement:
+        del record
+        return Judgement({}, [])
+
+
+def recover(
+    run_dir: Path, task: CompressionTask, student: Network, config: RecoveryConfig, seed: int, stop: StopSignal
+) -> Iterator[Update]:
+    """Train the student in place; stopped, the same call goes on where it was. Checkpoints go when it is done."""
+    usual = default_settings(find_task("classify"), student.config).values["optimizer"]
+    # All layers have lost something, so that none is held back by a decay of the learning rate.
+    optimizer = OptimizerConfig(
+        learning_rate=config.learning_rate or usual["learning_rate"], weight_decay=0.0, beta2=0.999
+    )
+    groups = group_parameters(student.named_parameters(), parameter_depths(student), frozenset(), optimizer)
+    state = TrainingState(student, Optimizer(groups, optimizer), LossScale(), Progress(), None)
+    pace = Pace(config.steps, 0, log_every=spread(_LOGGED_STEPS, config.steps), save_every=_SAVE_EVERY, keep=1)
+    work = RecoveryTask(task, student, task.network, config, seed)
+    lr_factor = follow(config.schedule, config.steps)
+    yield from Session(run_dir, state, work, pace, optimizer, lr_factor, stop).events()
+    student.eval()
+    shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
