@@ -87,7 +87,7 @@ VAGUE_NAMES_LEFT: dict[str, int] = {
     "corpus": 4,
     "display": 2,
     "evaluation": 8,
-    "experiments": 27,
+    "experiments": 4,
     "exporting": 4,
     "finetuning": 61,
     "inspection": 4,

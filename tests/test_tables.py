@@ -241,14 +241,16 @@ def test_a_study_of_many_arms_is_shown_whole_in_a_narrow_terminal() -> None:
     score = {"n": 2, "mean": 0.5, "sd": 0.1, "low": 0.4, "high": 0.6}
     cost = {"steps": 1e6, "tokens": 3.1e9, "flops": 1.23e17, "parameters": 1.4e7, "pretraining_seconds": 6e4}
     tested = {"score": "blimp", "test": "paired bootstrap", "over": "paradigms", "n": 67, "p": 0.01, "p_holm": 0.02}
+    reached = {"flops": None, "share": None, "is_upper_bound": False}
     results = {
-        "title": "many",
+        **{"name": "many", "title": "many", "budget": {"flops": 1.23e17}, "seeds": [0, 1], "provenance": {}},
+        **{"arms": {}, "cells": [], "curves": {}},
         "baseline": arms[0],
         "x": "flops",
         "scores": {"blimp": "discriminator"},
         "table": [{"arm": arm, "scores": {"blimp": score}, **cost} for arm in arms],
         "comparisons": [{"arm": arm, "versus": arms[0], "mean": 0.1, "low": 0.0, "high": 0.2} | tested for arm in arms],
-        "reach": {"blimp": {"target": 0.5, "lines": {arm: {"flops": None} for arm in arms}}},
+        "reach": {"blimp": {"target": 0.5, "lines": dict.fromkeys(arms, reached)}},
     }
     shown = [cell for table in study_tables(results) for row in render(table, width=80) for cell in row]
     assert not [cell for cell in shown if "…" in cell]

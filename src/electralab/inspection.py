@@ -50,9 +50,10 @@ def _view_folder(path: Path) -> View:
     if table := _read_suite(path):
         return {"kind": "GLUE run", "results": table}
     if (path / "study.toml").is_file():
-        from electralab.experiments.report import read_results
+        from electralab.records.study import StudyResults
 
-        return {"kind": "study", "results": read_results(path)}
+        has_results = (path / StudyResults.FILE).is_file()
+        return {"kind": "study", "results": StudyResults.read(path).to_json() if has_results else {}}
     if (path / "tradeoff.json").is_file():
         from electralab.compression.report import read_results as read_tradeoff
 

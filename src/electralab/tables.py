@@ -247,11 +247,13 @@ def paper_table(result: Record) -> Table:
 def study_tables(results: Record) -> Iterator[Table]:
     """The arms side by side, what each cost, and how each compares with the one it is held against."""
     from electralab.experiments.report import comparison_rows, cost_rows, name_unit, reach_rows, score_rows
+    from electralab.records.study import StudyResults
 
-    (_, *head), rows = score_rows(results)
-    yield from _fold(results["title"], *_transpose(["", *head], rows))
-    yield from _fold("what it took", *cost_rows(results))
-    _, rows = comparison_rows(results)
+    study = StudyResults.model_validate(results)
+    (_, *head), rows = score_rows(study)
+    yield from _fold(study.title, *_transpose(["", *head], rows))
+    yield from _fold("what it took", *cost_rows(study))
+    _, rows = comparison_rows(study)
     for arm, versus in dict.fromkeys((row[0], row[1]) for row in rows):
         # The report has the test's name and its p before correction too, for which there is no room here.
         of_arm = [
@@ -261,9 +263,9 @@ def study_tables(results: Record) -> Iterator[Table]:
         ]
         head = ["", "difference", "95 % interval", "over", "p (Holm)"]
         yield from _fold(f"{arm} against {versus}", head, of_arm)
-    head, rows = reach_rows(results)
+    head, rows = reach_rows(study)
     if rows:
-        title = f"{name_unit(results).lower()} to reach the final score of {results['baseline']}"
+        title = f"{name_unit(study).lower()} to reach the final score of {study.baseline}"
         yield from _fold(title, *_transpose(head, rows))
 
 

@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from electralab.config import ConfigLayer
-from electralab.experiments.cells import Cell, Plan, Step
-from electralab.experiments.records import Record, write_record
+from electralab.experiments.cells import Cell, Step
+from electralab.experiments.plan import Plan
+from electralab.experiments.results import gather, summarise_study
 from electralab.experiments.scores import Score
 from electralab.experiments.settings import resolve_arms, resolve_study
 from electralab.finetuning.tasks import find_task
-from electralab.pretraining.exports import snapshot_step
 from electralab.pretraining.plan import PretrainPlan
+from electralab.records.run import snapshot_step
+from electralab.records.study import StudyEnvironment, StudyResults
 
 STUDY: dict[str, Any] = {
     "name": "little",
@@ -58,7 +60,7 @@ def plan_little(folder: Path, **changes: Any) -> Plan:
         )
         for arm in arms
     }
-    return Plan(study, tuple(arms), scores, cells, tuple(study.arms), plans, jobs=2)
+    return Plan(study, tuple(arms), scores, cells, tuple(study.arms), plans, 2, StudyEnvironment(threads=1))
 
 
 def finish(cell: Cell, *names: str) -> None:
@@ -74,7 +76,12 @@ def finish(cell: Cell, *names: str) -> None:
     }
     for step in cell.steps:
         if not names or step.name in names:
-            write_record(cell, step, Record(20.0, results[step.name]))
+            cell.write(step, 20.0, results[step.name])
+
+
+def summarise(plan: Plan, errors: dict[str, str] | None = None) -> StudyResults:
+    """What the finished steps on the disk say together, as whoever reads results.json has it."""
+    return StudyResults.model_validate(summarise_study(plan, gather(plan, errors or {})).to_json())
 
 
 def blimp(value: float) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from electralab.experiments.statistics import find_crossing, pair_groups
+from electralab.experiments.results import find_crossing, pair_groups
 
 
 def test_a_curve_crosses_half_way_in_log_compute() -> None:

@@ -5,24 +5,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from little_study import finish, plan_little
+from little_study import finish, plan_little, summarise
 
 from electralab.experiments.picture import choose_styles, draw_study
-from electralab.experiments.results import Results, gather, summarise_study
+from electralab.records.study import StudyResults
 
 LINES = {"plain": {"line": "one"}, "better": {"line": "two", "masking": {"mask_share": 0.3}}}
 
 
-def results_of(folder: Path, *arms: str, **changes: Any) -> Results:
+def results_of(folder: Path, *arms: str, **changes: Any) -> StudyResults:
     """With these arms finished, all without names."""
     plan = plan_little(folder, **changes)
     for cell in plan.cells:
         if not arms or cell.arm in arms:
             finish(cell)
-    return summarise_study(plan, gather(plan, {}))
+    return summarise(plan)
 
 
-def texts_of(folder: Path, results: Results, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def texts_of(folder: Path, results: StudyResults, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     from matplotlib import rcParams
 
     monkeypatch.setitem(rcParams, "svg.fonttype", "none")
@@ -53,8 +53,8 @@ def test_a_baseline_that_is_not_there_yet_has_no_legend_but_the_axis_its_ticks(
     assert "plain" not in texts
 
 
-def test_no_two_lines_look_the_same() -> None:
-    names = [f"arm{number}" for number in range(20)]
-    table = [{"arm": name, "line": name} for name in names]
-    styles = choose_styles({"table": table, "baseline": "arm3"})
+def test_no_two_lines_look_the_same(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    rows = [results.table[0].model_copy(update={"arm": f"arm{n}", "line": f"arm{n}"}) for n in range(20)]
+    styles = choose_styles(results.model_copy(update={"table": tuple(rows), "baseline": "arm3"}))
     assert len(set(styles.values())) == 20

@@ -15,7 +15,6 @@ import pytest
 
 from electralab.errors import IdentityMismatch, Stopped
 from electralab.experiments.cells import Cell, Step
-from electralab.experiments.records import add_seconds, read_cell
 from electralab.experiments.running import StepFailed, StepFinished, StepStarted, run_cells
 from electralab.stopping import StopSignal
 
@@ -71,7 +70,7 @@ def test_a_chain_runs_in_order_and_keeps_every_result(tmp_path: Path, program: l
         (StepStarted, "1"),
         (StepFinished, "1"),
     ]
-    assert read_cell(cell)["1"].result == {"name": "a1", "words": ["--threads", "3", "--json"]}
+    assert cell.finished()["1"].result == {"name": "a1", "words": ["--threads", "3", "--json"]}
 
 
 def test_a_failure_ends_its_own_chain_only_and_is_named(tmp_path: Path, program: list[str]) -> None:
@@ -97,7 +96,7 @@ def test_what_is_finished_is_not_done_again_and_what_failed_is(tmp_path: Path, p
 def test_a_result_of_other_settings_is_refused(tmp_path: Path, program: list[str]) -> None:
     list(run_cells([make_cell(tmp_path, "a", "work")], 1, 1, StopSignal(), program))
     with pytest.raises(IdentityMismatch, match="version was 1, now 2; give the same study, or choose another --out"):
-        read_cell(make_cell(tmp_path, "a", "work", version=2))
+        make_cell(tmp_path, "a", "work", version=2).finished()
 
 
 def test_as_many_cells_run_at_once_as_are_asked_for(tmp_path: Path, program: list[str]) -> None:
@@ -162,11 +161,11 @@ def test_results_on_the_disk_are_whole_files(tmp_path: Path, program: list[str])
 
 def test_the_seconds_of_all_sittings_of_a_step_add_up(tmp_path: Path, program: list[str]) -> None:
     failing, working = (make_cell(tmp_path, "a", word) for word in ("fail", "work"))
-    add_seconds(failing, failing.steps[0], 100.0)
+    failing.add_seconds(failing.steps[0], 100.0)
     list(run_cells([failing], 1, 1, StopSignal(), program))
     list(run_cells([working], 1, 1, StopSignal(), program))
-    assert read_cell(working)["0"].seconds > 100
-    assert add_seconds(working, working.steps[0], 1.0) == 1.0, "what is finished begins anew"
+    assert working.finished()["0"].seconds > 100
+    assert working.add_seconds(working.steps[0], 1.0) == 1.0, "what is finished begins anew"
 
 
 PARENT = """

@@ -3,32 +3,37 @@
 from pathlib import Path
 
 import pytest
-from little_study import blimp, finish, plan_little
+from little_study import blimp, finish, plan_little, summarise
 
 from electralab.errors import InputError
-from electralab.experiments.records import Record, write_record
 from electralab.experiments.report import write_report
-from electralab.experiments.results import Results, gather, summarise_study
-from electralab.experiments.scores import Score, read_result
+from electralab.experiments.scores import Score, read_score
 from electralab.experiments.settings import ScoreConfig
 from electralab.experiments.stage import estimate_rest
+from electralab.records.study import ArmRow, StudyResults
+
+
+def mean_of(row: ArmRow, score: str) -> float:
+    mean = row.scores[score]
+    assert mean is not None
+    return mean.mean
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> StudyResults:
     plan = plan_little(tmp_path)
     for cell in plan.cells:
         finish(cell)
-    return summarise_study(plan, gather(plan, {}))
+    return summarise(plan)
 
 
-def test_the_table_has_means_over_the_seeds(results: Results) -> None:
-    plain, better = results["table"]
-    assert plain["scores"]["blimp"]["mean"] == pytest.approx(0.61)
-    assert better["scores"]["cola"]["mean"] == pytest.approx(0.25)
+def test_the_table_has_means_over_the_seeds(results: StudyResults) -> None:
+    plain, better = results.table
+    assert mean_of(plain, "blimp") == pytest.approx(0.61)
+    assert mean_of(better, "cola") == pytest.approx(0.25)
     # (0.68 + 0.20) / 2 and (0.74 + 0.30) / 2
-    assert better["scores"]["average"]["mean"] == pytest.approx(0.48)
-    assert (plain["steps"], plain["tokens"], plain["flops"], plain["parameters"]) == (100, 500, 1000, 77)
+    assert mean_of(better, "average") == pytest.approx(0.48)
+    assert (plain.steps, plain.tokens, plain.flops, plain.parameters) == (100, 500, 1000, 77)
 
 
 def test_the_average_is_of_the_scores_that_all_arms_have(tmp_path: Path) -> None:
@@ -36,10 +41,10 @@ def test_the_average_is_of_the_scores_that_all_arms_have(tmp_path: Path) -> None
     plan = plan_little(tmp_path, scores=scores)
     for cell in plan.cells:
         finish(cell, *("pretrain", "blimp", "cola"))
-    results = summarise_study(plan, gather(plan, {}))
-    assert results["averaged"] == ["blimp", "cola"]
-    assert [row["scores"]["average"]["mean"] for row in results["table"]] == pytest.approx([0.38, 0.48])
-    assert [row["scores"]["own"] for row in results["table"]] == [None, None]
+    results = summarise(plan)
+    assert results.averaged == ("blimp", "cola")
+    assert [mean_of(row, "average") for row in results.table] == pytest.approx([0.38, 0.48])
+    assert [row.scores["own"] for row in results.table] == [None, None]
     write_report(tmp_path, results)
     assert (
         "The average is the plain mean over blimp (discriminator) and cola (mcc)"
@@ -47,15 +52,15 @@ def test_the_average_is_of_the_scores_that_all_arms_have(tmp_path: Path) -> None
     )
 
 
-def test_cells_are_told_one_by_one(results: Results) -> None:
-    cell = next(cell for cell in results["cells"] if (cell["arm"], cell["seed"]) == ("better", 1))
-    assert cell["status"] == "finished"
-    assert cell["scores"] == {"blimp": 0.74, "blimp@0.5": 0.64, "cola": 0.3}
-    assert cell["seconds"] == 80.0
+def test_cells_are_told_one_by_one(results: StudyResults) -> None:
+    cell = next(cell for cell in results.cells if (cell.arm, cell.seed) == ("better", 1))
+    assert cell.status == "finished"
+    assert cell.scores == {"blimp": 0.74, "blimp@0.5": 0.64, "cola": 0.3}
+    assert cell.seconds == 80.0
 
 
-def test_arms_are_compared_seed_by_seed_and_paradigm_by_paradigm(results: Results) -> None:
-    rows = {(row["score"], row["test"]): row for row in results["comparisons"]}
+def test_arms_are_compared_seed_by_seed_and_paradigm_by_paradigm(results: StudyResults) -> None:
+    rows = {(row.score, row.test): row for row in results.comparisons}
     assert set(rows) == {
         ("blimp", "paired t"),
         ("blimp", "paired bootstrap"),
@@ -63,12 +68,12 @@ def test_arms_are_compared_seed_by_seed_and_paradigm_by_paradigm(results: Result
         ("average", "paired t"),
     }
     # 0.08 and 0.12: a mean of 0.10 whose standard error is 0.02, so t = 5 with one degree of freedom.
-    assert rows["blimp", "paired t"]["mean"] == pytest.approx(0.10)
-    assert rows["blimp", "paired t"]["p"] == pytest.approx(0.1257, abs=1e-4)
+    assert rows["blimp", "paired t"].mean == pytest.approx(0.10)
+    assert rows["blimp", "paired t"].p == pytest.approx(0.1257, abs=1e-4)
     # Every paradigm is better by the same.
-    assert rows["blimp", "paired bootstrap"]["low"] == pytest.approx(0.10)
+    assert rows["blimp", "paired bootstrap"].low == pytest.approx(0.10)
     # 0.1 twice: nothing to test against.
-    assert rows["cola", "paired t"]["p"] is None
+    assert rows["cola", "paired t"].p is None
 
 
 def test_tests_are_corrected_within_their_kind(tmp_path: Path) -> None:
@@ -77,36 +82,36 @@ def test_tests_are_corrected_within_their_kind(tmp_path: Path) -> None:
     plan = plan_little(tmp_path, arms=arms)
     for cell in plan.cells:
         finish(cell)
-    rows = [row for row in summarise_study(plan, gather(plan, {}))["comparisons"] if row["p"] is not None]
-    assert {row["family"] for row in rows} == {"seeds", "paradigms", "average"}
+    rows = [row for row in summarise(plan).comparisons if row.p is not None]
+    assert {row.family for row in rows} == {"seeds", "paradigms", "average"}
     for row in rows:
-        assert row["p_holm"] == pytest.approx(min(1.0, 2 * row["p"])), "the two arms are equal, so are their p"
+        assert row.p_holm == pytest.approx(min(1.0, 2 * (row.p or 0.0))), "the two arms are equal, so are their p"
 
 
-def test_compute_to_reach_the_baseline_is_read_off_the_curve(results: Results) -> None:
-    reach = results["reach"]["blimp"]
-    assert reach["target"] == pytest.approx(0.61)
+def test_compute_to_reach_the_baseline_is_read_off_the_curve(results: StudyResults) -> None:
+    reach = results.reach["blimp"]
+    assert reach.target == pytest.approx(0.61)
     # The better arm has 0.61 after 1000 of its 2000 FLOPs, which is all that the baseline spends.
-    assert reach["lines"]["better"]["flops"] == pytest.approx(1000)
-    assert reach["lines"]["better"]["share"] == pytest.approx(1.0)
-    assert reach["lines"]["plain"]["flops"] == pytest.approx(1000)
+    assert reach.lines["better"].flops == pytest.approx(1000)
+    assert reach.lines["better"].share == pytest.approx(1.0)
+    assert reach.lines["plain"].flops == pytest.approx(1000)
 
 
 def test_a_score_that_is_never_reached_says_so(tmp_path: Path) -> None:
     plan = plan_little(tmp_path, baseline="better")
     for cell in plan.cells:
         finish(cell)
-    found = summarise_study(plan, gather(plan, {}))
-    assert found["reach"]["blimp"]["lines"]["plain"]["flops"] is None
-    write_report(tmp_path, found)
+    results = summarise(plan)
+    assert results.reach["blimp"].lines["plain"].flops is None
+    write_report(tmp_path, results)
     assert "| plain | not reached |" in (tmp_path / "report.md").read_text()
 
 
-def test_curves_go_from_snapshot_to_end(results: Results) -> None:
-    points = results["curves"]["blimp"]["better"]
-    assert [(point["share"], point["flops"]) for point in points] == [(0.5, 1000), (1.0, 2000)]
-    assert [point["mean"] for point in points] == pytest.approx([0.61, 0.71])
-    assert [point["share"] for point in results["curves"]["cola"]["better"]] == [1.0]
+def test_curves_go_from_snapshot_to_end(results: StudyResults) -> None:
+    points = results.curves["blimp"]["better"]
+    assert [(point.share, point.flops) for point in points] == [(0.5, 1000), (1.0, 2000)]
+    assert [point.mean for point in points] == pytest.approx([0.61, 0.71])
+    assert [point.share for point in results.curves["cola"]["better"]] == [1.0]
 
 
 def test_arms_of_one_line_make_one_curve(tmp_path: Path) -> None:
@@ -114,8 +119,8 @@ def test_arms_of_one_line_make_one_curve(tmp_path: Path) -> None:
     plan = plan_little(tmp_path, arms=arms)
     for cell in plan.cells:
         finish(cell)
-    curves = summarise_study(plan, gather(plan, {}))["curves"]["blimp"]
-    assert [(point["arm"], point["flops"]) for point in curves["both"]] == [("plain", 1000), ("better", 2000)]
+    curves = summarise(plan).curves["blimp"]
+    assert [(point.arm, point.flops) for point in curves["both"]] == [("plain", 1000), ("better", 2000)]
 
 
 def test_an_arm_may_be_compared_with_another_than_the_baseline(tmp_path: Path) -> None:
@@ -123,19 +128,20 @@ def test_an_arm_may_be_compared_with_another_than_the_baseline(tmp_path: Path) -
     plan = plan_little(tmp_path, arms=arms)
     for cell in plan.cells:
         finish(cell)
-    assert summarise_study(plan, gather(plan, {}))["comparisons"] == []
+    assert summarise(plan).comparisons == ()
 
 
 def test_what_is_not_there_yet_is_left_out(tmp_path: Path) -> None:
     plan = plan_little(tmp_path)
     finish(plan.cells[0])
     finish(plan.cells[1], "pretrain", "blimp")
-    found = summarise_study(plan, gather(plan, {plan.cells[1].name: "cola: the disk is full"}))
-    assert [cell["status"] for cell in found["cells"]] == ["finished", "failed", "unfinished", "unfinished"]
-    better = found["table"][1]
-    assert better["scores"]["blimp"]["n"] == 1
-    assert (better["scores"]["cola"], better["scores"]["average"]) == (None, None)
-    write_report(tmp_path, found)
+    results = summarise(plan, {plan.cells[1].name: "cola: the disk is full"})
+    assert [cell.status for cell in results.cells] == ["finished", "failed", "unfinished", "unfinished"]
+    better = results.table[1]
+    assert better.scores["blimp"] is not None
+    assert better.scores["blimp"].n == 1
+    assert (better.scores["cola"], better.scores["average"]) == (None, None)
+    write_report(tmp_path, results)
     report = (tmp_path / "report.md").read_text()
     assert "- better seed 0: cola: the disk is full" in report
     assert "- plain seed 1: not run to its end" in report
@@ -143,7 +149,7 @@ def test_what_is_not_there_yet_is_left_out(tmp_path: Path) -> None:
 
 def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
     plan = plan_little(tmp_path)
-    write_report(tmp_path, summarise_study(plan, gather(plan, {})))
+    write_report(tmp_path, summarise(plan))
     assert not (tmp_path / "curves.png").exists()
     report = (tmp_path / "report.md").read_text()
     assert "curves.png" not in report
@@ -155,10 +161,10 @@ def test_an_arm_of_which_nothing_is_known_reaches_nothing_yet(tmp_path: Path) ->
     for cell in plan.cells:
         if cell.arm == "plain":
             finish(cell)
-    assert set(summarise_study(plan, gather(plan, {}))["reach"]["blimp"]["lines"]) == {"plain"}
+    assert set(summarise(plan).reach["blimp"].lines) == {"plain"}
 
 
-def test_the_report_shows_means_with_half_their_interval(tmp_path: Path, results: Results) -> None:
+def test_the_report_shows_means_with_half_their_interval(tmp_path: Path, results: StudyResults) -> None:
     write_report(tmp_path, results)
     # 0.60 and 0.62: the interval is 12.7 times a standard error of 0.01 to each side.
     assert "| plain (baseline) | 61.0 ± 12.7 | 15.0 ± 63.5 |" in (tmp_path / "report.md").read_text()
@@ -170,7 +176,7 @@ def test_one_seed_is_shown_without_an_interval_and_said_to_be(tmp_path: Path) ->
     plan = plan_little(tmp_path, seeds=[0], snapshots={})
     for cell in plan.cells:
         finish(cell)
-    write_report(tmp_path, summarise_study(plan, gather(plan, {})))
+    write_report(tmp_path, summarise(plan))
     report = (tmp_path / "report.md").read_text()
     assert "| plain (baseline) | 60.0 | 10.0 | 35.0 |" in report
     assert "one seed tells nothing of the spread" in report
@@ -180,7 +186,7 @@ def test_one_seed_is_shown_without_an_interval_and_said_to_be(tmp_path: Path) ->
     assert (tmp_path / "curves.png").is_file()
 
 
-def test_equal_studies_have_equal_pictures(tmp_path: Path, results: Results) -> None:
+def test_equal_studies_have_equal_pictures(tmp_path: Path, results: StudyResults) -> None:
     for name in ("a", "b"):
         write_report(tmp_path / name, results)
     for name in ("curves.png", "curves.svg", "report.md"):
@@ -204,12 +210,12 @@ def test_what_is_left_is_estimated_from_what_was_taken(tmp_path: Path) -> None:
 def test_the_usual_score_of_a_suite_is_that_of_its_discriminator() -> None:
     score = Score(ScoreConfig(suite="blimp"), Path(), None)
     both = {"scores": {"generator": 0.5, "discriminator": 0.6}}
-    assert read_result(score, both).value == 0.6
-    assert read_result(score, {"scores": {"model": 0.7, "model_mean": 0.8}}).metric == "model"
+    assert read_score(score, both).value == 0.6
+    assert read_score(score, {"scores": {"model": 0.7, "model_mean": 0.8}}).metric == "model"
     chosen = Score(ScoreConfig(suite="blimp", metric="generator"), Path(), None)
-    assert read_result(chosen, both).value == 0.5
+    assert read_score(chosen, both).value == 0.5
     with pytest.raises(InputError, match="the result has no generator; it has discriminator"):
-        read_result(chosen, {"scores": {"discriminator": 0.6}})
+        read_score(chosen, {"scores": {"discriminator": 0.6}})
 
 
 def test_a_result_without_its_score_fails_its_cell_alone(tmp_path: Path) -> None:
@@ -218,22 +224,22 @@ def test_a_result_without_its_score_fails_its_cell_alone(tmp_path: Path) -> None
         finish(cell)
     broken = plan.cells[1]
     step = next(step for step in broken.steps if step.name == "cola")
-    write_record(broken, step, Record(1.0, {"metric": "mcc", "dev": {"accuracy": 0.5}}))
-    found = summarise_study(plan, gather(plan, {}))
-    assert [cell["status"] for cell in found["cells"]] == ["finished", "failed", "finished", "finished"]
-    assert found["cells"][1]["error"].startswith("cola: the result has no mcc; it has accuracy; delete cola.json")
-    assert found["cells"][1]["scores"]["blimp"] == 0.68
+    broken.write(step, 1.0, {"metric": "mcc", "dev": {"accuracy": 0.5}})
+    results = summarise(plan)
+    assert [cell.status for cell in results.cells] == ["finished", "failed", "finished", "finished"]
+    assert results.cells[1].error.startswith("cola: the result has no mcc; it has accuracy; delete cola.json")
+    assert results.cells[1].scores["blimp"] == 0.68
 
 
 def test_along_a_budget_of_tokens_curves_are_over_tokens(tmp_path: Path) -> None:
     plan = plan_little(tmp_path, budget={"tokens": 500})
     for cell in plan.cells:
         finish(cell)
-    found = summarise_study(plan, gather(plan, {}))
-    assert found["x"] == "tokens"
+    results = summarise(plan)
+    assert results.x == "tokens"
     # 0.61 after half of its 500 tokens, as after half of its FLOPs.
-    assert found["reach"]["blimp"]["lines"]["better"]["tokens"] == pytest.approx(250)
-    write_report(tmp_path, found)
+    assert results.reach["blimp"].lines["better"].tokens == pytest.approx(250)
+    write_report(tmp_path, results)
     assert "## Tokens to reach the final score of plain" in (tmp_path / "report.md").read_text()
 
 
@@ -244,11 +250,11 @@ def test_notes_are_told_once_and_what_was_not_asked_alike_is_named(tmp_path: Pat
         note = f"{cell.run_dir} holds no generator: no score of one"
         more = {"model": str(cell.run_dir), "notes": [note], "identity": cell.arm}
         step = next(step for step in cell.steps if step.name == "blimp")
-        write_record(cell, step, Record(1.0, blimp(0.5) | more))
-    found = summarise_study(plan, gather(plan, {}))
-    assert found["notes"] == [
+        cell.write(step, 1.0, blimp(0.5) | more)
+    results = summarise(plan)
+    assert results.notes == (
         "blimp: the arms were not asked the same (their results differ in identity): do not compare them by it",
         "blimp: the model holds no generator: no score of one",
-    ]
-    write_report(tmp_path, found)
+    )
+    write_report(tmp_path, results)
     assert "- blimp: the model holds no generator" in (tmp_path / "report.md").read_text()

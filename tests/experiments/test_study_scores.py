@@ -8,7 +8,6 @@ import pytest
 
 from electralab.errors import ElectraError, IdentityMismatch
 from electralab.experiments.cells import Cell, Step
-from electralab.experiments.records import Record, read_cell, write_record
 from electralab.experiments.scores import Score, find_scores
 from electralab.experiments.settings import StudyConfig
 from electralab.model.encoder import EncoderConfig
@@ -42,9 +41,9 @@ def data(tmp_path: Path) -> Path:
 
 def find(below: Path, /, **score: Any) -> Score:
     values = {"name": "s", "baseline": "a", "arms": {"a": {}}, "budget": {"steps": 1}, "scores": [score]}
-    found = find_scores(StudyConfig.model_validate(values), below, below, "s.toml", ENCODER)
-    assert found.missing == ()
-    return found.measurable[0]
+    scores, missing = find_scores(StudyConfig.model_validate(values), below, below, "s.toml", ENCODER)
+    assert missing == ()
+    return scores[0]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -84,19 +83,19 @@ def test_other_data_is_refused_but_for_what_no_score_is_read_from(data: Path) ->
         return Cell("a", 0, data / "cell", (Step("cola", (), {"files": files}, 1.0),))
 
     first = cell()
-    write_record(first, first.steps[0], Record(1.0, {}))
+    first.write(first.steps[0], 1.0, {})
     (data / "CoLA" / "test.tsv").write_text("gj04\t1\t\tOthers.\n")
-    assert set(read_cell(cell())) == {"cola"}
+    assert set(cell().finished()) == {"cola"}
     (data / "CoLA" / "dev.tsv").write_text("gj04\t0\t\tOthers.\n")
     with pytest.raises(IdentityMismatch, match=r"cola.json: files.dev was '.*', now '.*'; give the same study"):
-        read_cell(cell())
+        cell().finished()
 
 
 def test_a_result_from_before_files_were_hashed_still_counts(data: Path) -> None:
     old = Cell("a", 0, data / "cell", (Step("cola", (), {"task": "cola"}, 1.0),))
-    write_record(old, old.steps[0], Record(1.0, {}))
+    old.write(old.steps[0], 1.0, {})
     new = Cell("a", 0, data / "cell", (Step("cola", (), {"task": "cola", "files": {"dev": "0"}}, 1.0),))
-    assert set(read_cell(new)) == {"cola"}
+    assert set(new.finished()) == {"cola"}
 
 
 def test_blimp_is_its_pairs_whatever_lies_beside_them(data: Path) -> None:
@@ -115,8 +114,8 @@ def test_what_the_corpus_holds_out_can_be_asked_about(tmp_path: Path) -> None:
         "arms": {"a": {}},
         "scores": [{"suite": "mlm", "data": "@corpus"}],
     }
-    (found,) = find_scores(StudyConfig.model_validate(values), None, tmp_path, "s.toml", ENCODER).measurable
-    assert found.data == tmp_path
+    (score,), _ = find_scores(StudyConfig.model_validate(values), None, tmp_path, "s.toml", ENCODER)
+    assert score.data == tmp_path
 
 
 def test_all_that_is_missing_is_gathered_place_by_place(data: Path) -> None:
@@ -129,9 +128,9 @@ def test_all_that_is_missing_is_gathered_place_by_place(data: Path) -> None:
         {"task": "rte"},
     ]
     values = {"name": "s", "baseline": "a", "arms": {"a": {}}, "budget": {"steps": 1}, "scores": scores}
-    found = find_scores(StudyConfig.model_validate(values), data, data, "s.toml", ENCODER)
-    assert [score.name for score in found.measurable] == ["cola"]
-    pairs, empty, glue, rte = found.missing
+    found, missing = find_scores(StudyConfig.model_validate(values), data, data, "s.toml", ENCODER)
+    assert [score.name for score in found] == ["cola"]
+    pairs, empty, glue, rte = missing
     assert pairs == f"{data}/pairs: no such file or folder (needed by blimp)"
     assert "CoLA: holds no" in empty
     assert glue == f"{data}/glue: no such file or folder (needed by mrpc, stsb)"

@@ -56,7 +56,7 @@ def test_what_all_share_may_be_without_effect_in_some() -> None:
 
 def test_a_budget_of_the_command_line_replaces_the_files() -> None:
     study = resolve_study(ConfigLayer("s.toml", STUDY), {"budget": {"steps": 10}, "seeds": [7]})
-    assert (study.budget.take(1.0), study.seeds) == (Budget("steps", 10.0), (7,))
+    assert (study.budget.part(1.0), study.seeds) == (Budget("steps", 10.0), (7,))
 
 
 def test_an_arm_may_have_a_part_of_the_budget() -> None:

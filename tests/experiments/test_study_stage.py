@@ -12,7 +12,7 @@ from little_study import finish, plan_little
 from electralab.artifacts import write_json
 from electralab.errors import Stopped, UsageError
 from electralab.experiments import stage
-from electralab.experiments.cells import Plan, StudyRequest, write_command
+from electralab.experiments.plan import Plan, StudyRequest, write_command
 from electralab.experiments.stage import describe_plan, run_study
 from electralab.stopping import StopSignal
 
@@ -36,7 +36,7 @@ def test_a_folder_with_something_else_in_it_is_not_written_into(tmp_path: Path) 
     for run in (describe_plan, lambda request: next(run_study(request, StopSignal()))):
         with pytest.raises(UsageError, match=r"holds something else than a study \(it has README.md\); choose another"):
             run(ask(tmp_path))
-    with pytest.raises(UsageError, match="is a file where the folder of the study is to be"):
+    with pytest.raises(UsageError, match="is a file, and not a folder for a study; choose another --out"):
         describe_plan(ask(tmp_path / "README.md"))
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 

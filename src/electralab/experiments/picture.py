@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from electralab.artifacts import write_file
-from electralab.experiments.results import Results
+from electralab.records.study import StudyResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,26 +30,26 @@ class _Style:
     shape: str
 
 
-def draw_study(out: Path, results: Results) -> list[Path]:
+def draw_study(out: Path, results: StudyResults) -> list[Path]:
     """The PNG and the SVG beside each other; nothing where nothing is measured."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    names = [name for name, lines in results["curves"].items() if any(lines.values())]
+    names = [name for name, lines in results.curves.items() if any(lines.values())]
     if not names:
         return []
     columns = min(_COLUMNS, len(names))
     rows = -(-len(names) // columns)
-    curved = [any(len(points) > 1 for points in results["curves"][name].values()) for name in names]
-    heights = [2.9 if is_curve else 0.9 + 0.3 * len(results["table"]) for is_curve in curved]
+    curved = [any(len(points) > 1 for points in results.curves[name].values()) for name in names]
+    heights = [2.9 if is_curve else 0.9 + 0.3 * len(results.table) for is_curve in curved]
     layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1, wspace=0.05, hspace=0.08)
     figure = Figure(figsize=(3.4 * columns + 0.8, max(heights) * rows + 0.8), facecolor="white", layout=layout)
-    figure.suptitle(results["title"], x=0.014, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
+    figure.suptitle(results.title, x=0.014, ha="left", fontsize=13, fontweight="bold", color=_INK, parse_math=False)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     styles = choose_styles(results)
     for place, (panel, name) in enumerate(zip(panels, names, strict=False)):
-        metric = results["scores"].get(name, "")
+        metric = results.scores.get(name, "")
         _frame(panel, f"{name}, {metric.replace('_', ' ')}" if metric else name)
         if curved[place]:
             _draw_curves(panel, results, name, styles)
@@ -71,21 +71,16 @@ def draw_study(out: Path, results: Results) -> list[Path]:
     return written
 
 
-def choose_styles(results: Results) -> dict[str, _Style]:
+def choose_styles(results: StudyResults) -> dict[str, _Style]:
     """By line. The baseline is grey: what stands out is what differs from it."""
-    lines = list(dict.fromkeys(row["line"] for row in results["table"]))
-    grey = _find_baseline(results)
+    lines = list(dict.fromkeys(row.line for row in results.table))
+    grey = results.baseline_line
     others = [line for line in lines if line != grey]
     styles = {grey: _Style(_BASELINE, _SHAPES[0])}
     for place, line in enumerate(others):
         rounds, colour = divmod(place, len(_COLOURS))
         styles[line] = _Style(_COLOURS[colour], _SHAPES[rounds % len(_SHAPES)])
     return styles
-
-
-def _find_baseline(results: Results) -> str:
-    """The line of the baseline, which may have another name."""
-    return next(str(row["line"]) for row in results["table"] if row["arm"] == results["baseline"])
 
 
 def _frame(axes: "Axes", heading: str) -> None:
@@ -97,53 +92,53 @@ def _frame(axes: "Axes", heading: str) -> None:
     axes.spines["bottom"].set_color(_RULE)
 
 
-def _draw_curves(axes: "Axes", results: Results, name: str, styles: dict[str, _Style]) -> None:
+def _draw_curves(axes: "Axes", results: StudyResults, name: str, styles: dict[str, _Style]) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
     axes.set_xscale("log")
-    x, lines, baseline = results["x"], results["curves"][name], _find_baseline(results)
+    x, lines, baseline = results.x, results.curves[name], results.baseline_line
     there = {line: lines[line] for line in styles if lines.get(line)}
     for line, points in there.items():
         colour, shape = styles[line].colour, styles[line].shape
-        for seed in range(max(len(point["values"]) for point in points)):
-            seen = [(point[x], 100 * point["values"][seed]) for point in points if seed < len(point["values"])]
+        for seed in range(max(len(point.values) for point in points)):
+            seen = [(getattr(point, x), 100 * point.values[seed]) for point in points if seed < len(point.values)]
             axes.plot(
                 *zip(*seen, strict=True), color=colour, alpha=0.3, linewidth=0.8, marker=shape, markersize=2.5, mew=0
             )
-        amounts, means = [point[x] for point in points], [100 * point["mean"] for point in points]
+        amounts, means = [getattr(point, x) for point in points], [100 * point.mean for point in points]
         style = "--" if line == baseline else "-"
         axes.plot(amounts, means, style, color=colour, linewidth=2, marker=shape, markersize=5, mec="white", label=line)
         for point in points:
-            if point["arm"] == results["baseline"] and point["share"] == 1.0:
-                axes.axhline(100 * point["mean"], color=_BASELINE, linewidth=0.8, linestyle=":")
+            if point.arm == results.baseline and point.share == 1.0:
+                axes.axhline(100 * point.mean, color=_BASELINE, linewidth=0.8, linestyle=":")
     marked = there.get(baseline) or max(there.values(), key=len)
     axes.grid(axis="y", color=_RULE, linewidth=0.8)
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.set_xlabel(f"{'tokens' if x == 'tokens' else 'FLOPs'} of pre-training", fontsize=8.5, color=_PALE)
-    axes.set_xticks([point[x] for point in marked][-4:])
+    axes.set_xticks([getattr(point, x) for point in marked][-4:])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.1e}".replace("e+", "e")))
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _draw_dots(axes: "Axes", results: Results, name: str, styles: dict[str, _Style], *, is_named: bool) -> None:
+def _draw_dots(axes: "Axes", results: StudyResults, name: str, styles: dict[str, _Style], *, is_named: bool) -> None:
     """Each seed a pale dot, their mean a strong one on its interval, the baseline's mean a line through all."""
     from matplotlib.ticker import MaxNLocator
 
-    points = {point["arm"]: point for points in results["curves"][name].values() for point in points}
-    arms = [row["arm"] for row in results["table"]]
+    points = {point.arm: point for points in results.curves[name].values() for point in points}
+    arms = [row.arm for row in results.table]
     seen: list[float] = []
-    for place, row in enumerate(results["table"]):
-        if row["arm"] not in points:
+    for place, row in enumerate(results.table):
+        if row.arm not in points:
             continue
-        point, colour = points[row["arm"]], styles[row["line"]].colour
-        values, mean = [100 * value for value in point["values"]], 100 * point["mean"]
+        point, colour = points[row.arm], styles[row.line].colour
+        values, mean = [100 * value for value in point.values], 100 * point.mean
         seen += values
-        if point["low"] is not None:
-            interval = (100 * point["low"], 100 * point["high"])
+        if point.low is not None and point.high is not None:
+            interval = (100 * point.low, 100 * point.high)
             axes.plot(interval, (place, place), color=colour, alpha=0.35, linewidth=3, solid_capstyle="round")
         axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.45, markersize=3.5, mew=0)
         axes.plot([mean], [place], "o", color=colour, markersize=8, mec="white")
-        if row["arm"] == results["baseline"]:
+        if row.arm == results.baseline:
             axes.axvline(mean, color=_BASELINE, linewidth=0.8, linestyle=":")
     # An interval over two seeds can be wider than all scores together: the scores decide what is shown.
     room = 0.6 * (max(seen) - min(seen)) or 1.0

@@ -6,10 +6,9 @@ results -> report.md, README.md, curves.png, curves.svg
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from electralab.artifacts import read_json, write_file
-from electralab.errors import DamagedArtifact
+from electralab.artifacts import write_file
 from electralab.experiments.picture import draw_study
-from electralab.experiments.results import AVERAGE, Results
+from electralab.records.study import AVERAGE, Amount, ReachedTarget, SeedMean, StudyResults
 
 _README = """# {title}
 
@@ -27,38 +26,26 @@ Made by the command below; given again it goes on where it stopped and runs agai
 """
 
 
-def write_report(out: Path, results: Results) -> None:
+def write_report(out: Path, results: StudyResults) -> None:
     draw_study(out, results)
-    command = results["provenance"].get("command") or f"electra study {results['name']}"
-    write_file(out / "README.md", _README.format(title=results["title"], command=command))
+    command = results.provenance.command or f"electra study {results.name}"
+    write_file(out / "README.md", _README.format(title=results.title, command=command))
     write_file(out / "report.md", "\n".join(_lines(results)) + "\n")
 
 
-def read_results(out: Path) -> Results:
-    """Empty where there are none yet; refused where they could not be told."""
-    path = out / "results.json"
-    results = read_json(path, "run the study's command again") if path.is_file() else {}
-    try:
-        if results != {}:
-            list(_lines(results))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        raise DamagedArtifact(f"{path}: not the results of a study; run the study's command again") from None
-    return results
-
-
-def _lines(results: Results) -> Iterator[str]:
-    yield f"# {results['title']}\n"
-    (kind, amount), *_ = results["budget"].items()
-    seeds = results["seeds"]
+def _lines(results: StudyResults) -> Iterator[str]:
+    yield f"# {results.title}\n"
+    kind, amount = results.budget.kind, results.budget.amount
+    seeds = results.seeds
     yield (
-        f"{len(results['table'])} arms, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, a budget of {amount:.4g} "
+        f"{len(results.table)} arms, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}, a budget of {amount:.4g} "
         f"{'FLOPs' if kind == 'flops' else kind} each. Scores in points: mean over the seeds"
         + (" ± half the 95 % interval (Student's t)." if len(seeds) > 1 else "; one seed tells nothing of the spread.")
         + "\n"
     )
     yield from table(*score_rows(results))
-    if AVERAGE in score_names(results):
-        metrics = {results["scores"][name] for name in list_averaged(results)}
+    if AVERAGE in results.score_names:
+        metrics = {results.scores[name] for name in results.averaged_scores}
         kinds = ", which are not of one kind" if len(metrics) > 1 else ""
         yield f"\nThe average is the plain mean over {_join(_list_metrics(results))}{kinds}."
     yield "\n## What it took\n"
@@ -75,17 +62,17 @@ def _lines(results: Results) -> Iterator[str]:
         )
     head, rows = reach_rows(results)
     if rows:
-        yield f"## {name_unit(results)} to reach the final score of {results['baseline']}\n"
+        yield f"## {name_unit(results)} to reach the final score of {results.baseline}\n"
         yield from table(head, rows)
-    if any(points for lines in results["curves"].values() for points in lines.values()):
+    if any(points for lines in results.curves.values() for points in lines.values()):
         yield "\n![scores](curves.png)"
-    failed = [cell for cell in results["cells"] if cell["status"] != "finished"]
+    failed = [cell for cell in results.cells if cell.status != "finished"]
     if failed:
         yield "\n## Not finished\n"
-        yield from (f"- {cell['arm']} seed {cell['seed']}: {cell['error'] or 'not run to its end'}" for cell in failed)
-    if results["notes"]:
+        yield from (f"- {cell.arm} seed {cell.seed}: {cell.error or 'not run to its end'}" for cell in failed)
+    if results.notes:
         yield "\n## Notes\n"
-        yield from (f"- {note}" for note in results["notes"])
+        yield from (f"- {note}" for note in results.notes)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -94,79 +81,75 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield from (f"| {' | '.join(row)} |" for row in rows)
 
 
-def score_names(results: Results) -> list[str]:
-    names = list(results["scores"])
-    return [*names, *([AVERAGE] if len(list_averaged(results)) > 1 else [])]
-
-
-def list_averaged(results: Results) -> list[str]:
-    """The scores that the average is of: all, in results from before some arms could have scores of their own."""
-    return list(results["averaged"] if "averaged" in results else results["scores"])
-
-
-def score_rows(results: Results) -> tuple[list[str], list[list[str]]]:
-    names = score_names(results)
-    head = ["arm", *(f"{name} ({metric})" if (metric := results["scores"].get(name)) else name for name in names)]
+def score_rows(results: StudyResults) -> tuple[list[str], list[list[str]]]:
+    names = results.score_names
+    head = ["arm", *(f"{name} ({metric})" if (metric := results.scores.get(name)) else name for name in names)]
     rows = []
-    for row in results["table"]:
-        label = row["arm"] + (" (baseline)" if row["arm"] == results["baseline"] else "")
-        rows.append([label, *(format_estimate(row["scores"][name]) for name in names)])
+    for row in results.table:
+        label = row.arm + (" (baseline)" if row.arm == results.baseline else "")
+        rows.append([label, *(format_estimate(row.scores[name]) for name in names)])
     return head, rows
 
 
-def cost_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+def cost_rows(results: StudyResults) -> tuple[list[str], list[list[str]]]:
     """Of pre-training one seed."""
     keys = ("steps", "tokens", "flops", "parameters")
     rows = []
-    for row in results["table"]:
-        minutes = "" if row["pretraining_seconds"] is None else f"{row['pretraining_seconds'] / 60:.1f}"
-        rows.append([row["arm"], *("" if row[key] is None else format_count(row[key]) for key in keys), minutes])
+    for row in results.table:
+        minutes = "" if row.pretraining_seconds is None else f"{row.pretraining_seconds / 60:.1f}"
+        rows.append(
+            [row.arm, *("" if (value := getattr(row, key)) is None else format_count(value) for key in keys), minutes]
+        )
     return ["arm", "steps", "tokens", "FLOPs", "parameters", "minutes"], rows
 
 
-def comparison_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+def comparison_rows(results: StudyResults) -> tuple[list[str], list[list[str]]]:
     rows = []
-    for row in results["comparisons"]:
-        low, high = row["low"], row["high"]
-        interval = "" if low is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
-        over = row["over"] if row["n"] > 1 else row["over"].removesuffix("s")
-        test = f"{row['test'].removeprefix('paired ')}, {row['n']} {over}"
+    for row in results.comparisons:
+        low, high = row.low, row.high
+        interval = "" if low is None or high is None else f"[{100 * low:+.1f}, {100 * high:+.1f}]"
+        over = row.over if row.n > 1 else row.over.removesuffix("s")
+        test = f"{row.test.removeprefix('paired ')}, {row.n} {over}"
         rows.append(
             [
-                row["arm"],
-                row["versus"],
-                row["score"],
-                f"{100 * row['mean'] + 0.0:+.2f}",
+                row.arm,
+                row.versus,
+                row.score,
+                f"{100 * row.mean + 0.0:+.2f}",
                 interval,
                 test,
-                *map(format_p, (row["p"], row["p_holm"])),
+                *map(format_p, (row.p, row.p_holm)),
             ]
         )
     return ["arm", "against", "score", "difference", "95 % interval", "test", "p", "p (Holm)"], rows
 
 
-def reach_rows(results: Results) -> tuple[list[str], list[list[str]]]:
-    names = [name for name in score_names(results) if results["reach"].get(name)]
-    head = ["", *(f"{name} {100 * results['reach'][name]['target']:.1f}" for name in names)]
-    lines = list(dict.fromkeys(line for name in names for line in results["reach"][name]["lines"]))
-    of_names = [results["reach"][name]["lines"] for name in names]
-    return head, [[line, *(_reached(of.get(line), results["x"]) for of in of_names)] for line in lines]
+def reach_rows(results: StudyResults) -> tuple[list[str], list[list[str]]]:
+    targets = {
+        name: target
+        for name in results.score_names
+        if (target := results.reach.get(name)) and target.target is not None
+    }
+    head = ["", *(f"{name} {100 * (target.target or 0.0):.1f}" for name, target in targets.items())]
+    lines = list(dict.fromkeys(line for target in targets.values() for line in target.lines))
+    return head, [[line, *(_reached(to.lines.get(line), results.x) for to in targets.values())] for line in lines]
 
 
-def name_unit(results: Results) -> str:
-    return "Tokens" if results["x"] == "tokens" else "Compute"
+def name_unit(results: StudyResults) -> str:
+    return "Tokens" if results.x == "tokens" else "Compute"
 
 
-def _reached(of: Results | None, unit: str) -> str:
-    if of is None:
+def _reached(reached: ReachedTarget | None, unit: Amount) -> str:
+    if reached is None:
         return ""
-    if of[unit] is None:
+    amount = reached.amount(unit)
+    if amount is None:
         return "not reached"
-    return f"{'≤ ' if of['is_upper_bound'] else ''}{of[unit]:.3g} ({of['share']:.0%})"
+    return f"{'≤ ' if reached.is_upper_bound else ''}{amount:.3g} ({reached.share:.0%})"
 
 
-def _list_metrics(results: Results) -> list[str]:
-    named = {name: results["scores"][name].replace("_", " ") for name in list_averaged(results)}
+def _list_metrics(results: StudyResults) -> list[str]:
+    named = {name: results.scores[name].replace("_", " ") for name in results.averaged_scores}
     return [f"{name} ({metric})" if metric else name for name, metric in named.items()]
 
 
@@ -174,10 +157,10 @@ def _join(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def format_estimate(of: Results | None) -> str:
-    if of is None:
+def format_estimate(mean: SeedMean | None) -> str:
+    if mean is None:
         return ""
-    return f"{100 * of['mean']:.1f}" + ("" if of["low"] is None else f" ± {100 * (of['high'] - of['mean']):.1f}")
+    return f"{100 * mean.mean:.1f}" + ("" if mean.high is None else f" ± {100 * (mean.high - mean.mean):.1f}")
 
 
 def format_p(p: float | None) -> str:

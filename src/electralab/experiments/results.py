@@ -1,259 +1,306 @@
 """All that a study found: cells, the table of arms, comparisons with the baseline, curves over compute.
 
-Plan, records -> results
+Plan, results of steps -> StudyResults
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from math import exp, log
+from typing import Literal
 
 import numpy as np
 
-from electralab.experiments.cells import Cell, Plan
-from electralab.experiments.records import read_cell, read_scores
+from electralab.config import SettingsTree
+from electralab.experiments.cells import Cell, read_scores
+from electralab.experiments.plan import Plan
 from electralab.experiments.scores import Measured
 from electralab.experiments.settings import Arm
-from electralab.experiments.statistics import (
-    bootstrap_differences,
-    compare_paired,
-    correct_holm,
-    estimate_mean,
-    find_crossing,
-    pair_groups,
+from electralab.records.run import RunProgress, snapshot_step
+from electralab.records.study import (
+    AVERAGE,
+    Amount,
+    ArmRow,
+    CellSummary,
+    Comparison,
+    ComputeToTarget,
+    CurvePoint,
+    PretrainAnswer,
+    ReachedTarget,
+    SeedMean,
+    SharedBudget,
+    StudyResults,
 )
-from electralab.pretraining.exports import snapshot_step
+from electralab.statistics import correct_holm, mean_interval, paired_bootstrap, paired_t
 
-AVERAGE = "average"
-Results = dict[str, Any]
+END = 1.0
+"""The fraction of a run at its end; a snapshot has less."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CellResult:
     """What is known of one cell."""
 
     cell: Cell
-    progress: Mapping[str, Any]
-    """Of pre-training: step, tokens, flops, seconds; empty before its end."""
+    progress: PretrainAnswer | None
+    """Of pre-training; None before its end."""
     seconds: float
     measured: Mapping[str, Measured]
     error: str
 
     @property
-    def status(self) -> str:
+    def status(self) -> Literal["finished", "unfinished", "failed"]:
         if self.error:
             return "failed"
         names = {step.name for step in self.cell.steps} - {"pretrain"}
         return "finished" if self.progress and names <= set(self.measured) else "unfinished"
 
+    def progress_at(self, fraction: float) -> RunProgress | None:
+        """Where the run was at its end, or at a snapshot."""
+        if self.progress is None or fraction == END:
+            return self.progress
+        step = snapshot_step(fraction, self.progress.step)
+        return next((snapshot for snapshot in self.progress.snapshots if snapshot.step == step), None)
 
-def gather(plan: Plan, errors: Mapping[str, str]) -> list[Finding]:
+
+def gather(plan: Plan, errors: Mapping[str, str]) -> list[CellResult]:
     """From the disk, so that what earlier sittings finished is there too; `errors` by the name of the cell."""
-    findings = []
+    results = []
     for cell in plan.cells:
-        records = read_cell(cell)
-        progress = records["pretrain"].result if "pretrain" in records else {}
-        seconds = sum(record.seconds for record in records.values())
-        measured, wrong = read_scores(records, plan.scores)
-        findings.append(Finding(cell, progress, seconds, measured, errors.get(cell.name, wrong)))
-    return findings
+        steps = cell.finished()
+        progress = PretrainAnswer.model_validate(steps["pretrain"].result) if "pretrain" in steps else None
+        seconds = sum((step.seconds for step in steps.values()), 0.0)
+        measured, wrong = read_scores(steps, plan.scores)
+        results.append(CellResult(cell, progress, seconds, measured, errors.get(cell.name, wrong)))
+    return results
 
 
-def summarise_study(plan: Plan, findings: Sequence[Finding]) -> Results:
-    study = plan.study
-    values = _Values(plan, findings)
-    return {
-        "name": study.name,
-        "title": study.title or study.name,
-        "baseline": study.baseline,
-        "budget": study.budget.model_dump(exclude_none=True),
-        "seeds": list(study.seeds),
-        "x": values.x,
-        "provenance": plan.provenance,
-        "scores": {score.name: values.metric(score.name) for score in plan.scores},
-        "averaged": values.averaged,
-        "arms": {arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) for arm in plan.arms},
-        "cells": [_describe_cell(finding, plan) for finding in findings],
-        "table": [{"line": arm.line} | _row(values, arm.name) for arm in plan.arms],
-        "comparisons": _compare(values),
-        "curves": {name: values.curves(name) for name in values.names},
-        "reach": {name: _reach(values, name) for name in values.names},
-        "notes": list(_gather_notes(values)),
-    }
+def summarise_study(plan: Plan, cells: Sequence[CellResult]) -> StudyResults:
+    study, values = plan.study, _Values(plan, cells)
+    curves = {name: values.curves(name) for name in values.names}
+    return StudyResults(
+        name=study.name,
+        title=study.title or study.name,
+        baseline=study.baseline,
+        budget=SharedBudget(**study.budget.model_dump(exclude_none=True)),
+        seeds=study.seeds,
+        x=values.x,
+        provenance=plan.environment,
+        scores={score.name: values.metric(score.name) for score in plan.scores},
+        averaged=tuple(values.averaged),
+        arms={arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) for arm in plan.arms},
+        cells=tuple(_summarise_cell(result, plan) for result in cells),
+        table=tuple(_arm_row(values, arm) for arm in plan.arms),
+        comparisons=tuple(_compare(values)),
+        curves=curves,
+        reach={name: _compute_to_target(values, curves[name]) for name in values.names},
+        notes=tuple(_gather_notes(cells)),
+    )
 
 
-def _describe_cell(finding: Finding, plan: Plan) -> Results:
-    cell, progress = finding.cell, finding.progress
-    return {
-        "arm": cell.arm,
-        "seed": cell.seed,
-        "status": finding.status,
-        "error": finding.error,
-        "scores": {name: one.value for name, one in finding.measured.items()},
-        "steps": progress.get("step"),
-        "tokens": progress.get("tokens"),
-        "flops": progress.get("flops"),
-        "parameters": plan.pretraining[cell.arm].parameters,
-        "pretraining_seconds": progress.get("seconds"),
-        "seconds": finding.seconds,
-    }
+def _summarise_cell(result: CellResult, plan: Plan) -> CellSummary:
+    progress = result.progress
+    return CellSummary(
+        arm=result.cell.arm,
+        seed=result.cell.seed,
+        status=result.status,
+        error=result.error,
+        scores={name: score.value for name, score in result.measured.items()},
+        steps=progress and progress.step,
+        tokens=progress and progress.tokens,
+        flops=progress and progress.flops,
+        parameters=plan.pretraining[result.cell.arm].parameters,
+        pretraining_seconds=progress and progress.seconds,
+        seconds=result.seconds,
+    )
 
 
 class _Values:
-    """Scores by arm, seed and share of the run."""
+    """Scores by arm, seed and fraction of the run."""
 
-    def __init__(self, plan: Plan, findings: Sequence[Finding]) -> None:
+    def __init__(self, plan: Plan, cells: Sequence[CellResult]) -> None:
         self.plan = plan
-        self.baseline = plan.study.baseline
-        self.scores = [score.name for score in plan.scores]
         # Of those that all arms have, or averages would be of different things.
         self.averaged = [score.name for score in plan.scores if not score.config.arms]
-        self.names = [*self.scores, *([AVERAGE] if len(self.averaged) > 1 else [])]
-        self.findings = findings
-        self.shares = sorted(plan.study.snapshots.at)
+        self.names = [*(score.name for score in plan.scores), *([AVERAGE] if len(self.averaged) > 1 else [])]
+        self.cells = cells
         # What arms have equal parts of is what their curves go along.
-        self.x: Literal["flops", "tokens"] = "tokens" if plan.study.budget.tokens is not None else "flops"
+        self.x: Amount = "tokens" if plan.study.budget.tokens is not None else "flops"
+
+    def of_arm(self, arm: str) -> list[CellResult]:
+        return [result for result in self.cells if result.cell.arm == arm]
 
     def metric(self, score: str) -> str:
         """Where arms are measured by different ones, as language models of different kinds are, none is named."""
-        found = {of.measured[score].metric for of in self.findings if score in of.measured}
-        return found.pop() if len(found) == 1 else ""
+        metrics = {result.measured[score].metric for result in self.cells if score in result.measured}
+        return metrics.pop() if len(metrics) == 1 else ""
 
-    def of(self, arm: str, score: str, share: float = 1.0) -> dict[int, float]:
-        """By seed. An average is there only where all scores of its cell are."""
-        found = {}
-        for finding in self.findings:
-            if finding.cell.arm == arm:
-                names = [name_at(name, share) for name in (self.averaged if score == AVERAGE else [score])]
-                if all(name in finding.measured for name in names):
-                    found[finding.cell.seed] = float(np.mean([finding.measured[name].value for name in names]))
-        return found
+    def by_seed(self, arm: str, score: str, fraction: float = END) -> dict[int, float]:
+        """An average is there only where all scores of its cell are."""
+        values = {}
+        for result in self.of_arm(arm):
+            scores = self.averaged if score == AVERAGE else [score]
+            names = scores if fraction == END else [f"{name}@{fraction:g}" for name in scores]
+            if all(name in result.measured for name in names):
+                values[result.cell.seed] = float(np.mean([result.measured[name].value for name in names]))
+        return values
 
-    def groups(self, arm: str, score: str, seeds: Sequence[int]) -> list[Mapping[str, float]]:
-        found = [of.measured[score].groups for of in self.findings if of.cell.arm == arm and of.cell.seed in seeds]
-        return [groups for groups in found if groups]
+    def mean_progress(self, arm: str, field: str, fraction: float = END) -> float | None:
+        """Over the seeds, of what pre-training says of itself."""
+        runs = [progress for result in self.of_arm(arm) if (progress := result.progress_at(fraction)) is not None]
+        return float(np.mean([getattr(progress, field) for progress in runs])) if runs else None
 
-    def mean_of(self, arm: str, key: str, share: float = 1.0) -> float | None:
-        """Of what pre-training says of itself, at its end or at a snapshot."""
-        runs = [self._progress_at(of.progress, share) for of in self.findings if of.cell.arm == arm]
-        found = [progress[key] for progress in runs if key in progress]
-        return float(np.mean(found)) if found else None
-
-    def _progress_at(self, progress: Mapping[str, Any], share: float) -> Mapping[str, Any]:
-        if share == 1.0 or not progress:
-            return progress
-        step = snapshot_step(share, progress["step"])
-        return next((at for at in progress.get("snapshots", []) if at["step"] == step), {})
-
-    def curves(self, score: str) -> Results:
+    def curves(self, score: str) -> dict[str, tuple[CurvePoint, ...]]:
         """By line, from little to much."""
         lines = dict.fromkeys(arm.line for arm in self.plan.arms)
-        return {line: sorted(self._points(line, score), key=lambda point: point[self.x]) for line in lines}
+        x = self.x
+        return {line: tuple(sorted(self._points(line, score), key=lambda point: getattr(point, x))) for line in lines}
 
-    def _points(self, line: str, score: str) -> Iterator[Results]:
+    def _points(self, line: str, score: str) -> Iterator[CurvePoint]:
         arms = [arm.name for arm in self.plan.arms if arm.line == line]
         for arm in arms:
             # Where runs of several lengths make the line, it is of runs that came to their end.
-            for share in (*(self.shares if len(arms) == 1 else []), 1.0):
-                values = list(self.of(arm, score, share).values())
-                flops, tokens = self.mean_of(arm, "flops", share), self.mean_of(arm, "tokens", share)
+            for fraction in (*(sorted(self.plan.study.snapshots.at) if len(arms) == 1 else []), END):
+                values = list(self.by_seed(arm, score, fraction).values())
+                flops, tokens = (self.mean_progress(arm, field, fraction) for field in ("flops", "tokens"))
                 if values and flops is not None and tokens is not None:
-                    at = {"arm": arm, "share": share, "flops": flops, "tokens": tokens}
-                    yield at | {"values": values} | asdict(estimate_mean(values))
+                    mean = dict(mean_over_seeds(values))
+                    yield CurvePoint(arm=arm, share=fraction, flops=flops, tokens=tokens, values=tuple(values), **mean)
 
 
-def name_at(score: str, share: float) -> str:
-    return score if share == 1.0 else f"{score}@{share:g}"
+def mean_over_seeds(values: Sequence[float]) -> SeedMean:
+    n, interval = len(values), mean_interval(values)
+    if n < 2:
+        return SeedMean(n=n, mean=interval.value, sd=None, low=None, high=None)
+    sd = float(np.std(values, ddof=1))
+    return SeedMean(n=n, mean=interval.value, sd=sd, low=interval.low, high=interval.high)
 
 
-def _row(values: _Values, arm: str) -> Results:
-    return {
-        "arm": arm,
-        **{
-            key: values.mean_of(arm, name)
-            for key, name in (("steps", "step"), ("tokens", "tokens"), ("flops", "flops"))
-        },
-        "parameters": values.plan.pretraining[arm].parameters,
-        "pretraining_seconds": values.mean_of(arm, "seconds"),
-        "scores": {
-            name: asdict(estimate_mean(list(found.values()))) if (found := values.of(arm, name)) else None
-            for name in values.names
-        },
-    }
+def _arm_row(values: _Values, arm: Arm) -> ArmRow:
+    seeds = {name: list(values.by_seed(arm.name, name).values()) for name in values.names}
+    return ArmRow(
+        line=arm.line,
+        arm=arm.name,
+        steps=values.mean_progress(arm.name, "step"),
+        tokens=values.mean_progress(arm.name, "tokens"),
+        flops=values.mean_progress(arm.name, "flops"),
+        parameters=values.plan.pretraining[arm.name].parameters,
+        pretraining_seconds=values.mean_progress(arm.name, "seconds"),
+        scores={name: mean_over_seeds(scores) if scores else None for name, scores in seeds.items()},
+    )
 
 
-def _compare(values: _Values) -> list[Results]:
-    """Every arm with the one it is held against: by the seeds, and by groups where a score has them; then Holm."""
-    rows = []
+def _compare(values: _Values) -> list[Comparison]:
+    """Every arm with the one it is compared with: by the seeds, and by paradigms where a score has them; then Holm."""
+    rows: list[Comparison] = []
     for arm in values.plan.arms:
         for name in values.names if arm.name != arm.versus else []:
-            ours, theirs = values.of(arm.name, name), values.of(arm.versus, name)
+            ours, theirs = values.by_seed(arm.name, name), values.by_seed(arm.versus, name)
             seeds = sorted(ours.keys() & theirs.keys())
             if not seeds:
                 continue
             differences = [ours[seed] - theirs[seed] for seed in seeds]
-            of = {"arm": arm.name, "versus": arm.versus, "score": name, **asdict(estimate_mean(differences))}
-            rows.append(of | {"test": "paired t", "over": "seeds", "p": compare_paired(differences)})
-            if name != AVERAGE:
-                rows += _compare_groups(values, arm, name, seeds, of)
-    return _correct(rows)
+            row = Comparison(
+                **dict(mean_over_seeds(differences)),
+                **{
+                    "arm": arm.name,
+                    "versus": arm.versus,
+                    "score": name,
+                    "family": AVERAGE if name == AVERAGE else "seeds",
+                },
+                test="paired t",
+                over="seeds",
+                p=paired_t(differences),
+                p_holm=None,
+            )
+            rows.append(row)
+            if name != AVERAGE and len(differences := _paradigm_differences(values, arm, name, seeds)) > 1:
+                drawn = paired_bootstrap(differences)
+                interval = drawn.mean
+                change: SettingsTree = {
+                    **{"n": len(differences), "mean": interval.value, "sd": None, "low": interval.low},
+                    **{"high": interval.high, "test": "paired bootstrap", "over": "paradigms"},
+                    **{"family": "paradigms", "p": drawn.p},
+                }
+                rows.append(row.model_copy(update=change))
+    # In families: tests over seeds and over paradigms ask different questions, and an average repeats its scores.
+    for family in ("seeds", "paradigms", AVERAGE):
+        places = [place for place, row in enumerate(rows) if row.family == family]
+        for place, p in zip(places, correct_holm([rows[place].p for place in places]), strict=True):
+            rows[place] = rows[place].model_copy(update={"p_holm": p})
+    return rows
 
 
-def _correct(rows: Sequence[Results]) -> list[Results]:
-    """In families: tests over seeds and over paradigms ask different questions, and an average repeats its scores."""
-    corrected: dict[int, float | None] = {}
-    families = [AVERAGE if row["score"] == AVERAGE else row["over"] for row in rows]
-    for family in set(families):
-        places = [place for place, of in enumerate(families) if of == family]
-        corrected |= zip(places, correct_holm([rows[place]["p"] for place in places]), strict=True)
-    return [row | {"family": families[place], "p_holm": corrected[place]} for place, row in enumerate(rows)]
+def _paradigm_differences(values: _Values, arm: Arm, score: str, seeds: Sequence[int]) -> list[float]:
+    """Of each paradigm that all runs were scored on: the mean over the seeds of ours less that of theirs."""
+    ours, theirs = (
+        [
+            groups
+            for result in values.of_arm(name)
+            if result.cell.seed in seeds and (groups := result.measured[score].groups)
+        ]
+        for name in (arm.name, arm.versus)
+    )
+    return pair_groups(ours, theirs) if ours and theirs else []
 
 
-def _compare_groups(values: _Values, arm: Arm, score: str, seeds: Sequence[int], of: Results) -> list[Results]:
-    ours, theirs = values.groups(arm.name, score, seeds), values.groups(arm.versus, score, seeds)
-    differences = pair_groups(ours, theirs) if ours and theirs else []
-    if len(differences) < 2:
-        return []
-    drawn = bootstrap_differences(differences)
-    interval = {"n": len(differences), "low": drawn.low, "high": drawn.high, "sd": None}
+def pair_groups(ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, float]]) -> list[float]:
+    shared = set.intersection(*(set(groups) for groups in (*ours, *theirs)))
     return [
-        of
-        | interval
-        | {"mean": float(np.mean(differences)), "test": "paired bootstrap", "over": "paradigms", "p": drawn.p}
+        float(np.mean([groups[name] for groups in ours]) - np.mean([groups[name] for groups in theirs]))
+        for name in sorted(shared)
     ]
 
 
-def _reach(values: _Values, score: str) -> Results:
+def _compute_to_target(values: _Values, curves: Mapping[str, Sequence[CurvePoint]]) -> ComputeToTarget:
     """Per line where the mean over its seeds reaches the baseline's final one, in FLOPs or tokens; and as a share."""
-    curves = values.curves(score)
-    final = [point for points in curves.values() for point in points if point["arm"] == values.baseline]
-    if not final or final[-1]["share"] != 1.0:
-        return {}
-    target, spent = final[-1]["mean"], final[-1][values.x]
-    reached: Results = {}
+    x, baseline = values.x, values.plan.study.baseline
+    final = [point for points in curves.values() for point in points if point.arm == baseline]
+    if not final or final[-1].share != END:
+        return ComputeToTarget()
+    target, spent = final[-1].mean, float(getattr(final[-1], x))
+    lines = {}
     for line, curve in curves.items():
-        points = [(point[values.x], point["mean"]) for point in curve]
-        amount = find_crossing(points, target)
+        points = [(float(getattr(point, x)), point.mean) for point in curve]
         if not points:
             continue
-        is_bound = amount == points[0][0] and points[0][1] > target
-        share = None if amount is None else amount / spent
-        reached[line] = {values.x: amount, "share": share, "is_upper_bound": is_bound}
-    return {"target": target, values.x: spent, "lines": reached}
+        amount = find_crossing(points, target)
+        lines[line] = ReachedTarget(
+            **{x: amount},
+            share=None if amount is None else amount / spent,
+            is_upper_bound=amount == points[0][0] and points[0][1] > target,
+        )
+    return ComputeToTarget(target=target, **{x: spent}, lines=lines)
 
 
-def _gather_notes(values: _Values) -> Iterator[str]:
+def find_crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:
+    """The compute at which a curve of (compute, score) first reaches a score, linear over log compute; None if never.
+
+    Where the first point is above it already, that point's compute: what is known is "at most this".
+    """
+    before: tuple[float, float] | None = None
+    for compute, score in sorted(points):
+        if score >= target:
+            if before is None or score == before[1]:
+                return compute
+            part = (target - before[1]) / (score - before[1])
+            return exp(log(before[0]) + part * (log(compute) - log(before[0])))
+        before = compute, score
+    return None
+
+
+def _gather_notes(cells: Sequence[CellResult]) -> Iterator[str]:
     """What a reader must know: where arms were not asked the same, then what the evaluations say, each once."""
-    told: dict[str, dict[str, None]] = defaultdict(dict)
-    asked: dict[tuple[str, int], set[str]] = defaultdict(set)
-    for finding in values.findings:
-        for name, one in finding.measured.items():
-            if one.identity:
-                asked[name, finding.cell.seed].add(one.identity)
-            for note in one.notes:
-                told[f"{name.partition('@')[0]}: {note}"][finding.cell.arm] = None
-    for name in dict.fromkeys(name for (name, _), identities in asked.items() if len(identities) > 1):
+    arms_by_note: dict[str, dict[str, None]] = defaultdict(dict)
+    identities: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for result in cells:
+        for name, score in result.measured.items():
+            if score.identity:
+                identities[name, result.cell.seed].add(score.identity)
+            for note in score.notes:
+                arms_by_note[f"{name.partition('@')[0]}: {note}"][result.cell.arm] = None
+    for name in dict.fromkeys(name for (name, _), different in identities.items() if len(different) > 1):
         yield f"{name}: the arms were not asked the same (their results differ in identity): do not compare them by it"
-    arms = {finding.cell.arm for finding in values.findings if finding.measured}
-    for note, of in told.items():
-        yield note if set(of) == arms else f"{note} ({', '.join(of)})"
+    arms = {result.cell.arm for result in cells if result.measured}
+    for note, noted in arms_by_note.items():
+        yield note if set(noted) == arms else f"{note} ({', '.join(noted)})"

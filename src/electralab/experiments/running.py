@@ -10,13 +10,10 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from electralab.artifacts import storage_errors
 from electralab.experiments.cells import Cell, Step
-from electralab.experiments.records import Record, add_seconds, read_record, write_record
-from electralab.experiments.tether import tether
+from electralab.experiments.die_with_parent import die_with_parent
 from electralab.stopping import StopSignal
 
 _POLL_SECONDS = 0.1
@@ -34,7 +31,7 @@ class StepStarted:
 class StepFinished:
     cell: Cell
     step: Step
-    record: Record
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +39,6 @@ class StepFailed:
     cell: Cell
     step: Step
     reason: str
-
-
-StepEvent = StepStarted | StepFinished | StepFailed
 
 
 @dataclass(slots=True)
@@ -57,23 +51,26 @@ class _Job:
 
 def run_cells(
     cells: Sequence[Cell], jobs: int, threads: int, stop: StopSignal, program: Sequence[str]
-) -> Iterator[StepEvent]:
+) -> Iterator[StepStarted | StepFinished | StepFailed]:
     """`program` is what a step's words are given to."""
     waiting = deque(cells)
-    blocked: list[Cell] = []
+    blocked: list[tuple[Cell, Step]] = []
     running: list[_Job] = []
     try:
         while waiting or running or blocked:
             while waiting and len(running) < jobs:
                 cell = waiting.popleft()
-                step = _find_next(cell)
-                if step is not None and step.needs is not None and not step.needs.is_file():
-                    blocked.append(cell)
-                elif step is not None:
-                    running.append(_start(cell, step, threads, program))
-                    yield StepStarted(cell, step)
+                step = next((step for step in cell.steps if cell.read(step) is None), None)
+                if step is None:
+                    continue
+                if step.needs is not None and not step.needs.is_file():
+                    blocked.append((cell, step))
+                    continue
+                running.append(_start(cell, step, threads, program))
+                yield StepStarted(cell, step)
             if not running:
-                yield from map(_give_up, blocked)
+                for cell, step in blocked:
+                    yield StepFailed(cell, step, f"{step.needs}: is not there and would not come; run that arm too")
                 return
             stop.check()
             time.sleep(_POLL_SECONDS)
@@ -84,29 +81,18 @@ def run_cells(
                 if isinstance(event, StepFinished):
                     # Its next step goes first: a cell that is begun is finished before another begins.
                     waiting.appendleft(job.cell)
-                    waiting.extend(blocked)
+                    waiting.extend(cell for cell, _ in blocked)
                     blocked.clear()
     finally:
         _end(running)
 
 
-def _find_next(cell: Cell) -> Step | None:
-    """The first step that is not finished."""
-    return next((step for step in cell.steps if read_record(cell, step) is None), None)
-
-
-def _give_up(cell: Cell) -> StepFailed:
-    step = _find_next(cell)
-    assert step is not None, "what waits has something left to do"
-    return StepFailed(cell, step, f"{step.needs}: is not there and would not come; run that arm too")
-
-
 def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job:
-    out, err = _logs(cell, step)
+    out = cell.log_path(step, "out")
     with storage_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("wb") as stdout, err.open("wb") as stderr:
-            command = tether([*program, *step.words, "--threads", str(threads), "--json"])
+        with out.open("wb") as stdout, cell.log_path(step, "err").open("wb") as stderr:
+            command = die_with_parent([*program, *step.words, "--threads", str(threads), "--json"])
             # A session of its own: Ctrl-C reaches the study alone, which then tells its children.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
@@ -115,38 +101,27 @@ def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job
 
 
 def _settle(job: _Job) -> StepFinished | StepFailed:
-    out, err = _logs(job.cell, job.step)
-    status = job.process.returncode
-    result = _read_result(out) if status == 0 else None
-    seconds = add_seconds(job.cell, job.step, time.monotonic() - job.started)
-    if result is None:
-        return StepFailed(job.cell, job.step, _last_words(err, status))
-    record = Record(seconds, result)
-    write_record(job.cell, job.step, record)
-    return StepFinished(job.cell, job.step, record)
-
-
-def _read_result(path: Path) -> dict[str, Any] | None:
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return None
-    return result if isinstance(result, dict) else None
-
-
-def _last_words(path: Path, status: int) -> str:
-    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    """The result of a child that ended well is written down; of another its last words are told."""
+    cell, step, status = job.cell, job.step, job.process.returncode
+    seconds = cell.add_seconds(step, time.monotonic() - job.started)
+    if status == 0:
+        try:
+            result = json.loads(cell.log_path(step, "out").read_text(encoding="utf-8"))
+        except ValueError:
+            result = None
+        if isinstance(result, dict):
+            cell.write(step, seconds, result)
+            return StepFinished(cell, step, seconds)
+    log = cell.log_path(step, "err")
     if status < 0:
-        return f"ended by signal {-status} ({signal.Signals(-status).name}), see {path}"
-    return lines[-1].removeprefix("electra: ").strip() if lines else f"ended with status {status}, see {path}"
-
-
-def _logs(cell: Cell, step: Step) -> tuple[Path, Path]:
-    folder = cell.folder / "logs"
-    return folder / f"{step.name}.out", folder / f"{step.name}.err"
+        return StepFailed(cell, step, f"ended by signal {-status} ({signal.Signals(-status).name}), see {log}")
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    reason = lines[-1].removeprefix("electra: ").strip() if lines else f"ended with status {status}, see {log}"
+    return StepFailed(cell, step, reason)
 
 
 def _end(running: Sequence[_Job]) -> None:
+    """All children are told first, so that they save side by side."""
     for job in running:
         job.process.terminate()
     until = time.monotonic() + _FAREWELL_SECONDS
@@ -156,4 +131,4 @@ def _end(running: Sequence[_Job]) -> None:
         except subprocess.TimeoutExpired:
             job.process.kill()
             job.process.wait()
-        add_seconds(job.cell, job.step, time.monotonic() - job.started)
+        job.cell.add_seconds(job.step, time.monotonic() - job.started)

@@ -3,7 +3,6 @@
 study file, flags -> StudyConfig -> Arm...
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from electralab.config import ConfigLayer, Settings, SettingsTree, find_bundled, list_bundled, read_toml, resolve
-from electralab.errors import InputError, UsageError
-from electralab.evaluation.outcome import Suite
+from electralab.errors import InputError, UsageError, suggest
 from electralab.pretraining.identity import Budget, BudgetKind
 from electralab.pretraining.settings import Common, Preset, PretrainConfig, read_settings, resolve_pretrain
+from electralab.records.evaluation import Suite
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**20)]
@@ -44,10 +43,10 @@ class StudyBudget(Settings):
             raise ValueError(f"needs exactly one of flops, tokens and steps (got {', '.join(given) or 'none'})")
         return self
 
-    def take(self, share: float) -> Budget:
+    def part(self, fraction: float) -> Budget:
         kinds: tuple[BudgetKind, ...] = ("flops", "tokens", "steps")
         kind, amount = next((kind, amount) for kind in kinds if (amount := getattr(self, kind)) is not None)
-        return Budget(kind, float(max(1, round(share * amount))) if kind == "steps" else share * amount)
+        return Budget(kind, float(max(1, round(fraction * amount))) if kind == "steps" else fraction * amount)
 
 
 class ScoreConfig(Settings):
@@ -151,8 +150,7 @@ class StudyConfig(Settings):
 
 
 def _no_arm(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"no arm named {name!r}; " + (f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}")
+    return f"no arm named {name!r}; " + suggest(name, known, f"known are {', '.join(known)}")
 
 
 def study_names() -> list[str]:
@@ -191,62 +189,49 @@ class Arm:
     versus: str
 
 
-def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
-    arms = []
-    for name in study.arms:
-        with naming_arm(source, name):
-            arms.append(_resolve_arm(study, name, source))
-    return arms
-
-
 @contextmanager
 def naming_arm(source: str, name: str) -> Iterator[None]:
-    """What is wrong with settings is said of the arm that they are of, which other arms may share."""
+    """What is wrong with settings is said of the arm whose they are: other arms may share the layer they stand in."""
     try:
         yield
     except UsageError as error:
         where = f"{source}: arms.{name}"
-        said = str(error) if where in str(error) else f"{where}: {str(error).removeprefix(f'{source}: ')}"
-        raise UsageError(said) from None
+        text = str(error) if where in str(error) else f"{where}: {str(error).removeprefix(f'{source}: ')}"
+        raise UsageError(text) from None
 
 
 def choose_arms(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Those of `--only`, all where it is not given."""
+    """The arms of `--only`, all where it is not given."""
     for name in names:
         if name not in known:
             raise UsageError(f"--only: {_no_arm(name, known)}")
     return [name for name in known if not names or name in names]
 
 
-def _resolve_arm(study: StudyConfig, name: str, source: str) -> Arm:
-    own, shared = study.arms[name], study.pretrain
-    for key, where in (("seed", "seeds"), ("steps", "budget")):
-        if key in own or key in shared:
-            raise UsageError(f"{source}: {key}: is no setting of an arm; give the {where} of the study")
-    options = resolve(
-        ArmConfig, [ConfigLayer(f"{source}: pretrain", _own(shared)), ConfigLayer(f"{source}: arms.{name}", _own(own))]
-    )
-    versus = options.versus or study.baseline
-    if versus not in study.arms:
-        raise UsageError(f"{source}: arms.{name}: versus: {_no_arm(versus, list(study.arms))}")
-    layers = [
-        *([_start(options.config)] if options.config else []),
-        Common(f"{source}: pretrain", _without_own(shared)),
-        ConfigLayer(f"{source}: arms.{name}", _without_own(own)),
-    ]
-    budget = study.budget.take(options.budget_share)
-    return Arm(name, resolve_pretrain(layers), budget, options.line or name, versus)
-
-
-def _start(config: str) -> ConfigLayer:
-    """What settings start from, of an arm as of all."""
-    layer = read_settings(config)
-    return layer if isinstance(layer, Preset) else Common(layer.source, layer.values)
-
-
-def _own(values: SettingsTree) -> SettingsTree:
-    return {key: value for key, value in values.items() if key in ArmConfig.model_fields}
-
-
-def _without_own(values: SettingsTree) -> SettingsTree:
-    return {key: value for key, value in values.items() if key not in ArmConfig.model_fields}
+def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
+    """Every arm with its settings: the preset it starts from, then what all arms share, then its own."""
+    arms = []
+    for name, own in study.arms.items():
+        with naming_arm(source, name):
+            for key, where in (("seed", "seeds"), ("steps", "budget")):
+                if key in own or key in study.pretrain:
+                    raise UsageError(f"{source}: {key}: is no setting of an arm; give the {where} of the study")
+            # Both layers mix what ArmConfig takes with settings of pre-training.
+            layers = [(f"{source}: pretrain", study.pretrain), (f"{source}: arms.{name}", own)]
+            known = ArmConfig.model_fields.keys()
+            options = resolve(
+                ArmConfig,
+                [ConfigLayer(layer, {key: tree[key] for key in tree if key in known}) for layer, tree in layers],
+            )
+            versus = options.versus or study.baseline
+            if versus not in study.arms:
+                raise UsageError(f"{source}: arms.{name}: versus: {_no_arm(versus, list(study.arms))}")
+            shared, changed = ({key: tree[key] for key in tree if key not in known} for _, tree in layers)
+            settings = [Common(f"{source}: pretrain", shared), ConfigLayer(f"{source}: arms.{name}", changed)]
+            if options.config:
+                # A file of the user's own may set what has no effect in some arm, as what all arms share may.
+                start = read_settings(options.config)
+                settings.insert(0, start if isinstance(start, Preset) else Common(start.source, start.values))
+            budget = study.budget.part(options.budget_share)
+            arms.append(Arm(name, resolve_pretrain(settings), budget, options.line or name, versus))
+    return arms

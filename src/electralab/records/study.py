@@ -11,7 +11,9 @@ from pydantic import Field
 from electralab.artifacts import read_json, write_json
 from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact
+from electralab.records.evaluation import GroupScores, Scores
 from electralab.records.record import FileRecord, Record
+from electralab.records.run import RunProgress
 
 AVERAGE = "average"
 """The name of the mean of all scores that every arm has, in tables and curves."""
@@ -39,6 +41,25 @@ class StepResult(Record):
 
     def write(self, path: Path) -> None:
         write_json(path, self.to_json())
+
+
+class ScoreAnswer(Record):
+    """What a study reads of the answer of `finetune` or `evaluate`."""
+
+    metric: str = ""
+    """Of fine-tuning: the one that ranks seeds."""
+    dev: Scores | None = None
+    scores: Scores | None = None
+    groups: GroupScores = Field(default_factory=dict)
+    identity: str = ""
+    notes: tuple[str, ...] = ()
+    model: str = ""
+
+
+class PretrainAnswer(RunProgress):
+    """What a study reads of the answer of `pretrain`."""
+
+    snapshots: tuple[RunProgress, ...] = ()
 
 
 class StudyCorpus(Record):

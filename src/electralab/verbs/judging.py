@@ -83,7 +83,7 @@ def run_study(
         raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
     display = display or Display()
     display.tell_loading()
-    from electralab.experiments.cells import StudyRequest
+    from electralab.experiments.plan import StudyRequest
     from electralab.experiments.stage import describe_plan
     from electralab.experiments.stage import run_study as run
 
@@ -99,9 +99,9 @@ def run_study(
         threads=threads,
     )
     if dry_run:
-        return describe_plan(request)
+        return describe_plan(request).to_json()
     with handle_signals() as stop, page_at_end(Path(out), display):
-        return display.follow(run(request, stop))
+        return display.follow(run(request, stop)).to_json()
 
 
 def analyze(
