@@ -13,10 +13,10 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from electralab.model.electra import Discriminator
-from electralab.model.folder import load_any
-from electralab.model.towers import TwoTower
-from electralab.objective.corruption import SamplingConfig, sampled_log_probs, sampling_prohibition
-from electralab.objective.named import measure_unigram
+from electralab.model.folders.folder import load_any
+from electralab.model.token_models import TwoTower
+from electralab.objective.corruption import SamplingConfig, sampled_log_probs, special_token_bias
+from electralab.objective.registry import measure_unigram
 from electralab.tokens.batches import heldout_batches
 from electralab.tokens.shards import PreparedData, open_data
 
@@ -37,7 +37,7 @@ def measure(run: Path, data: PreparedData, rows: int) -> dict[str, float]:
     assert isinstance(discriminator, Discriminator)
     assert isinstance(generator, TwoTower)
     log_shares = torch.from_numpy(measure_unigram(data)).float()
-    prohibition = sampling_prohibition(data.tokenizer, torch.device("cpu"))
+    prohibition = special_token_bias(data.tokenizer, torch.device("cpu"))
     rng = torch.Generator().manual_seed(0)
     names = ("energy", "noise", "unigram", "after", "unigram_after", "swapped")
     columns: dict[str, list[torch.Tensor]] = {name: [] for name in names}

@@ -50,8 +50,8 @@ from electralab.finetuning.work import TuneWork, count_steps
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
 from electralab.model.settings import derive_encoders
-from electralab.model.tuned import HeadConfig, Tuned
-from electralab.model.weights import initialise
+from electralab.model.task_model import HeadConfig, TaskModel
+from electralab.model.weights import init_weights
 from electralab.pretraining.settings import read_settings, resolve_pretrain
 from electralab.runtime import default_threads, use_exact_arithmetic
 from electralab.stopping import StopSignal
@@ -91,7 +91,7 @@ class Race:
     examples: Sequence[TextExample]
     framer: Framer
     config: FinetuneConfig
-    network: Tuned
+    network: TaskModel
     folder: Path
 
 
@@ -109,10 +109,10 @@ def prepare_race(shape: str, task_name: str, data_dir: Path, rows: int, dropout:
     _, encoder = derive_encoders(
         pretrained.model, pretrained.generator, vocab_size=tokenizer.vocab_size, sequence_length=LENGTH
     )
-    network = Tuned(
+    network = TaskModel(
         Encoder(encoder), HeadConfig(kind="classify", labels=data.labels, style="huggingface", dropout=dropout)
     )
-    initialise(network, seed=0)
+    init_weights(network, seed=0)
     config = resolve_finetune(task, encoder, [ConfigLayer("benchmark", {"epochs": 1, "sequence_length": LENGTH})])
     known = [example for example in data.train.examples if isinstance(example, TextExample)]
     chosen = np.random.default_rng(0).permutation(len(known))[:rows]

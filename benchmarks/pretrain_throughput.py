@@ -26,7 +26,7 @@ from electralab.model.electra import build_electra, parameter_depths
 from electralab.model.flops import step_flops
 from electralab.model.settings import derive_encoders
 from electralab.objective.corruption import SamplingConfig
-from electralab.objective.electra import hold_trial
+from electralab.objective.electra import electra_forward
 from electralab.objective.masking import MaskingConfig, MaskVocabulary, mask_tokens
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
 from electralab.pretraining.state import hidden_matrices
@@ -96,7 +96,7 @@ def our_steps(shape: Shape, config: PretrainConfig) -> Iterator[StepReport]:
         rows = np.arange(shape.rows)
         batch = Batch(rows, ids, torch.zeros_like(ids), is_pad, ids >= SPECIAL, False, rows)
         masked = mask_tokens(batch, vocabulary, MaskingConfig(), 0.15, Rng(0, step))
-        trial = hold_trial(model, masked, prohibition, SamplingConfig())
+        trial = electra_forward(model, masked, prohibition, SamplingConfig())
         counts = {"generator": len(masked.positions), "discriminator": batch.token_count}
         yield trial.losses.weigh(counts, {"generator": 1.0, "discriminator": 50.0})
 

@@ -58,7 +58,7 @@ def main() -> None:
 def make_pair(folder: Path) -> Path:
     from electralab.config import ConfigLayer
     from electralab.model.electra import build_electra
-    from electralab.model.folder import save_network
+    from electralab.model.folders.folder import save_network
     from electralab.pretraining.settings import read_settings, resolve_pretrain
     from electralab.tokens.tokenizer import TokenizerConfig
     from electralab.tokens.tokenizer_training import train_tokenizer

@@ -212,7 +212,7 @@ def test_transformers_is_a_peer_and_not_a_dependency(path: Path) -> None:
 
 @each_module
 def test_nothing_is_unpickled_but_by_the_legacy_importer(path: Path) -> None:
-    tree = tree_of(path) if name_of(path) != "model/legacy" else ast.Module([], [])
+    tree = tree_of(path) if name_of(path) != "model/folders/legacy" else ast.Module([], [])
     roots = {name.split(".")[0] for name in imports_in(path, tree)}
     assert not roots & {"pickle", "dill", "shelve", "joblib", "marshal"}
     assert uses_of(tree, "torch", {"load", "save"}) == []

@@ -15,7 +15,7 @@ from electralab.training.metrics import read_metrics
 if TYPE_CHECKING:  # a folder is told apart without torch
     import numpy as np
 
-    from electralab.objective.electra import Trial
+    from electralab.objective.electra import ElectraOutput
     from electralab.tokens.shards import PreparedData
 
     Ids = np.ndarray[Any, np.dtype[np.int64]]
@@ -141,19 +141,20 @@ def _view_checkpoint(path: Path) -> View:
 
 def _view_model(path: Path) -> View:
     from electralab.model.encoder import EncoderConfig
-    from electralab.model.folder import load_any
-    from electralab.model.graph import GRAPH, AnyGraph
-    from electralab.model.tuned import Tuned
+    from electralab.model.folders.folder import load_any
+    from electralab.model.folders.native_format import network_name
+    from electralab.model.folders.onnx_runtime import GRAPH, OnnxModel
+    from electralab.model.task_model import TaskModel
 
     network = load_any(path, takes_bare_encoder=True)
     assert isinstance(network.config, EncoderConfig)
-    tuned = {"head": network.head_config.model_dump(mode="json")} if isinstance(network, Tuned) else {}
-    if isinstance(network, AnyGraph):
+    tuned = {"head": network.head_config.model_dump(mode="json")} if isinstance(network, TaskModel) else {}
+    if isinstance(network, OnnxModel):
         size: View = {"runtime": "onnx", "graph_bytes": (path / GRAPH).stat().st_size}
     else:
         size = {"parameters": sum(parameter.numel() for parameter in network.parameters())}
     return {
-        "network": type(network).__name__.lower(),
+        "network": network_name(network).lower(),
         **tuned,
         **size,
         "encoder": network.config.model_dump(mode="json"),
@@ -221,7 +222,7 @@ def exhibit_rows(path: Path, model: Path) -> list[View]:
     import numpy as np
 
     from electralab.objective.electra import exhibit_trial
-    from electralab.objective.exhibit import describe_rows
+    from electralab.objective.examples import describe_rows
     from electralab.tokens.shards import open_data
 
     data = open_data(path)
@@ -230,15 +231,15 @@ def exhibit_rows(path: Path, model: Path) -> list[View]:
     return list(describe_rows(exhibit_trial(_hold_trial(data, rows.take(places), model)), data.tokenizer))
 
 
-def _hold_trial(data: "PreparedData", ids: "Ids", model: Path) -> "Trial":
+def _hold_trial(data: "PreparedData", ids: "Ids", model: Path) -> "ElectraOutput":
     """Mask and corrupt rows as training does, and let the run's discriminator judge them."""
     import torch
 
     from electralab.model.electra import Discriminator, Electra, Generator
-    from electralab.model.folder import load_any, locate_model
-    from electralab.model.towers import TwoTower
-    from electralab.objective.corruption import SamplingConfig, sampling_prohibition
-    from electralab.objective.electra import hold_trial
+    from electralab.model.folders.folder import load_any, locate_model
+    from electralab.model.token_models import TwoTower
+    from electralab.objective.corruption import SamplingConfig, special_token_bias
+    from electralab.objective.electra import electra_forward
     from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
     from electralab.randomness import Rng
     from electralab.tokens.batches import make_batch
@@ -256,4 +257,4 @@ def _hold_trial(data: "PreparedData", ids: "Ids", model: Path) -> "Trial":
     config = MaskingConfig()
     masked = mask_tokens(batch, mask_vocabulary(data.tokenizer), config, config.mask_share, Rng(0, 0))
     with torch.no_grad():
-        return hold_trial(pair, masked, sampling_prohibition(data.tokenizer, torch.device("cpu")), SamplingConfig())
+        return electra_forward(pair, masked, special_token_bias(data.tokenizer, torch.device("cpu")), SamplingConfig())

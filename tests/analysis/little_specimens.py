@@ -9,8 +9,8 @@ from electralab.analysis.stage import AnalysisRequest, analyze
 from electralab.events import Event
 from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import save_network
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import save_network
+from electralab.model.weights import init_weights
 from electralab.records.findings import Analysis
 from electralab.stopping import StopSignal
 
@@ -55,7 +55,7 @@ def save_one(folder: Path, *, is_causal: bool = False, seed: int = 1) -> Path:
     """A run of one network that guesses, with positions that are relative."""
     changes = {"is_causal": is_causal, "backbone": "modern"}
     network = Generator(EncoderConfig(**build_pair().discriminator.config.model_dump() | changes))
-    initialise(network, seed)
+    init_weights(network, seed)
     target = folder / "export" / "model"
     target.mkdir(parents=True)
     objective = "causal" if is_causal else "mlm"

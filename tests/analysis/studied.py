@@ -6,7 +6,7 @@ from little_models import TOKENIZER
 from torch import nn
 
 from electralab.model.electra import Discriminator, Electra, Generator, build_electra
-from electralab.model.encoder import Encoder, Layer
+from electralab.model.encoder import Encoder, EncoderLayer
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.objective.corruption import CorruptedBatch, corrupt
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
@@ -30,7 +30,7 @@ def deafen(encoder: Encoder, *layers: int) -> None:
     """In these layers, or in all, no token hears another."""
     for index in layers or range(encoder.config.num_layers):
         layer = encoder.layers[index]
-        assert isinstance(layer, Layer)
+        assert isinstance(layer, EncoderLayer)
         for parameter in layer.attention.output.parameters():
             nn.init.zeros_(parameter)
 

@@ -21,7 +21,7 @@ from electralab.analysis.measures.context_length import (
 )
 from electralab.errors import InputError
 from electralab.model.electra import Generator
-from electralab.model.weights import initialise
+from electralab.model.weights import init_weights
 from electralab.statistics import Interval
 
 RNG = np.random.default_rng
@@ -81,7 +81,7 @@ def test_a_network_that_hears_its_neighbours_has_a_reach_of_one() -> None:
 
 def test_a_causal_network_is_asked_from_the_left() -> None:
     network = Generator(guesser_of(build_networks()).config.model_copy(update={"is_causal": True}))
-    initialise(network, 1)
+    init_weights(network, 1)
     network.eval()
     masked = mask_some(4)
     places = torch.arange(len(masked.positions))

@@ -16,8 +16,8 @@ from electralab.analysis.measures.gradients import (
 )
 from electralab.errors import InputError
 from electralab.model.electra import Generator
-from electralab.model.towers import TwoTower
-from electralab.model.weights import initialise
+from electralab.model.token_models import TwoTower
+from electralab.model.weights import init_weights
 
 RNG = np.random.default_rng
 
@@ -94,7 +94,7 @@ def test_the_pull_is_what_pushing_a_tokens_vector_changes() -> None:
 def test_a_causal_network_has_a_loss_at_all_but_the_last_token() -> None:
     config = guesser_of(build_networks()).config.model_copy(update={"is_causal": True})
     network = Generator(config)
-    initialise(network, 1)
+    init_weights(network, 1)
     flow = lm_gradients(network.eval(), mask_some(2))
     assert flow.has_loss.reshape(2, -1)[:, -1].tolist() == [False, False]
     assert flow.has_loss.sum() == len(flow.grad_norms) - 2

@@ -16,9 +16,9 @@ from electralab.analysis.measures.heads import (
     mean_over_heads,
 )
 from electralab.errors import InputError
-from electralab.model.attention import find_visible
+from electralab.model.attention import build_attention_mask
 from electralab.model.encoder import Encoder
-from electralab.model.weights import initialise
+from electralab.model.weights import init_weights
 
 RNG = np.random.default_rng
 SEP = TOKENIZER.special.sep
@@ -35,7 +35,7 @@ SHAPES = {
 def build_encoder(**changes: object) -> Encoder:
     config = judge_of(build_networks()).config
     encoder = Encoder(type(config).model_validate(config.model_dump() | changes))
-    initialise(encoder, 1)
+    init_weights(encoder, 1)
     for layer in encoder.layers:
         if layer.attention.discrepancy_weights is not None:  # type: ignore[union-attr]
             nn.init.ones_(layer.attention.discrepancy_weights)  # type: ignore[union-attr, arg-type]
@@ -59,7 +59,7 @@ def test_the_weights_give_the_output_of_every_layer(shape: dict[str, object], is
         rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
         rotation = None if rotary is None else rotary(LENGTH)
         window = config.local_attention if layer.is_local else 0
-        is_visible = find_visible(LENGTH, window, is_pad, config.is_causal)
+        is_visible = build_attention_mask(LENGTH, window, is_pad, config.is_causal)
         _, values = layer.attention.offer(read, rotation)
         expected = layer.attention(read, rotation, is_visible, is_pad=is_pad)
         found = layer.attention.conclude(weights @ values)

@@ -22,7 +22,7 @@ from electralab.finetuning.examples import TextExample
 from electralab.finetuning.exports import save_model
 from electralab.finetuning.predicting import predict_examples
 from electralab.model.flops import count_masked, step_flops
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.records.figures import HeatmapFigure
 from electralab.stopping import StopSignal
 

@@ -10,9 +10,9 @@ from electralab.analysis.measures.balance import measure_auc, measure_auc_by_con
 from electralab.analysis.measures.replacements import measure_hardening
 from electralab.analysis.pair import PairOutputs
 from electralab.errors import InputError
-from electralab.objective.corruption import SamplingConfig, sampling_prohibition
-from electralab.objective.electra import Trial, hold_trial
-from electralab.objective.verdicts import read_verdicts
+from electralab.objective.corruption import SamplingConfig, special_token_bias
+from electralab.objective.electra import ElectraOutput, electra_forward
+from electralab.objective.metrics import read_verdicts
 
 RNG = np.random.default_rng
 
@@ -27,10 +27,10 @@ def make_game(logits: list[float], is_replaced: list[bool], confidences: list[fl
 
 
 @pytest.fixture(scope="module")
-def trial() -> Trial:
+def trial() -> ElectraOutput:
     pair, masked = build_networks(), mask_some(6, lengths=(9,))
-    prohibition = sampling_prohibition(TOKENIZER, torch.device("cpu"))
-    return hold_trial(pair, masked, prohibition, SamplingConfig())
+    prohibition = special_token_bias(TOKENIZER, torch.device("cpu"))
+    return electra_forward(pair, masked, prohibition, SamplingConfig())
 
 
 def test_a_sure_generator_hides_what_an_unsure_one_gives_away() -> None:
@@ -42,7 +42,7 @@ def test_a_sure_generator_hides_what_an_unsure_one_gives_away() -> None:
     assert measure_called(game, game.is_replaced, RNG(0), num_resamples=20).value == pytest.approx(2 / 3)
 
 
-def test_what_is_watched_is_what_was_said(trial: Trial) -> None:
+def test_what_is_watched_is_what_was_said(trial: ElectraOutput) -> None:
     game = PairOutputs.from_batch(trial)
     verdicts = read_verdicts(trial.verdicts, trial.corrupted)
     assert game.rtd_scores.auc == verdicts.auc
@@ -57,7 +57,7 @@ def test_what_is_watched_is_what_was_said(trial: Trial) -> None:
     assert np.isfinite(game.confidences).tolist() == game.is_replaced.tolist()
 
 
-def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: Trial) -> None:
+def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: ElectraOutput) -> None:
     game, masked = PairOutputs.from_batch(trial), trial.masked
     position = int(masked.positions[-1])  # in the last row, which has no padding before it but that of the first
     drawn = int(trial.corrupted.input_ids.flatten()[position])
@@ -66,7 +66,7 @@ def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: Trial) -> No
     assert game.confidences[is_ordinary[:position].sum()] == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_mean_over_guesses_has_an_interval_over_rows(trial: Trial) -> None:
+def test_the_mean_over_guesses_has_an_interval_over_rows(trial: ElectraOutput) -> None:
     game = PairOutputs.concat([PairOutputs.from_batch(trial), PairOutputs.from_batch(trial)])
     found = measure_targets(game, game.losses, RNG(0), num_resamples=50)
     assert found.value == pytest.approx(game.losses.mean())

@@ -10,7 +10,7 @@ from little_specimens import save_one, save_two
 from electralab.analysis.model import load_analysis_model, reinitialise
 from electralab.errors import InputError
 from electralab.model.flops import count_masked, generator_flops, step_flops
-from electralab.model.folder import load_any, save_network
+from electralab.model.folders.folder import load_any, save_network
 
 
 def test_a_run_of_two_networks_is_an_electra_with_both(tmp_path: Path) -> None:

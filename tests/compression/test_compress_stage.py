@@ -30,7 +30,7 @@ from electralab.errors import (
 from electralab.exporting.metadata import find_license
 from electralab.finetuning.exports import load_model
 from electralab.model.electra import Discriminator
-from electralab.model.folder import load_any, load_network, save_network
+from electralab.model.folders.folder import load_any, load_network, save_network
 from electralab.records.compression import KeptParts, NoiseFloor, Tradeoff, TradeoffPoint
 from electralab.serving.model import Model
 from electralab.statistics import bootstrap_indices

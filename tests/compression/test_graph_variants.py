@@ -14,14 +14,14 @@ from electralab.compression.variant_writer import VariantWriter
 from electralab.errors import AnswersDiffer, InputError
 from electralab.exporting.onnx_graphs import Exportable, write_graph
 from electralab.model.electra import Discriminator
-from electralab.model.folder import load_network
-from electralab.model.pruning import KeptLayer, prune
+from electralab.model.folders.folder import load_network
+from electralab.model.pruning import PrunedLayer, prune
 from electralab.tokens.tokenizer import Tokenizer
 
 
 def test_a_pruned_network_is_a_graph_that_answers_alike(tmp_path: Path) -> None:
     task = open_pair(tmp_path)
-    pruned = prune(task.network, [KeptLayer(0, (1,), (0, 3, 5)), KeptLayer(1, (0, 1), tuple(range(20)))])
+    pruned = prune(task.network, [PrunedLayer(0, (1,), (0, 3, 5)), PrunedLayer(1, (0, 1), tuple(range(20)))])
     writer = VariantWriter.create(task, "mit", tmp_path, lambda: None)
     writer.write_weights(tmp_path / "pruned", pruned, "fp32")
     samples = task.list_samples(8)

@@ -12,8 +12,8 @@ from little_compression import make_run, open_pair, open_task
 
 from electralab.compression.pruning import _STEP, Importance, choose_kept, measure_importance
 from electralab.compression.task import CompressionTask
-from electralab.model.encoder import Layer
-from electralab.model.pruning import KeptLayer
+from electralab.model.encoder import EncoderLayer
+from electralab.model.pruning import PrunedLayer
 
 
 def measure(task: CompressionTask, rows: int, batch_size: int) -> Importance:
@@ -28,7 +28,7 @@ def measure(task: CompressionTask, rows: int, batch_size: int) -> Importance:
 
 def measure_by_masks(task: CompressionTask, rows: int) -> tuple[list[list[float]], list[list[float]]]:
     """The slow twin: each row alone, and the loss differentiated by a factor before every head and neuron."""
-    layers = [layer for layer in task.network.encoder.layers if isinstance(layer, Layer)]
+    layers = [layer for layer in task.network.encoder.layers if isinstance(layer, EncoderLayer)]
     size = task.network.config.head_size
     totals = [[0.0] * layer.attention.num_heads for layer in layers], [[0.0] * 32 for _ in layers]
     for place in range(rows):
@@ -64,7 +64,7 @@ def test_importance_is_the_gradient_of_a_mask(tmp_path: Path) -> None:
 def test_a_head_that_writes_nothing_has_no_importance(tmp_path: Path) -> None:
     task = open_pair(tmp_path)
     layer = task.network.encoder.layers[1]
-    assert isinstance(layer, Layer)
+    assert isinstance(layer, EncoderLayer)
     with torch.no_grad():
         layer.attention.output.weight[:, :8] = 0.0
         layer.feedforward.down.weight[:, 5] = 0.0
@@ -80,12 +80,15 @@ def make_importance(heads: list[list[float]], neurons: list[list[float]]) -> Imp
 def test_the_least_important_of_all_layers_go() -> None:
     """A third of six heads: 1 and 2. Of six neurons: 10 and 20."""
     importance = make_importance([[3, 1, 5], [9, 2, 4]], [[30, 10, 50], [90, 20, 40]])
-    assert choose_kept(importance, 1 / 3, drop_layers=0) == [KeptLayer(0, (0, 2), (0, 2)), KeptLayer(1, (0, 2), (0, 2))]
+    assert choose_kept(importance, 1 / 3, drop_layers=0) == [
+        PrunedLayer(0, (0, 2), (0, 2)),
+        PrunedLayer(1, (0, 2), (0, 2)),
+    ]
 
 
 def test_a_layer_keeps_its_best_however_little_it_is_worth() -> None:
     importance = make_importance([[1, 2], [8, 9]], [[1, 2], [8, 9]])
-    assert choose_kept(importance, 0.9, drop_layers=0) == [KeptLayer(0, (1,), (1,)), KeptLayer(1, (1,), (1,))]
+    assert choose_kept(importance, 0.9, drop_layers=0) == [PrunedLayer(0, (1,), (1,)), PrunedLayer(1, (1,), (1,))]
 
 
 def test_the_least_important_layer_goes_but_never_the_first() -> None:

@@ -15,11 +15,11 @@ from electralab.compression.task import CompressionTask, Network
 from electralab.errors import Stopped
 from electralab.events import Progress
 from electralab.finetuning.batches import TaskBatch
-from electralab.model.pruning import KeptLayer, prune
-from electralab.model.tuned import SpanLogits
+from electralab.model.pruning import PrunedLayer, prune
+from electralab.model.task_model import SpanLogits
 from electralab.stopping import StopSignal
 
-KEPT = [KeptLayer(at, (1,), tuple(range(0, 32, 3))) for at in range(2)]
+KEPT = [PrunedLayer(at, (1,), tuple(range(0, 32, 3))) for at in range(2)]
 STEPS = RecoveryConfig(steps=6, batch_size=4)
 
 

@@ -10,7 +10,7 @@ from electralab.evaluation.stage import EvaluateConfig, evaluate
 from electralab.evaluation.subject import Subject, load_subject
 from electralab.events import run_to_end
 from electralab.model.electra import Electra, build_electra
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer

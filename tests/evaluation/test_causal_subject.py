@@ -16,11 +16,11 @@ from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.plausibility import choose_scoring, guess_sentences
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.subject import load_subject
-from electralab.model.electra import Discriminator, Generator, Guesser
-from electralab.model.folder import locate_encoder, locate_networks, save_network, save_tuned
-from electralab.model.towers import TwoTower
-from electralab.model.tuned import HeadConfig, build_tuned
-from electralab.model.weights import initialise
+from electralab.model.electra import Discriminator, Generator, TokenModel
+from electralab.model.folders.folder import locate_encoder, locate_networks, save_network, save_task_model
+from electralab.model.task_model import HeadConfig, build_task_model
+from electralab.model.token_models import TwoTower
+from electralab.model.weights import init_weights
 from electralab.serving.model import Model
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing", "the cat sat", "[MASK] 中 cat"]
@@ -30,13 +30,13 @@ CONFIG = build_pair().discriminator.config
 
 def make_causal() -> Generator:
     generator = Generator(CONFIG.model_copy(update={"is_causal": True}))
-    initialise(generator, 1)
+    init_weights(generator, 1)
     return generator.eval()
 
 
 def make_towers() -> TwoTower:
     towers = TwoTower(CONFIG)
-    initialise(towers, 1)
+    init_weights(towers, 1)
     return towers.eval()
 
 
@@ -46,7 +46,7 @@ def make_masked() -> Generator:
     return generator
 
 
-def save_run(folder: Path, network: Guesser | Discriminator, objective: str, role: str = "model") -> Path:
+def save_run(folder: Path, network: TokenModel | Discriminator, objective: str, role: str = "model") -> Path:
     target = folder / "export" / role
     target.mkdir(parents=True)
     save_network(target, network, pad_id=SPECIAL.pad, cls_id=SPECIAL.cls, sep_id=SPECIAL.sep, objective=objective)
@@ -64,7 +64,7 @@ def read_whole(row: list[int], place: int) -> tuple[Tensor, int]:
 
 
 @torch.no_grad()
-def slow_sum(network: Guesser, text: str, read: Callable[[list[int], int], tuple[Tensor, int]]) -> float:
+def slow_sum(network: TokenModel, text: str, read: Callable[[list[int], int], tuple[Tensor, int]]) -> float:
     (ids,) = TOKENIZER.encode_many([text])
     row = [SPECIAL.cls, *map(int, ids), SPECIAL.sep]
     total = 0.0
@@ -86,7 +86,7 @@ def slow_sum(network: Guesser, text: str, read: Callable[[list[int], int], tuple
     ],
 )
 def test_one_pass_agrees_with_its_slow_twin(
-    network: Guesser,
+    network: TokenModel,
     objective: str,
     scoring: str,
     read: Callable[[list[int], int], tuple[Tensor, int]],
@@ -119,7 +119,7 @@ def write_pairs(folder: Path) -> Path:
     ],
 )
 def test_minimal_pairs_name_the_scoring(
-    make: Callable[[], Guesser], objective: str, note: str, count: int, tmp_path: Path
+    make: Callable[[], TokenModel], objective: str, note: str, count: int, tmp_path: Path
 ) -> None:
     model = save_run(tmp_path, make(), objective)
     found = run(model, "blimp", write_pairs(tmp_path), blimp={"generator_limit": 2})
@@ -165,7 +165,7 @@ def test_a_tuned_causal_model_is_no_subject(tmp_path: Path) -> None:
     head = HeadConfig(kind="classify", labels=("no", "yes"), pooling="last")
     target = tmp_path / "export" / "model"
     target.mkdir(parents=True)
-    save_tuned(target, build_tuned(make_causal().encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
+    save_task_model(target, build_task_model(make_causal().encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
     TOKENIZER.save(target)
     with pytest.raises(InputError, match="is a tuned model, which neither judges nor guesses tokens"):
         load_subject(tmp_path, torch.device("cpu"))

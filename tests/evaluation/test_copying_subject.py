@@ -12,17 +12,17 @@ from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.plausibility import choose_scoring, guess_sentences
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.subject import load_subject
-from electralab.model.copying import Copying
-from electralab.model.folder import save_network
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import save_network
+from electralab.model.token_models import CopyMLM
+from electralab.model.weights import init_weights
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing"]
 SPECIAL = TOKENIZER.special
 
 
-def save_run(folder: Path) -> Copying:
-    network = Copying(build_pair().discriminator.config)
-    initialise(network, 1)
+def save_run(folder: Path) -> CopyMLM:
+    network = CopyMLM(build_pair().discriminator.config)
+    init_weights(network, 1)
     target = folder / "export/model"
     target.mkdir(parents=True)
     save_network(target, network, pad_id=SPECIAL.pad, objective="all-tokens-mlm")
@@ -31,7 +31,7 @@ def save_run(folder: Path) -> Copying:
 
 
 @torch.no_grad()
-def slow_sum(network: Copying, text: str) -> float:
+def slow_sum(network: CopyMLM, text: str) -> float:
     (ids,) = TOKENIZER.encode_many([text])
     row = torch.tensor([[SPECIAL.cls, *map(int, ids), SPECIAL.sep]])
     states = network.encoder(row, torch.zeros_like(row), None)[0]

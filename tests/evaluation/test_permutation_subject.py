@@ -13,9 +13,9 @@ from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.plausibility import choose_scoring, guess_sentences
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.subject import load_subject
-from electralab.model.folder import save_network
-from electralab.model.streams import TwoStream
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import save_network
+from electralab.model.token_models import TwoStream
+from electralab.model.weights import init_weights
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing", "the cat sat", "[MASK] 中 cat"]
 SPECIAL = TOKENIZER.special
@@ -23,7 +23,7 @@ SPECIAL = TOKENIZER.special
 
 def make_streams() -> TwoStream:
     streams = TwoStream(build_pair().discriminator.config)
-    initialise(streams, 1)
+    init_weights(streams, 1)
     return streams.eval()
 
 

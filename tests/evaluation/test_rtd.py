@@ -17,7 +17,7 @@ from electralab.evaluation.rtd import bootstrap_rows, evaluate_rtd, score_verdic
 from electralab.evaluation.stage import EvaluateConfig, evaluate
 from electralab.evaluation.subject import Subject, load_subject
 from electralab.model.electra import Discriminator
-from electralab.objective.verdicts import Verdicts, join_verdicts
+from electralab.objective.metrics import RtdScores, join_verdicts
 from electralab.stopping import StopSignal
 from electralab.tokens.prepare import PrepareConfig, prepare
 from electralab.tokens.shards import open_data
@@ -130,7 +130,7 @@ def test_a_perfect_discriminator_scores_one(place: Path) -> None:
 def test_intervals_hold_the_score_and_come_from_rows() -> None:
     rng = np.random.default_rng(0)
     truth = rng.random((50, 20)) < 0.3
-    rows = [Verdicts((rng.normal(size=20) + row).astype(np.float32), row) for row in truth]
+    rows = [RtdScores((rng.normal(size=20) + row).astype(np.float32), row) for row in truth]
     whole, intervals = score_verdicts(join_verdicts(rows)), bootstrap_rows(rows, 100, seed=0)
     for name in ("auc", "loss", "recall", "precision"):
         low, high = intervals[f"{name}_interval"]
@@ -139,8 +139,8 @@ def test_intervals_hold_the_score_and_come_from_rows() -> None:
 
 
 def test_loss_is_the_binary_cross_entropy() -> None:
-    assert Verdicts(np.zeros(4, np.float32), np.array([True, False, True, True])).loss == pytest.approx(np.log(2))
-    sure = Verdicts(np.array([1000.0, -1000.0], np.float32), np.array([True, True]))
+    assert RtdScores(np.zeros(4, np.float32), np.array([True, False, True, True])).loss == pytest.approx(np.log(2))
+    sure = RtdScores(np.array([1000.0, -1000.0], np.float32), np.array([True, True]))
     assert sure.loss == 500.0
 
 

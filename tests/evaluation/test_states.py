@@ -12,7 +12,7 @@ from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.states import Frozen, StatesConfig, load_frozen, pool_texts, take_tokens
 from electralab.model.encoder import Encoder
-from electralab.model.pooling import Pooling
+from electralab.model.task_model import Pooling
 
 TEXTS = ["the cat sat", "", "dogs sit near the logs", "the cat sat", "a mat"]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from electralab.finetuning.exports import TunedCard, TunedModel, save_model
 from electralab.model.electra import Electra, build_electra
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.model.tuned import HeadConfig, Tuned, build_tuned
+from electralab.model.task_model import HeadConfig, TaskModel, build_task_model
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer
 
@@ -33,8 +33,8 @@ def save_classic(folder: Path, objective: str = "electra") -> Path:
     return folder
 
 
-def build_task(head: HeadConfig) -> Tuned:
-    return build_tuned(build_classic().discriminator.encoder, head, seed=1).eval()
+def build_task(head: HeadConfig) -> TaskModel:
+    return build_task_model(build_classic().discriminator.encoder, head, seed=1).eval()
 
 
 def save_task(folder: Path, head: HeadConfig, num_texts: int = 1) -> Path:

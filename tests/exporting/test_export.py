@@ -22,12 +22,12 @@ from electralab.exporting.metadata import read_license
 from electralab.exporting.samples import sample_rows
 from electralab.finetuning.exports import TunedCard, TunedModel, save_model
 from electralab.model.electra import Discriminator, Electra, Generator, build_electra
-from electralab.model.folder import load_encoder, load_network, load_tuned, save_network
-from electralab.model.graph import GraphDiscriminator, GraphGenerator, GraphTuned
-from electralab.model.pruning import KeptLayer, prune
+from electralab.model.folders.folder import load_encoder, load_network, load_task_model, save_network
+from electralab.model.folders.onnx_runtime import OnnxDiscriminator, OnnxGenerator, OnnxTaskModel
+from electralab.model.pruning import PrunedLayer, prune
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.model.towers import TwoTower
-from electralab.model.tuned import HeadConfig, SpanLogits, build_tuned
+from electralab.model.task_model import HeadConfig, SpanLogits, build_task_model
+from electralab.model.token_models import TwoTower
 from electralab.records.export import Fidelity, ProbabilityFidelity
 from electralab.stopping import stop_signals
 
@@ -74,7 +74,7 @@ def rows_of(count: int, length: int) -> tuple[Tensor, Tensor, Tensor]:
 def test_graph_passes_the_verdicts_of_its_network_at_any_length(graphs: Path, count: int, length: int) -> None:
     ids, segments, is_pad = rows_of(count, length)
     graph = load_network(graphs / "discriminator")
-    assert isinstance(graph, GraphDiscriminator)
+    assert isinstance(graph, OnnxDiscriminator)
     trace: dict[str, Tensor] = {}
     ours: dict[str, Tensor] = {}
     with torch.inference_mode():
@@ -87,7 +87,7 @@ def test_graph_guesses_like_its_network_at_the_positions_asked_for(graphs: Path)
     ids, segments, is_pad = rows_of(3, 11)
     positions = torch.tensor([0, 5, 13, 22])
     graph = load_network(graphs / "generator")
-    assert isinstance(graph, GraphGenerator)
+    assert isinstance(graph, OnnxGenerator)
     with torch.inference_mode():
         expected = build_pair().generator(ids, segments, is_pad, positions)
     torch.testing.assert_close(graph(ids, segments, is_pad, positions), expected, atol=1e-4, rtol=0)
@@ -143,8 +143,8 @@ def test_answers_to_questions_are_exported_with_their_doubt(tmp_path: Path) -> N
     head = HeadConfig(kind="qa", has_answerability=True)
     source = save_task(tmp_path / "qa", head)
     electralab.export(source, tmp_path / "out", format="onnx")
-    graph, network = load_tuned(tmp_path / "out" / "model"), load_tuned(source)
-    assert isinstance(graph, GraphTuned)
+    graph, network = load_task_model(tmp_path / "out" / "model"), load_task_model(source)
+    assert isinstance(graph, OnnxTaskModel)
     ids, segments, is_pad = rows_of(2, 7)
     with torch.inference_mode():
         said, expected = graph(ids, segments, is_pad), network(ids, segments, is_pad)
@@ -199,7 +199,7 @@ def test_pruned_network_gets_zeros_for_transformers_and_the_same_answers(tmp_pat
     from transformers import AutoModelForTokenClassification
 
     whole = build_pair().discriminator
-    layers = [KeptLayer(0, (1,), tuple(range(0, 32, 2))), KeptLayer(1, (0, 1), tuple(range(5)))]
+    layers = [PrunedLayer(0, (1,), tuple(range(0, 32, 2))), PrunedLayer(1, (0, 1), tuple(range(5)))]
     pruned = prune(whole, layers).eval()
     (tmp_path / "pruned").mkdir()
     save_network(tmp_path / "pruned", pruned, pad_id=TOKENIZER.special.pad)
@@ -247,7 +247,7 @@ def test_network_that_nobody_else_has_is_refused_with_the_reason(tmp_path: Path)
     with pytest.raises(InputError, match=r"holds a twotower, which neither transformers nor a graph expresses"):
         electralab.export(tmp_path / "towers", tmp_path / "out", format="onnx")
     head = HeadConfig(kind="classify", labels=("no", "yes"))
-    plain = build_tuned(build_pair().discriminator.encoder, head, seed=1)
+    plain = build_task_model(build_pair().discriminator.encoder, head, seed=1)
     card = TunedCard(task="classify", num_texts=1, sequence_length=LENGTH)
     save_model(tmp_path / "plain", TunedModel(plain, TOKENIZER, card))
     with pytest.raises(InputError, match=r"with its head; tune it with --head huggingface, or export it as onnx"):

@@ -13,7 +13,7 @@ from electralab.exporting.export import ExportConfig, _read_samples, _read_sourc
 from electralab.exporting.fidelity import compare_networks
 from electralab.exporting.onnx_graphs import Exportable, feed
 from electralab.exporting.samples import Sample, make_pair, sample_rows
-from electralab.model.tuned import HeadConfig, SpanLogits, Tuned
+from electralab.model.task_model import HeadConfig, SpanLogits, TaskModel
 from electralab.records.export import Fidelity, ProbabilityFidelity, ValueFidelity
 
 SAMPLES = sample_rows(TOKENIZER, build_classic().discriminator.config)
@@ -88,7 +88,7 @@ def test_spans_are_compared_over_positions() -> None:
     assert off.words["texts with the same best span"] == "100.00 %"
 
 
-def find_span(network: Tuned, sample: Sample) -> tuple[int, int]:
+def find_span(network: TaskModel, sample: Sample) -> tuple[int, int]:
     """The slow twin: every span that does not end before it begins and lies in the second text, or is [CLS]."""
     with torch.inference_mode():
         said = network(torch.from_numpy(sample.ids)[None], torch.from_numpy(sample.segment_ids)[None], None)

@@ -9,7 +9,7 @@ from transformers.utils import logging as transformers_logging
 
 import electralab
 from electralab.model.electra import build_electra
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer

@@ -10,8 +10,8 @@ from electralab.finetuning.exports import load_model
 from electralab.finetuning.starting import load_origin
 from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import save_network
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import save_network
+from electralab.model.weights import init_weights
 from electralab.serving.model import Model
 
 
@@ -34,7 +34,7 @@ def save_causal_run(folder: Path, backbone: str) -> Path:
         is_causal=True,
     )
     generator = Generator(config)
-    initialise(generator, 1)
+    init_weights(generator, 1)
     target = folder / "export" / "model"
     target.mkdir(parents=True)
     save_network(target, generator, pad_id=special.pad, cls_id=special.cls, sep_id=special.sep, objective="causal")

@@ -15,7 +15,7 @@ from electralab.finetuning.encoding import FeatureSet, Framer
 from electralab.finetuning.examples import Example, Question, TaggedExample, TextExample
 from electralab.finetuning.forward import RowOutput, softmax
 from electralab.finetuning.questions import SpanConfig
-from electralab.model.tuned import HeadConfig
+from electralab.model.task_model import HeadConfig
 
 SPANS = SpanConfig(stride=4)
 NAN = float("nan")

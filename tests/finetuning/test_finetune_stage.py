@@ -22,7 +22,7 @@ from electralab.finetuning.features import Feature
 from electralab.finetuning.forward import RowOutput, run_network
 from electralab.finetuning.predictions import describe_predictions
 from electralab.finetuning.stage import FinetuneRequest, finetune
-from electralab.model.tuned import Tuned
+from electralab.model.task_model import TaskModel
 from electralab.stopping import StopSignal
 from electralab.training.optimizer import Optimizer, OptimizerConfig, ParameterGroup
 
@@ -443,7 +443,9 @@ def test_a_stop_inside_judging_loses_neither_step_nor_record(
     stop = StopSignal()
     made: list[int] = []
 
-    def judge(network: Tuned, features: Sequence[Feature], pad_id: int, size: int, _: StopSignal) -> list[RowOutput]:
+    def judge(
+        network: TaskModel, features: Sequence[Feature], pad_id: int, size: int, _: StopSignal
+    ) -> list[RowOutput]:
         made.append(1)
         if len(made) == calls:
             stop.number = signal.SIGTERM
@@ -543,7 +545,7 @@ def test_along_the_way_a_part_of_the_dev_rows_is_scored_and_at_the_end_all(
 ) -> None:
     judged: list[int] = []
 
-    def count(network: Tuned, features: Sequence[Feature], *rest: Any) -> list[RowOutput]:
+    def count(network: TaskModel, features: Sequence[Feature], *rest: Any) -> list[RowOutput]:
         judged.append(len(features))
         return run_network(network, features, *rest)
 

@@ -10,7 +10,7 @@ from little_networks import make_encoder
 from electralab.errors import Stopped
 from electralab.finetuning.features import Feature
 from electralab.finetuning.forward import RowOutput, average_outputs, run_network
-from electralab.model.tuned import HeadConfig, TaskKind, Tuned, build_tuned
+from electralab.model.task_model import HeadConfig, TaskKind, TaskModel, build_task_model
 from electralab.stopping import StopSignal
 
 LABELS = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I")}
@@ -18,9 +18,9 @@ LENGTHS = (4, 9, 2, 9, 6, 3)
 KINDS: list[TaskKind] = ["classify", "regress", "label", "qa"]
 
 
-def make_network(kind: TaskKind, *, backbone: str = "electra", has_answerability: bool = False) -> Tuned:
+def make_network(kind: TaskKind, *, backbone: str = "electra", has_answerability: bool = False) -> TaskModel:
     head = HeadConfig(kind=kind, labels=LABELS.get(kind, ()), has_answerability=has_answerability)
-    network = build_tuned(make_encoder(backbone=backbone, num_layers=2), head, seed=1)
+    network = build_task_model(make_encoder(backbone=backbone, num_layers=2), head, seed=1)
     rng = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter in network.parameters():  # far from their small first values, so that a wrong row shows
@@ -59,7 +59,7 @@ def test_outputs_have_the_shapes_of_their_kind() -> None:
     assert shapes["qa"] == [(length, 2) for length in LENGTHS]
 
 
-def run(network: Tuned, batch_tokens: int = 20) -> list[RowOutput]:
+def run(network: TaskModel, batch_tokens: int = 20) -> list[RowOutput]:
     return run_network(network, make_features(), 0, batch_tokens, StopSignal())
 
 

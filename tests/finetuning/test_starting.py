@@ -16,7 +16,7 @@ from electralab.finetuning.reading import TaskData
 from electralab.finetuning.settings import resolve_finetune
 from electralab.finetuning.starting import Origin, build_network, load_origin
 from electralab.finetuning.tasks import find_task
-from electralab.model.tuned import Tuned
+from electralab.model.task_model import TaskModel
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -30,7 +30,7 @@ def origin(folder: Path) -> Origin:
     return load_origin(folder, None)
 
 
-def build(origin: Origin, task: str, *examples: Example, seed: int = 0, **values: SettingsTree | float) -> Tuned:
+def build(origin: Origin, task: str, *examples: Example, seed: int = 0, **values: SettingsTree | float) -> TaskModel:
     labels = ("no", "yes") if task == "classify" else ()
     train = Split("train", "train.csv", examples, True, {}, len(examples), ())
     data = TaskData(find_task(task), labels, train, (), (), "", ())
@@ -111,7 +111,7 @@ def test_only_questions_without_answers_need_a_head_for_doubt(origin: Origin, is
 # From another tuned model
 
 
-def tune_elsewhere(origin: Origin, folder: Path) -> Tuned:
+def tune_elsewhere(origin: Origin, folder: Path) -> TaskModel:
     network = build(origin, "classify", TEXT)
     with torch.no_grad():
         for parameter in network.parameters():

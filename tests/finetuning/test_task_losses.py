@@ -11,7 +11,7 @@ from torch import Tensor
 from electralab.finetuning.batches import TaskBatch, collate
 from electralab.finetuning.features import IGNORED, Feature
 from electralab.finetuning.losses import count_targets, task_loss
-from electralab.model.tuned import SpanLogits, TaskKind
+from electralab.model.task_model import SpanLogits, TaskKind
 
 CPU = torch.device("cpu")
 LENGTHS = (5, 3, 4, 2)

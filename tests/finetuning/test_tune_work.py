@@ -13,7 +13,7 @@ from electralab.finetuning.features import Feature
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.tasks import find_task
 from electralab.finetuning.work import TuneWork, count_steps
-from electralab.model.tuned import HeadConfig, build_tuned
+from electralab.model.task_model import HeadConfig, build_task_model
 
 
 def settings(**values: Any) -> FinetuneConfig:
@@ -34,7 +34,7 @@ def make_work(
     features: Sequence[Feature], *, dropout: float = 0.0, seed: int = 0, score: Any = dict, **values: Any
 ) -> TuneWork:
     encoder = make_encoder(dropout=dropout, attention_dropout=dropout)
-    network = build_tuned(encoder, HeadConfig(kind="classify", labels=("no", "yes"), dropout=dropout), seed=1)
+    network = build_task_model(encoder, HeadConfig(kind="classify", labels=("no", "yes"), dropout=dropout), seed=1)
     return TuneWork(network, features, settings(**values), seed, 0, torch.device("cpu"), score)
 
 

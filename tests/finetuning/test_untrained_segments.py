@@ -11,8 +11,8 @@ from electralab import verbs
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.finetuning.starting import load_origin
-from electralab.model.folder import load_encoder
-from electralab.model.hf_config import UNTRAINED_SEGMENTS
+from electralab.model.folders.folder import load_encoder
+from electralab.model.folders.hf_config import UNTRAINED_SEGMENTS
 
 WORDS = ["cat", "dog", "cow", "sun", "sea", "sky"]
 SMALL = (

@@ -15,7 +15,7 @@ from electra_process import Shell
 from golden_folders import NETWORKS, Words
 from little_runs import metrics_of
 
-from electralab.objective.named import build_objective
+from electralab.objective.registry import build_objective
 from electralab.pretraining.settings import PretrainConfig
 from electralab.tokens.shards import open_data
 

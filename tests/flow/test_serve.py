@@ -13,7 +13,7 @@ import pytest
 from electra_process import Shell
 
 from electralab.model.electra import build_electra
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer

@@ -7,8 +7,8 @@ import torch
 from networks import exaggerate, make_pair, make_rows
 from torch import Tensor, nn
 
-from electralab.model.adaptive_norm import AdaptiveNorm
-from electralab.model.weights import initialise
+from electralab.model.encoder import AdaptiveNorm
+from electralab.model.weights import init_weights
 
 ROWS = make_rows()
 each_backbone = pytest.mark.parametrize("backbone", ["electra", "modern"])
@@ -48,7 +48,7 @@ def test_a_norm_is_that_of_the_slow_twin(bias: bool) -> None:
 
 def test_a_new_one_is_a_plain_norm_bit_for_bit() -> None:
     norm, plain = AdaptiveNorm(6, eps=1e-5, bias=True), nn.LayerNorm(6, eps=1e-5)
-    initialise(nn.ModuleDict({"norm": norm}), seed=1)
+    init_weights(nn.ModuleDict({"norm": norm}), seed=1)
     states = torch.randn(2, 4, 6)
     assert torch.equal(norm(states), plain(states))
 

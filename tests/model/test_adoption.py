@@ -8,9 +8,9 @@ import torch
 from networks import exaggerate, generator_of, make_pair, make_rows
 
 from electralab.errors import InputError
-from electralab.model.adoption import adopt_weights
 from electralab.model.electra import Electra
-from electralab.model.folder import load_encoder, load_network, save_network
+from electralab.model.folders.folder import load_encoder, load_network, save_network
+from electralab.model.weight_transfer import transfer_weights
 
 ROWS = make_rows()
 POSITIONS = torch.tensor([0, 3, 30])
@@ -43,10 +43,10 @@ def test_a_new_pair_answers_as_the_folders_it_starts_from(changes: dict[str, Any
     old = make_trained(**changes)
     save_pair(old, tmp_path)
     new = make_pair("tiny", **changes).eval()
-    lost = adopt_weights(new.discriminator, load_network(tmp_path / "d"), "d")
+    lost = transfer_weights(new.discriminator, load_network(tmp_path / "d"), "d")
     shares = new.sharing != "none"
     settled = list(new.discriminator.parameters())
-    lost += adopt_weights(generator_of(new), load_network(tmp_path / "g"), "g", settled=settled)
+    lost += transfer_weights(generator_of(new), load_network(tmp_path / "g"), "g", settled=settled)
     assert lost < 1e-5 or changes.get("embedding_size") == 160  # wider than the merged table: nothing is left to find
     assert torch.allclose(new.discriminator(*ROWS), old.discriminator(*ROWS), atol=1e-3)
     if lost < 1e-5:
@@ -58,9 +58,9 @@ def test_a_new_pair_answers_as_the_folders_it_starts_from(changes: dict[str, Any
 def test_networks_that_never_shared_a_table_say_how_much_is_lost(tmp_path: Path) -> None:
     save_pair(make_trained(sharing="none", vocab_size=400), tmp_path)
     new = make_pair("tiny", vocab_size=400)
-    assert adopt_weights(new.discriminator, load_network(tmp_path / "d"), "d") == 0
+    assert transfer_weights(new.discriminator, load_network(tmp_path / "d"), "d") == 0
     settled = list(new.discriminator.parameters())
-    assert adopt_weights(generator_of(new), load_network(tmp_path / "g"), "g", settled=settled) > 0.5
+    assert transfer_weights(generator_of(new), load_network(tmp_path / "g"), "g", settled=settled) > 0.5
 
 
 @torch.no_grad()
@@ -69,7 +69,7 @@ def test_a_bare_encoder_leaves_the_head_as_it_was(tmp_path: Path) -> None:
     save_pair(old, tmp_path)
     new = make_pair("tiny").discriminator
     head = new.head.verdict.weight.clone()
-    adopt_weights(new, load_encoder(tmp_path / "d"), "d")
+    transfer_weights(new, load_encoder(tmp_path / "d"), "d")
     assert torch.equal(new.head.verdict.weight, head)
     assert torch.allclose(new.eval().encoder(*ROWS), old.discriminator.encoder(*ROWS), atol=1e-5)
 
@@ -77,7 +77,7 @@ def test_a_bare_encoder_leaves_the_head_as_it_was(tmp_path: Path) -> None:
 def test_a_longer_source_gives_its_first_positions() -> None:
     old = make_trained(backbone="electra", sequence_length=64).discriminator
     new = make_pair("tiny", backbone="electra", sequence_length=16).discriminator
-    adopt_weights(new, old, "old")
+    transfer_weights(new, old, "old")
     ours, theirs = new.encoder.embeddings.positions, old.encoder.embeddings.positions
     assert ours is not None
     assert theirs is not None
@@ -101,6 +101,6 @@ def test_another_architecture_is_refused_before_anything_is_copied(changes: dict
     new = make_pair("tiny", **changes).discriminator
     before = {name: tensor.clone() for name, tensor in new.state_dict().items()}
     with pytest.raises(InputError) as caught:
-        adopt_weights(new, old, "old")
+        transfer_weights(new, old, "old")
     assert sentence in str(caught.value)
     assert all(torch.equal(tensor, before[name]) for name, tensor in new.state_dict().items())

@@ -6,14 +6,14 @@ from networks import exaggerate, make_pair, make_rows
 from torch import Tensor
 
 from electralab.model.attention import Attention, RotaryTable, rotate
-from electralab.model.weights import initialise
+from electralab.model.weights import init_weights
 
 ROWS = make_rows()
 
 
 def make_attention(seed: int = 1) -> Attention:
     attention = Attention(8, 2, 4, bias=False, dropout=0.0, std=0.5, output_std=0.5, normalises=True)
-    initialise(attention, seed)
+    init_weights(attention, seed)
     return attention.eval()
 
 

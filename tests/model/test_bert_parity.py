@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from electralab.model.electra import Generator
-from electralab.model.folder import load_any, load_encoder
+from electralab.model.folders.folder import load_any, load_encoder
 
 IDS = torch.tensor([[2, 5, 6, 7, 3], [2, 8, 9, 3, 0]])
 IS_PAD = IDS == 0

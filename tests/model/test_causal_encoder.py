@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from networks import exaggerate, make_pair
 from torch import Tensor
 
-from electralab.model.attention import find_visible
+from electralab.model.attention import build_attention_mask
 from electralab.model.electra import Generator
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.weights import initialise
+from electralab.model.weights import init_weights
 
 KINDS: list[tuple[str, dict[str, Any]]] = [
     ("electra", {}),
@@ -28,7 +28,7 @@ def make_causal(backbone: str, **changes: Any) -> EncoderConfig:
 
 def make_encoder(config: EncoderConfig) -> Encoder:
     encoder = Encoder(config)
-    initialise(encoder, 1)
+    init_weights(encoder, 1)
     exaggerate(encoder)
     return encoder.eval()
 
@@ -73,7 +73,7 @@ def test_padding_at_the_end_changes_nothing(encoder: Encoder) -> None:
 
 
 def test_a_causal_window_is_the_last_half_window_with_the_position_itself() -> None:
-    is_visible = find_visible(5, 4, None, is_causal=True)
+    is_visible = build_attention_mask(5, 4, None, is_causal=True)
     assert is_visible is not None
     assert is_visible.int().tolist() == [
         [1, 0, 0, 0, 0],
@@ -85,14 +85,14 @@ def test_a_causal_window_is_the_last_half_window_with_the_position_itself() -> N
 
 
 def test_where_all_see_all_that_came_before_no_mask_is_built() -> None:
-    assert find_visible(6, 0, None, is_causal=True) is None
-    assert find_visible(2, 4, None, is_causal=True) is None
-    assert find_visible(6, 0, torch.zeros(1, 6, dtype=torch.bool), is_causal=True) is not None
+    assert build_attention_mask(6, 0, None, is_causal=True) is None
+    assert build_attention_mask(2, 4, None, is_causal=True) is None
+    assert build_attention_mask(6, 0, torch.zeros(1, 6, dtype=torch.bool), is_causal=True) is not None
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_a_window_is_where_the_row_is(is_causal: bool) -> None:
-    is_visible = find_visible(6, 4, None, is_causal, torch.device("meta"))
+    is_visible = build_attention_mask(6, 4, None, is_causal, torch.device("meta"))
     assert is_visible is not None
     assert is_visible.is_meta
 
@@ -104,7 +104,7 @@ def test_a_causal_window_of_one_is_refused() -> None:
 
 def test_a_causal_generator_answers_from_the_position_before() -> None:
     generator = Generator(make_causal("modern")).eval()
-    initialise(generator, 1)
+    init_weights(generator, 1)
     exaggerate(generator)
     rows = torch.randint(1, 100, (2, 7), generator=torch.Generator().manual_seed(1))
     segments = torch.zeros_like(rows)
@@ -120,7 +120,7 @@ def test_a_causal_generator_answers_from_the_position_before() -> None:
 
 def test_the_first_token_of_a_row_cannot_be_asked_for() -> None:
     generator = Generator(make_causal("modern"))
-    initialise(generator, 1)
+    init_weights(generator, 1)
     rows = torch.ones(2, 7, dtype=torch.long)
     with pytest.raises(AssertionError, match="nothing stands before"):
         generator(rows, rows, None, torch.tensor([3, 7]))

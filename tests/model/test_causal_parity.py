@@ -13,8 +13,8 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import load_encoder, load_network, save_network
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import load_encoder, load_network, save_network
+from electralab.model.weights import init_weights
 
 INPUT_IDS, SEGMENT_IDS, IS_PAD = make_rows()
 # Every position but the first, which nothing stands before, and but the padding.
@@ -38,7 +38,7 @@ KINDS = [
 def make_causal(**changes: Any) -> Generator:
     values = make_pair("tiny", **changes).discriminator.config.model_dump()
     generator = Generator(EncoderConfig(**values | {"is_causal": True}))
-    initialise(generator, 1)
+    init_weights(generator, 1)
     exaggerate(generator)
     return generator.eval()
 

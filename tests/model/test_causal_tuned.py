@@ -12,27 +12,27 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.folder import load_any, load_encoder, load_tuned, save_tuned
-from electralab.model.hf_tuned import tuned_class_name
-from electralab.model.tuned import HeadConfig, HeadStyle, SpanLogits, TaskKind, Tuned
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import load_any, load_encoder, load_task_model, save_task_model
+from electralab.model.folders.hf_task_model import task_class_name
+from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskKind, TaskModel
+from electralab.model.weights import init_weights
 
 ROWS = make_rows()
 LENGTHS = [24, 17, 5]
 LABELS: dict[str, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I")}
 
 
-def make_tuned(kind: TaskKind, backbone: str = "modern", style: HeadStyle = "released", **head: Any) -> Tuned:
+def make_tuned(kind: TaskKind, backbone: str = "modern", style: HeadStyle = "released", **head: Any) -> TaskModel:
     values = make_pair("tiny", backbone=backbone, num_layers=2).discriminator.config.model_dump()
     encoder = Encoder(EncoderConfig(**values | {"is_causal": True}))
     config = HeadConfig(kind=kind, labels=LABELS.get(kind, ()), style=style, pooling="last", **head)
-    network = Tuned(encoder, config)
-    initialise(network, 1)
+    network = TaskModel(encoder, config)
+    init_weights(network, 1)
     exaggerate(network)
     return network.eval()
 
 
-def ask(network: Tuned) -> list[Tensor]:
+def ask(network: TaskModel) -> list[Tensor]:
     with torch.no_grad():
         said = network(*ROWS)
     return [part for part in said if part is not None] if isinstance(said, SpanLogits) else [said]
@@ -72,17 +72,17 @@ def test_a_tuned_causal_model_comes_back_with_equal_logits(
 ) -> None:
     own: dict[str, dict[str, Any]] = {"regress": {"origin": 2.5, "unit": 1.5}, "qa": {"has_answerability": True}}
     network = make_tuned(kind, backbone, style, **own.get(kind, {}))
-    assert tuned_class_name(network) == ""
-    save_tuned(tmp_path, network, pad_id=0, cls_id=2, sep_id=3)
-    again = load_tuned(tmp_path)
+    assert task_class_name(network) == ""
+    save_task_model(tmp_path, network, pad_id=0, cls_id=2, sep_id=3)
+    again = load_task_model(tmp_path)
     assert again.head_config == network.head_config
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(ask(again), ask(network), strict=True))
-    assert isinstance(load_any(tmp_path), Tuned)
+    assert isinstance(load_any(tmp_path), TaskModel)
     assert load_encoder(tmp_path).config == network.config
 
 
 def test_no_class_of_transformers_takes_the_folder_for_its_own(tmp_path: Path) -> None:
-    save_tuned(tmp_path, make_tuned("classify"), pad_id=0, cls_id=2, sep_id=3)
+    save_task_model(tmp_path, make_tuned("classify"), pad_id=0, cls_id=2, sep_id=3)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["model_type"].startswith("electralab-")
     assert "architectures" not in config
@@ -96,4 +96,4 @@ def test_a_decoder_tuned_by_transformers_is_refused(tmp_path: Path) -> None:
     config = transformers.ModernBertDecoderConfig(**sizes, **special, intermediate_size=32)
     transformers.ModernBertDecoderForSequenceClassification(config).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="is a decoder tuned with transformers, which cannot be read"):
-        load_tuned(tmp_path)
+        load_task_model(tmp_path)

@@ -12,24 +12,24 @@ from networks import exaggerate, make_pair, make_rows
 
 from electralab.errors import ElectraError
 from electralab.evaluation.plausibility import choose_scoring
-from electralab.model import copying
-from electralab.model.copying import Copying
-from electralab.model.folder import load_any, load_encoder, load_network, save_network
-from electralab.model.weights import initialise
+from electralab.model import token_models
+from electralab.model.folders.folder import load_any, load_encoder, load_network, save_network
+from electralab.model.token_models import CopyMLM
+from electralab.model.weights import init_weights
 
 ROWS = make_rows()
 IS_TOKEN = (~ROWS[2]).flatten().nonzero().squeeze(1)
 backbones = pytest.mark.parametrize("backbone", ["electra", "modern"])
 
 
-def make_copying(backbone: str = "modern") -> Copying:
-    network = Copying(make_pair("tiny", backbone=backbone, num_layers=2, embedding_size=48).discriminator.config)
-    initialise(network, 1)
+def make_copying(backbone: str = "modern") -> CopyMLM:
+    network = CopyMLM(make_pair("tiny", backbone=backbone, num_layers=2, embedding_size=48).discriminator.config)
+    init_weights(network, 1)
     exaggerate(network)
     return network.eval()
 
 
-def slow_probability(network: Copying, state: torch.Tensor, seen: int, wanted: int) -> float:
+def slow_probability(network: CopyMLM, state: torch.Tensor, seen: int, wanted: int) -> float:
     keep = 1 / (1 + math.exp(-float(network.gate(state))))
     scores = [math.exp(float(score)) for score in network.head(state[None], network.encoder.embeddings)[0].double()]
     return keep * (seen == wanted) + (1 - keep) * scores[wanted] / sum(scores)
@@ -58,7 +58,7 @@ def test_the_chance_of_targets_alone_is_that_among_all_tokens(backbone: str, mon
     targets[::3] = 7  # not what stands there
     everything = network(*ROWS, IS_TOKEN).gather(1, targets[:, None]).squeeze(1)
     for chunk in (1, 5, 1024):
-        monkeypatch.setattr(copying, "_CHUNK", chunk)
+        monkeypatch.setattr(token_models, "_CHUNK", chunk)
         assert torch.allclose(network.recall(*ROWS, IS_TOKEN, targets), everything, rtol=1e-5, atol=1e-6)
 
 
@@ -67,7 +67,7 @@ def test_chunks_do_not_change_what_is_learned(monkeypatch: pytest.MonkeyPatch) -
     targets = ROWS[0].flatten()[IS_TOKEN].roll(1)
     gradients = []
     for chunk in (5, 1024):
-        monkeypatch.setattr(copying, "_CHUNK", chunk)
+        monkeypatch.setattr(token_models, "_CHUNK", chunk)
         network.zero_grad()
         network.recall(*ROWS, IS_TOKEN, targets).mean().backward()  # type: ignore[no-untyped-call]
         gradients.append([parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None])
@@ -100,7 +100,7 @@ def test_the_folder_is_our_own_and_comes_back_bit_for_bit(backbone: str, tmp_pat
     assert config["model_type"].startswith("electralab-")
     assert config["electralab_objective"] == "all-tokens-mlm"
     loaded = load_any(tmp_path)
-    assert isinstance(loaded, Copying)
+    assert isinstance(loaded, CopyMLM)
     assert torch.equal(loaded(*ROWS, IS_TOKEN), network(*ROWS, IS_TOKEN))
     assert torch.equal(load_encoder(tmp_path)(*ROWS), network.encoder(*ROWS))
     with pytest.raises(ElectraError, match="holds a copying; give a generator or a discriminator"):

@@ -12,10 +12,9 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from electralab.errors import UsageError
-from electralab.model.attention import Attention
-from electralab.model.discrepancy import WINDOW, measure_discrepancies
+from electralab.model.attention import WINDOW, Attention, measure_discrepancies
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.weights import initialise
+from electralab.model.weights import init_weights
 from electralab.training.optimizer import OptimizerConfig, group_parameters
 
 ROWS = make_rows()
@@ -68,7 +67,7 @@ def test_scores_are_raised_by_weight_times_discrepancy() -> None:
     attention = Attention(
         size, heads, size // heads, bias=True, dropout=0.0, std=0.0, output_std=0.0, weighs_discrepancy=True
     ).eval()
-    initialise(attention, seed=1)
+    init_weights(attention, seed=1)
     exaggerate(attention)
     states = torch.randn(1, 5, size, generator=torch.Generator().manual_seed(5))
     is_pad = torch.tensor([[False, False, False, False, True]])

@@ -8,10 +8,10 @@ import pytest
 import torch
 from networks import exaggerate, make_pair, make_rows
 
-from electralab.model.adoption import adopt_weights
 from electralab.model.electra import Electra, Generator, parameter_depths
-from electralab.model.embeddings import DisentangledTable
-from electralab.model.folder import load_network, save_network
+from electralab.model.encoder import DisentangledTable
+from electralab.model.folders.folder import load_network, save_network
+from electralab.model.weight_transfer import transfer_weights
 from electralab.training.optimizer import OptimizerConfig, group_parameters
 
 ROWS = make_rows()
@@ -113,7 +113,7 @@ def test_a_folder_has_one_table_and_a_new_pair_can_start_from_it(kind: dict[str,
     expected = pair.discriminator(*ROWS)
     assert torch.allclose(loaded(*ROWS), expected, rtol=1e-4, atol=1e-4)
     fresh = make_disentangled(kind)
-    lost = adopt_weights(fresh.discriminator, loaded, "here")
+    lost = transfer_weights(fresh.discriminator, loaded, "here")
     assert lost < 1e-5
     assert torch.allclose(fresh.discriminator(*ROWS), expected, rtol=1e-3, atol=1e-3)
 

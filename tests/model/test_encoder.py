@@ -7,8 +7,8 @@ import torch
 from networks import exaggerate, make_pair, make_rows
 from torch import Tensor
 
-from electralab.model.attention import find_visible
-from electralab.model.encoder import Encoder, EncoderConfig, Trace
+from electralab.model.attention import build_attention_mask
+from electralab.model.encoder import Encoder, EncoderConfig, HiddenStates
 
 BACKBONES = ["electra", "modern"]
 
@@ -95,7 +95,7 @@ def test_rotary_positions_see_distances_only() -> None:
 
 
 def test_a_local_layer_sees_half_a_window_to_each_side() -> None:
-    is_visible = find_visible(6, 4, None)
+    is_visible = build_attention_mask(6, 4, None)
     assert is_visible is not None
     assert is_visible.int().tolist() == [
         [1, 1, 1, 0, 0, 0],
@@ -108,8 +108,8 @@ def test_a_local_layer_sees_half_a_window_to_each_side() -> None:
 
 
 def test_where_all_see_all_no_mask_is_built() -> None:
-    assert find_visible(6, 0, None) is None
-    assert find_visible(3, 4, None) is None
+    assert build_attention_mask(6, 0, None) is None
+    assert build_attention_mask(3, 4, None) is None
 
 
 def test_every_nth_layer_from_the_first_is_global() -> None:
@@ -120,7 +120,7 @@ def test_every_nth_layer_from_the_first_is_global() -> None:
 def test_a_trace_holds_every_named_intermediate_and_the_answer_is_the_same() -> None:
     input_ids, segment_ids, is_pad = make_rows()
     encoder = make_encoder("modern")
-    trace: Trace = {}
+    trace: HiddenStates = {}
     states = encoder(input_ids, segment_ids, is_pad, trace)
     assert list(trace) == ["embeddings", "layers.0", "layers.1", "layers.2", "layers.3", "states"]
     assert trace["states"] is states

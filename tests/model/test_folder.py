@@ -12,7 +12,7 @@ from networks import make_pair, make_rows
 
 from electralab.errors import ElectraError
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.folder import load_encoder, load_network, save_network
+from electralab.model.folders.folder import load_encoder, load_network, save_network
 
 ROWS = make_rows()
 

@@ -12,11 +12,11 @@ from torch import nn
 
 from electralab.errors import ElectraError
 from electralab.model.electra import build_electra
-from electralab.model.folder import load_any, load_encoder, save_network, save_tuned
-from electralab.model.own_folder import OWN
+from electralab.model.folders.folder import load_any, load_encoder, save_network, save_task_model
+from electralab.model.folders.native_format import OWN
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.model.towers import TwoTower
-from electralab.model.tuned import HeadConfig, build_tuned
+from electralab.model.task_model import HeadConfig, build_task_model
+from electralab.model.token_models import TwoTower
 
 SIZES: dict[str, Any] = {
     "num_layers": 2,
@@ -40,7 +40,7 @@ def build(kind: str) -> nn.Module:
     pair = build_electra(model, GeneratorConfig(width_share=1.0), vocab_size=20, sequence_length=8, seed=0)
     match part:
         case "classifier":
-            return build_tuned(pair.discriminator.encoder, HeadConfig(kind="classify", labels=("a", "b")), seed=0)
+            return build_task_model(pair.discriminator.encoder, HeadConfig(kind="classify", labels=("a", "b")), seed=0)
         case "two towers":
             return TwoTower(pair.discriminator.config.model_copy(update={"is_causal": True}))
         case _:
@@ -60,7 +60,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / kind).mkdir()
         network = build(kind)
         if kind.endswith("classifier"):
-            save_tuned(root / kind, network, pad_id=0, cls_id=2, sep_id=3)  # type: ignore[arg-type]
+            save_task_model(root / kind, network, pad_id=0, cls_id=2, sep_id=3)  # type: ignore[arg-type]
         else:
             save_network(root / kind, network, pad_id=0, objective="electra")
     return root

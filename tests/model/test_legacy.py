@@ -14,10 +14,10 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.folder import load_network, save_network
-from electralab.model.hf_config import export_config
-from electralab.model.hf_weights import export_weights
-from electralab.model.legacy import import_legacy, infer_config, main, rename_tensors, translate_tensorflow
+from electralab.model.folders.folder import load_network, save_network
+from electralab.model.folders.hf_config import export_config
+from electralab.model.folders.hf_weights import export_weights
+from electralab.model.folders.legacy import import_legacy, infer_config, main, rename_tensors, translate_tensorflow
 
 ROWS = make_rows()
 

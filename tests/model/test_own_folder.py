@@ -11,16 +11,16 @@ from networks import exaggerate, make_pair, make_rows
 
 from electralab.errors import ElectraError
 from electralab.model.electra import Discriminator
-from electralab.model.folder import (
+from electralab.model.folders.folder import (
     load_any,
     load_encoder,
     load_network,
-    load_tuned,
+    load_task_model,
     save_network,
-    save_tuned,
+    save_task_model,
 )
-from electralab.model.own_folder import export_own_config, export_own_weights, import_own, is_expressible
-from electralab.model.tuned import HeadConfig, build_tuned
+from electralab.model.folders.native_format import export_own_config, export_own_weights, import_own, is_expressible
+from electralab.model.task_model import HeadConfig, build_task_model
 
 ROWS = make_rows()
 OWN = {"discrepancy_attention": True, "adaptive_norm": True}
@@ -116,10 +116,10 @@ def test_plain_networks_are_expressible_and_come_back_from_the_own_words_too() -
 def test_a_tuned_network_with_such_an_encoder_comes_back_bit_for_bit(backbone: str, tmp_path: Path) -> None:
     head = HeadConfig(kind="regress", origin=2.0, unit=0.5)
     # Built with weights: those of a bare `Tuned` are whatever the memory held before.
-    network = build_tuned(make_own(backbone).encoder, head, seed=0)
+    network = build_task_model(make_own(backbone).encoder, head, seed=0)
     exaggerate(network)
-    save_tuned(tmp_path, network.eval(), pad_id=0, cls_id=2, sep_id=3)
-    loaded = load_tuned(tmp_path)
+    save_task_model(tmp_path, network.eval(), pad_id=0, cls_id=2, sep_id=3)
+    loaded = load_task_model(tmp_path)
     assert loaded.head_config == head
     assert torch.equal(loaded(*ROWS), network(*ROWS))
     assert torch.equal(load_encoder(tmp_path)(*ROWS), network.encoder(*ROWS))
@@ -128,7 +128,7 @@ def test_a_tuned_network_with_such_an_encoder_comes_back_bit_for_bit(backbone: s
 
 def test_a_discriminator_of_our_own_is_not_a_tuned_network(folder: Path) -> None:
     with pytest.raises(ElectraError, match="holds a discriminator, which is not tuned for a task"):
-        load_tuned(folder)
+        load_task_model(folder)
 
 
 @pytest.mark.parametrize(

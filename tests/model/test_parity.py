@@ -10,7 +10,7 @@ from networks import Rows, exaggerate, generator_of, make_pair, make_rows
 from torch import Tensor
 
 from electralab.model.electra import Discriminator, Electra, Generator
-from electralab.model.folder import load_encoder, load_network, save_network
+from electralab.model.folders.folder import load_encoder, load_network, save_network
 
 ROWS = make_rows()
 TOLERANCE = 1e-5

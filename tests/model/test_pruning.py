@@ -12,11 +12,18 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import Encoder, EncoderConfig, Layer, LayerShape
+from electralab.model.encoder import Encoder, EncoderConfig, EncoderLayer, LayerShape
 from electralab.model.flops import encoder_flops, first_state_flops
-from electralab.model.folder import load_any, load_encoder, load_network, load_tuned, save_network, save_tuned
-from electralab.model.pruning import KeptLayer, keep_everything, pad, prune
-from electralab.model.tuned import HeadConfig, Tuned, build_tuned
+from electralab.model.folders.folder import (
+    load_any,
+    load_encoder,
+    load_network,
+    load_task_model,
+    save_network,
+    save_task_model,
+)
+from electralab.model.pruning import PrunedLayer, pad, prune, unpruned
+from electralab.model.task_model import HeadConfig, TaskModel, build_task_model
 
 # Three layers with four heads of four, feed-forward six; the middle one loses most.
 SIZES: dict[str, Any] = {
@@ -26,7 +33,7 @@ SIZES: dict[str, Any] = {
     "num_heads": 4,
     "feedforward_size": 6,
 }
-KEPT = [KeptLayer(0, (0, 2, 3), (0, 1, 4, 5)), KeptLayer(1, (1,), (3,)), KeptLayer(2, (0, 1, 2, 3), (0, 2, 4))]
+KEPT = [PrunedLayer(0, (0, 2, 3), (0, 1, 4, 5)), PrunedLayer(1, (1,), (3,)), PrunedLayer(2, (0, 1, 2, 3), (0, 2, 4))]
 BACKBONES: list[dict[str, Any]] = [
     {"backbone": "electra"},
     {"backbone": "modern"},
@@ -47,9 +54,9 @@ def make_generator(**options: Any) -> Generator:
     return generator_of(pair).eval()
 
 
-def make_tuned(**options: Any) -> Tuned:
+def make_tuned(**options: Any) -> TaskModel:
     head = HeadConfig(kind="classify", labels=("no", "yes"))
-    tuned = build_tuned(make_discriminator(**options).encoder, head, seed=1)
+    tuned = build_task_model(make_discriminator(**options).encoder, head, seed=1)
     exaggerate(tuned.head)
     return tuned.eval()
 
@@ -64,12 +71,12 @@ def ask(network: nn.Module) -> Tensor:
 
 
 @torch.no_grad()
-def silence(network: Discriminator | Generator | Tuned, kept: list[KeptLayer]) -> None:
+def silence(network: Discriminator | Generator | TaskModel, kept: list[PrunedLayer]) -> None:
     """The slow twin of pruning: what is not kept writes nothing."""
     size = network.config.head_size
     for layer in kept:
         block = network.encoder.layers[layer.index]
-        assert isinstance(block, Layer)
+        assert isinstance(block, EncoderLayer)
         for head in set(range(network.config.num_heads)) - set(layer.heads):
             block.attention.output.weight[:, head * size : (head + 1) * size] = 0.0
         for neuron in set(range(network.config.feedforward_size)) - set(layer.neurons):
@@ -90,7 +97,7 @@ def test_pruned_is_the_whole_with_the_rest_silent(make: Callable[..., Discrimina
 
 def test_a_generator_is_pruned_in_its_own_sizes() -> None:
     whole = make_generator(backbone="modern").double()
-    kept = [KeptLayer(at, (0,), (at, 2)) for at in range(2)] + [KeptLayer(2, (0,), (0, 1, 2))]
+    kept = [PrunedLayer(at, (0,), (at, 2)) for at in range(2)] + [PrunedLayer(2, (0,), (0, 1, 2))]
     pruned = prune(whole, kept)
     silence(whole, kept)
     torch.testing.assert_close(ask(pruned), ask(whole), atol=1e-6, rtol=1e-6)
@@ -99,7 +106,7 @@ def test_a_generator_is_pruned_in_its_own_sizes() -> None:
 @each_backbone
 def test_everything_kept_is_the_same_network_with_no_shapes(options: dict[str, Any]) -> None:
     whole = make_discriminator(**options)
-    pruned = prune(whole, keep_everything(whole.config))
+    pruned = prune(whole, unpruned(whole.config))
     assert pruned.config == whole.config
     assert torch.equal(ask(pruned), ask(whole))
 
@@ -114,9 +121,9 @@ def test_discrepancies_are_weighed_by_the_heads_that_stay() -> None:
 def test_a_network_can_be_pruned_again() -> None:
     whole = make_discriminator(backbone="modern").double()
     twice = prune(
-        prune(whole, KEPT), [KeptLayer(0, (0, 2), (3, 0)), KeptLayer(1, (0,), (0,)), KeptLayer(2, (3,), (1,))]
+        prune(whole, KEPT), [PrunedLayer(0, (0, 2), (3, 0)), PrunedLayer(1, (0,), (0,)), PrunedLayer(2, (3,), (1,))]
     )
-    silence(whole, [KeptLayer(0, (0, 3), (5, 0)), KeptLayer(1, (1,), (3,)), KeptLayer(2, (3,), (2,))])
+    silence(whole, [PrunedLayer(0, (0, 3), (5, 0)), PrunedLayer(1, (1,), (3,)), PrunedLayer(2, (3,), (2,))])
     torch.testing.assert_close(ask(twice), ask(whole), atol=1e-6, rtol=1e-6)
 
 
@@ -130,7 +137,7 @@ def test_padding_gives_the_same_answers_from_layers_all_alike(options: dict[str,
 
 def test_a_dropped_layer_of_electra_needs_no_padding() -> None:
     whole = make_discriminator(backbone="electra")
-    everything = keep_everything(whole.config)
+    everything = unpruned(whole.config)
     shallow = prune(whole, [everything[0], everything[2]])
     assert shallow.config == whole.config.model_copy(update={"num_layers": 2})
     assert pad(shallow) is shallow
@@ -139,7 +146,7 @@ def test_a_dropped_layer_of_electra_needs_no_padding() -> None:
 def test_a_dropped_layer_comes_back_idle_where_others_would_lose_their_place() -> None:
     """Layers 0 and 3 are global, the others local: without 1 and 2 the layer 3 would be taken for a local one."""
     whole = make_discriminator(backbone="modern", num_layers=5, local_attention=6).double()
-    everything = keep_everything(whole.config)
+    everything = unpruned(whole.config)
     shallow = prune(whole, [everything[0], everything[3], everything[4]])
     padded = pad(shallow)
     assert [shape.is_local for shape in shallow.config.shapes] == [False, False, True]
@@ -154,11 +161,11 @@ def test_a_pruned_network_is_saved_and_loads_as_what_it_is(options: dict[str, An
     for folder in ("judge", "tuned"):
         (tmp_path / folder).mkdir()
     save_network(tmp_path / "judge", judge, pad_id=0)
-    save_tuned(tmp_path / "tuned", tuned, pad_id=0, cls_id=1, sep_id=2)
+    save_task_model(tmp_path / "tuned", tuned, pad_id=0, cls_id=1, sep_id=2)
     loaded = load_network(tmp_path / "judge")
     assert loaded.config == judge.config
     assert torch.equal(ask(loaded), ask(judge))
-    assert torch.equal(ask(load_tuned(tmp_path / "tuned")), ask(tuned))
+    assert torch.equal(ask(load_task_model(tmp_path / "tuned")), ask(tuned))
     assert torch.equal(ask(load_any(tmp_path / "tuned")), ask(tuned))
     assert load_encoder(tmp_path / "tuned").config == tuned.config
 

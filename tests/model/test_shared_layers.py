@@ -9,11 +9,11 @@ import torch
 from networks import exaggerate, make_pair, make_rows
 from torch import Tensor
 
-from electralab.model.adoption import adopt_weights
 from electralab.model.electra import Discriminator, build_electra, parameter_depths
 from electralab.model.encoder import Encoder
-from electralab.model.folder import load_encoder, load_network, save_network
+from electralab.model.folders.folder import load_encoder, load_network, save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.model.weight_transfer import transfer_weights
 from electralab.training.optimizer import OptimizerConfig, group_parameters
 
 ROWS = make_rows()
@@ -102,7 +102,7 @@ def test_a_folder_of_copies_is_read_as_shared_again(kind: dict[str, Any], tmp_pa
     layers = load_encoder(tmp_path).layers
     assert layers[0].feedforward is layers[2].feedforward
     again = make_pair("tiny", share_layers=True, num_layers=3, **kind).discriminator.eval()
-    adopt_weights(again, loaded, "here")
+    transfer_weights(again, loaded, "here")
     assert torch.equal(again(*ROWS), loaded(*ROWS))
 
 

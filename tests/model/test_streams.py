@@ -15,11 +15,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from electralab.model.attention import RotaryTable, Rotation
 from electralab.model.electra import parameter_depths
-from electralab.model.encoder import Encoder, Layer, Trace
+from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
 from electralab.model.flops import two_stream_flops
-from electralab.model.folder import load_any, load_encoder, read_config, save_network
-from electralab.model.streams import TwoStream, arrange_queries
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import load_any, load_encoder, read_config, save_network
+from electralab.model.token_models import TwoStream, build_query_slots
+from electralab.model.weights import init_weights
 
 KINDS: dict[str, dict[str, Any]] = {
     "electra": {"backbone": "electra", "embedding_size": 48},
@@ -33,7 +33,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def make_streams(*, num_layers: int = 3, dropout: float = 0.0, **changes: Any) -> TwoStream:
     pair = make_pair("tiny", num_layers=num_layers, dropout=dropout, attention_dropout=dropout, **changes)
     streams = TwoStream(pair.discriminator.config)
-    initialise(streams, 1)
+    init_weights(streams, 1)
     exaggerate(streams)
     return streams.eval()
 
@@ -54,7 +54,7 @@ def find_asked(turns: Tensor) -> Tensor:
 
 
 def look(
-    layer: Layer, rotary: RotaryTable | None, state: Tensor, place: int, content: Tensor, seen: list[int]
+    layer: EncoderLayer, rotary: RotaryTable | None, state: Tensor, place: int, content: Tensor, seen: list[int]
 ) -> Tensor:
     """The layer's own way of one position alone: it stands in front of those it sees, and is not seen there."""
     rows = torch.cat([state[None], content[seen]])[None]
@@ -81,7 +81,7 @@ def slow_guess(streams: TwoStream, ids: Tensor, segments: Tensor, turns: list[in
     project = torch.nn.Identity() if embeddings.projection is None else embeddings.projection
     query = embeddings.norm(project(blank)) if config.is_modern else project(embeddings.norm(blank))
     for layer in encoder.layers:
-        assert isinstance(layer, Layer)
+        assert isinstance(layer, EncoderLayer)
         rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
         reach = config.local_attention // 2 if layer.is_local else len(turns)
         query = look(layer, rotary, query, column, content, list_earlier(turns, column, reach))
@@ -112,7 +112,7 @@ def slow_columns(row: list[int]) -> list[int]:
 
 def test_queries_stand_where_tokens_are_asked_for_and_rows_with_fewer_have_some_to_spare() -> None:
     is_asked = torch.tensor([[0, 1, 0, 1], [0, 0, 1, 0]])
-    columns, slots = arrange_queries(is_asked)
+    columns, slots = build_query_slots(is_asked)
     assert columns[0].tolist() == slow_columns(is_asked[0].tolist())
     assert columns[1, :1].tolist() == slow_columns(is_asked[1].tolist())
     assert slots.flatten()[[1, 3, 6]].tolist() == [0, 1, 2]
@@ -183,8 +183,8 @@ def test_guesses_come_in_the_order_of_the_asking_and_padding_changes_none(stream
 @torch.no_grad()
 def test_with_everything_visible_the_content_stream_is_the_encoder(streams: TwoStream) -> None:
     input_ids, segment_ids, is_pad = make_rows()
-    seen: Trace = {}
-    expected: Trace = {}
+    seen: HiddenStates = {}
+    expected: HiddenStates = {}
     turns = torch.zeros_like(input_ids)
     streams(input_ids, segment_ids, is_pad, torch.tensor([1]), turns, seen)
     streams.encoder(input_ids, segment_ids, is_pad, expected)
@@ -223,11 +223,11 @@ def test_every_weight_learns(streams: TwoStream) -> None:
 def test_the_encoder_begins_as_that_of_any_other_objective() -> None:
     config = STREAMS["modern"].config
     streams, encoder = TwoStream(config), Encoder(config)
-    initialise(torch.nn.ModuleDict({"encoder": streams.encoder}), 3)
+    init_weights(torch.nn.ModuleDict({"encoder": streams.encoder}), 3)
     weights = {name: parameter.clone() for name, parameter in streams.encoder.named_parameters()}
-    initialise(torch.nn.ModuleDict({"encoder": encoder}), 3)
+    init_weights(torch.nn.ModuleDict({"encoder": encoder}), 3)
     assert all(torch.equal(weights[name], parameter) for name, parameter in encoder.named_parameters())
-    initialise(streams, 3)
+    init_weights(streams, 3)
     assert streams.blank.weight.std().item() == pytest.approx(config.init_std, rel=0.4)
     names = {name for name, _ in streams.named_parameters()} - {f"encoder.{name}" for name in weights}
     assert names == {"blank.weight", "head.dense.weight", "head.norm.weight", "head.bias"}

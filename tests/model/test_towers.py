@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from networks import exaggerate, generator_of, make_pair, make_rows
 from torch import Tensor
 
-from electralab.model.towers import TwoTower, find_mirror
-from electralab.model.weights import initialise
+from electralab.model.token_models import TwoTower, find_mirror
+from electralab.model.weights import init_weights
 
 KINDS: list[dict[str, Any]] = [
     {"backbone": "electra", "embedding_size": 48},
@@ -21,7 +21,7 @@ KINDS: list[dict[str, Any]] = [
 
 def make_towers(**changes: Any) -> TwoTower:
     towers = TwoTower(generator_of(make_pair("tiny", num_layers=2, **changes)).config)
-    initialise(towers, 1)
+    init_weights(towers, 1)
     exaggerate(towers)
     return towers.eval()
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
-from electralab.model.tuned import HeadConfig, HeadStyle, SpanLogits, Tuned, build_tuned
+from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskModel, build_task_model
 
 ROWS = make_rows()
 STYLES: tuple[HeadStyle, ...] = ("released", "huggingface")
@@ -19,10 +19,10 @@ def make_encoder(**changes: Any) -> Encoder:
     return make_pair("tiny", **changes).discriminator.encoder
 
 
-def make_tuned(kind: Any, seed: int = 1, style: HeadStyle = "released", **changes: Any) -> Tuned:
+def make_tuned(kind: Any, seed: int = 1, style: HeadStyle = "released", **changes: Any) -> TaskModel:
     labels = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I", "E")}.get(kind, ())
     head = HeadConfig(kind=kind, labels=labels, style=style, has_answerability=kind == "qa")
-    return build_tuned(make_encoder(**changes), head, seed)
+    return build_task_model(make_encoder(**changes), head, seed)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -40,7 +40,7 @@ def test_each_task_has_its_logits(backbone: str, style: HeadStyle) -> None:
 
 @torch.no_grad()
 def test_without_the_head_for_it_nothing_is_said_of_answerability() -> None:
-    network = build_tuned(make_encoder(), HeadConfig(kind="qa"), seed=1)
+    network = build_task_model(make_encoder(), HeadConfig(kind="qa"), seed=1)
     assert network(*ROWS).answerable is None
 
 
@@ -53,9 +53,9 @@ def test_a_head_is_drawn_from_the_seed_and_leaves_the_encoder_alone() -> None:
     encoder = make_encoder()
     before = {name: parameter.clone() for name, parameter in encoder.named_parameters()}
     head = HeadConfig(kind="classify", labels=("a", "b"), style="huggingface")
-    first = build_tuned(encoder, head, seed=1)
+    first = build_task_model(encoder, head, seed=1)
     assert all(torch.equal(parameter, before[name]) for name, parameter in encoder.named_parameters())
-    again, other = build_tuned(make_encoder(), head, seed=1), build_tuned(make_encoder(), head, seed=2)
+    again, other = build_task_model(make_encoder(), head, seed=1), build_task_model(make_encoder(), head, seed=2)
     assert all(map(torch.equal, first.head.parameters(), again.head.parameters()))
     assert not torch.equal(first.head.output.weight, other.head.output.weight)
     assert first.head.output.weight.std().item() == pytest.approx(0.02, rel=0.2)

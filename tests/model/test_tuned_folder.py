@@ -12,8 +12,15 @@ import torch
 from networks import make_pair
 
 from electralab.errors import ElectraError, InputError
-from electralab.model.folder import load_network, load_tuned, locate_encoder, locate_model, save_network, save_tuned
-from electralab.model.tuned import HeadConfig, TaskKind, build_tuned
+from electralab.model.folders.folder import (
+    load_network,
+    load_task_model,
+    locate_encoder,
+    locate_model,
+    save_network,
+    save_task_model,
+)
+from electralab.model.task_model import HeadConfig, TaskKind, build_task_model
 
 KINDS: tuple[TaskKind, ...] = ("classify", "regress", "label", "qa")
 LABELS: dict[str, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I")}
@@ -29,8 +36,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         save_network(place / backbone / "generator", pair.generator, pad_id=0, cls_id=2, sep_id=3)
         for kind in KINDS:
             head = HeadConfig(kind=kind, labels=LABELS.get(kind, ()), style="huggingface")
-            tuned = build_tuned(pair.discriminator.encoder, head, seed=1)
-            save_tuned(place / backbone / kind, tuned, pad_id=0, cls_id=2, sep_id=3)
+            tuned = build_task_model(pair.discriminator.encoder, head, seed=1)
+            save_task_model(place / backbone / kind, tuned, pad_id=0, cls_id=2, sep_id=3)
     return place
 
 
@@ -56,7 +63,7 @@ def refusal(load: Callable[[Path], object], folder: Path) -> str:
 @pytest.mark.parametrize("role", ["discriminator", "generator"])
 @pytest.mark.parametrize("backbone", ["electra", "modern"])
 def test_a_pre_trained_network_is_no_tuned_one(saved: Path, backbone: str, role: str) -> None:
-    sentence = refusal(load_tuned, saved / backbone / role)
+    sentence = refusal(load_task_model, saved / backbone / role)
     assert sentence.startswith(": is not tuned for a task")
     assert "run 'electra finetune" in sentence
 
@@ -70,8 +77,8 @@ def test_a_tuned_network_is_no_pre_trained_one(saved: Path, backbone: str, kind:
 def test_a_tagger_tuned_to_find_replaced_tokens_is_not_taken_for_a_discriminator(tmp_path: Path) -> None:
     encoder = make_pair("tiny", num_layers=1).discriminator.encoder
     head = HeadConfig(kind="label", labels=("original", "replaced"), style="huggingface")
-    save_tuned(tmp_path, build_tuned(encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
-    assert load_tuned(tmp_path).head_config == head
+    save_task_model(tmp_path, build_task_model(encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
+    assert load_task_model(tmp_path).head_config == head
     assert "is a tuned model" in refusal(load_network, tmp_path)
 
 
@@ -97,7 +104,7 @@ def test_a_config_that_does_not_fit_is_named(
 ) -> None:
     folder = copy(name)
     edit_config(folder, **changes)
-    assert reason in refusal(load_tuned, folder)
+    assert reason in refusal(load_task_model, folder)
 
 
 @pytest.mark.parametrize("shape", [(), (7,), (3, 5), (5, 3, 1)])
@@ -109,13 +116,13 @@ def test_tensors_of_a_wrong_shape_are_named(copy: Callable[[str], Path], name: s
     folder = copy("electra/classify")
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     safetensors.torch.save_file(tensors | {name: torch.zeros(shape)}, folder / "model.safetensors")
-    assert refusal(load_tuned, folder)
+    assert refusal(load_task_model, folder)
 
 
 def test_a_pickle_is_never_read(copy: Callable[[str], Path]) -> None:
     folder = copy("electra/qa")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert "a pickle, which can run code" in refusal(load_tuned, folder)
+    assert "a pickle, which can run code" in refusal(load_task_model, folder)
 
 
 @pytest.mark.parametrize("inside", ["export/model", "model", "."])

@@ -10,9 +10,9 @@ import transformers
 from networks import exaggerate, make_pair, make_rows
 from torch import Tensor
 
-from electralab.model.folder import load_encoder, load_tuned, save_tuned
-from electralab.model.hf_tuned import tuned_class_name
-from electralab.model.tuned import HeadConfig, HeadStyle, SpanLogits, TaskKind, Tuned, build_tuned
+from electralab.model.folders.folder import load_encoder, load_task_model, save_task_model
+from electralab.model.folders.hf_task_model import task_class_name
+from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskKind, TaskModel, build_task_model
 
 ROWS = make_rows()
 TOLERANCE = 1e-5
@@ -33,16 +33,16 @@ EXPORTED = [
 EVERY = [*EXPORTED, *(pytest.param("modern", "released", kind, id=f"modern, released, {kind}") for kind in KINDS)]
 
 
-def make_tuned(backbone: str, style: HeadStyle, kind: TaskKind, **head: Any) -> Tuned:
+def make_tuned(backbone: str, style: HeadStyle, kind: TaskKind, **head: Any) -> TaskModel:
     config = HeadConfig(**{"kind": kind, "labels": LABELS.get(kind, ()), "style": style, "dropout": 0.25} | head)
     encoder = make_pair("tiny", backbone=backbone, num_layers=3, local_attention=8 * (backbone == "modern"))
-    network = build_tuned(encoder.discriminator.encoder, config, seed=1)
+    network = build_task_model(encoder.discriminator.encoder, config, seed=1)
     exaggerate(network)
     return network.eval()
 
 
-def save(folder: Path, network: Tuned) -> dict[str, Any]:
-    save_tuned(folder, network, pad_id=0, cls_id=2, sep_id=3)
+def save(folder: Path, network: TaskModel) -> dict[str, Any]:
+    save_task_model(folder, network, pad_id=0, cls_id=2, sep_id=3)
     config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     return config
 
@@ -76,7 +76,7 @@ def assert_equal(ours: Tensor | SpanLogits, theirs: Tensor) -> None:
 def test_theirs_answers_like_ours(backbone: str, style: HeadStyle, kind: TaskKind, tmp_path: Path) -> None:
     ours = make_tuned(backbone, style, kind)
     config = save(tmp_path, ours)
-    name = tuned_class_name(ours)
+    name = task_class_name(ours)
     assert name == {"electra": "Electra", "modern": "ModernBert"}[backbone] + SUFFIX[kind]
     assert config["architectures"] == [name]
     theirs, report = getattr(transformers, name).from_pretrained(tmp_path, output_loading_info=True)
@@ -97,7 +97,7 @@ def test_theirs_answers_like_ours(backbone: str, style: HeadStyle, kind: TaskKin
 @torch.no_grad()
 def test_ours_answers_like_theirs(family: str, kind: TaskKind, tmp_path: Path) -> None:
     theirs = save_theirs(family, kind, tmp_path)
-    ours = load_tuned(tmp_path)
+    ours = load_task_model(tmp_path)
     assert not ours.training
     assert_equal(ours(*ROWS), ask_theirs(theirs))
     assert ours.head_config.kind == kind
@@ -130,7 +130,7 @@ def save_theirs(family: str, kind: str, folder: Path, **changes: Any) -> Any:
 def test_a_tuned_network_comes_back_as_it_was(backbone: str, style: HeadStyle, kind: TaskKind, tmp_path: Path) -> None:
     ours = make_tuned(backbone, style, kind, has_answerability=kind == "qa")
     save(tmp_path, ours)
-    again = load_tuned(tmp_path)
+    again = load_task_model(tmp_path)
     # Labels and spans on electra are one head in both styles, and go by the released one.
     is_one = backbone == "electra" and not ours.head_config.is_pooled
     assert again.head_config == ours.head_config.model_copy(update={"style": "released"} if is_one else {})
@@ -149,7 +149,7 @@ def test_a_tuned_network_comes_back_as_it_was(backbone: str, style: HeadStyle, k
 def test_answerability_goes_along_without_disturbing_theirs(backbone: str, tmp_path: Path) -> None:
     ours = make_tuned(backbone, "huggingface", "qa", has_answerability=True)
     save(tmp_path, ours)
-    theirs, report = getattr(transformers, tuned_class_name(ours)).from_pretrained(tmp_path, output_loading_info=True)
+    theirs, report = getattr(transformers, task_class_name(ours)).from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"]
     assert set(report["unexpected_keys"]) == {"head.answerable.weight", "head.answerable.bias"}
     assert_equal(ours(*ROWS), ask_theirs(theirs.eval()))
@@ -183,7 +183,7 @@ def test_what_they_trained_further_is_no_longer_read_as_a_linear_head(tmp_path: 
     theirs.classifier.dense.weight[-1, 0] += 0.5
     theirs.classifier.out_proj.weight[0, -1] += 0.5
     theirs.save_pretrained(tmp_path / "theirs")
-    again = load_tuned(tmp_path / "theirs")
+    again = load_task_model(tmp_path / "theirs")
     assert again.head_config.style == "huggingface"
     assert_equal(again(*ROWS), ask_theirs(theirs))
 
@@ -197,11 +197,11 @@ def test_a_head_without_a_class_of_theirs_is_not_loaded_by_them(
 ) -> None:
     ours = make_tuned(backbone, "released", "classify", labels=labels)  # 2 * 65 are more than 128 hidden
     config = save(tmp_path, ours)
-    assert tuned_class_name(ours) == ""
+    assert task_class_name(ours) == ""
     assert "architectures" not in config
     with pytest.raises(ValueError, match="does not recognize this architecture"):
         transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
-    again = load_tuned(tmp_path)
+    again = load_task_model(tmp_path)
     assert torch.equal(again(*ROWS), ours(*ROWS))
     assert again.head_config.labels == labels
 
@@ -209,10 +209,10 @@ def test_a_head_without_a_class_of_theirs_is_not_loaded_by_them(
 @torch.no_grad()
 def test_a_merged_table_keeps_the_logits(tmp_path: Path) -> None:
     encoder = make_pair("tiny", embedding_size=48).discriminator.encoder
-    ours = build_tuned(encoder, HeadConfig(kind="classify", labels=("a", "b"), style="huggingface"), seed=1).eval()
+    ours = build_task_model(encoder, HeadConfig(kind="classify", labels=("a", "b"), style="huggingface"), seed=1).eval()
     exaggerate(ours)
     save(tmp_path, ours)
-    assert_equal(load_tuned(tmp_path)(*ROWS), ours(*ROWS))
+    assert_equal(load_task_model(tmp_path)(*ROWS), ours(*ROWS))
     theirs = transformers.ModernBertForSequenceClassification.from_pretrained(tmp_path).eval()
     assert_equal(ours(*ROWS), ask_theirs(theirs))
 
@@ -220,7 +220,7 @@ def test_a_merged_table_keeps_the_logits(tmp_path: Path) -> None:
 @torch.no_grad()
 def test_their_two_unnamed_labels_have_their_usual_names(tmp_path: Path) -> None:
     save_theirs("Electra", "classify", tmp_path, id2label=None, label2id=None, num_labels=2)
-    assert load_tuned(tmp_path).head_config.labels == ("LABEL_0", "LABEL_1")
+    assert load_task_model(tmp_path).head_config.labels == ("LABEL_0", "LABEL_1")
 
 
 @torch.no_grad()
@@ -231,7 +231,7 @@ def test_mean_pooling_is_theirs(kind: TaskKind, tmp_path: Path) -> None:
     assert config["classifier_pooling"] == "mean"
     theirs = transformers.ModernBertForSequenceClassification.from_pretrained(tmp_path).eval()
     assert_equal(ours(*ROWS), ask_theirs(theirs))
-    again = load_tuned(tmp_path)
+    again = load_task_model(tmp_path)
     assert again.head_config.pooling == "mean"
     assert torch.equal(again(*ROWS), ours(*ROWS))
     assert not torch.allclose(flatten(ours(*ROWS)), flatten(make_tuned("modern", "huggingface", kind)(*ROWS)))
@@ -243,9 +243,9 @@ def test_mean_pooling_is_theirs(kind: TaskKind, tmp_path: Path) -> None:
 )
 def test_mean_pooling_that_no_class_of_theirs_has_comes_back(backbone: str, style: HeadStyle, tmp_path: Path) -> None:
     ours = make_tuned(backbone, style, "classify", pooling="mean")
-    assert tuned_class_name(ours) == ""
+    assert task_class_name(ours) == ""
     assert "architectures" not in save(tmp_path, ours)
-    assert torch.equal(flatten(load_tuned(tmp_path)(*ROWS)), flatten(ours(*ROWS)))
+    assert torch.equal(flatten(load_task_model(tmp_path)(*ROWS)), flatten(ours(*ROWS)))
 
 
 @torch.no_grad()

@@ -9,21 +9,21 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.model.copying import Copying
 from electralab.model.electra import Generator
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.weights import initialise
+from electralab.model.token_models import CopyMLM
+from electralab.model.weights import init_weights
+from electralab.objective.language_models import MLMObjective
 from electralab.objective.losses import add_counts
-from electralab.objective.masked import MaskedObjective
-from electralab.objective.objective import Moment, Objective
-from electralab.objective.paired import PairedObjective
-from electralab.objective.replacing import AllTokensObjective, ReplaceObjective
+from electralab.objective.objective import Objective, StepInfo
+from electralab.objective.reconstruction import AllTokensObjective, ReplaceObjective
+from electralab.objective.sentence_pairs import SentencePairObjective
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
 
-NOW = Moment(1, 10)
+NOW = StepInfo(1, 10)
 SHARE = 0.25
 SIZES: dict[str, Any] = {
     "backbone": "modern",
@@ -51,23 +51,23 @@ def make_replacing(
     if objective == "replace-mlm":
         made: Any = ReplaceObjective(Generator(judging), Generator(guessing), config, TOKENIZER, CPU)
     else:
-        made = AllTokensObjective(Copying(judging), Generator(guessing), config, TOKENIZER, CPU)
-    initialise(made.networks, 1)
+        made = AllTokensObjective(CopyMLM(judging), Generator(guessing), config, TOKENIZER, CPU)
+    init_weights(made.networks, 1)
     return cast(ReplaceObjective | AllTokensObjective, made)
 
 
 def make_masked(
     *, length: int = 16, model: Mapping[str, Any] | None = None, **more: Any
-) -> MaskedObjective | PairedObjective:
+) -> MLMObjective | SentencePairObjective:
     config = configure("mlm", model=model, **more)
     _, judging = derive_encoders(config.model, config.generator, vocab_size=VOCAB, sequence_length=length)
     network = Generator(judging)
     if config.sentence_task == "none":
-        made: Any = MaskedObjective(network, config, TOKENIZER)
+        made: Any = MLMObjective(network, config, TOKENIZER)
     else:
-        made = PairedObjective(network, config.sentence_task, config, TOKENIZER)
-    initialise(made.networks, 1)
-    return cast(MaskedObjective | PairedObjective, made)
+        made = SentencePairObjective(network, config.sentence_task, config, TOKENIZER)
+    init_weights(made.networks, 1)
+    return cast(MLMObjective | SentencePairObjective, made)
 
 
 def weigh(objective: Objective[Any], batch: Batch, micro_size: int, rng: Rng | None = None) -> Tensor:

@@ -11,7 +11,7 @@ from toy import CLS, MASK, PAD, SEP, UNK
 
 from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator, Generator
 from electralab.model.settings import GeneratorConfig, GeneratorKind, ModelConfig, derive_encoders
-from electralab.model.weights import initialise
+from electralab.model.weights import init_weights
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import LossConfig
 from electralab.objective.settings import ObjectiveConfig
@@ -72,5 +72,5 @@ def make_objective(
     generator: AnyGenerator = FixedGenerator(shares) if kind == "uniform" else Generator(guessing)
     pair = Electra(generator, Discriminator(judging), config.model.sharing)
     objective = ElectraObjective(pair, config, cast(Tokenizer, CountingTokenizer()), CPU)
-    initialise(pair, 1)
+    init_weights(pair, 1)
     return objective

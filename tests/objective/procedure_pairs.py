@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from electralab.model.electra import Discriminator, Electra, Generator
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.towers import TwoTower
-from electralab.model.weights import initialise
+from electralab.model.token_models import TwoTower
+from electralab.model.weights import init_weights
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import LossConfig, add_counts
-from electralab.objective.objective import Moment
+from electralab.objective.objective import StepInfo
 from electralab.objective.procedures import PROCEDURES
 from electralab.objective.settings import ObjectiveConfig, ProcedureConfig
 from electralab.randomness import Rng
@@ -48,7 +48,7 @@ def assemble(config: ObjectiveConfig, kind: Callable[..., ElectraObjective], len
     generator = TwoTower(guessing) if config.generator.kind == "two-tower" else Generator(guessing)
     pair = Electra(generator, Discriminator(judging), config.model.sharing)
     objective = kind(pair, config, cast(Tokenizer, CountingTokenizer()), CPU)
-    initialise(pair, 1)
+    init_weights(pair, 1)
     return objective
 
 
@@ -56,7 +56,7 @@ def questions(objective: ElectraObjective, step: int, rows: int = 8) -> list[Any
     return list(objective.pose(counting_rows(rows, seed=step), rows, 0.2, Rng(0, step)))
 
 
-def step_loss(objective: ElectraObjective, moment: Moment, rows: int = 8) -> Tensor:
+def step_loss(objective: ElectraObjective, moment: StepInfo, rows: int = 8) -> Tensor:
     objective.begin(moment)
     asked = questions(objective, moment.step, rows)
     counts = add_counts(objective.count_targets(question) for question in asked)
@@ -64,7 +64,7 @@ def step_loss(objective: ElectraObjective, moment: Moment, rows: int = 8) -> Ten
     return torch.stack(losses).sum()
 
 
-def learning(objective: ElectraObjective, moment: Moment) -> set[str]:
+def learning(objective: ElectraObjective, moment: StepInfo) -> set[str]:
     """The parameters that a step gives a gradient, by the first word of their names, or first two of the heads."""
     objective.networks.zero_grad(set_to_none=True)
     step_loss(objective, moment).backward()  # type: ignore[no-untyped-call]
@@ -77,7 +77,7 @@ def train(objective: ElectraObjective, steps: int, *, rate: float = 3e-3, first:
     optimizer = torch.optim.AdamW(objective.networks.parameters(), lr=rate)
     for step in range(first, first + steps):
         optimizer.zero_grad(set_to_none=True)
-        step_loss(objective, Moment(step, total or steps), rows=16).backward()  # type: ignore[no-untyped-call]
+        step_loss(objective, StepInfo(step, total or steps), rows=16).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
 

@@ -18,18 +18,25 @@ from electralab.errors import UsageError
 from electralab.model.electra import Generator
 from electralab.model.flops import count_masked
 from electralab.model.settings import GeneratorKind
-from electralab.objective.contrast import contrast_loss, crop_rows, sequence_loss
-from electralab.objective.correction import Correction, Selection, correction_loss, draw_negatives
+from electralab.objective.auxiliary import (
+    AuxiliaryInputs,
+    CorrectiveLM,
+    MultiChoiceCloze,
+    contrast_loss,
+    correction_loss,
+    crop_rows,
+    sample_negatives,
+    sequence_loss,
+)
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import LossConfig, add_counts
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.objective import Moment
-from electralab.objective.scene import Scene
+from electralab.objective.objective import StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 
 NAMES = ("correction", "selection", "contrast", "sequence")
-NOW = Moment(1, 10)
+NOW = StepInfo(1, 10)
 PROHIBITION = torch.where(torch.arange(VOCAB) < FIRST, -torch.inf, 0.0)
 each_task = pytest.mark.parametrize("name", NAMES)
 
@@ -56,15 +63,15 @@ def test_correction_without_a_gate_is_a_language_model_of_the_corrupted_row() ->
     objective = make_objective({"correction_weight": 1.0, "correction_gate": False})
     task = objective.auxiliaries["correction"]
     assert not [name for name, _ in task.named_parameters() if "gate" in name]
-    seen: list[tuple[Scene, Tensor]] = []
+    seen: list[tuple[AuxiliaryInputs, Tensor]] = []
 
-    def keep(_task: nn.Module, given: tuple[Scene], loss: Tensor) -> None:
+    def keep(_task: nn.Module, given: tuple[AuxiliaryInputs], loss: Tensor) -> None:
         seen.append((given[0], loss))
 
     task.register_forward_hook(keep)
     objective.answer(pose(objective)[0], NOW)
     scene, loss = seen[0]
-    assert isinstance(task, Correction)
+    assert isinstance(task, CorrectiveLM)
     states = scene.states.flatten(0, 1)[scene.masked.positions]
     logits = task.guess(states, objective.networks.discriminator.encoder.embeddings)
     expected = torch.nn.functional.cross_entropy(logits, scene.masked.target_ids, reduction="sum")
@@ -97,7 +104,7 @@ def test_a_gate_that_is_sure_leaves_no_infinity() -> None:
 def test_negatives_are_drawn_one_after_the_other_from_those_left() -> None:
     guesses, uniforms = 2 * noise(9, VOCAB), torch.rand(9, 4, generator=torch.Generator().manual_seed(2))
     target_ids = torch.arange(9) + FIRST
-    drawn = draw_negatives(guesses, uniforms, PROHIBITION, target_ids)
+    drawn = sample_negatives(guesses, uniforms, PROHIBITION, target_ids)
     for row in range(9):
         left = {token: math.exp(float(guesses[row, token])) for token in range(FIRST, VOCAB)}
         del left[int(target_ids[row])]
@@ -115,7 +122,7 @@ def test_negatives_are_distinct_ordinary_and_not_the_target(luck: list[float], t
     sure[target] = sure[FIRST] = 200.0  # all else is beyond float32 beside these
     narrow[target] = 0.0  # as of a unigram generator that has seen one token only
     guesses = torch.stack([flat, sure, narrow])
-    drawn = draw_negatives(guesses, torch.tensor([luck] * 3), PROHIBITION, torch.full((3,), target))
+    drawn = sample_negatives(guesses, torch.tensor([luck] * 3), PROHIBITION, torch.full((3,), target))
     for row in drawn.tolist():
         assert len(set(row)) == 6
         assert target not in row
@@ -126,13 +133,13 @@ def test_selection_chooses_by_dot_products_with_the_candidates_vectors() -> None
     objective = with_task("selection", selection_negatives=3)
     (question,) = pose(objective)
     head, judge = objective.auxiliaries["selection"], objective.networks.discriminator
-    assert isinstance(head, Selection)
+    assert isinstance(head, MultiChoiceCloze)
     with torch.no_grad():
         head.projection.weight.copy_(noise(32, 32))
         trial = objective._hold(question, 0.0)
         batch = question.batch
         states = judge.encoder(trial.corrupted.input_ids, batch.segment_ids, None).flatten(0, 1)
-        negatives = draw_negatives(trial.guesses, question.luck["selection"], PROHIBITION, question.target_ids)
+        negatives = sample_negatives(trial.guesses, question.luck["selection"], PROHIBITION, question.target_ids)
         expected = 0.0
         for row, position in enumerate(question.positions.tolist()):
             wanted = head.projection.weight @ states[position]

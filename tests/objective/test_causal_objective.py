@@ -11,9 +11,9 @@ from toy import CLS, PAD, SEP
 
 from electralab.model.electra import Generator
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.weights import initialise
-from electralab.objective.causal import CausalObjective, ask_next
-from electralab.objective.observation import observe_losses
+from electralab.model.weights import init_weights
+from electralab.objective.language_models import CausalObjective, shift_targets
+from electralab.objective.metrics import loss_metrics
 from electralab.randomness import Rng
 
 ROWS = [[CLS, 7, 9, 7, 12, SEP], [CLS, 20, SEP], [CLS, 9, 9, SEP]]
@@ -25,7 +25,7 @@ def make(length: int = 6, **model: Any) -> CausalObjective:
     sizes = ModelConfig(**(SIZES | {"init_std": 0.1} | model))
     _, encoder = derive_encoders(sizes, GeneratorConfig(), vocab_size=VOCAB, sequence_length=length)
     objective = CausalObjective(Generator(encoder.model_copy(update={"is_causal": True})))
-    initialise(objective.networks, 1)
+    init_weights(objective.networks, 1)
     return objective
 
 
@@ -53,7 +53,7 @@ def test_the_loss_is_that_of_rows_cut_before_each_token(backbone: str) -> None:
 
 def test_every_token_but_the_first_of_a_row_is_asked_for_and_padding_is_not() -> None:
     objective = make()
-    question = ask_next(PADDED)
+    question = shift_targets(PADDED)
     assert question.positions.tolist() == [1, 2, 3, 4, 5, 7, 8, 13, 14, 15]
     assert objective.guessed_ids(question) == [7, 9, 7, 12, SEP, 20, SEP, 9, 9, SEP]
     assert objective.count_targets(question) == {"next": 10}
@@ -84,7 +84,7 @@ def test_it_learns_what_follows_and_that_a_first_token_can_be_any(backbone: str)
     (question,) = objective.pose(batch, WORDS, SHARE, Rng(3, 1))
     with torch.no_grad():
         answer = objective.examine(question)
-    seen = (answer.observation + observe_losses(answer.losses, objective.count_targets(question))).describe()
+    seen = (answer.observation + loss_metrics(answer.losses, objective.count_targets(question))).describe()
     best = math.log(WORDS) / 15
     assert best - 0.01 < seen["next_loss"] < best + 0.1 < 0.15 * math.log(WORDS)
     assert seen["next_accuracy"] > 0.9

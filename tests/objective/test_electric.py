@@ -18,9 +18,9 @@ from electralab.config import ConfigLayer
 from electralab.display import Display
 from electralab.model.flops import discriminator_flops, two_tower_flops
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.objective.electric import ElectricObjective, add_noise, log_odds
-from electralab.objective.named import build_objective
-from electralab.objective.objective import Moment
+from electralab.objective.electric import ElectricObjective, log_odds, nce_forward
+from electralab.objective.objective import StepInfo
+from electralab.objective.registry import build_objective
 from electralab.objective.settings import ObjectiveConfig
 from electralab.pretraining.account import stand_in
 from electralab.pretraining.settings import resolve_pretrain
@@ -49,8 +49,8 @@ def test_losses_agree_with_a_slow_twin() -> None:
     objective = make()
     pair = objective.networks
     (question,) = objective.pose(padded_rows(), 2, 0.4, Rng(0, 1))
-    answer = objective.answer(question, Moment(1, 4))
-    noised = add_noise(
+    answer = objective.answer(question, StepInfo(1, 4))
+    noised = nce_forward(
         objective.generator, pair.discriminator, question, objective.prohibition, objective.config.sampling
     )
     rows, corrupted = question.batch.original_ids, noised.corrupted.input_ids
@@ -108,7 +108,7 @@ def test_noise_is_noise_even_where_it_equals_the_original() -> None:
     with torch.no_grad():
         objective.generator.head.bias[9] = 100.0  # it always says 9
     (question,) = objective.pose(batch_of([[CLS, *[9] * 6, SEP]]), 1, 0.5, Rng(0, 1))
-    noised = add_noise(
+    noised = nce_forward(
         objective.generator,
         objective.networks.discriminator,
         question,
@@ -128,7 +128,7 @@ def test_odds_of_rows_without_noise_and_of_nothing_else_are_finite() -> None:
 
 def test_the_verdicts_teach_the_generator_nothing() -> None:
     objective = make(loss={"generator_weight": 0.0})
-    assert learning(objective, Moment(1, 4)) == {"discriminator", "generator"}
+    assert learning(objective, StepInfo(1, 4)) == {"discriminator", "generator"}
     own = [one for name, one in objective.networks.named_parameters() if name.startswith("generator")]
     assert all(one.grad is None or not one.grad.any() for one in own)
 
@@ -157,7 +157,7 @@ def test_a_step_costs_a_guess_for_every_token_and_learning_from_the_noised() -> 
     towers, judge_config = objective.generator.config, objective.networks.discriminator.config
     forward, learned = two_tower_flops(towers, 4, 16, 4 * 14), two_tower_flops(towers, 4, 16, 4 * 2)
     verdicts = discriminator_flops(judge_config, 4, 16, "dense")
-    assert objective.count_flops(Moment(1, 4), 4, 16, 0.15) == forward + 2 * learned + 3 * verdicts
+    assert objective.count_flops(StepInfo(1, 4), 4, 16, 0.15) == forward + 2 * learned + 3 * verdicts
 
 
 @pytest.mark.parametrize(

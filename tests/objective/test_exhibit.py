@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from electralab.objective.corruption import CorruptedBatch, corrupt
-from electralab.objective.exhibit import Exhibit, describe_rows
+from electralab.objective.examples import ExampleRows, describe_rows
 from electralab.objective.masking import MaskedBatch
 from electralab.tokens.batches import Batch, make_batch
 from electralab.tokens.tokenizer import TokenizerConfig
@@ -43,7 +43,7 @@ GUESSES = favour(dog=0.5, cat=0.25, mat=0.25)
 
 def test_a_row_tells_what_was_hidden_guessed_put_and_thought() -> None:
     verdicts = torch.tensor([[9.0, 0.0, math.log(3), -math.log(3), math.nan, 9.0]])
-    exhibit = Exhibit(BATCH, torch.tensor([2]), GUESSES, corrupt_at(BATCH, 2, DOG), verdicts)
+    exhibit = ExampleRows(BATCH, torch.tensor([2]), GUESSES, corrupt_at(BATCH, 2, DOG), verdicts)
     [row] = describe_rows(exhibit, TOKENIZER)
     guesses = row.pop("guesses")
     assert row == {
@@ -60,25 +60,25 @@ def test_a_row_tells_what_was_hidden_guessed_put_and_thought() -> None:
 
 
 def test_nothing_is_told_of_what_an_objective_does_not_do() -> None:
-    [row] = describe_rows(Exhibit(BATCH, torch.tensor([2]), GUESSES), TOKENIZER)
+    [row] = describe_rows(ExampleRows(BATCH, torch.tensor([2]), GUESSES), TOKENIZER)
     assert row.keys() == {"pieces", "is_masked", "guesses"}
 
 
 def test_a_long_row_is_cut() -> None:
     [row] = describe_rows(
-        Exhibit(make_row(CLS, *[CAT] * 90, SEP), torch.tensor([2, 80]), GUESSES.repeat(2, 1)), TOKENIZER
+        ExampleRows(make_row(CLS, *[CAT] * 90, SEP), torch.tensor([2, 80]), GUESSES.repeat(2, 1)), TOKENIZER
     )
     assert {len(column) for column in row.values()} == {64}
     assert sum(row["is_masked"]) == 1
 
 
 def test_a_network_that_has_come_apart_guesses_nothing() -> None:
-    [row] = describe_rows(Exhibit(BATCH, torch.tensor([2]), torch.full_like(GUESSES, math.nan)), TOKENIZER)
+    [row] = describe_rows(ExampleRows(BATCH, torch.tensor([2]), torch.full_like(GUESSES, math.nan)), TOKENIZER)
     assert row["guesses"] == [[], [], [], []]
 
 
 def test_a_piece_that_goes_on_with_a_word_says_so() -> None:
     ids = np.flatnonzero(TOKENIZER.is_ordinary)[:60].tolist()
-    [row] = describe_rows(Exhibit(make_row(CLS, *ids), torch.tensor([1]), GUESSES), TOKENIZER)
+    [row] = describe_rows(ExampleRows(make_row(CLS, *ids), torch.tensor([1]), GUESSES), TOKENIZER)
     assert [piece.startswith("##") for piece in row["pieces"]] == TOKENIZER.continues_word[ids].tolist()
     assert len(set(row["pieces"])) == len(ids)

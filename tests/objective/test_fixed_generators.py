@@ -13,9 +13,9 @@ from toy import CLS, MASK, ORDINARY, PAD, PROHIBITION, SEP, UNK, VOCAB, ToyToken
 from electralab.model.electra import FixedGenerator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.objective import named
+from electralab.objective import registry
 from electralab.objective.corruption import SamplingConfig, sample_ids
-from electralab.objective.named import build_generator, measure_unigram
+from electralab.objective.registry import build_generator, measure_unigram
 from electralab.objective.settings import ObjectiveConfig
 from electralab.tokens.shards import PreparedData
 
@@ -67,7 +67,7 @@ def test_a_slow_count_over_all_rows_agrees() -> None:
 
 
 def test_of_many_rows_some_are_counted_from_all_over_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named, "_COUNTED_ROWS", 3)
+    monkeypatch.setattr(registry, "_COUNTED_ROWS", 3)
     rows = [[CLS, token, SEP] for token in (5, 5, 6, 6, 7)]  # the first, the middle and the last
     assert np.exp(measure_unigram(make_data(rows)))[5:].tolist() == pytest.approx([0.25, 0.25, 0.25, 0.125, 0.125])
 

@@ -15,8 +15,8 @@ from torch import nn
 from electralab.model.electra import FixedGenerator
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import add_counts
-from electralab.objective.objective import Moment, Objective
-from electralab.objective.observation import observe_losses
+from electralab.objective.metrics import loss_metrics
+from electralab.objective.objective import Objective, StepInfo
 from electralab.randomness import Rng
 
 SHARE = 0.2
@@ -52,7 +52,7 @@ JUDGING: dict[str, Callable[[], ElectraObjective]] = {
 def learn(objective: Objective[Any], steps: int) -> None:
     optimizer = torch.optim.Adam(objective.networks.parameters(), lr=1e-2)
     for step in range(1, steps + 1):
-        moment = Moment(step, steps)
+        moment = StepInfo(step, steps)
         objective.begin(moment)
         questions = objective.pose(counting_rows(WORDS), WORDS, SHARE, Rng(3, step))
         counts = add_counts(objective.count_targets(question) for question in questions)
@@ -68,7 +68,7 @@ def judge(objective: Objective[Any]) -> dict[str, float]:
     """By masks and draws that training has not seen."""
     (question,) = objective.pose(counting_rows(WORDS), WORDS, SHARE, Rng(3, 999))
     answer = objective.examine(question)
-    seen = answer.observation + observe_losses(answer.losses, objective.count_targets(question))
+    seen = answer.observation + loss_metrics(answer.losses, objective.count_targets(question))
     return seen.describe("auc")
 
 

@@ -21,7 +21,7 @@ from toy import (
 )
 
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig
-from electralab.objective.electra import ElectraObjective, hold_trial
+from electralab.objective.electra import ElectraObjective, electra_forward
 from electralab.objective.losses import Counts, Losses, add_counts, electra_losses
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
 from electralab.randomness import Rng
@@ -89,7 +89,7 @@ def test_micro_batches_add_up_to_the_loss_of_the_whole_batch() -> None:
     weights = {"generator": 1.0, "discriminator": 50.0}
 
     def total(batches: list[MaskedBatch]) -> Tensor:
-        trials = [hold_trial(pair, part, PROHIBITION, SamplingConfig()) for part in batches]  # type: ignore[arg-type]
+        trials = [electra_forward(pair, part, PROHIBITION, SamplingConfig()) for part in batches]  # type: ignore[arg-type]
         return torch.stack([trial.losses.weigh(targets, weights) for trial in trials]).sum()
 
     assert torch.allclose(total(whole), total(parts))
@@ -99,7 +99,7 @@ def test_a_perfect_generator_leaves_nothing_replaced() -> None:
     batch = full_rows(4)
     pair = ToyPair(PerfectGenerator(batch.original_ids), RecordingDiscriminator())
     masked = mask_tokens(batch, VOCABULARY, MaskingConfig(), 0.5, Rng(0, 1))
-    trial = hold_trial(pair, masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
+    trial = electra_forward(pair, masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
     assert not trial.corrupted.is_replaced.any()
     assert trial.losses.sums["generator"].item() == pytest.approx(0, abs=1e-4)
 
@@ -108,7 +108,7 @@ def test_a_stubborn_generator_replaces_all_but_its_own_word() -> None:
     batch = full_rows(4)
     pair = ToyPair(StubbornGenerator(7), RecordingDiscriminator())
     masked = mask_tokens(batch, VOCABULARY, MaskingConfig(), 0.5, Rng(0, 1))
-    trial = hold_trial(pair, masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
+    trial = electra_forward(pair, masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
     assert trial.corrupted.is_replaced.sum() == (masked.target_ids != 7).sum()
 
 
@@ -125,7 +125,7 @@ def test_both_networks_are_told_about_padding_and_segments() -> None:
             return torch.zeros(len(positions), VOCAB)
 
     masked = mask_tokens(batch, VOCABULARY, MaskingConfig(), 0.5, Rng(0, 1))
-    hold_trial(ToyPair(Guesser(), second), masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
+    electra_forward(ToyPair(Guesser(), second), masked, PROHIBITION, SamplingConfig())  # type: ignore[arg-type]
     for _, segments, is_pad in (first.seen[0], second.seen[0]):
         assert is_pad is not None
         assert is_pad.tolist() == [[False] * 6, [False] * 5 + [True]]

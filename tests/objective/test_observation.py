@@ -12,12 +12,12 @@ from toy import VOCAB, VOCABULARY, full_rows
 
 from electralab.objective.corruption import CorruptedBatch, corrupt
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
-from electralab.objective.observation import (
-    Observation,
-    Ratio,
-    observe_draws,
-    observe_guesses,
-    observe_verdicts,
+from electralab.objective.metrics import (
+    BatchMetrics,
+    RunningMean,
+    discriminator_metrics,
+    lm_metrics,
+    replacement_metrics,
 )
 from electralab.randomness import Rng
 
@@ -42,7 +42,7 @@ def softmax(logits: list[float]) -> list[float]:
 @pytest.mark.parametrize("limit", [None, 5])
 def test_accuracy_and_entropy_are_those_of_a_loop(limit: int | None) -> None:
     masked, guesses, _, _ = play(0)
-    found = observe_guesses("generator", guesses, masked.target_ids, masked.is_hidden, limit).describe()
+    found = lm_metrics("generator", guesses, masked.target_ids, masked.is_hidden, limit).describe()
     hits, hidden, entropies = 0, 0, []
     looked_at = list(zip(guesses.tolist(), masked.target_ids.tolist(), masked.is_hidden.tolist(), strict=True))[:limit]
     for logits, target, is_hidden in looked_at:
@@ -56,7 +56,7 @@ def test_accuracy_and_entropy_are_those_of_a_loop(limit: int | None) -> None:
 
 def test_an_impossible_token_adds_no_entropy() -> None:
     guesses = torch.tensor([[0.0, 0.0, -torch.inf]])
-    found = observe_guesses("generator", guesses, torch.tensor([0]), torch.tensor([True])).describe()
+    found = lm_metrics("generator", guesses, torch.tensor([0]), torch.tensor([True])).describe()
     assert found["generator_entropy"] == pytest.approx(math.log(2))
 
 
@@ -69,7 +69,7 @@ def slow_auc(replaced: list[float], original: list[float]) -> float:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_auc_by_confidence_is_that_of_sorting_the_replacements_by_hand(seed: int) -> None:
     masked, guesses, corrupted, verdicts = play(seed)
-    seen = observe_verdicts(verdicts, corrupted) + observe_draws(guesses, verdicts, corrupted)
+    seen = discriminator_metrics(verdicts, corrupted) + replacement_metrics(guesses, verdicts, corrupted)
     found = seen.describe_by_confidence()
     drawn: list[tuple[float, float]] = []  # how likely the generator found it, what the discriminator said
     flat_ids, flat_verdicts = corrupted.input_ids.flatten().tolist(), verdicts.flatten().tolist()
@@ -94,7 +94,7 @@ def test_auc_by_confidence_is_that_of_sorting_the_replacements_by_hand(seed: int
 def test_knowing_only_that_special_tokens_are_never_replaced_is_worth_nothing() -> None:
     masked, _, corrupted, _ = play(1)
     only_special = torch.where(masked.batch.is_ordinary, 0.0, -20.0)
-    scores = observe_verdicts(only_special, corrupted).describe("auc", "loss", "replaced_share")
+    scores = discriminator_metrics(only_special, corrupted).describe("auc", "loss", "replaced_share")
     assert scores["auc"] == 0.5
     assert scores["loss"] == pytest.approx(math.log(2))
     assert scores["replaced_share"] == float(corrupted.is_replaced.sum()) / int(masked.batch.is_ordinary.sum())
@@ -103,23 +103,23 @@ def test_knowing_only_that_special_tokens_are_never_replaced_is_worth_nothing() 
 def test_too_few_replacements_have_no_thirds() -> None:
     masked, guesses, corrupted, verdicts = play(0, rows=1, share=0.2)
     assert len(masked.positions) < 3
-    assert observe_draws(guesses, verdicts, corrupted).describe_by_confidence() == {}
-    assert Observation().describe_by_confidence() == {}
+    assert replacement_metrics(guesses, verdicts, corrupted).describe_by_confidence() == {}
+    assert BatchMetrics().describe_by_confidence() == {}
 
 
 def test_without_verdicts_there_are_no_scores_of_them() -> None:
-    assert Observation({"masked_loss": Ratio(6.0, 3)}).describe("auc") == {"masked_loss": 2.0}
+    assert BatchMetrics({"masked_loss": RunningMean(6.0, 3)}).describe("auc") == {"masked_loss": 2.0}
 
 
 counts = st.integers(0, 50)
-ratios = st.builds(Ratio, counts.map(float), counts)
+ratios = st.builds(RunningMean, counts.map(float), counts)
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), ratios), min_size=1, max_size=5))
 @settings(max_examples=50, deadline=None)
-def test_parts_add_up_to_the_whole_in_any_grouping(parts: list[dict[str, Ratio]]) -> None:
-    observations = [Observation(part) for part in parts]
-    forwards, backwards = Observation(), Observation()
+def test_parts_add_up_to_the_whole_in_any_grouping(parts: list[dict[str, RunningMean]]) -> None:
+    observations = [BatchMetrics(part) for part in parts]
+    forwards, backwards = BatchMetrics(), BatchMetrics()
     for one in observations:
         forwards += one
     for one in reversed(observations):

@@ -12,10 +12,9 @@ from toy import CLS, PAD, SEP
 
 from electralab.model.electra import Discriminator, Electra, FixedGenerator, Generator
 from electralab.model.settings import derive_encoders
-from electralab.model.weights import initialise
+from electralab.model.weights import init_weights
 from electralab.objective.electra import ElectraObjective
-from electralab.objective.observation import observe_losses
-from electralab.objective.verdicts import join_verdicts
+from electralab.objective.metrics import join_verdicts, loss_metrics
 from electralab.pretraining import heldout
 from electralab.pretraining.heldout import judge_heldout, measure_baselines
 from electralab.randomness import Rng
@@ -26,7 +25,7 @@ def make(**more: Any) -> ElectraObjective:
     config = configure("electra-15", **more)
     guessing, judging = derive_encoders(config.model, config.generator, vocab_size=VOCAB, sequence_length=16)
     pair = Electra(Generator(guessing), Discriminator(judging), config.model.sharing)
-    initialise(pair, 1)
+    init_weights(pair, 1)
     return ElectraObjective(pair, config, TOKENIZER, CPU)
 
 
@@ -96,7 +95,7 @@ def test_it_learns_which_of_the_masked_were_replaced() -> None:
     with torch.no_grad():
         answer = objective.examine(question)
     scores = answer.observation.describe("auc", "replaced_share")
-    loss = observe_losses(answer.losses, objective.count_targets(question)).ratios["discriminator_loss"].mean
+    loss = loss_metrics(answer.losses, objective.count_targets(question)).ratios["discriminator_loss"].mean
     p = scores["replaced_share"]
     assert 0.4 < p < 0.9
     assert scores["auc"] > 0.9

@@ -10,19 +10,18 @@ from little_objectives import NOW, SHARE, TOKENIZER, count_by_torch, learn, make
 from little_pairs import FIRST, batch_of, count_row, counting_rows
 from toy import CLS, PAD, SEP
 
-from electralab.objective.masked import MaskedObjective
-from electralab.objective.observation import observe_losses
-from electralab.objective.paired import MaskedPairs, PairedObjective
-from electralab.objective.sentences import arrange_pairs
+from electralab.objective.language_models import MLMObjective
+from electralab.objective.metrics import loss_metrics
+from electralab.objective.sentence_pairs import MaskedPairBatch, SentencePairObjective, arrange_pairs
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 
 tasks = pytest.mark.parametrize("task", ["next-sentence", "sentence-order"])
 
 
-def make(task: str, **more: Any) -> PairedObjective:
+def make(task: str, **more: Any) -> SentencePairObjective:
     objective = make_masked(sentence_task=task, **more)
-    assert isinstance(objective, PairedObjective)
+    assert isinstance(objective, SentencePairObjective)
     return objective
 
 
@@ -33,12 +32,12 @@ def padded_rows() -> Batch:
     )
 
 
-def ask(objective: PairedObjective, batch: Batch) -> MaskedPairs:
+def ask(objective: SentencePairObjective, batch: Batch) -> MaskedPairBatch:
     (question,) = objective.pose(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
     return question
 
 
-def widen(objective: PairedObjective) -> None:
+def widen(objective: SentencePairObjective) -> None:
     with torch.no_grad():
         for parameter in objective.networks.parameters():
             if parameter.dim() == 2:
@@ -111,7 +110,7 @@ def test_the_sentence_loss_counts_by_its_weight() -> None:
 
 def test_without_a_sentence_task_rows_stay_as_they_are() -> None:
     objective = make_masked()
-    assert isinstance(objective, MaskedObjective)
+    assert isinstance(objective, MLMObjective)
     batch = counting_rows(4)
     (question,) = objective.pose(batch, 4, SHARE, Rng(3, 1))
     assert torch.equal(question.batch.original_ids, batch.original_ids)
@@ -147,7 +146,7 @@ def test_it_learns_which_segments_belong_together(task: str) -> None:
     question = ask(objective, topic_rows(task, 1))
     with torch.no_grad():
         answer = objective.examine(question)
-    ratios = (answer.observation + observe_losses(answer.losses, objective.count_targets(question))).ratios
+    ratios = (answer.observation + loss_metrics(answer.losses, objective.count_targets(question))).ratios
     assert ratios["sentence_accuracy"].mean > 0.9
     assert ratios["sentence_loss"].mean < 0.5 * math.log(2)
     # The topic is known from the rest of the row: ten words are left of twenty.

@@ -14,12 +14,12 @@ from pydantic import ValidationError
 from toy import CLS, PAD, SEP
 
 from electralab.model.settings import derive_encoders
-from electralab.model.streams import TwoStream
-from electralab.model.weights import initialise
-from electralab.objective.consequences import Choice, implied_settings
+from electralab.model.token_models import TwoStream
+from electralab.model.weights import init_weights
+from electralab.objective.language_models import PermutationObjective, PermutedBatch, permute_targets
 from electralab.objective.masking import MaskingConfig, mask_vocabulary
-from electralab.objective.observation import observe_losses
-from electralab.objective.permutation import PermutationObjective, Turns, ask_in_turn
+from electralab.objective.metrics import loss_metrics
+from electralab.objective.settings import ObjectiveChoice, objective_defaults
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 
@@ -30,7 +30,7 @@ def make(*, length: int = 16, **model: Any) -> PermutationObjective:
     config = configure("permutation", model=model)
     _, judging = derive_encoders(config.model, config.generator, vocab_size=VOCAB, sequence_length=length)
     objective = PermutationObjective(TwoStream(judging), config, TOKENIZER)
-    initialise(objective.networks, 1)
+    init_weights(objective.networks, 1)
     return objective
 
 
@@ -53,8 +53,8 @@ def padded_rows() -> Batch:
     )
 
 
-def ask(batch: Batch, share: float = SHARE, step: int = 1, **masking: Any) -> Turns:
-    return ask_in_turn(batch, VOCABULARY, MaskingConfig(**masking), share, Rng(3, step))
+def ask(batch: Batch, share: float = SHARE, step: int = 1, **masking: Any) -> PermutedBatch:
+    return permute_targets(batch, VOCABULARY, MaskingConfig(**masking), share, Rng(3, step))
 
 
 @given(share=st.floats(0.01, 0.99), step=st.integers(1, 1000))
@@ -172,7 +172,7 @@ def test_it_learns_what_follows_what(backbone: str) -> None:
     (question,) = objective.pose(chain_rows(32, 1), 32, SHARE, Rng(3, 99))
     with torch.no_grad():
         answer = objective.examine(question)
-    seen = (answer.observation + observe_losses(answer.losses, objective.count_targets(question))).describe()
+    seen = (answer.observation + loss_metrics(answer.losses, objective.count_targets(question))).describe()
     assert seen["permuted_loss"] < 0.3 * math.log(WORDS)
     assert seen["permuted_accuracy"] > 0.8
 
@@ -188,5 +188,5 @@ def test_names() -> None:
 def test_what_would_stand_in_a_hidden_tokens_place_is_refused() -> None:
     with pytest.raises(ValidationError, match=r"'permutation' hides tokens by their turn.*set it to 'mask'"):
         configure("permutation", masking={"appearance": "mask-keep"})
-    implied = implied_settings(Choice(objective="permutation"), usual_width=0.5)
+    implied = objective_defaults(ObjectiveChoice(objective="permutation"), usual_width=0.5)
     assert implied["masking"] == {"appearance": "mask"}

@@ -12,12 +12,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.electric import ElectricObjective
-from electralab.objective.objective import Moment
+from electralab.objective.objective import StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 
 ROWS, LENGTH, SHARE = 3, 16, 0.25
-FIRST, LAST = Moment(1, 4), Moment(4, 4)
+FIRST, LAST = StepInfo(1, 4), StepInfo(4, 4)
 
 
 def electric() -> ElectraObjective:
@@ -40,7 +40,7 @@ def procedure(name: str, **settings: Any) -> Callable[[], ElectraObjective]:
 
 
 OLD = {"model": {"backbone": "electra", "embedding_size": 24}}
-STEPS: dict[str, tuple[Callable[[], ElectraObjective], Moment]] = {
+STEPS: dict[str, tuple[Callable[[], ElectraObjective], StepInfo]] = {
     "two-stage, first": (procedure("two-stage", width=1.0), FIRST),
     "two-stage, second": (procedure("two-stage", width=1.0), LAST),
     "two-stage anew, first": (procedure("two-stage", init_from_generator=False), FIRST),
@@ -56,7 +56,7 @@ STEPS: dict[str, tuple[Callable[[], ElectraObjective], Moment]] = {
 }
 
 
-def count_by_torch(objective: ElectraObjective, moment: Moment) -> int:
+def count_by_torch(objective: ElectraObjective, moment: StepInfo) -> int:
     objective.begin(moment)
     (question,) = objective.pose(counting_rows(ROWS, LENGTH), ROWS, SHARE, Rng(3, 1))
     counts = objective.count_targets(question)

@@ -12,41 +12,41 @@ from torch import Tensor, nn
 
 from electralab.model.electra import Generator
 from electralab.model.flops import count_masked, discriminator_flops, generator_flops
-from electralab.objective.electra import ElectraObjective, make_guesses
-from electralab.objective.objective import Moment
+from electralab.objective.electra import ElectraObjective, generator_forward
+from electralab.objective.objective import StepInfo
 from electralab.objective.procedures import (
-    Reinforced,
-    Turn,
+    ReinforceObjective,
+    Updates,
     copy_encoder,
-    judged_progress,
-    leave_out,
-    place_in_stage,
+    discriminator_progress,
+    leave_one_out_advantage,
     reinforce,
-    reward_draws,
+    sample_rewards,
+    step_in_stage,
 )
 
-GENERATOR, DISCRIMINATOR = Turn(generator=True, discriminator=False), Turn(generator=False, discriminator=True)
+GENERATOR, DISCRIMINATOR = Updates(generator=True, discriminator=False), Updates(generator=False, discriminator=True)
 
 
 def test_two_stages_are_halves_of_the_run_and_the_odd_step_goes_to_the_discriminator() -> None:
     objective: Any = make("two-stage")
-    turns = [objective.turn(Moment(step, 5)) for step in range(1, 6)]
+    turns = [objective.turn(StepInfo(step, 5)) for step in range(1, 6)]
     assert turns == [GENERATOR, GENERATOR, DISCRIMINATOR, DISCRIMINATOR, DISCRIMINATOR]
 
 
 def test_every_stage_has_a_beginning_and_an_end_of_its_own() -> None:
-    places = [place_in_stage("two-stage", Moment(step, 5)) for step in range(1, 6)]
-    assert places == [Moment(1, 2), Moment(2, 2), Moment(1, 3), Moment(2, 3), Moment(3, 3)]
-    assert place_in_stage("two-stage", Moment(1, 1)) == Moment(1, 1)
-    assert place_in_stage("minimax", Moment(4, 5)) == Moment(4, 5)
+    places = [step_in_stage("two-stage", StepInfo(step, 5)) for step in range(1, 6)]
+    assert places == [StepInfo(1, 2), StepInfo(2, 2), StepInfo(1, 3), StepInfo(2, 3), StepInfo(3, 3)]
+    assert step_in_stage("two-stage", StepInfo(1, 1)) == StepInfo(1, 1)
+    assert step_in_stage("minimax", StepInfo(4, 5)) == StepInfo(4, 5)
 
 
 def test_only_the_network_whose_stage_it_is_gets_gradients() -> None:
     objective = make("two-stage")
-    assert learning(objective, Moment(1, 4)) == {"generator"}
-    assert learning(objective, Moment(2, 4)) == {"generator"}
-    assert learning(objective, Moment(3, 4)) == {"discriminator"}
-    assert learning(objective, Moment(4, 4)) == {"discriminator"}
+    assert learning(objective, StepInfo(1, 4)) == {"generator"}
+    assert learning(objective, StepInfo(2, 4)) == {"generator"}
+    assert learning(objective, StepInfo(3, 4)) == {"discriminator"}
+    assert learning(objective, StepInfo(4, 4)) == {"discriminator"}
 
 
 def test_weight_decay_does_not_touch_the_network_whose_stage_it_is_not() -> None:
@@ -67,21 +67,21 @@ def test_the_second_stage_begins_with_a_copy_and_beginning_twice_changes_nothing
     objective = make("two-stage")
     pair: Any = objective.networks
     generator, judge_encoder = weights_of(pair.generator.encoder), pair.discriminator.encoder
-    objective.begin(Moment(2, 4))
+    objective.begin(StepInfo(2, 4))
     assert any(not torch.equal(generator[name], one) for name, one in judge_encoder.named_parameters())
     for _ in range(2):
-        objective.begin(Moment(3, 4))
+        objective.begin(StepInfo(3, 4))
         assert all(torch.equal(generator[name], one) for name, one in judge_encoder.named_parameters())
     train(objective, 1, first=3, total=4)
     learned = weights_of(judge_encoder)
-    objective.begin(Moment(4, 4))
+    objective.begin(StepInfo(4, 4))
     assert all(torch.equal(learned[name], one) for name, one in judge_encoder.named_parameters())
 
 
 def test_without_initialisation_the_discriminator_keeps_its_first_weights() -> None:
     objective = make("two-stage", init_from_generator=False, width=0.5)
     before = weights_of(objective.networks.discriminator)
-    objective.begin(Moment(3, 4))
+    objective.begin(StepInfo(3, 4))
     assert all(torch.equal(before[name], one) for name, one in objective.networks.discriminator.named_parameters())
 
 
@@ -97,30 +97,30 @@ def test_a_discriminator_with_more_than_the_generator_has_keeps_that() -> None:
 def test_stage_one_loses_what_a_masked_language_model_loses_and_stage_two_what_electra_does() -> None:
     objective, twin = make("two-stage", init_from_generator=False), make("joint")
     (question,) = questions(objective, 1)
-    expected = twin.answer(question, Moment(1, 4)).losses.sums
-    first = objective.answer(question, Moment(1, 4)).losses.sums
-    second = objective.answer(question, Moment(3, 4)).losses.sums
+    expected = twin.answer(question, StepInfo(1, 4)).losses.sums
+    first = objective.answer(question, StepInfo(1, 4)).losses.sums
+    second = objective.answer(question, StepInfo(3, 4)).losses.sums
     assert {name: total.item() for name, total in first.items()} == {"generator": expected["generator"].item()}
     assert {name: total.item() for name, total in second.items()} == {"discriminator": expected["discriminator"].item()}
 
 
 def test_adversarial_trains_both_and_the_baseline_at_every_step() -> None:
     objective = make("adversarial")
-    assert learning(objective, Moment(1, 4)) == learning(objective, Moment(2, 4))
-    assert learning(objective, Moment(1, 4)) == {"generator", "discriminator", "baseline"}
+    assert learning(objective, StepInfo(1, 4)) == learning(objective, StepInfo(2, 4))
+    assert learning(objective, StepInfo(1, 4)) == {"generator", "discriminator", "baseline"}
 
 
 @pytest.mark.parametrize("procedure", ["minimax", "minimax-literal"])
 def test_turns_are_a_pure_function_of_the_step(procedure: str) -> None:
     objective: Any = make(procedure, discriminator_updates=2, generator_updates=1)
-    turns = [objective.turn(Moment(step, 100)) for step in range(1, 8)]
+    turns = [objective.turn(StepInfo(step, 100)) for step in range(1, 8)]
     assert turns == [DISCRIMINATOR, DISCRIMINATOR, GENERATOR, DISCRIMINATOR, DISCRIMINATOR, GENERATOR, DISCRIMINATOR]
 
 
 def test_in_minimax_only_the_network_whose_turn_it_is_gets_gradients() -> None:
     objective = make("minimax")
-    assert learning(objective, Moment(1, 4)) == {"discriminator"}
-    assert learning(objective, Moment(2, 4)) == {"generator", "baseline"}
+    assert learning(objective, StepInfo(1, 4)) == {"discriminator"}
+    assert learning(objective, StepInfo(2, 4)) == {"generator", "baseline"}
 
 
 def test_rewards_of_three_verdicts_by_hand() -> None:
@@ -128,20 +128,20 @@ def test_rewards_of_three_verdicts_by_hand() -> None:
     p = 1 / (1 + math.exp(-2.0))
     lost = [math.log(2), -math.log(p), -math.log(1 - p)]
     unsure = -p * math.log(p) - (1 - p) * math.log(1 - p)
-    assert reward_draws("adversarial", logits, is_replaced).tolist() == pytest.approx(lost)
-    assert reward_draws("minimax-literal", logits, is_replaced).tolist() == pytest.approx([-one for one in lost])
-    assert reward_draws("minimax", logits, is_replaced).tolist() == pytest.approx([math.log(2), unsure, unsure])
+    assert sample_rewards("adversarial", logits, is_replaced).tolist() == pytest.approx(lost)
+    assert sample_rewards("minimax-literal", logits, is_replaced).tolist() == pytest.approx([-one for one in lost])
+    assert sample_rewards("minimax", logits, is_replaced).tolist() == pytest.approx([math.log(2), unsure, unsure])
 
 
 def test_the_policys_loss_is_the_slow_twins() -> None:
     objective = make("adversarial")
-    assert isinstance(objective, Reinforced)
+    assert isinstance(objective, ReinforceObjective)
     with torch.no_grad():
         objective.baseline.expected.bias.fill_(0.3)
         objective.baseline.expected.weight.fill_(0.01)
     (question,) = questions(objective, 1)
     with torch.no_grad():
-        trial, states = objective._play(question, 0.0, Turn(generator=True, discriminator=True))
+        trial, states = objective._play(question, 0.0, Updates(generator=True, discriminator=True))
         _, losses = objective._reward(trial, states, 0.0)
     policy = baseline = 0.0
     better: dict[int, list[tuple[float, float]]] = {}
@@ -180,7 +180,7 @@ def test_the_mean_gradient_over_many_draws_is_that_of_the_expected_reward() -> N
 
 def test_a_draw_is_held_against_the_others_of_its_row() -> None:
     values, rows = torch.tensor([1.0, 2.0, 6.0, 5.0]), torch.tensor([0, 0, 0, 7])
-    assert leave_out(values, rows).tolist() == [1 - 4, 2 - 3.5, 6 - 1.5, 5.0]  # a single one as it is
+    assert leave_one_out_advantage(values, rows).tolist() == [1 - 4, 2 - 3.5, 6 - 1.5, 5.0]  # a single one as it is
 
 
 def test_a_baseline_that_is_off_for_all_moves_no_generator() -> None:
@@ -211,7 +211,7 @@ def test_each_loss_of_the_rewards_teaches_one_network_only(loss: str, learner: s
             parameter.fill_(0.1)  # from zeros nothing would flow back, whether or not it may
     (question,) = questions(objective, 1)
     named = dict(objective.networks.named_parameters())
-    total = objective.answer(question, Moment(1, 4)).losses.sums[loss]
+    total = objective.answer(question, StepInfo(1, 4)).losses.sums[loss]
     gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
     found = zip(named, gradients, strict=True)
     taught = {name.split(".")[0] for name, gradient in found if gradient is not None and gradient.any()}
@@ -220,7 +220,7 @@ def test_each_loss_of_the_rewards_teaches_one_network_only(loss: str, learner: s
 
 @pytest.mark.parametrize(("objective", "kind"), [("electra-15", "transformer"), ("electra", "two-tower")])
 def test_rewards_go_with_other_objectives_and_generators(objective: str, kind: str) -> None:
-    assert "generator" in learning(make("adversarial", objective=objective, kind=kind), Moment(1, 4))
+    assert "generator" in learning(make("adversarial", objective=objective, kind=kind), StepInfo(1, 4))
 
 
 def test_examining_judges_both_networks_whatever_the_procedure() -> None:
@@ -238,13 +238,13 @@ def test_the_log_shows_how_well_a_generator_guesses_that_does_not_learn_by_guess
     for procedure, step in (("two-stage", 3), ("adversarial", 1), ("minimax", 1), ("minimax", 2)):
         objective = make(procedure)
         (question,) = questions(objective, step)
-        seen = objective.answer(question, Moment(step, 4)).observation.describe()
+        seen = objective.answer(question, StepInfo(step, 4)).observation.describe()
         assert seen["generator_loss"] == pytest.approx(math.log(VOCAB), abs=0.5)
         assert {"generator_accuracy", "generator_entropy"} <= seen.keys()
 
 
 def flops_of(objective: ElectraObjective, step: int) -> int:
-    return objective.count_flops(Moment(step, 10), 4, 16, 0.15)
+    return objective.count_flops(StepInfo(step, 10), 4, 16, 0.15)
 
 
 def test_a_step_costs_what_it_computes() -> None:
@@ -262,8 +262,8 @@ def test_a_step_costs_what_it_computes() -> None:
 
 
 def test_progress_of_a_discriminator_that_begins_half_way() -> None:
-    assert [judged_progress("two-stage", progress) for progress in (0.3, 0.5, 0.75, 1.0)] == [0.0, 0.0, 0.5, 1.0]
-    assert judged_progress("minimax", 0.3) == 0.3
+    assert [discriminator_progress("two-stage", progress) for progress in (0.3, 0.5, 0.75, 1.0)] == [0.0, 0.0, 0.5, 1.0]
+    assert discriminator_progress("minimax", 0.3) == 0.3
 
 
 @pytest.mark.parametrize(
@@ -310,6 +310,6 @@ def test_a_generator_taught_by_rewards_finds_what_a_discriminator_trusts_blindly
     train(objective, 40, rate=1e-2, first=2)
     (question,) = questions(objective, 1)
     with torch.no_grad():
-        chances = torch.softmax(make_guesses(objective.networks.generator, question)[:, 5:], dim=-1)[:, 7 - 5]
+        chances = torch.softmax(generator_forward(objective.networks.generator, question)[:, 5:], dim=-1)[:, 7 - 5]
     assert (float(chances.mean()) > 0.5) == is_found
     assert (float(chances.mean()) < 1 / 23) == (not is_found)

@@ -9,14 +9,14 @@ from little_objectives import NOW, SHARE, TOKENIZER, configure, count_by_torch, 
 from little_pairs import CPU, FIRST, VOCAB, WORDS, batch_of, count_row, counting_rows
 from toy import CLS, PAD, SEP
 
-from electralab.model.copying import Copying
 from electralab.model.electra import FixedGenerator, Generator
 from electralab.model.settings import derive_encoders
-from electralab.model.weights import initialise
+from electralab.model.token_models import CopyMLM
+from electralab.model.weights import init_weights
 from electralab.objective.corruption import sample_ids
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.observation import observe_losses
-from electralab.objective.replacing import AllTokensObjective, ReplaceObjective
+from electralab.objective.metrics import loss_metrics
+from electralab.objective.reconstruction import AllTokensObjective, ReplaceObjective
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 
@@ -119,8 +119,8 @@ def test_the_generator_uses_what_is_the_models(name: str, sharing: str) -> None:
     if name == "replace-mlm":
         made = ReplaceObjective(Generator(judging), Generator(guessing), config, TOKENIZER, CPU)
     else:
-        made = AllTokensObjective(Copying(judging), Generator(guessing), config, TOKENIZER, CPU)
-    initialise(made.networks, 1)
+        made = AllTokensObjective(CopyMLM(judging), Generator(guessing), config, TOKENIZER, CPU)
+    init_weights(made.networks, 1)
     tables = [name for name, _ in made.networks.named_parameters() if ".embeddings.tokens." in name]
     if sharing == "disentangled":
         assert tables == ["model.encoder.embeddings.tokens.delta", "generator.encoder.embeddings.tokens.weight"]
@@ -177,6 +177,6 @@ def test_it_learns_to_mend_rows_that_count(name: str) -> None:
         scores = objective.examine(question)
     assert len(replaced) > 10
     assert float((said == batch.original_ids.flatten()[replaced]).float().mean()) > 0.3
-    ratios = (scores.observation + observe_losses(scores.losses, objective.count_targets(question))).ratios
+    ratios = (scores.observation + loss_metrics(scores.losses, objective.count_targets(question))).ratios
     assert ratios["masked_loss"].mean < 0.5 * math.log(WORDS)
     assert ratios["masked_accuracy"].mean > 0.4

@@ -12,7 +12,7 @@ from electralab import verbs
 from electralab.corpus.samples import write_bundled_text
 from electralab.display import Display
 from electralab.objective.masking import MaskingConfig, mask_tokens
-from electralab.objective.sentences import SentenceTask, arrange_pairs
+from electralab.objective.sentence_pairs import SentenceTask, arrange_pairs
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch, batch_at, make_batch
 from electralab.tokens.shards import PreparedData, open_data

@@ -12,8 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import UsageError
 from electralab.objective.losses import add_counts
-from electralab.objective.named import build_objective
-from electralab.objective.objective import Moment
+from electralab.objective.objective import StepInfo
+from electralab.objective.registry import build_objective
 from electralab.pretraining.account import Account, draw_up, stand_in
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.paper import count_paper_runs
@@ -51,7 +51,7 @@ def count_by_torch(config: PretrainConfig) -> int:
     ids[:, 0], ids[:, -1] = special.cls, special.sep
     batch = make_batch(ids, data.tokenizer, is_pairs=False)
     (question,) = objective.pose(batch, ROWS, config.masking.mask_share, Rng(0, 1))
-    moment = Moment(1, 100)
+    moment = StepInfo(1, 100)
     objective.begin(moment)
     counts = add_counts([objective.count_targets(question)])
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:

@@ -8,7 +8,7 @@ import torch
 
 from electralab.config import SettingsTree
 from electralab.model.electra import Discriminator, Electra, build_electra
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.objective.objective import Objective
 from electralab.pretraining.account import stand_in

@@ -10,7 +10,7 @@ import pytest
 import torch
 from little_pretraining import make_request, prepare_sentences
 
-from electralab.model.folder import load_any
+from electralab.model.folders.folder import load_any
 from electralab.pretraining.stage import pretrain
 from electralab.stopping import StopSignal
 

@@ -14,7 +14,7 @@ from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.verdicts import Verdicts, join_verdicts
+from electralab.objective.metrics import RtdScores, join_verdicts
 from electralab.pretraining.balance import diagnose
 from electralab.pretraining.heldout import judge_heldout, measure_baselines
 from electralab.tokens.batches import Batch
@@ -25,9 +25,9 @@ CLS, SEP, MASK = 2, 3, 4
 NOTHING_PROHIBITED = torch.zeros(VOCAB)
 
 
-def verdicts(*pairs: tuple[float, bool]) -> Verdicts:
+def verdicts(*pairs: tuple[float, bool]) -> RtdScores:
     logits, truth = zip(*pairs, strict=True)
-    return Verdicts(np.array(logits, np.float32), np.array(truth, np.bool_))
+    return RtdScores(np.array(logits, np.float32), np.array(truth, np.bool_))
 
 
 def test_scores_of_four_tokens() -> None:
@@ -56,7 +56,7 @@ def test_a_tie_with_the_threshold_is_called_original() -> None:
         verdicts((math.inf, True), (2.0, False)),
     ],
 )
-def test_auc_is_a_half_where_it_says_nothing(found: Verdicts) -> None:
+def test_auc_is_a_half_where_it_says_nothing(found: RtdScores) -> None:
     assert found.auc == 0.5
 
 
@@ -182,7 +182,7 @@ def test_judging_leaves_the_model_as_it_was() -> None:
 def test_a_collapsed_discriminator_is_reported_although_its_accuracy_is_93_percent() -> None:
     """Everything is called original and 7 % are replaced: accuracy looks fine, recall and AUC do not."""
     is_replaced = np.arange(100) < 7
-    found = Verdicts(np.full(100, -3.0, np.float32), is_replaced)
+    found = RtdScores(np.full(100, -3.0, np.float32), is_replaced)
     accuracy = ((found.logits > 0) == found.is_replaced).mean()
     assert accuracy == pytest.approx(0.93)
     assert (found.recall, found.auc, found.called_replaced) == (0.0, 0.5, 0.0)

@@ -13,10 +13,10 @@ from electralab import verbs
 from electralab.display import Display
 from electralab.errors import InputError
 from electralab.events import Result
-from electralab.model.embeddings import Embeddings
-from electralab.model.folder import load_any
-from electralab.objective.named import build_objective
+from electralab.model.encoder import Embeddings
+from electralab.model.folders.folder import load_any
 from electralab.objective.objective import Objective
+from electralab.objective.registry import build_objective
 from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.pretraining.start import load_origin
 from electralab.stopping import StopSignal

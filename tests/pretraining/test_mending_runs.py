@@ -14,10 +14,10 @@ from watching_events import saved
 
 from electralab.config import SettingsTree, parse_overrides
 from electralab.events import Result
-from electralab.model.copying import Copying
-from electralab.model.folder import load_any, load_encoder
-from electralab.objective.named import build_objective
+from electralab.model.folders.folder import load_any, load_encoder
+from electralab.model.token_models import CopyMLM
 from electralab.objective.objective import Objective
+from electralab.objective.registry import build_objective
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import pretrain
 from electralab.pretraining.start import load_origin
@@ -126,7 +126,7 @@ def test_transformers_guesses_as_we_do(arm: str, whole: dict[str, Path]) -> None
 def test_a_copying_model_is_a_folder_of_our_own_beside_a_plain_generator(whole: dict[str, Path]) -> None:
     folder = whole["all-tokens-mlm"] / "export"
     model = load_any(folder / "model")
-    assert isinstance(model, Copying)
+    assert isinstance(model, CopyMLM)
     log_probs = model(ids(), torch.zeros_like(ids()), None, torch.arange(48))
     torch.testing.assert_close(log_probs.exp().sum(dim=-1), torch.ones(48))
     transformers.AutoModelForMaskedLM.from_pretrained(folder / "generator")

@@ -11,9 +11,9 @@ from little_pretraining import make_request, prepare_sentences
 from electralab.errors import InputError
 from electralab.events import Result
 from electralab.model.electra import Generator
-from electralab.model.folder import load_any
-from electralab.objective.named import build_objective
+from electralab.model.folders.folder import load_any
 from electralab.objective.objective import Objective
+from electralab.objective.registry import build_objective
 from electralab.pretraining.identity import RunIdentity, read_identity, require_same
 from electralab.pretraining.settings import complete_settings
 from electralab.pretraining.stage import PretrainRequest, pretrain

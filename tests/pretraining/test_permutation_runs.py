@@ -10,8 +10,8 @@ from little_pretraining import make_request, prepare_sentences
 from watching_events import step_records
 
 from electralab.model.encoder import Encoder
-from electralab.model.folder import load_any, load_encoder, locate_encoder
-from electralab.model.streams import TwoStream
+from electralab.model.folders.folder import load_any, load_encoder, locate_encoder
+from electralab.model.token_models import TwoStream
 from electralab.pretraining.stage import pretrain
 from electralab.stopping import StopSignal
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from electralab.finetuning.exports import TunedCard, TunedModel, save_model
 from electralab.finetuning.tasks import Kind
 from electralab.model.electra import Electra, build_electra
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.model.tuned import HeadConfig, build_tuned
+from electralab.model.task_model import HeadConfig, build_task_model
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer
 
@@ -39,7 +39,7 @@ def make_tuned(
     """Rows of 12 tokens, of 24 where questions need room for a context."""
     tokenizer = tokenizer or little_tokenizer()
     head = HeadConfig(kind=kind, labels=LABELS.get(kind, ()) if labels is None else labels, style="released")
-    network = build_tuned(build_pair(tokenizer, seed).discriminator.encoder, head, seed=seed).eval()
+    network = build_task_model(build_pair(tokenizer, seed).discriminator.encoder, head, seed=seed).eval()
     length = 2 * LENGTH if kind == "qa" else LENGTH
     return TunedModel(network, tokenizer, TunedCard(task=kind, num_texts=num_texts, sequence_length=length))
 

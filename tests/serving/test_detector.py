@@ -16,8 +16,8 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import save_network
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import save_network
+from electralab.model.weights import init_weights
 from electralab.records.answers import Detection, HeldoutScores, TokenScore
 from electralab.serving.detector import Detector
 from electralab.serving.inputs import Window, WindowConfig, cut_windows
@@ -112,7 +112,7 @@ def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> Non
     """Windows of different lengths are padded; the padding must not be seen."""
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Discriminator(make_config(tokenizer.vocab_size, 16))
-    initialise(model, seed=0)
+    init_weights(model, seed=0)
     detector = Detector(model, tokenizer, WindowConfig())
     ids = tokenizer.encode(TEXT).ids
     together = detector._p_replaced([ids[:14], ids[3:8], ids[5:6]])
@@ -304,7 +304,7 @@ def test_a_model_of_text_takes_no_list() -> None:
 def make_network(sequence_length: int) -> Detector:
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Discriminator(make_config(tokenizer.vocab_size, sequence_length))
-    initialise(model, seed=0)
+    init_weights(model, seed=0)
     return Detector(model, tokenizer, WindowConfig(batch_tokens=64))
 
 

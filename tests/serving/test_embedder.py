@@ -5,7 +5,7 @@ import pytest
 import torch
 from little_tuned import TEXT, build_pair, little_tokenizer
 
-from electralab.model.pooling import Pooling, pool_states
+from electralab.model.task_model import Pooling, pool_states
 from electralab.serving.embedder import Embedder, EmbedRequest
 from electralab.serving.inputs import WindowConfig, cut_windows
 

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import electralab
 from electralab.errors import InputError
-from electralab.model.folder import load_any
+from electralab.model.folders.folder import load_any
 from electralab.serving import model as model_module
 
 

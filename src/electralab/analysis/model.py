@@ -14,15 +14,14 @@ from torch import nn
 from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.evaluation.states import Frozen
-from electralab.model.electra import Discriminator, Guesser
+from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.encoder import Encoder
 from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
-from electralab.model.folder import load_any, load_encoder, locate_networks, read_config
-from electralab.model.graph import is_graph
-from electralab.model.hf_config import OBJECTIVE
-from electralab.model.streams import TwoStream
-from electralab.model.towers import TwoTower
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import load_any, load_encoder, locate_networks, read_config
+from electralab.model.folders.hf_config import OBJECTIVE
+from electralab.model.folders.onnx_runtime import is_onnx
+from electralab.model.token_models import TwoStream, TwoTower
+from electralab.model.weights import init_weights
 from electralab.tokens.tokenizer import Tokenizer
 
 Kind = Literal["electra", "electra-15", "electric", "all-tokens-mlm", "mlm", "causal", "other", "encoder"]
@@ -55,7 +54,7 @@ class AnalysisModel:
     encoder: Encoder
     """Whose states are looked at: the discriminator's, or that of the only network."""
     discriminator: Discriminator | None
-    generator: Guesser | None
+    generator: TokenModel | None
     tokenizer: Tokenizer
     flops_per_token: float | None
     """Training, forward and backward, in our convention; none where nothing says how it was trained."""
@@ -85,7 +84,7 @@ class AnalysisModel:
         """Whether it was trained as generator and discriminator."""
         return self.kind in ("electra", "electra-15", "electric")
 
-    def require_generator(self, purpose: str) -> Guesser:
+    def require_generator(self, purpose: str) -> TokenModel:
         if self.generator is None:
             raise InputError(f"{self.name}: holds no generator, which {purpose} needs; give a run with one")
         return self.generator
@@ -105,7 +104,7 @@ class AnalysisModel:
 def load_analysis_model(folder: Path, name: str = "", device: torch.device | None = None) -> AnalysisModel:
     """Both networks of a run or a pair; of a run of one network or a model folder, that one."""
     folders = tuple(locate_networks(folder))
-    if graph := next(filter(is_graph, folders), None):
+    if graph := next(filter(is_onnx, folders), None):
         raise InputError(f"{graph}: is a graph, which shows no states; give the model that it was exported from")
     tokenizer = Tokenizer.load(folders[0])
     if any(Tokenizer.load(other).to_json() != tokenizer.to_json() for other in folders[1:]):
@@ -131,9 +130,9 @@ def load_analysis_model(folder: Path, name: str = "", device: torch.device | Non
 
 def _load_networks(
     folders: tuple[Path, ...], device: torch.device
-) -> tuple[Discriminator | None, Guesser | None, Encoder]:
+) -> tuple[Discriminator | None, TokenModel | None, Encoder]:
     discriminator: Discriminator | None = None
-    generator: Guesser | None = None
+    generator: TokenModel | None = None
     for folder in folders:
         try:
             network = load_any(folder)
@@ -145,7 +144,7 @@ def _load_networks(
             break
         if isinstance(network, Discriminator):
             discriminator = network.to(device)
-        elif isinstance(network, Guesser):
+        elif isinstance(network, TokenModel):
             generator = network.to(device)
     if discriminator is not None:
         return discriminator, generator, discriminator.encoder
@@ -155,7 +154,7 @@ def _load_networks(
 
 
 def _count_flops(
-    kind: Kind, discriminator: Discriminator | None, generator: Guesser | None, mask_share: float
+    kind: Kind, discriminator: Discriminator | None, generator: TokenModel | None, mask_share: float
 ) -> float | None:
     """One token of a full row. Known for kinds whose step is one pass of each network over the row."""
     is_counted = kind in ("electra", "electra-15", "mlm", "causal")
@@ -194,5 +193,5 @@ def _redraw(network: N, seed: int) -> N:
     if network is None:
         return network
     drawn = copy.deepcopy(network)
-    initialise(drawn, seed)
+    init_weights(drawn, seed)
     return drawn.eval()

@@ -16,10 +16,10 @@ from electralab.analysis.model import AnalysisModel, reinitialise
 from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows
 from electralab.model.electra import Electra
-from electralab.objective.corruption import SamplingConfig, sampling_prohibition
-from electralab.objective.electra import Trial, hold_trial, make_guesses
+from electralab.objective.corruption import SamplingConfig, special_token_bias
+from electralab.objective.electra import ElectraOutput, electra_forward, generator_forward
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.verdicts import Verdicts
+from electralab.objective.metrics import RtdScores
 from electralab.statistics import FloatArray
 
 UNTRAINED = "the same network before training, on the same rows"
@@ -30,15 +30,15 @@ def masked_batches(model: AnalysisModel, data: AnalysisData) -> list[MaskedBatch
     return mask_rows(data.read_rows(model), model.tokenizer, config, data.conditions)
 
 
-def run_pair(model: AnalysisModel, data: AnalysisData, purpose: str) -> Iterator[Trial]:
+def run_pair(model: AnalysisModel, data: AnalysisData, purpose: str) -> Iterator[ElectraOutput]:
     """Each batch through the model's own generator and discriminator."""
     discriminator, generator = model.require_discriminator(purpose), model.require_generator(purpose)
     pair = Electra(generator, discriminator, "none").eval()
-    prohibition = sampling_prohibition(model.tokenizer, model.device, generator.config.vocab_size)
+    prohibition = special_token_bias(model.tokenizer, model.device, generator.config.vocab_size)
     for masked in masked_batches(model, data):
         data.conditions.check()
         with torch.no_grad():
-            yield hold_trial(pair, masked, prohibition, SamplingConfig())
+            yield electra_forward(pair, masked, prohibition, SamplingConfig())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def mlm_losses(model: AnalysisModel, data: AnalysisData, purpose: str) -> LmLoss
     for masked in masked_batches(model, data):
         data.conditions.check()
         with torch.inference_mode():
-            logits = make_guesses(generator, masked)
+            logits = generator_forward(generator, masked)
         losses = F.cross_entropy(logits.float(), masked.target_ids, reduction="none")
         parts.append((losses.double().cpu().numpy(), masked.target_ids.cpu().numpy(), target_rows(masked)))
     if not parts:
@@ -86,12 +86,12 @@ class PairOutputs:
     target_ids: IntArray  # (M,)
 
     @property
-    def rtd_scores(self) -> Verdicts:
-        return Verdicts(self.logits.astype(np.float32), self.is_replaced)
+    def rtd_scores(self) -> RtdScores:
+        return RtdScores(self.logits.astype(np.float32), self.is_replaced)
 
     @classmethod
     @torch.no_grad()
-    def from_batch(cls, trial: Trial) -> "PairOutputs":
+    def from_batch(cls, trial: ElectraOutput) -> "PairOutputs":
         masked, corrupted = trial.masked, trial.corrupted
         log_probs = torch.log_softmax(trial.guesses.float(), dim=-1)  # (M, V)
         entropies = -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(dim=-1)

@@ -22,7 +22,7 @@ from electralab.artifacts import lock_folder, read_json, sha256_file, sha256_jso
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
 from electralab.finetuning.identity import identify_model
-from electralab.model.folder import locate_networks
+from electralab.model.folders.folder import locate_networks
 from electralab.records.figures import Figure, Projection
 from electralab.records.findings import (
     Analysis,

@@ -21,7 +21,7 @@ from electralab.evaluation.states import Layers, pool_texts, take_tokens
 from electralab.finetuning.encoding import Framer
 from electralab.finetuning.examples import TaggedExample
 from electralab.finetuning.questions import SpanConfig
-from electralab.model.encoder import Trace
+from electralab.model.encoder import HiddenStates
 from electralab.statistics import Indices, subsample
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ def _list_layers(model: AnalysisModel, layers: Layers) -> list[Matrix]:
 
 def trace_batch(model: AnalysisModel, ids: IntArray, is_pad: IntArray) -> list[Matrix]:
     """All states of one batch (B, T) whose padding may stand anywhere. (B, T, D) at every layer"""
-    trace: Trace = {}
+    trace: HiddenStates = {}
     input_ids = torch.from_numpy(np.asarray(ids, dtype=np.int64)).to(model.device)
     hidden = torch.from_numpy(np.asarray(is_pad, dtype=np.bool_)).to(model.device)
     with torch.inference_mode():

@@ -12,7 +12,7 @@ from torch import Tensor
 from electralab.finetuning.batches import TaskBatch
 from electralab.finetuning.features import IGNORED
 from electralab.finetuning.losses import ANSWERABLE_WEIGHT, hide_question
-from electralab.model.tuned import SpanLogits, TaskKind
+from electralab.model.task_model import SpanLogits, TaskKind
 
 # Where no answer can lie; finite, so that 0 times it is 0.
 _IMPOSSIBLE = -1e4

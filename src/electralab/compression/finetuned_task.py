@@ -29,8 +29,8 @@ from electralab.finetuning.losses import count_targets, task_loss
 from electralab.finetuning.reading import TaskData, TaskDataConfig, read_task
 from electralab.finetuning.scores import summarise_seeds
 from electralab.finetuning.tasks import Task, find_task
-from electralab.model.folder import Role, Storage, locate_model
-from electralab.model.tuned import Tuned
+from electralab.model.folders.folder import Role, Storage, locate_model
+from electralab.model.task_model import TaskModel
 from electralab.records.compression import VariantScore
 from electralab.records.tuned import TunedResults
 from electralab.statistics import bootstrap_indices
@@ -59,7 +59,7 @@ class FinetunedTask:
     role: ClassVar[Role] = "model"
 
     @property
-    def network(self) -> Tuned:
+    def network(self) -> TaskModel:
         return self.model.network
 
     @property
@@ -107,7 +107,7 @@ class FinetunedTask:
         return task_distillation_loss(head.kind, logits, teacher_logits, inputs, head.unit, temperature)
 
     def score(self, network: Network, draws: int) -> VariantScore:
-        assert isinstance(network, Tuned)
+        assert isinstance(network, TaskModel)
         head, card, split = network.head_config, self.model.card, self.data.devs[0]
         pad_id = self.model.tokenizer.special.pad
         outputs = run_network(network, self.dev.features, pad_id, _BATCH_TOKENS, self.stop)
@@ -143,7 +143,7 @@ class FinetunedTask:
         return [Sample(feature.ids, feature.segment_ids) for feature in chosen]
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
-        assert isinstance(network, Tuned)
+        assert isinstance(network, TaskModel)
         write_model(folder, replace(self.model, network=network), storage)
 
 

@@ -25,9 +25,9 @@ from electralab.finetuning.batches import order_epoch
 from electralab.finetuning.settings import default_settings
 from electralab.finetuning.tasks import find_task
 from electralab.model.electra import parameter_depths
-from electralab.model.encoder import Layer
+from electralab.model.encoder import EncoderLayer
 from electralab.model.flops import encoder_flops
-from electralab.model.pruning import KeptLayer
+from electralab.model.pruning import PrunedLayer
 from electralab.randomness import Rng
 from electralab.stopping import StopSignal
 from electralab.training.checkpoint import Progress, TrainingState
@@ -60,7 +60,7 @@ def measure_importance(
     chosen = evenly_spaced(len(task.lengths), rows)
     # Like lengths together: what a row says does not depend on its neighbours.
     chosen = chosen[np.argsort(task.lengths[chosen], kind="stable")]
-    layers = [layer for layer in network.encoder.layers if isinstance(layer, Layer)]
+    layers = [layer for layer in network.encoder.layers if isinstance(layer, EncoderLayer)]
     heads = [np.zeros(layer.attention.num_heads) for layer in layers]
     neurons = [np.zeros(layer.feedforward.down.in_features) for layer in layers]
     for start in range(0, len(chosen), batch_size):
@@ -80,7 +80,7 @@ def measure_importance(
 
 
 @contextmanager
-def _watch(layers: Sequence[Layer]) -> Iterator[list[Tensor]]:
+def _watch(layers: Sequence[EncoderLayer]) -> Iterator[list[Tensor]]:
     """What enters each layer's output matrix and its matrix down, in this order, as the network computes."""
     activations: list[Tensor] = []
 
@@ -96,7 +96,7 @@ def _watch(layers: Sequence[Layer]) -> Iterator[list[Tensor]]:
             hook.remove()
 
 
-def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[KeptLayer]:
+def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[PrunedLayer]:
     """Without the least important layers, and of the others' heads, and of their neurons, without this share.
 
     Heads of all layers stand in one line, as do neurons. A layer keeps its best head and its best neuron, and the
@@ -109,7 +109,7 @@ def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[
     layers = [index for index in range(len(importance.heads)) if index not in dropped]
     heads = _keep_best([importance.heads[index] for index in layers], share)
     neurons = _keep_best([importance.neurons[index] for index in layers], share)
-    return [KeptLayer(*parts) for parts in zip(layers, heads, neurons, strict=True)]
+    return [PrunedLayer(*parts) for parts in zip(layers, heads, neurons, strict=True)]
 
 
 def _keep_best(scores: Sequence[Scores], share: float) -> list[tuple[int, ...]]:

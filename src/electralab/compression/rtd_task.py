@@ -22,14 +22,14 @@ from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.subject import Subject, load_subject
 from electralab.exporting.samples import Sample, pair_some, space_pairs
-from electralab.model.electra import Discriminator, Guesser
-from electralab.model.folder import Role, Storage, locate_model, read_config, save_network
-from electralab.model.hf_config import OBJECTIVE
-from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampling_prohibition
-from electralab.objective.electra import make_guesses
-from electralab.objective.losses import verdict_loss
+from electralab.model.electra import Discriminator, TokenModel
+from electralab.model.folders.folder import Role, Storage, locate_model, read_config, save_network
+from electralab.model.folders.hf_config import OBJECTIVE
+from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, special_token_bias
+from electralab.objective.electra import generator_forward
+from electralab.objective.losses import rtd_loss
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
-from electralab.objective.verdicts import Verdicts, join_verdicts
+from electralab.objective.metrics import RtdScores, join_verdicts
 from electralab.randomness import Rng
 from electralab.records.compression import VariantScore
 from electralab.statistics import bootstrap_indices
@@ -46,7 +46,7 @@ _MOST_TRAINED = 100_000
 @dataclass(frozen=True)
 class RtdTask:
     network: Discriminator
-    generator: Guesser
+    generator: TokenModel
     tokenizer: Tokenizer
     objective: str
     train: HeldoutRows
@@ -76,14 +76,14 @@ class RtdTask:
 
     @torch.no_grad()
     def _corrupt(self, masked: MaskedBatch) -> CorruptedBatch:
-        generator_logits = make_guesses(self.generator, masked)
+        generator_logits = generator_forward(self.generator, masked)
         sampling = SamplingConfig(temperature=self.config.temperature)
         return corrupt(masked, sample_ids(generator_logits, masked.sampling_uniforms, self._logit_bias, sampling))
 
     @cached_property
     def _logit_bias(self) -> Tensor:
         device = torch.device(self.conditions.device)
-        return sampling_prohibition(self.tokenizer, device, self.generator.config.vocab_size)
+        return special_token_bias(self.tokenizer, device, self.generator.config.vocab_size)
 
     def forward(self, network: Network, inputs: CorruptedBatch) -> Tensor:
         batch = inputs.masked.batch
@@ -95,7 +95,7 @@ class RtdTask:
 
     def loss(self, logits: Logits, inputs: CorruptedBatch) -> Tensor:
         assert isinstance(logits, Tensor)
-        return verdict_loss(logits, inputs)
+        return rtd_loss(logits, inputs)
 
     def distillation_loss(
         self, logits: Logits, teacher_logits: Logits, inputs: CorruptedBatch, temperature: float
@@ -106,7 +106,7 @@ class RtdTask:
         return rtd_distillation_loss(logits[is_token], teacher_logits[is_token], temperature)
 
     def score(self, network: Network, draws: int) -> VariantScore:
-        rows: list[Verdicts] = []
+        rows: list[RtdScores] = []
         for inputs in self._heldout_inputs:
             self.conditions.check()
             with torch.inference_mode():
@@ -114,7 +114,7 @@ class RtdTask:
             # [CLS] and [SEP] are never replaced: knowing that is not worth a score.
             table = zip(logits.float(), inputs.is_replaced, inputs.masked.batch.is_ordinary, strict=True)
             rows += [
-                Verdicts(row[is_scored].cpu().numpy(), is_replaced[is_scored].cpu().numpy())
+                RtdScores(row[is_scored].cpu().numpy(), is_replaced[is_scored].cpu().numpy())
                 for row, is_replaced, is_scored in table
             ]
         resampled = [
@@ -187,7 +187,7 @@ def load_rtd_task(
     return RtdTask(network, guesser, subject.tokenizer, objective, train, heldout, config, conditions, notes)
 
 
-def _find_generator(subject: Subject, path: Path | None, device: torch.device) -> Guesser:
+def _find_generator(subject: Subject, path: Path | None, device: torch.device) -> TokenModel:
     rival = subject if path is None else load_subject(path, device)
     if rival.generator is None:
         raise InputError(

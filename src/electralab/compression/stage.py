@@ -30,10 +30,10 @@ from electralab.exporting.onnx_graphs import require_onnx
 from electralab.finetuning.identity import find_run, identify_model, read_identity
 from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import WEIGHTS, load_any, locate_encoder, locate_model
-from electralab.model.graph import GRAPH, is_graph
+from electralab.model.folders.folder import WEIGHTS, load_any, locate_encoder, locate_model
+from electralab.model.folders.onnx_runtime import GRAPH, is_onnx
 from electralab.model.pruning import prune
-from electralab.model.tuned import Tuned
+from electralab.model.task_model import TaskModel
 from electralab.records.compression import (
     CompressionFingerprint,
     CompressPlan,
@@ -119,7 +119,7 @@ def load_compression_task(request: CompressRequest, device: torch.device, stop: 
     """A tuned model is scored on its task, a discriminator on replaced tokens."""
     model, data, config = request.model, request.data, request.config
     folder = locate_encoder(model)
-    if is_graph(folder):
+    if is_onnx(folder):
         raise InputError(
             f"{folder}: is an ONNX graph, out of which nothing can be taken any more; give the model it was made from"
         )
@@ -128,7 +128,7 @@ def load_compression_task(request: CompressRequest, device: torch.device, stop: 
     if config.graphs:
         require_onnx("--graphs")
     network = load_any(folder)
-    if isinstance(network, Tuned):
+    if isinstance(network, TaskModel):
         if request.generator is not None:
             raise UsageError(f"--generator: {model} is tuned for a task, which needs none; leave it out")
         return load_finetuned_task(model, data, request.task, config.data, seed=config.seed, device=device, stop=stop)
@@ -163,7 +163,7 @@ def check_plan(encoder: EncoderConfig, config: CompressConfig) -> None:
 
 def _fingerprint(request: CompressRequest, task: CompressionTask, threads: int) -> CompressionFingerprint:
     settings = {name: value for name, value in request.config.model_dump(mode="json").items() if name not in _FREE}
-    rival = [] if isinstance(task.network, Tuned) else [_find_generator(request)]
+    rival = [] if isinstance(task.network, TaskModel) else [_find_generator(request)]
     return CompressionFingerprint(
         kind="compress",
         model=identify_model(locate_encoder(request.model), *rival),
@@ -221,7 +221,7 @@ class _CompressionRun:
         if tradeoff.picked is not None:
             # So that the folder itself is a MODEL, with its generator where it has one.
             copy_model(self._folder(tradeoff.picked), self.out / "export" / self.task.role)
-            if not isinstance(self.task.network, Tuned):
+            if not isinstance(self.task.network, TaskModel):
                 copy_generator(_find_generator(self.request), self.out / "export" / "generator", self.request.license)
         elif has_wish:
             # What was picked before is not what is asked for now.
@@ -297,7 +297,7 @@ class _CompressionRun:
 
     def _load(self, name: str) -> Network:
         network = load_any(self._folder(name)).to(self.device)
-        assert isinstance(network, Discriminator | Tuned)
+        assert isinstance(network, Discriminator | TaskModel)
         return network
 
     def _score_path(self, variant: ModelVariant) -> Path:

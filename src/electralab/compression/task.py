@@ -12,12 +12,12 @@ from torch import Tensor
 
 from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator
-from electralab.model.folder import Role, Storage
-from electralab.model.tuned import SpanLogits, Tuned
+from electralab.model.folders.folder import Role, Storage
+from electralab.model.task_model import SpanLogits, TaskModel
 from electralab.records.compression import VariantScore
 from electralab.tokens.tokenizer import Tokenizer
 
-Network = Discriminator | Tuned
+Network = Discriminator | TaskModel
 Logits = Tensor | SpanLogits
 Indices = NDArray[np.int64]
 NetworkInputs = tuple[Tensor, Tensor, Tensor | None]

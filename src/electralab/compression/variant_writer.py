@@ -16,12 +16,12 @@ from electralab.exporting.fidelity import TOLERANCE, compare_networks, require_e
 from electralab.exporting.metadata import LICENSE, License, find_license, write_license, write_metadata
 from electralab.exporting.onnx_graphs import Activations, quantize_folder, write_graph
 from electralab.exporting.samples import Sample, sample_rows
-from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator
-from electralab.model.folder import WEIGHTS, Storage, load_any, read_config
-from electralab.model.graph import GRAPH, is_graph
-from electralab.model.own_folder import export_own_config
-from electralab.model.tuned import Tuned
+from electralab.model.folders.folder import WEIGHTS, Storage, load_any, read_config
+from electralab.model.folders.hf_config import CONFIG
+from electralab.model.folders.native_format import export_own_config
+from electralab.model.folders.onnx_runtime import GRAPH, is_onnx
+from electralab.model.task_model import TaskModel
 from electralab.records.export import ExportRecord, Fidelity
 
 # Rows of the user's that variants are tried on, beside our own.
@@ -50,7 +50,7 @@ class VariantWriter:
     def write_graph(self, source: Path, target: Path, graph: Graph, samples: Sequence[Sample]) -> None:
         """All that the source's folder holds, with a graph for its weights; the samples calibrate a static one."""
         network = load_any(source)
-        assert isinstance(network, Discriminator | Tuned)
+        assert isinstance(network, Discriminator | TaskModel)
         with new_folder(target, kind="model") as temporary:
             copy_files(source, temporary, WEIGHTS, CONFIG)
             write_json(temporary / CONFIG, export_own_config(network, read_config(source)))
@@ -64,14 +64,14 @@ class VariantWriter:
 
     def _write_metadata(self, folder: Path, facts: dict[str, Any], origin: Network) -> None:
         """Tried against the network that it was made from."""
-        kind = "tuned" if isinstance(origin, Tuned) else "discriminator"
+        kind = "tuned" if isinstance(origin, TaskModel) else "discriminator"
         fidelity = self.compare(folder, origin)
         record = ExportRecord.compared(fidelity, network=self.task.role, kind=kind, **facts)
         write_metadata(folder, record, self.license)
 
     def compare(self, folder: Path, origin: Network) -> Fidelity:
         network, special = load_any(folder), self.task.tokenizer.special
-        assert isinstance(network, Discriminator | Tuned)
+        assert isinstance(network, Discriminator | TaskModel)
         return compare_networks(origin, network, self.samples, special.pad, special.mask, check=self.check)
 
     def relicense(self, folder: Path) -> None:
@@ -103,6 +103,6 @@ def copy_generator(source: Path, target: Path, license: str) -> None:
     with new_folder(target, kind="model") as temporary:
         copy_files(source, temporary)
         if not has_metadata(temporary):
-            form = "onnx" if is_graph(source) else "fp32"
+            form = "onnx" if is_onnx(source) else "fp32"
             ExportRecord(format=form, network="generator", kind="generator", subject="guesses").write(temporary)
         write_license(temporary, find_license(license, source))

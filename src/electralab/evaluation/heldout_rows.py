@@ -20,7 +20,7 @@ from electralab.errors import InputError
 from electralab.evaluation.outcome import Conditions
 from electralab.evaluation.subject import require_text
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
-from electralab.objective.unigram import unigram_log_shares
+from electralab.objective.registry import unigram_log_probs
 from electralab.randomness import Rng
 from electralab.tokens.batches import make_batch
 from electralab.tokens.packing import pack_contiguous
@@ -75,7 +75,7 @@ def _open_rows(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: in
         raise InputError(f"{data}: holds no held-out rows; prepare it with a held-out share, or give text files")
     ids = prepared.heldout.take(_spread(len(prepared.heldout), limit))
     known = prepared.train.take(_spread(len(prepared.train), _UNIGRAM_ROWS))
-    return HeldoutRows(ids, prepared.packing == "pairs", unigram_log_shares(known, tokenizer), ())
+    return HeldoutRows(ids, prepared.packing == "pairs", unigram_log_probs(known, tokenizer), ())
 
 
 def _spread(count: int, limit: int) -> NDArray[np.int64]:
@@ -101,7 +101,7 @@ def _pack_text(
     if not len(ids):
         raise InputError(f"{data}: holds no text; give prepared data or files with text")
     notes = (f"{undecodable:,} documents are not UTF-8 and were left out",) if undecodable else ()
-    return HeldoutRows(ids, False, unigram_log_shares(ids, tokenizer), notes)
+    return HeldoutRows(ids, False, unigram_log_probs(ids, tokenizer), notes)
 
 
 def _read_files(data: Path, reading: ReadingConfig) -> Iterator[Raw]:

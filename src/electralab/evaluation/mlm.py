@@ -17,8 +17,8 @@ from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_
 from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
 from electralab.evaluation.subject import Subject
 from electralab.events import Progress
-from electralab.model.towers import TwoTower
-from electralab.objective.electra import make_guesses
+from electralab.model.token_models import TwoTower
+from electralab.objective.electra import generator_forward
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -32,7 +32,7 @@ def evaluate_mlm(subject: Subject, data: Path, config: HeldoutConfig, conditions
         conditions.check()
         targets = masked.target_ids.cpu().numpy()
         with torch.inference_mode():
-            guesses = make_guesses(generator, masked)
+            guesses = generator_forward(generator, masked)
             loss += float(F.cross_entropy(guesses.float(), masked.target_ids, reduction="sum"))
             right += int((guesses.argmax(dim=-1) == masked.target_ids).sum())
         unigram_loss -= float(rows.unigram[targets].sum())

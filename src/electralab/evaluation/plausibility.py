@@ -26,8 +26,8 @@ from torch import Tensor
 from electralab.evaluation.outcome import Conditions, Steps
 from electralab.evaluation.sentences import Sentences
 from electralab.events import Progress
-from electralab.model.electra import Discriminator, Guesser
-from electralab.model.towers import TwoTower
+from electralab.model.electra import Discriminator, TokenModel
+from electralab.model.token_models import TwoTower
 from electralab.tokens.batches import RowBatch, batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -70,7 +70,7 @@ def judge_sentences(
     return tally.finish()
 
 
-def choose_scoring(generator: Guesser, objective: str) -> Scoring:
+def choose_scoring(generator: TokenModel, objective: str) -> Scoring:
     if objective in _UNMASKED:
         return "unmasked"
     if isinstance(generator, TwoTower):
@@ -79,7 +79,7 @@ def choose_scoring(generator: Guesser, objective: str) -> Scoring:
 
 
 def guess_sentences(
-    generator: Guesser,
+    generator: TokenModel,
     tokenizer: Tokenizer,
     sentences: Sentences,
     conditions: Conditions,
@@ -108,7 +108,7 @@ def guess_sentences(
 
 
 @torch.inference_mode()
-def _guess_standing(generator: Guesser, batch: RowBatch, asked: Tensor) -> Tensor:
+def _guess_standing(generator: TokenModel, batch: RowBatch, asked: Tensor) -> Tensor:
     """log p of each asked token in the row as it is. (M,)"""
     rows, columns = asked.unbind(dim=1)
     positions = rows * batch.input_ids.shape[1] + columns
@@ -117,7 +117,7 @@ def _guess_standing(generator: Guesser, batch: RowBatch, asked: Tensor) -> Tenso
 
 
 @torch.inference_mode()
-def _guess_hidden(generator: Guesser, mask_id: int, batch: RowBatch, asked: Tensor) -> Tensor:
+def _guess_hidden(generator: TokenModel, mask_id: int, batch: RowBatch, asked: Tensor) -> Tensor:
     """log p of each asked token in a copy of its row where it alone is hidden. (M,)"""
     rows, columns = asked.unbind(dim=1)
     copies = torch.arange(len(asked), device=asked.device)

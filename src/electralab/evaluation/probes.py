@@ -39,7 +39,7 @@ from electralab.finetuning.questions import SpanConfig
 from electralab.finetuning.reading import TaskDataConfig, read_task
 from electralab.finetuning.scores import score_classes
 from electralab.finetuning.tasks import Task, find_task
-from electralab.model.pooling import Pooling
+from electralab.model.task_model import Pooling
 from electralab.randomness import mix
 
 Truth = NDArray[np.int64]

@@ -19,9 +19,9 @@ from electralab.evaluation.resampling import draw_again, find_interval
 from electralab.evaluation.subject import Subject, load_subject
 from electralab.events import Progress
 from electralab.model.electra import Electra
-from electralab.objective.corruption import SamplingConfig, sampling_prohibition
-from electralab.objective.electra import Trial, hold_trial
-from electralab.objective.verdicts import Verdicts, join_verdicts
+from electralab.objective.corruption import SamplingConfig, special_token_bias
+from electralab.objective.electra import ElectraOutput, electra_forward
+from electralab.objective.metrics import RtdScores, join_verdicts
 
 _INTERVALS = ("auc", "loss", "recall", "precision")
 # Part of the identity: scores of other tokens are not comparable, though the same text was asked about.
@@ -43,7 +43,7 @@ def evaluate_rtd(
     rows = read_rows(data, subject.tokenizer, length, config.limit, conditions.reading)
     # Nothing is shared any more: the two may come from different runs.
     pair = Electra(guesser, discriminator, "none").eval()
-    prohibition = sampling_prohibition(subject.tokenizer, torch.device(conditions.device), guesser.config.vocab_size)
+    prohibition = special_token_bias(subject.tokenizer, torch.device(conditions.device), guesser.config.vocab_size)
     sampling = SamplingConfig(temperature=config.temperature)
     tables: list[_Table] = []
     asked = hashlib.sha256(_SCORED)
@@ -51,7 +51,7 @@ def evaluate_rtd(
     for masked in mask_rows(rows, subject.tokenizer, config, conditions):
         conditions.check()
         with torch.inference_mode():
-            trial = hold_trial(pair, masked, prohibition, sampling)
+            trial = electra_forward(pair, masked, prohibition, sampling)
         guessed += len(masked.target_ids)
         right += int((trial.guesses.argmax(dim=-1) == masked.target_ids).sum())
         tables.append(_read_table(trial))
@@ -89,15 +89,15 @@ class _Table:
     is_ordinary: NDArray[np.bool_]
     """The tokens that count: [CLS] and [SEP] are never replaced, so that knowing them would beat guessing."""
 
-    def select(self, is_selected: NDArray[np.bool_]) -> Verdicts:
-        return Verdicts(self.logits[is_selected], self.is_replaced[is_selected])
+    def select(self, is_selected: NDArray[np.bool_]) -> RtdScores:
+        return RtdScores(self.logits[is_selected], self.is_replaced[is_selected])
 
-    def split_rows(self) -> list[Verdicts]:
+    def split_rows(self) -> list[RtdScores]:
         table = zip(self.logits, self.is_replaced, self.is_ordinary, strict=True)
-        return [Verdicts(logits[scored], is_replaced[scored]) for logits, is_replaced, scored in table]
+        return [RtdScores(logits[scored], is_replaced[scored]) for logits, is_replaced, scored in table]
 
 
-def _read_table(trial: Trial) -> _Table:
+def _read_table(trial: ElectraOutput) -> _Table:
     is_masked = torch.zeros_like(trial.corrupted.is_replaced)
     is_masked.view(-1)[trial.masked.positions] = True
     return _Table(
@@ -108,12 +108,12 @@ def _read_table(trial: Trial) -> _Table:
     )
 
 
-def score_verdicts(verdicts: Verdicts) -> Scores:
+def score_verdicts(verdicts: RtdScores) -> Scores:
     names = ("auc", "recall", "precision", "loss", "called_replaced", "replaced_share")
     return {name: getattr(verdicts, name) for name in names}
 
 
-def bootstrap_rows(rows: Sequence[Verdicts], times: int, seed: int) -> Scores:
+def bootstrap_rows(rows: Sequence[RtdScores], times: int, seed: int) -> Scores:
     """95 % intervals: rows are drawn again with replacement, for their tokens hang together."""
     if not times:
         return {}

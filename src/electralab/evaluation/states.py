@@ -18,10 +18,10 @@ from electralab.evaluation.outcome import Conditions, Steps
 from electralab.evaluation.sentences import Sentences
 from electralab.evaluation.subject import require_text
 from electralab.events import Progress
-from electralab.model.encoder import Encoder, Trace
-from electralab.model.folder import load_encoder, locate_encoder, locate_model
-from electralab.model.pooling import Pooling, pool_states
-from electralab.model.weights import initialise
+from electralab.model.encoder import Encoder, HiddenStates
+from electralab.model.folders.folder import load_encoder, locate_encoder, locate_model
+from electralab.model.task_model import Pooling, pool_states
+from electralab.model.weights import init_weights
 from electralab.tokens.batches import RowBatch, batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -54,7 +54,7 @@ class Frozen:
         """The control: the same network before it learned anything."""
         device = next(self.encoder.parameters()).device
         encoder = Encoder(self.encoder.config)
-        initialise(encoder, seed)
+        init_weights(encoder, seed)
         return Frozen(encoder.to(device).eval(), self.tokenizer)
 
 
@@ -102,11 +102,11 @@ def take_tokens(
     return {layer: np.concatenate(parts)[back] for layer, parts in found.items()}
 
 
-def _look(frozen: Frozen, rows: Rows, conditions: Conditions) -> Iterator[tuple[RowBatch, Trace]]:
+def _look(frozen: Frozen, rows: Rows, conditions: Conditions) -> Iterator[tuple[RowBatch, HiddenStates]]:
     device = next(frozen.encoder.parameters()).device
     for batch in batch_by_length(rows, frozen.tokenizer.special, conditions.batch_tokens, device):
         conditions.check()
-        trace: Trace = {}
+        trace: HiddenStates = {}
         with torch.inference_mode():
             frozen.encoder(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, trace)
         if not frozen.encoder.config.is_modern:

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from electralab.errors import InputError
-from electralab.model.electra import Discriminator, Guesser
-from electralab.model.folder import load_any, locate_networks, read_config, says_energies
-from electralab.model.hf_config import OBJECTIVE
+from electralab.model.electra import Discriminator, TokenModel
+from electralab.model.folders.folder import load_any, locate_networks, outputs_energies, read_config
+from electralab.model.folders.hf_config import OBJECTIVE
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -20,7 +20,7 @@ class Subject:
     path: Path
     tokenizer: Tokenizer
     discriminator: Discriminator | None
-    generator: Guesser | None
+    generator: TokenModel | None
     """Of a pair, or the one network of a run."""
     objective: str = ""
     """What it was taught by, where its folder says so."""
@@ -38,7 +38,7 @@ class Subject:
             raise InputError(f"{self.path}: holds no discriminator, which {purpose} needs; give a run or its folder")
         return self.discriminator
 
-    def need_generator(self, purpose: str) -> Guesser:
+    def need_generator(self, purpose: str) -> TokenModel:
         if self.generator is None:
             raise InputError(f"{self.path}: holds no generator, which {purpose} needs; give a run or its folder")
         return self.generator
@@ -57,9 +57,9 @@ def load_subject(path: Path, device: torch.device) -> Subject:
         path,
         tokenizers[0],
         discriminator=next((network for network in networks if isinstance(network, Discriminator)), None),
-        generator=next((network for network in networks if isinstance(network, Guesser)), None),
+        generator=next((network for network in networks if isinstance(network, TokenModel)), None),
         objective=_read_objective(folders[-1]),
-        has_energies=says_energies(folders[0]),
+        has_energies=outputs_energies(folders[0]),
     )
 
 
@@ -68,9 +68,9 @@ def _read_objective(folder: Path) -> str:
     return "" if folder.name == "generator" else str(read_config(folder).get(OBJECTIVE, ""))
 
 
-def _load(folder: Path) -> Discriminator | Guesser:
+def _load(folder: Path) -> Discriminator | TokenModel:
     network = load_any(folder)
-    if not isinstance(network, Discriminator | Guesser):
+    if not isinstance(network, Discriminator | TokenModel):
         raise InputError(f"{folder}: is a tuned model, which neither judges nor guesses tokens; give a pre-trained one")
     return network
 

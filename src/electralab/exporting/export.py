@@ -23,25 +23,24 @@ from electralab.exporting.onnx_graphs import Activations, Exportable, quantize_f
 from electralab.exporting.samples import Sample, pair_some, sample_rows, space_pairs
 from electralab.finetuning.exports import CARD as TASK
 from electralab.finetuning.exports import attach_card
-from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator
-from electralab.model.folder import (
+from electralab.model.folders.folder import (
     Role,
     Storage,
     has_untrained_segments,
     load_any,
     locate_networks,
+    outputs_energies,
     read_config,
     save_network,
-    save_tuned,
-    says_energies,
+    save_task_model,
 )
-from electralab.model.graph import GRAPH, AnyGraph
-from electralab.model.hf_config import LABELS, OBJECTIVE, export_encoder_config, export_labels
-from electralab.model.hf_tuned import export_tuned_config, tuned_class_name
-from electralab.model.own_folder import export_own_config, is_expressible
+from electralab.model.folders.hf_config import CONFIG, LABELS, OBJECTIVE, export_encoder_config, export_labels
+from electralab.model.folders.hf_task_model import export_task_config, task_class_name
+from electralab.model.folders.native_format import export_own_config, is_expressible, network_name
+from electralab.model.folders.onnx_runtime import GRAPH, OnnxModel
 from electralab.model.pruning import pad
-from electralab.model.tuned import Tuned
+from electralab.model.task_model import TaskModel
 from electralab.records.export import ExportedNetwork, ExportPlan, ExportRecord, ExportResult, ExportSource, Fidelity
 from electralab.stopping import StopSignal
 from electralab.tokens.batches import make_batch
@@ -78,7 +77,7 @@ class SourceNetwork:
     def kind(self) -> Literal["discriminator", "generator", "tuned"]:
         if isinstance(self.network, Discriminator):
             return "discriminator"
-        return "tuned" if isinstance(self.network, Tuned) else "generator"
+        return "tuned" if isinstance(self.network, TaskModel) else "generator"
 
     @property
     def special_ids(self) -> dict[str, int]:
@@ -173,18 +172,18 @@ def _read_sources(model: Path, form: Format) -> tuple[list[SourceNetwork], str]:
 
 def _read_source(folder: Path, form: Format) -> SourceNetwork:
     network = load_any(folder)
-    if isinstance(network, AnyGraph):
+    if isinstance(network, OnnxModel):
         raise InputError(f"{folder}: is a graph already; give the model that it was exported from")
     if not isinstance(network, Exportable):
-        kind = type(network).__name__.lower()
+        kind = network_name(network).lower()
         raise _Inexpressible(
             f"{folder}: holds a {kind}, which neither transformers nor a graph expresses; use it as it is"
         )
     written = pad(network) if form == "hf" else network
-    if form == "hf" and isinstance(written, Tuned) and not tuned_class_name(written):
+    if form == "hf" and isinstance(written, TaskModel) and not task_class_name(written):
         remedy = "tune it with --head huggingface, or export it as onnx"
         raise InputError(f"{folder}: no class of transformers has this network with its head; {remedy}")
-    if form == "hf" and not isinstance(written, Tuned) and not is_expressible(written):
+    if form == "hf" and not isinstance(written, TaskModel) and not is_expressible(written):
         raise _Inexpressible(f"{folder}: no class of transformers expresses this network; export it as onnx")
     by_class: Role = "discriminator" if isinstance(network, Discriminator) else "model"
     role = cast("Role", folder.name) if folder.name in get_args(Role) else by_class
@@ -207,7 +206,7 @@ def _read_samples(source: SourceNetwork, config: ExportConfig, data: Path | None
     if not rows.is_pairs:
         # All rows of a text become pairs where two texts are asked for, none where one is.
         every = space_pairs(network.config)
-        if isinstance(network, Tuned):
+        if isinstance(network, TaskModel):
             num_texts = attach_card(source.folder, network, tokenizer).card.num_texts
             num_texts = {"qa": 2, "label": 1}.get(network.head_config.kind, num_texts)
             every = {1: 0, 2: 1}.get(num_texts, every)
@@ -233,7 +232,7 @@ def _export(
             samples,
             special.pad,
             special.mask,
-            outputs_energies=says_energies(source.folder),
+            outputs_energies=outputs_energies(source.folder),
             check=stop.check,
         )
 
@@ -262,8 +261,8 @@ def _export(
 
 
 def _save_weights(source: SourceNetwork, folder: Path, storage: Storage) -> None:
-    if isinstance(source.written, Tuned):
-        save_tuned(folder, source.written, **source.special_ids, storage=storage)
+    if isinstance(source.written, TaskModel):
+        save_task_model(folder, source.written, **source.special_ids, storage=storage)
         return
     save_network(
         folder,
@@ -278,10 +277,10 @@ def _save_weights(source: SourceNetwork, folder: Path, storage: Storage) -> None
 def _graph_config(source: SourceNetwork) -> dict[str, Any]:
     """config.json of a folder with a graph."""
     network = source.network
-    if isinstance(network, Tuned):
-        return export_own_config(network, export_tuned_config(network, **source.special_ids))
+    if isinstance(network, TaskModel):
+        return export_own_config(network, export_task_config(network, **source.special_ids))
     objective = read_config(source.folder).get(OBJECTIVE)
-    has_classes = isinstance(network, Discriminator) and not says_energies(source.folder)
+    has_classes = isinstance(network, Discriminator) and not outputs_energies(source.folder)
     labels = export_labels(LABELS.values()) if has_classes else {}
     config = export_own_config(network, export_encoder_config(network.config, **source.special_ids) | labels)
     return config | ({OBJECTIVE: objective} if objective else {})

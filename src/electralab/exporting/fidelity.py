@@ -15,7 +15,7 @@ from electralab.errors import AnswersDiffer
 from electralab.exporting.onnx_graphs import Exportable
 from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.tuned import SpanLogits, Tuned
+from electralab.model.task_model import SpanLogits, TaskModel
 from electralab.records.export import NUMBERS, Fidelity, OutputKind, ProbabilityFidelity, ValueFidelity
 
 # How far a logit of weights or a graph in 32 bits may be from the model's.
@@ -140,7 +140,7 @@ def _run(network: Exportable, batch: _SampleBatch, subject: OutputKind) -> _Outp
     if isinstance(outputs, SpanLogits):
         return _span_outputs(outputs, batch)
     logits: Tensor = outputs.double().cpu()
-    is_by_row = isinstance(network, Tuned) and network.head_config.is_pooled
+    is_by_row = isinstance(network, TaskModel) and network.head_config.is_pooled
     if not is_by_row and not isinstance(network, Generator):
         logits = logits[~batch.is_pad]
     if subject in ("verdicts", "numbers", "energies"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from electralab.artifacts import read_json, write_file
 from electralab.errors import InputError, suggest
-from electralab.model.config_file import CONFIG
+from electralab.model.folders.hf_config import CONFIG
 from electralab.records.export import ExportRecord
 
 LICENSE = "LICENSE"

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from electralab.errors import InputError
 from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import Trace
-from electralab.model.graph import ANSWERABLE, GRAPH, INPUTS, LOGITS, POSITIONS, STATES
-from electralab.model.tuned import SpanLogits, Tuned
+from electralab.model.encoder import HiddenStates
+from electralab.model.folders.onnx_runtime import ANSWERABLE, GRAPH, INPUTS, LOGITS, POSITIONS, STATES
+from electralab.model.task_model import SpanLogits, TaskModel
 
-Exportable = Discriminator | Generator | Tuned
+Exportable = Discriminator | Generator | TaskModel
 Activations = Literal["dynamic", "static"]
 
 _ROWS = 3
@@ -44,7 +44,7 @@ class _DiscriminatorGraph(nn.Module):
         self.network = network
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        trace: Trace = {}
+        trace: HiddenStates = {}
         logits = self.network(input_ids, token_type_ids, attention_mask == 0, trace)
         return logits, trace[STATES]
 
@@ -66,7 +66,7 @@ class _GeneratorGraph(nn.Module):
 
 
 class _TaskGraph(nn.Module):
-    def __init__(self, network: Tuned) -> None:
+    def __init__(self, network: TaskModel) -> None:
         super().__init__()
         self.network = network
         self.outputs = (LOGITS, ANSWERABLE) if network.head_config.has_answerability else (LOGITS,)

@@ -14,7 +14,7 @@ from electralab.finetuning.examples import Example, Question
 from electralab.finetuning.forward import RowOutput, softmax
 from electralab.finetuning.questions import QuestionWindow, SpanConfig
 from electralab.finetuning.spans import SpanAnswer, decode_answers
-from electralab.model.tuned import HeadConfig
+from electralab.model.task_model import HeadConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from electralab.artifacts import new_folder, read_json, write_json
 from electralab.config import Settings
 from electralab.errors import DamagedArtifact
 from electralab.finetuning.questions import SpanConfig
-from electralab.model.folder import Storage, load_tuned, locate_model, save_tuned
-from electralab.model.tuned import Tuned
+from electralab.model.folders.folder import Storage, load_task_model, locate_model, save_task_model
+from electralab.model.task_model import TaskModel
 from electralab.tokens.tokenizer import Tokenizer
 
 CARD = "task.json"
@@ -35,7 +35,7 @@ class TunedCard(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TunedModel:
-    network: Tuned
+    network: TaskModel
     tokenizer: Tokenizer
     card: TunedCard
 
@@ -49,7 +49,7 @@ def write_model(folder: Path, model: TunedModel, storage: Storage) -> None:
     """Into a folder that the caller owns."""
     special, config = model.tokenizer.special, model.network.config
     ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
-    save_tuned(folder, model.network, storage=storage, **ids)
+    save_task_model(folder, model.network, storage=storage, **ids)
     model.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
     write_json(folder / CARD, model.card.model_dump(mode="json"))
 
@@ -57,12 +57,12 @@ def write_model(folder: Path, model: TunedModel, storage: Storage) -> None:
 def load_model(path: Path) -> TunedModel:
     """From a run or a model folder, ours or Hugging Face's."""
     folder = locate_model(path, "model")
-    network, tokenizer = load_tuned(folder), Tokenizer.load(folder)
+    network, tokenizer = load_task_model(folder), Tokenizer.load(folder)
     tokenizer.require_fit(network.config.vocab_size, folder)
     return attach_card(folder, network, tokenizer)
 
 
-def attach_card(folder: Path, network: Tuned, tokenizer: Tokenizer) -> TunedModel:
+def attach_card(folder: Path, network: TaskModel, tokenizer: Tokenizer) -> TunedModel:
     """What the folder says about the use of its network, or what can be told without it."""
     if (folder / CARD).is_file():
         return TunedModel(network, tokenizer, _read_card(folder / CARD))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from electralab.finetuning.batches import collate, group_by_length
 from electralab.finetuning.features import Feature
-from electralab.model.tuned import SpanLogits, Tuned
+from electralab.model.task_model import SpanLogits, TaskModel
 from electralab.stopping import StopSignal
 
 Floats = NDArray[np.float32]
@@ -30,7 +30,7 @@ class RowOutput:
 
 @torch.inference_mode()
 def run_network(
-    network: Tuned, features: Sequence[Feature], pad_id: int, batch_tokens: int, stop: StopSignal
+    network: TaskModel, features: Sequence[Feature], pad_id: int, batch_tokens: int, stop: StopSignal
 ) -> list[RowOutput]:
     was_training = network.training
     network.eval()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from electralab.finetuning.batches import TaskBatch
 from electralab.finetuning.features import IGNORED
-from electralab.model.tuned import SpanLogits, TaskKind
+from electralab.model.task_model import SpanLogits, TaskKind
 
 # The released code's weight of the classifier that says whether a question can be answered.
 ANSWERABLE_WEIGHT = 0.5

@@ -13,7 +13,7 @@ from electralab.finetuning.questions import SpanConfig
 from electralab.finetuning.reading import TaskDataConfig
 from electralab.finetuning.tasks import Task
 from electralab.model.encoder import EncoderConfig, Probability
-from electralab.model.tuned import HeadStyle
+from electralab.model.task_model import HeadStyle
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig

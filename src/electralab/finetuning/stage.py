@@ -47,7 +47,7 @@ from electralab.finetuning.summary import (
 from electralab.finetuning.tasks import Task
 from electralab.finetuning.work import TuneWork, count_batches, count_steps
 from electralab.model.electra import parameter_depths
-from electralab.model.tuned import HeadConfig, Tuned
+from electralab.model.task_model import HeadConfig, TaskModel
 from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
 from electralab.records.tuned import (
     BadRowRecord,
@@ -339,7 +339,7 @@ class _Run:
         with state.optimizer.averaged():
             self._finish(seed, folder, network, state)
 
-    def _finish(self, seed: int, folder: Path, network: Tuned, state: TrainingState) -> None:
+    def _finish(self, seed: int, folder: Path, network: TaskModel, state: TrainingState) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
         head = network.head_config
         outputs = {name: self._run(network, of) for name, of in self.judged.items()}
@@ -383,7 +383,7 @@ class _Run:
         doubts = [answer.best.no_answer_score for answer in answers] if self.task.has_impossible else None
         write_squad_files(folder, questions, [answer.best.text for answer in answers], doubts)
 
-    def _run(self, network: Tuned, of: _Encoded) -> list[RowOutput]:
+    def _run(self, network: TaskModel, of: _Encoded) -> list[RowOutput]:
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
         return run_network(network, of.encoded.features, pad_id, size, self.stop)
 

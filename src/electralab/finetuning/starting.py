@@ -19,9 +19,9 @@ from electralab.finetuning.reading import TaskData
 from electralab.finetuning.settings import FinetuneConfig
 from electralab.finetuning.tasks import Task
 from electralab.model.encoder import Encoder
-from electralab.model.folder import has_untrained_segments, load_encoder, locate_encoder
-from electralab.model.tuned import HeadConfig, Pooling, Tuned, build_tuned
-from electralab.model.weights import initialise
+from electralab.model.folders.folder import has_untrained_segments, load_encoder, locate_encoder
+from electralab.model.task_model import HeadConfig, Pooling, TaskModel, build_task_model
+from electralab.model.weights import init_weights
 from electralab.tokens.tokenizer import Tokenizer
 
 
@@ -64,7 +64,7 @@ def _read_card_mark(folder: Path) -> bool:
 
 def build_network(
     origin: Origin, data: TaskData, config: FinetuneConfig, seed: int, *, copies_segment: bool = False
-) -> Tuned:
+) -> TaskModel:
     """Step 0 of a seed: the encoder as it was pre-trained, and a head drawn by the seed.
 
     With `copies_segment` the second segment, which nothing has trained, begins as a copy of the first.
@@ -81,10 +81,10 @@ def build_network(
         dropout=config.head.dropout,
         pooling=_choose_pooling(data.task, origin.encoder, config),
     )
-    network = build_tuned(_copy_encoder(origin.encoder, config), head, seed)
+    network = build_task_model(_copy_encoder(origin.encoder, config), head, seed)
     segments = network.encoder.embeddings.segments
     if config.from_scratch:
-        initialise(network, seed)
+        init_weights(network, seed)
     elif copies_segment and segments is not None:
         with torch.no_grad():
             segments.weight[1] = segments.weight[0]

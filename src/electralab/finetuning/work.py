@@ -15,7 +15,7 @@ from electralab.finetuning.features import Feature
 from electralab.finetuning.losses import count_targets, task_loss
 from electralab.finetuning.settings import FinetuneConfig
 from electralab.model.flops import encoder_flops
-from electralab.model.tuned import Tuned
+from electralab.model.task_model import TaskModel
 from electralab.randomness import Rng
 from electralab.runtime import autocast
 from electralab.training.metrics import Record
@@ -38,7 +38,7 @@ class TuneWork:
 
     def __init__(
         self,
-        network: Tuned,
+        network: TaskModel,
         features: Sequence[Feature],
         config: FinetuneConfig,
         seed: int,

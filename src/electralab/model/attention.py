@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from electralab.model.discrepancy import measure_discrepancies
-from electralab.model.weights import Drawn, dense
+from electralab.model.weights import InitModule, linear
 
 # Of the norms of queries and keys.
 _NORM_EPS = 1e-6
@@ -44,7 +43,7 @@ def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
     return torch.addcmul(vectors * rotation.cos, partners, rotation.sin)
 
 
-def find_visible(
+def build_attention_mask(
     length: int,
     window: int,
     is_pad: Tensor | None,
@@ -75,7 +74,7 @@ def _find_earlier(length: int, window: int, is_pad: Tensor | None, device: torch
     return is_earlier if is_pad is None else is_earlier & ~is_pad[:, None, None, :]  # (B, 1, T, T)
 
 
-class Attention(Drawn):
+class Attention(InitModule):
     def __init__(
         self,
         hidden_size: int,
@@ -96,8 +95,8 @@ class Attention(Drawn):
         self.dropout = dropout
         self.std, self.output_std = std, output_std
         # H heads of K make up D, unless heads were taken away.
-        self.qkv = dense(hidden_size, 3 * num_heads * head_size, bias=bias)
-        self.output = dense(num_heads * head_size, hidden_size, bias=bias)
+        self.qkv = linear(hidden_size, 3 * num_heads * head_size, bias=bias)
+        self.output = linear(num_heads * head_size, hidden_size, bias=bias)
         # One gain for each coordinate of a head, the same for all heads, so that heads can be taken away.
         self.query_norm = nn.RMSNorm(head_size, eps=_NORM_EPS) if normalises else None
         self.key_norm = nn.RMSNorm(head_size, eps=_NORM_EPS) if normalises else None
@@ -183,3 +182,38 @@ def _turn(vectors: Tensor, rotation: Rotation | None) -> Tensor:
 def _append(vectors: Tensor, coordinates: Tensor) -> Tensor:
     """(B, H, T, K) -> (B, H, T, K + 1)"""
     return torch.cat([vectors, coordinates.to(vectors.dtype)[..., None].expand(*vectors.shape[:-1], 1)], dim=-1)
+
+
+WINDOW = 8
+"""How many positions to each side are a token's surroundings."""
+
+_SMALLEST_SQUARE = 1e-16
+
+
+def measure_discrepancies(states: Tensor, is_pad: Tensor | None) -> Tensor:
+    """1 - cos(a state, the mean of the others in its window): 0 for a token like its surroundings, up to 2.
+
+    Padding is in nobody's surroundings; its own discrepancy, and that of a token without neighbours, is 0.
+    """
+    states = states.float()
+    is_token = torch.ones_like(states[..., 0]) if is_pad is None else (~is_pad).float()  # (B, T)
+    held = states if is_pad is None else states.masked_fill(is_pad[..., None], 0.0)
+    others = _sum_windows(held) - held  # the cosine with a mean is that with the sum
+    has_others = (_sum_windows(is_token) - is_token) * is_token > 0
+    return torch.where(has_others, 1 - _find_cosines(held, others), 0.0)
+
+
+def _sum_windows(values: Tensor) -> Tensor:
+    """(B, T, ...) -> the sum over each position and WINDOW to each side, as the difference of two running totals."""
+    length = values.shape[1]
+    totals = values.cumsum(1)
+    last = totals[:, -1:].expand_as(totals[:, :WINDOW])
+    ahead = torch.cat([totals[:, WINDOW:], last], dim=1)  # a row shorter than a window is all in it
+    behind = F.pad(totals, (0, 0) * (values.dim() - 2) + (WINDOW + 1, 0))[:, :length]
+    return ahead - behind
+
+
+def _find_cosines(ones: Tensor, others: Tensor) -> Tensor:
+    """Half the time of torch's own, which divides every coordinate."""
+    squares = (ones * ones).sum(-1).clamp(min=_SMALLEST_SQUARE) * (others * others).sum(-1).clamp(min=_SMALLEST_SQUARE)
+    return (ones * others).sum(-1) * squares.rsqrt()

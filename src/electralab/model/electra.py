@@ -7,14 +7,11 @@ from typing import Self
 
 from torch import Tensor, nn
 
-from electralab.model.copying import Copying
-from electralab.model.embeddings import DisentangledTable
-from electralab.model.encoder import Encoder, EncoderConfig, Trace
-from electralab.model.heads import GuessHead, VerdictHead, VerdictKind
+from electralab.model.encoder import DisentangledTable, Encoder, EncoderConfig, HiddenStates
+from electralab.model.heads import MLMHead, RTDHead, RTDHeadKind
 from electralab.model.settings import GeneratorConfig, ModelConfig, Sharing, derive_encoders
-from electralab.model.streams import TwoStream
-from electralab.model.towers import TwoTower
-from electralab.model.weights import initialise
+from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
+from electralab.model.weights import init_weights
 
 
 class Generator(nn.Module):
@@ -23,7 +20,7 @@ class Generator(nn.Module):
         self.config = config
         self.is_frozen = False
         self.encoder = Encoder(config)
-        self.head = GuessHead(config)
+        self.head = MLMHead(config)
 
     def freeze(self) -> Self:
         """Only to play from now on: without gradient, and without dropout whatever the mode of what it is part of."""
@@ -48,7 +45,7 @@ class Generator(nn.Module):
         segment_ids: Tensor,
         is_pad: Tensor | None,
         positions: Tensor,
-        trace: Trace | None = None,
+        trace: HiddenStates | None = None,
     ) -> Tensor:
         """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only.
 
@@ -62,7 +59,7 @@ class Generator(nn.Module):
         segment_ids: Tensor,
         is_pad: Tensor | None,
         positions: Tensor,
-        trace: Trace | None = None,
+        trace: HiddenStates | None = None,
     ) -> Tensor:
         """(M, D) the states that the guesses at those positions are made from."""
         states: Tensor = self.encoder(input_ids, segment_ids, is_pad, trace)  # (B, T, D)
@@ -77,14 +74,14 @@ class Generator(nn.Module):
 
 
 class Discriminator(nn.Module):
-    def __init__(self, config: EncoderConfig, verdict_head: VerdictKind = "dense", *, adds_cls: bool = False) -> None:
+    def __init__(self, config: EncoderConfig, verdict_head: RTDHeadKind = "dense", *, adds_cls: bool = False) -> None:
         super().__init__()
         self.config = config
         self.encoder = Encoder(config)
-        self.head = VerdictHead(config, verdict_head, adds_cls=adds_cls)
+        self.head = RTDHead(config, verdict_head, adds_cls=adds_cls)
 
     def forward(
-        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: Trace | None = None
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: HiddenStates | None = None
     ) -> Tensor:
         """(B, T) ids -> (B, T) logits; above 0 means replaced."""
         verdicts: Tensor = self.head(self.encoder(input_ids, segment_ids, is_pad, trace))
@@ -106,8 +103,8 @@ class FixedGenerator(nn.Module):
 
 
 # Every network that guesses tokens: called with (input_ids, segment_ids, is_pad, positions), it says (M, V) logits.
-Guesser = Generator | TwoTower | TwoStream | Copying
-AnyGenerator = Guesser | FixedGenerator
+TokenModel = Generator | TwoTower | TwoStream | CopyMLM
+AnyGenerator = TokenModel | FixedGenerator
 
 
 class Electra(nn.Module):
@@ -165,7 +162,7 @@ def build_electra(
     guesser = TwoTower(guessing) if generator.kind == "two-tower" else Generator(guessing)
     discriminator = Discriminator(judging, model.verdict_head, adds_cls=model.verdict_adds_cls)
     pair = Electra(guesser, discriminator, model.sharing)
-    initialise(pair, seed)
+    init_weights(pair, seed)
     return pair
 
 

@@ -10,19 +10,18 @@ H heads, K per head.
 
 from typing import Annotated, Literal, Self
 
+import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from electralab.config import Settings
-from electralab.model.adaptive_norm import AdaptiveNorm
-from electralab.model.attention import Attention, RotaryTable, Rotation, find_visible
-from electralab.model.embeddings import Embeddings
-from electralab.model.weights import Drawn, dense
+from electralab.model.attention import Attention, RotaryTable, Rotation, build_attention_mask
+from electralab.model.weights import InitModule, embedding, linear
 
 Backbone = Literal["electra", "modern"]
 InitRule = Literal["normal", "fan-in"]
-Trace = dict[str, Tensor]
+HiddenStates = dict[str, Tensor]
 
 # Beyond these no network is meant, but a damaged or hostile file: sizes of tensors stay far from overflowing.
 MAX_SIZE = 2**24
@@ -168,7 +167,7 @@ class EncoderConfig(Settings):
         return tuple(map(self.shape_of, range(self.num_layers)))
 
 
-class FeedForward(Drawn):
+class FeedForward(InitModule):
     """up -> gelu -> down; gated, half of up multiplies the activated other half."""
 
     def __init__(self, config: EncoderConfig, width: int) -> None:
@@ -176,8 +175,8 @@ class FeedForward(Drawn):
         self.is_gated = config.is_gated
         self.dropout = config.dropout if config.is_modern else 0.0
         self.std, self.output_std = config.matrix_std(config.hidden_size), config.output_std
-        self.up = dense(config.hidden_size, 2 * width if self.is_gated else width, bias=not config.is_modern)
-        self.down = dense(width, config.hidden_size, bias=not config.is_modern)
+        self.up = linear(config.hidden_size, 2 * width if self.is_gated else width, bias=not config.is_modern)
+        self.down = linear(width, config.hidden_size, bias=not config.is_modern)
 
     def weight_stds(self) -> dict[str, float]:
         return {"up.weight": self.std, "down.weight": self.output_std}
@@ -193,7 +192,7 @@ class FeedForward(Drawn):
         return lowered
 
 
-class Layer(nn.Module):
+class EncoderLayer(nn.Module):
     def __init__(self, config: EncoderConfig, index: int) -> None:
         super().__init__()
         shape = config.shape_of(index)
@@ -261,9 +260,9 @@ class Encoder(nn.Module):
             dropout=config.dropout,
             std=config.init_std,
         )
-        self.layers = nn.ModuleList(Layer(config, index) for index in range(config.num_layers))
+        self.layers = nn.ModuleList(EncoderLayer(config, index) for index in range(config.num_layers))
         if config.share_layers:
-            _share_weights([layer for layer in self.layers if isinstance(layer, Layer)])
+            _share_weights([layer for layer in self.layers if isinstance(layer, EncoderLayer)])
         self.final_norm: nn.Module = _make_inner_norm(config) if config.is_modern else nn.Identity()
         self.global_rotary = self._make_rotary(config.global_rope_theta)
         self.local_rotary = self._make_rotary(config.local_rope_theta) if config.local_attention else None
@@ -277,7 +276,7 @@ class Encoder(nn.Module):
         input_ids: Tensor,
         segment_ids: Tensor,
         is_pad: Tensor | None,
-        trace: Trace | None = None,
+        trace: HiddenStates | None = None,
         *,
         first_only: bool = False,
     ) -> Tensor:
@@ -289,8 +288,8 @@ class Encoder(nn.Module):
         length = input_ids.shape[1]
         assert length <= self.config.sequence_length, f"{length} positions in a network built for fewer"
         window, is_causal = self.config.local_attention, self.config.is_causal
-        everywhere = find_visible(length, 0, is_pad, is_causal)
-        nearby = find_visible(length, window, is_pad, is_causal, input_ids.device) if window else None
+        everywhere = build_attention_mask(length, 0, is_pad, is_causal)
+        nearby = build_attention_mask(length, window, is_pad, is_causal, input_ids.device) if window else None
         far = self.global_rotary(length) if self.global_rotary is not None else None
         near = self.local_rotary(length) if self.local_rotary is not None else None
 
@@ -319,10 +318,118 @@ def _make_inner_norm(config: EncoderConfig) -> nn.LayerNorm:
     return AdaptiveNorm(config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)
 
 
-def _share_weights(layers: list[Layer]) -> None:
+def _share_weights(layers: list[EncoderLayer]) -> None:
     """Every layer keeps what it is (local or not), and has the weights of the first that has such a part."""
     for layer in layers[1:]:
         layer.attention, layer.feedforward = layers[0].attention, layers[0].feedforward
         layer.feedforward_norm = layers[0].feedforward_norm
         # On `modern` the first layer has none: the norm of the embeddings stands in its place.
         layer.attention_norm = layers[1 if layer.is_pre_norm else 0].attention_norm
+
+
+class DisentangledTable(nn.Module):
+    """Another network's table, which learns nothing from here, plus a difference of our own that starts at 0."""
+
+    def __init__(self, base: nn.Embedding) -> None:
+        super().__init__()
+        # In a tuple, so that it stays a parameter of the other network alone.
+        self._base = (base,)
+        self.delta = nn.Parameter(torch.zeros_like(base.weight))
+
+    @property
+    def weight(self) -> Tensor:
+        return self._base[0].weight.detach() + self.delta  # (V, E)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self._base[0].weight.detach()) + F.embedding(ids, self.delta)
+
+
+def merge_tables(network: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a network with one table of its own in place of each difference from another's."""
+    merged = dict(weights)
+    for name, module in network.named_modules():
+        if isinstance(module, DisentangledTable):
+            del merged[f"{name}.delta"]
+            merged[f"{name}.weight"] = module.weight.detach()
+    return merged
+
+
+class Embeddings(InitModule):
+    """Composed by arguments: `num_positions` and `num_segments` of 0 leave these tables out."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int,
+        hidden_size: int,
+        *,
+        num_positions: int,
+        num_segments: int,
+        norm_after_projection: bool,
+        bias: bool,
+        norm_eps: float,
+        dropout: float,
+        std: float,
+    ) -> None:
+        super().__init__()
+        self.norm_after_projection = norm_after_projection
+        self.dropout = dropout
+        self.std = std
+        self.tokens: nn.Embedding | DisentangledTable = embedding(vocab_size, embedding_size)
+        self.positions = embedding(num_positions, embedding_size) if num_positions else None
+        self.segments = embedding(num_segments, embedding_size) if num_segments else None
+        self.projection = linear(embedding_size, hidden_size, bias=bias) if embedding_size != hidden_size else None
+        self.norm = nn.LayerNorm(hidden_size if norm_after_projection else embedding_size, eps=norm_eps, bias=bias)
+
+    def weight_stds(self) -> dict[str, float]:
+        stds = {"tokens.delta": 0.0} if isinstance(self.tokens, DisentangledTable) else {"tokens.weight": self.std}
+        if self.positions is not None:
+            stds["positions.weight"] = self.std
+        if self.segments is not None:
+            stds["segments.weight"] = self.std
+        if self.projection is not None:
+            # A projection before the norm must keep the table's scale, or the norm's epsilon is no longer small.
+            narrow = self.projection.in_features**-0.5
+            stds["projection.weight"] = narrow if self.norm_after_projection else self.std
+        return stds
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor) -> Tensor:
+        return self.compose(self.tokens(input_ids), slice(input_ids.shape[1]), segment_ids)
+
+    def compose(self, vectors: Tensor, columns: slice | Tensor, segment_ids: Tensor) -> Tensor:
+        """(B, T, E) what stands in these columns -> (B, T, D)"""
+        if self.positions is not None:
+            vectors = vectors + self.positions.weight[columns]
+        if self.segments is not None:
+            vectors = vectors + self.segments(segment_ids)
+        if self.norm_after_projection:
+            return F.dropout(self.norm(self._project(vectors)), self.dropout, self.training)  # (B, T, D)
+        return self._project(F.dropout(self.norm(vectors), self.dropout, self.training))  # (B, T, D)
+
+    @torch.no_grad()
+    def assign_table(self, weight: Tensor) -> None:
+        """Have these vectors for the tokens: (V, E)."""
+        if isinstance(self.tokens, DisentangledTable):
+            self.tokens.delta.add_(weight - self.tokens.weight)
+        else:
+            self.tokens.weight.copy_(weight)
+
+    def _project(self, vectors: Tensor) -> Tensor:
+        return vectors if self.projection is None else self.projection(vectors)
+
+
+class AdaptiveNorm(nn.LayerNorm):
+    def __init__(self, size: int, *, eps: float, bias: bool) -> None:
+        super().__init__(size, eps=eps, bias=bias)
+        self.guess_weight = nn.Parameter(torch.zeros(size))
+        self.guess_bias = nn.Parameter(torch.zeros(1))
+        self.weight_delta = nn.Parameter(torch.zeros(size))
+        self.bias_delta = nn.Parameter(torch.zeros(size)) if bias else None
+
+    def forward(self, states: Tensor) -> Tensor:
+        normed = F.layer_norm(states, self.normalized_shape, eps=self.eps)
+        guess = torch.sigmoid(F.linear(normed, self.guess_weight[None], self.guess_bias))  # (..., 1)
+        delta = normed * self.weight_delta
+        if self.bias_delta is not None:
+            delta = delta + self.bias_delta
+        return super().forward(states) + guess * delta

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from electralab.model.encoder import EncoderConfig, LayerShape
-from electralab.model.heads import VerdictKind
+from electralab.model.heads import RTDHeadKind
 
 # Operations per element in the paper's convention.
 _DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5
@@ -77,7 +77,7 @@ def first_state_flops(config: EncoderConfig, rows: int, length: int) -> int:
     return encoder_flops(config, rows, length) - rows * (length - 1) * spared
 
 
-def guess_flops(config: EncoderConfig, guesses: int) -> int:
+def mlm_head_flops(config: EncoderConfig, guesses: int) -> int:
     """Forward, of the head alone."""
     guess = _product(config.hidden_size, config.head_width) + _product(config.embedding_size, config.vocab_size)
     back = _projection_products(config) if config.head_width != config.embedding_size else 0
@@ -86,16 +86,16 @@ def guess_flops(config: EncoderConfig, guesses: int) -> int:
 
 def generator_flops(config: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
     """Forward, with guesses at the masked positions only."""
-    return encoder_flops(config, rows, length) + guess_flops(config, masked_count)
+    return encoder_flops(config, rows, length) + mlm_head_flops(config, masked_count)
 
 
-def copying_flops(config: EncoderConfig, rows: int, length: int) -> int:
+def copy_mlm_flops(config: EncoderConfig, rows: int, length: int) -> int:
     """Forward, with a guess and the choice to copy for every token."""
     tokens = rows * length
     return generator_flops(config, rows, length, tokens) + tokens * _product(config.hidden_size, 1)
 
 
-def row_verdict_flops(config: EncoderConfig, rows: int) -> int:
+def pair_head_flops(config: EncoderConfig, rows: int) -> int:
     """Forward, of one number a row from the state of its first token."""
     return rows * _product(config.hidden_size, 1)
 
@@ -122,11 +122,11 @@ def query_stream_flops(config: EncoderConfig, length: int, guess_count: int) -> 
 
 def two_stream_flops(config: EncoderConfig, rows: int, length: int, guess_count: int) -> int:
     """Forward: the row is read, and asked at the positions of the guesses only."""
-    asked = query_stream_flops(config, length, guess_count) + guess_flops(config, guess_count)
+    asked = query_stream_flops(config, length, guess_count) + mlm_head_flops(config, guess_count)
     return content_stream_flops(config, rows, length) + asked
 
 
-def discriminator_flops(config: EncoderConfig, rows: int, length: int, verdict_head: VerdictKind = "dense") -> int:
+def discriminator_flops(config: EncoderConfig, rows: int, length: int, verdict_head: RTDHeadKind = "dense") -> int:
     """Forward, with a verdict for every token."""
     hidden = config.hidden_size
     verdict = _product(hidden, 1) + (_product(hidden, hidden) if verdict_head == "dense" else 0)
@@ -139,7 +139,7 @@ def step_flops(
     rows: int,
     sequence_length: int,
     masked_count: int,
-    verdict_head: VerdictKind = "dense",
+    verdict_head: RTDHeadKind = "dense",
 ) -> int:
     """Forward and backward of both networks on one batch, in our convention."""
     forward = generator_flops(generator, rows, sequence_length, masked_count)

@@ -5,14 +5,13 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from electralab.model.embeddings import Embeddings
-from electralab.model.encoder import EncoderConfig, make_norm
-from electralab.model.weights import Drawn, dense
+from electralab.model.encoder import Embeddings, EncoderConfig, make_norm
+from electralab.model.weights import InitModule, linear
 
-VerdictKind = Literal["dense", "linear"]
+RTDHeadKind = Literal["dense", "linear"]
 
 
-class GuessHead(Drawn):
+class MLMHead(InitModule):
     """dense -> gelu -> norm -> the token table, plus a bias for each token.
 
     The table is an argument, not a part: a head without a table of its own cannot be left with an orphaned one.
@@ -23,7 +22,7 @@ class GuessHead(Drawn):
         self.config = config
         # On `modern` the way back to the embedding size is the embeddings' projection, as long as the head has none.
         size = config.head_width
-        self.dense = dense(config.hidden_size, size, bias=not config.is_modern)
+        self.dense = linear(config.hidden_size, size, bias=not config.is_modern)
         self.norm = make_norm(config, size)
         self.bias = nn.Parameter(self.dense.weight.new_empty(config.vocab_size))
 
@@ -37,16 +36,16 @@ class GuessHead(Drawn):
         return F.linear(states, embeddings.tokens.weight, self.bias)  # (M, V)
 
 
-class VerdictHead(Drawn):
+class RTDHead(InitModule):
     """dense -> gelu (-> norm on `modern`) -> one number a token; or, plain, that number straight from the state."""
 
-    def __init__(self, config: EncoderConfig, kind: VerdictKind, *, adds_cls: bool = False) -> None:
+    def __init__(self, config: EncoderConfig, kind: RTDHeadKind, *, adds_cls: bool = False) -> None:
         super().__init__()
         self.config, self.kind, self.adds_cls = config, kind, adds_cls
         size, is_plain = config.hidden_size, kind == "linear"
-        self.dense = None if is_plain else dense(size, size, bias=not config.is_modern)
+        self.dense = None if is_plain else linear(size, size, bias=not config.is_modern)
         self.norm = None if is_plain or not config.is_modern else make_norm(config)
-        self.verdict = dense(size, 1, bias=True)
+        self.verdict = linear(size, 1, bias=True)
 
     def weight_stds(self) -> dict[str, float]:
         # From 0 where matrices are drawn by their inputs: the head has no opinion before it has seen anything.
@@ -64,13 +63,13 @@ class VerdictHead(Drawn):
         return verdicts
 
 
-class SentenceHead(Drawn):
+class SentencePairHead(InitModule):
     """One number a row, straight from the state of its first token."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.std = config.init_std
-        self.verdict = dense(config.hidden_size, 1, bias=True)
+        self.verdict = linear(config.hidden_size, 1, bias=True)
 
     def weight_stds(self) -> dict[str, float]:
         return {"verdict.weight": self.std}

@@ -13,16 +13,16 @@ from torch import Tensor
 
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import EncoderConfig, LayerShape
-from electralab.model.own_folder import RECIPES
-from electralab.model.tuned import Tuned
+from electralab.model.folders.native_format import NETWORK_SPECS, network_name
+from electralab.model.task_model import TaskModel
 
-N = TypeVar("N", bound=Discriminator | Generator | Tuned)
+N = TypeVar("N", bound=Discriminator | Generator | TaskModel)
 
 _LAYERS = "encoder.layers."
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLayer:
+class PrunedLayer:
     """A layer of the whole network, and what of it stays, by number."""
 
     index: int
@@ -30,13 +30,13 @@ class KeptLayer:
     neurons: tuple[int, ...]
 
 
-def keep_everything(config: EncoderConfig) -> list[KeptLayer]:
+def unpruned(config: EncoderConfig) -> list[PrunedLayer]:
     shapes = enumerate(config.layer_shapes)
-    return [KeptLayer(at, tuple(range(of.num_heads)), tuple(range(of.feedforward_size))) for at, of in shapes]
+    return [PrunedLayer(at, tuple(range(of.num_heads)), tuple(range(of.feedforward_size))) for at, of in shapes]
 
 
 @torch.no_grad()
-def prune(network: N, kept: Sequence[KeptLayer]) -> N:
+def prune(network: N, kept: Sequence[PrunedLayer]) -> N:
     """A new network of the same kind with the kept layers, each with the kept heads and neurons, in this order."""
     config = network.config
     assert kept[0].index == 0, "the first layer stays"
@@ -121,7 +121,7 @@ def _locate(name: str) -> tuple[int | None, str]:
 
 
 def _rebuild(network: N, config: EncoderConfig) -> N:
-    recipe = RECIPES[type(network).__name__]
+    recipe = NETWORK_SPECS[network_name(network)]
     rebuilt = cast("N", recipe.build(config, recipe.describe(network)))
     like = next(network.parameters())
     rebuilt.to(like.device, like.dtype)
@@ -129,7 +129,7 @@ def _rebuild(network: N, config: EncoderConfig) -> N:
     return rebuilt
 
 
-def _shrink(config: EncoderConfig, kept: Sequence[KeptLayer]) -> EncoderConfig:
+def _shrink(config: EncoderConfig, kept: Sequence[PrunedLayer]) -> EncoderConfig:
     """Without shapes where what is left is uniform again: then it is a network like any other."""
     shapes = tuple(
         LayerShape(

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from electralab.config import Settings, SettingsTree
 from electralab.errors import UsageError
 from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig, InitRule, Positive, Probability
-from electralab.model.heads import VerdictKind
+from electralab.model.heads import RTDHeadKind
 
 GeneratorKind = Literal["transformer", "causal", "two-tower", "unigram", "uniform", "frozen"]
 Sharing = Literal["none", "token", "embeddings", "lower-layers", "everything", "disentangled"]
@@ -100,7 +100,7 @@ class ModelConfig(Settings):
     # Of the discriminator, and of the generator where it is the same network.
     discrepancy_attention: bool = False
     adaptive_norm: bool = False
-    verdict_head: VerdictKind = "dense"
+    verdict_head: RTDHeadKind = "dense"
     # The head reads each token's state plus that of the first, [CLS], so that [CLS] has to know the row.
     verdict_adds_cls: bool = False
     sharing: Sharing = "embeddings"

@@ -18,7 +18,7 @@ _CUTOFF = 2.0
 M = TypeVar("M", bound=nn.Module)
 
 
-class Drawn(nn.Module):
+class InitModule(nn.Module):
     """A module that owns matrices."""
 
     def weight_stds(self) -> dict[str, float]:
@@ -26,11 +26,11 @@ class Drawn(nn.Module):
         raise NotImplementedError
 
 
-def dense(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
+def linear(inputs: int, outputs: int, *, bias: bool) -> nn.Linear:
     return _allocate(nn.Linear, inputs, outputs, bias=bias)
 
 
-def table(rows: int, size: int) -> nn.Embedding:
+def embedding(rows: int, size: int) -> nn.Embedding:
     return _allocate(nn.Embedding, rows, size)
 
 
@@ -41,14 +41,14 @@ def _allocate(kind: type[M], *sizes: int, **options: bool) -> M:
     return module
 
 
-def initialise(network: nn.Module, seed: int) -> None:
+def init_weights(network: nn.Module, seed: int) -> None:
     """Give every parameter its first value: matrices are drawn, biases 0, the scales of norms 1."""
     drawn: set[int] = set()
     for prefix, module in network.named_modules():
         if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             module.reset_parameters()
             drawn.update(id(parameter) for parameter in module.parameters())
-        elif isinstance(module, Drawn):
+        elif isinstance(module, InitModule):
             for name, std in module.weight_stds().items():
                 matrix = module.get_parameter(name)
                 if id(matrix) not in drawn:  # a shared one is drawn under its first name

@@ -1,26 +1,257 @@
-"""The losses beside the pair's own that the settings ask for, by their names.
+"""What a loss beside the pair's own may look at, and what it must say of itself.
 
-LossConfig -> Auxiliary...
+MaskedBatch, Rng -> luck; Scene -> a loss summed over its targets
 """
 
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
 from electralab.errors import UsageError
+from electralab.model.electra import Discriminator
 from electralab.model.encoder import EncoderConfig
-from electralab.objective.contrast import Contrast, SequenceContrast
-from electralab.objective.correction import Correction, Selection
-from electralab.objective.losses import LossConfig
-from electralab.objective.scene import Auxiliary
+from electralab.model.flops import encoder_flops, first_state_flops, mlm_head_flops
+from electralab.model.heads import MLMHead
+from electralab.model.weights import InitModule, linear
+from electralab.objective.corruption import CorruptedBatch, invert_cumulative
+from electralab.objective.losses import LossConfig, lm_loss
+from electralab.objective.masking import MaskedBatch
+from electralab.randomness import Rng
+from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
 
 
-def build_auxiliaries(config: LossConfig, judge: EncoderConfig, tokenizer: Tokenizer) -> dict[str, Auxiliary]:
+@dataclass(frozen=True, slots=True)
+class AuxiliaryInputs:
+    """A trial as the discriminator saw it, in the one pass that its verdicts needed."""
+
+    judge: Discriminator
+    corrupted: CorruptedBatch
+    states: Tensor  # (B, T, D) of the corrupted rows
+    guesses: Tensor  # (M, V)
+    prohibition: Tensor  # (V,) to be added to guesses
+
+    @property
+    def masked(self) -> MaskedBatch:
+        return self.corrupted.masked
+
+    @property
+    def masked_states(self) -> Tensor:
+        return self.states.flatten(0, 1).index_select(0, self.masked.positions)  # (M, D)
+
+    @property
+    def shown_ids(self) -> Tensor:
+        """(M,) what stands at masked positions of the corrupted rows."""
+        return self.corrupted.input_ids.flatten().index_select(0, self.masked.positions)
+
+    @property
+    def is_replaced(self) -> Tensor:
+        return self.corrupted.is_replaced.flatten().index_select(0, self.masked.positions)  # (M,)
+
+
+class AuxiliaryTask(InitModule):
+    """One more task for the discriminator, with the weights that only this task needs."""
+
+    def weight_stds(self) -> dict[str, float]:
+        return {}
+
+    def draw_luck(self, masked: MaskedBatch, rng: Rng) -> Tensor | None:
+        """The uniforms it needs, a pure function of (seed, step, row, position)."""
+        del masked, rng
+        return None
+
+    def count_targets(self, masked: MaskedBatch) -> int:
+        return len(masked.positions)
+
+    def forward(self, scene: AuxiliaryInputs) -> Tensor:
+        """The loss summed over its targets, in float32."""
+        raise NotImplementedError
+
+    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+        """Of one step, forward and backward, beyond what the pair costs; a step counts as one micro-batch."""
+        raise NotImplementedError
+
+
+# Guesses of which all are looked at while negatives are drawn: few enough to stay in cache.
+_CHUNK = 64
+# A logit as good as minus infinity that still leaves something to draw where all else is drawn already.
+_HARDLY = -1e4
+
+
+class CorrectiveLM(AuxiliaryTask):
+    """p(x) = c [x is shown] + (1 - c) softmax(x): the shown token is kept with probability c, or another named.
+
+    Without the gate c a plain language-model loss: p(x) = softmax(x).
+    """
+
+    def __init__(self, config: EncoderConfig, *, has_gate: bool = True) -> None:
+        super().__init__()
+        self.std = config.init_std
+        self.guess = MLMHead(config)
+        self.gate = linear(config.hidden_size, 1, bias=True) if has_gate else None
+
+    def weight_stds(self) -> dict[str, float]:
+        return {} if self.gate is None else {"gate.weight": self.std}
+
+    def forward(self, scene: AuxiliaryInputs) -> Tensor:
+        states = scene.masked_states
+        guesses = self.guess(states, scene.judge.encoder.embeddings).float()  # (M, V)
+        if self.gate is None:
+            return lm_loss(guesses, scene.masked.target_ids)
+        gates = self.gate(states).squeeze(-1).float()  # (M,)
+        return correction_loss(guesses, gates, scene.shown_ids, scene.masked.target_ids)
+
+    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+        del rows, length
+        gate = 0 if self.gate is None else 2 * masked_count * judge.hidden_size
+        return 3 * (mlm_head_flops(judge, masked_count) + gate)
+
+
+def correction_loss(guesses: Tensor, gates: Tensor, shown_ids: Tensor, target_ids: Tensor) -> Tensor:
+    """-log p(target), summed; in logarithms throughout, so that a gate that is sure leaves no infinity."""
+    named = F.logsigmoid(-gates) - F.cross_entropy(guesses, target_ids, reduction="none")  # (M,)
+    kept = torch.logaddexp(F.logsigmoid(gates), named)
+    return -torch.where(shown_ids == target_ids, kept, named).sum()
+
+
+class MultiChoiceCloze(AuxiliaryTask):
+    """The token that was hidden, among negatives that the generator found likely; never all tokens."""
+
+    def __init__(self, config: EncoderConfig, negatives: int) -> None:
+        super().__init__()
+        self.negatives = negatives
+        self.std = config.init_std
+        self.projection = linear(config.hidden_size, config.embedding_size, bias=not config.is_modern)
+
+    def weight_stds(self) -> dict[str, float]:
+        return {"projection.weight": self.std}
+
+    def draw_luck(self, masked: MaskedBatch, rng: Rng) -> Tensor:
+        rows, length = masked.batch.row_numbers, masked.input_ids.shape[1]
+        uniforms = torch.from_numpy(rng.uniforms("selection", rows, length * self.negatives)).float()
+        return uniforms.view(-1, self.negatives)[masked.positions]  # (M, N)
+
+    def forward(self, scene: AuxiliaryInputs) -> Tensor:
+        masked = scene.masked
+        negatives = sample_negatives(scene.guesses, masked.luck["selection"], scene.prohibition, masked.target_ids)
+        candidates = torch.cat([masked.target_ids[:, None], negatives], dim=1)  # (M, 1 + N)
+        vectors = scene.judge.encoder.embeddings.tokens(candidates)  # (M, 1 + N, E)
+        scores = torch.bmm(vectors, self.projection(scene.masked_states)[:, :, None]).squeeze(-1)  # (M, 1 + N)
+        return F.cross_entropy(scores.float(), torch.zeros_like(masked.target_ids), reduction="sum")
+
+    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+        del rows, length
+        return 3 * 2 * masked_count * judge.embedding_size * (judge.hidden_size + 1 + self.negatives)
+
+
+@torch.no_grad()
+def sample_negatives(guesses: Tensor, uniforms: Tensor, prohibition: Tensor, target_ids: Tensor) -> Tensor:
+    """(M, N) ids, distinct and none the target, one after the other by softmax(guesses) over those that are left."""
+    drawn = torch.empty(uniforms.shape, dtype=torch.int64, device=guesses.device)
+    for start in range(0, len(guesses), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        logits = guesses[rows].float().clamp(min=_HARDLY) + prohibition  # (C, V)
+        logits.scatter_(1, target_ids[rows, None], -torch.inf)
+        for number, luck in enumerate(uniforms[rows].unbind(1)):
+            found = invert_cumulative(logits, luck[:, None])
+            logits.scatter_(1, found[:, None], -torch.inf)
+            drawn[rows, number] = found
+    return drawn
+
+
+# Of a row's tokens in its cropped view, as in COCO-LM.
+_KEPT_SHARE = 0.9
+
+
+class TokenContrast(AuxiliaryTask):
+    """A state at a masked position is drawn to the original row's there, and away from those of replaced tokens."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, scene: AuxiliaryInputs) -> Tensor:
+        batch = scene.masked.batch
+        with torch.no_grad():
+            originals = scene.judge.encoder(batch.original_ids, batch.segment_ids, batch.attention_pad)  # (B, T, D)
+        positives = originals.flatten(0, 1).index_select(0, scene.masked.positions)  # (M, D)
+        return contrast_loss(scene.masked_states, positives, scene.is_replaced, self.temperature)
+
+    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+        similarities = 3 * 2 * masked_count**2 * judge.hidden_size
+        return encoder_flops(judge, rows, length) + similarities  # nothing goes back through the second pass
+
+
+def contrast_loss(states: Tensor, positives: Tensor, is_replaced: Tensor, temperature: float) -> Tensor:
+    """InfoNCE with cosines: each of (M, D) states against its positive and all replaced states but itself, summed."""
+    anchors = F.normalize(states.float(), dim=-1)
+    own = (anchors * F.normalize(positives.float(), dim=-1)).sum(dim=-1, keepdim=True)  # (M, 1)
+    # All with all and then hidden: how many are replaced must not decide the shape.
+    others = (anchors @ anchors.T).float()  # (M, M)
+    is_negative = is_replaced & ~torch.eye(len(anchors), dtype=torch.bool, device=anchors.device)
+    logits = torch.cat([own, others.masked_fill(~is_negative, -torch.inf)], dim=1) / temperature  # (M, 1 + M)
+    return F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64, device=logits.device), reduction="sum")
+
+
+class SequenceContrast(AuxiliaryTask):
+    """A corrupted row, by its first state, is drawn to a cropped view of its original, and away from other rows."""
+
+    def __init__(self, temperature: float, pad_id: int) -> None:
+        super().__init__()
+        self.temperature, self.pad_id = temperature, pad_id
+
+    def draw_luck(self, masked: MaskedBatch, rng: Rng) -> Tensor:
+        return torch.from_numpy(rng.uniforms("sequence", masked.batch.row_numbers, 1)).float().squeeze(1)  # (B,)
+
+    def count_targets(self, masked: MaskedBatch) -> int:
+        return len(masked.input_ids)
+
+    def forward(self, scene: AuxiliaryInputs) -> Tensor:
+        cropped = crop_rows(scene.masked.batch, scene.masked.luck["sequence"], self.pad_id)
+        views = scene.judge.encoder(*cropped, first_only=True).squeeze(1)  # (B, D)
+        return sequence_loss(scene.states[:, 0], views, self.temperature)
+
+    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+        del masked_count
+        return 3 * (first_state_flops(judge, rows, length) + 2 * rows * 2 * rows * judge.hidden_size)
+
+
+def sequence_loss(corrupted: Tensor, cropped: Tensor, temperature: float) -> Tensor:
+    """InfoNCE with cosines: each corrupted row against its crop, with both views of all other rows, summed."""
+    anchors = F.normalize(corrupted.float(), dim=-1)  # (B, D)
+    views = torch.cat([F.normalize(cropped.float(), dim=-1), anchors])  # (2B, D)
+    places = torch.arange(len(anchors), device=anchors.device)
+    is_self = places[:, None] + len(anchors) == torch.arange(len(views), device=anchors.device)  # (B, 2B)
+    logits = (anchors @ views.T).float().masked_fill(is_self, -torch.inf) / temperature
+    return F.cross_entropy(logits, places, reduction="sum")
+
+
+def crop_rows(batch: Batch, luck: Tensor, pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
+    """ids, segments, is_pad: the first and last token of a row, and of those between a random run of nine tenths."""
+    lengths = (~batch.is_pad).sum(dim=1, keepdim=True)  # (B, 1)
+    between = (lengths - 2).clamp(min=0)
+    kept = (_KEPT_SHARE * between + 0.5).floor().long()
+    starts = (luck[:, None] * (between - kept + 1)).floor().long()
+    columns = torch.arange(batch.is_pad.shape[1], device=batch.is_pad.device)  # (T,)
+    is_first, is_last = columns == 0, columns == kept + 1
+    sources = torch.where(is_first, 0, torch.where(is_last, lengths - 1, columns + starts))  # (B, T)
+    is_pad = columns >= torch.minimum(kept + 2, lengths)
+    sources = sources.masked_fill(is_pad, 0)
+    ids = batch.original_ids.gather(1, sources).masked_fill(is_pad, pad_id)
+    return ids, batch.segment_ids.gather(1, sources).masked_fill(is_pad, 0), is_pad
+
+
+def build_auxiliaries(config: LossConfig, judge: EncoderConfig, tokenizer: Tokenizer) -> dict[str, AuxiliaryTask]:
     """Those whose weight is not 0."""
     return {name: _build(name, config, judge, tokenizer) for name in config.auxiliary}
 
 
-def _build(name: str, config: LossConfig, judge: EncoderConfig, tokenizer: Tokenizer) -> Auxiliary:
+def _build(name: str, config: LossConfig, judge: EncoderConfig, tokenizer: Tokenizer) -> AuxiliaryTask:
     match name:
         case "correction":
-            return Correction(judge, has_gate=config.correction_gate)
+            return CorrectiveLM(judge, has_gate=config.correction_gate)
         case "selection":
             ordinary = int(tokenizer.is_ordinary.sum())
             if config.selection_negatives >= ordinary:
@@ -28,8 +259,8 @@ def _build(name: str, config: LossConfig, judge: EncoderConfig, tokenizer: Token
                     f"loss.selection_negatives: {config.selection_negatives} tokens beside the true one, of "
                     f"{ordinary} that the vocabulary has; give at most {ordinary - 1}"
                 )
-            return Selection(judge, config.selection_negatives)
+            return MultiChoiceCloze(judge, config.selection_negatives)
         case "contrast":
-            return Contrast(config.contrast_temperature)
+            return TokenContrast(config.contrast_temperature)
         case _:
             return SequenceContrast(config.sequence_temperature, tokenizer.special.pad)

@@ -65,7 +65,7 @@ class CorruptedBatch:
     is_replaced: Tensor  # (B, T) a sample that equals the original is not a replacement
 
 
-def sampling_prohibition(tokenizer: Tokenizer, device: torch.device, vocab_size: int = 0) -> Tensor:
+def special_token_bias(tokenizer: Tokenizer, device: torch.device, vocab_size: int = 0) -> Tensor:
     """(V,) 0 where an id may be sampled, minus infinity where it is special or padding: to be added to logits.
 
     A network may have more ids than its tokenizer; `vocab_size` says how many.
@@ -98,11 +98,13 @@ def sample_ids(
         rows = slice(start, start + _CHUNK)
         targets = None if target_ids is None else target_ids[rows]
         logits = _shape_logits(guesses[rows], prohibition, config, temperature, targets)
-        drawn[rows] = logits.argmax(dim=-1) if config.method == "argmax" else draw_ids(logits, uniforms[rows, None])
+        drawn[rows] = (
+            logits.argmax(dim=-1) if config.method == "argmax" else invert_cumulative(logits, uniforms[rows, None])
+        )
     return drawn
 
 
-def draw_ids(logits: Tensor, uniforms: Tensor) -> Tensor:
+def invert_cumulative(logits: Tensor, uniforms: Tensor) -> Tensor:
     """(C, V) logits and (C, 1) uniforms -> (C,) ids."""
     cumulative = torch.softmax(logits, dim=-1).cumsum(dim=-1)  # (C, V)
     total = cumulative[:, -1:]

@@ -11,23 +11,22 @@ import torch
 from torch import Tensor
 
 from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator
-from electralab.model.encoder import Trace
+from electralab.model.encoder import HiddenStates
 from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
-from electralab.model.towers import TwoTower
-from electralab.objective.auxiliary import build_auxiliaries
+from electralab.model.token_models import TwoTower
+from electralab.objective.auxiliary import AuxiliaryInputs, AuxiliaryTask, build_auxiliaries
 from electralab.objective.corruption import (
     CorruptedBatch,
     SamplingConfig,
     corrupt,
     sample_ids,
-    sampling_prohibition,
+    special_token_bias,
 )
-from electralab.objective.exhibit import Exhibit
+from electralab.objective.examples import ExampleRows
 from electralab.objective.losses import Counts, Losses, electra_losses
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
-from electralab.objective.objective import CLOSE_LOOK, Answer, Moment, Network
-from electralab.objective.observation import Observation, observe_draws, observe_guesses, observe_verdicts
-from electralab.objective.scene import Auxiliary, Scene
+from electralab.objective.metrics import BatchMetrics, discriminator_metrics, lm_metrics, replacement_metrics
+from electralab.objective.objective import METRICS_SAMPLE, Network, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -35,7 +34,7 @@ from electralab.tokens.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ElectraOutput:
     """One batch put before both networks, with everything that was said."""
 
     masked: MaskedBatch
@@ -46,7 +45,7 @@ class Trial:
     only_masked: bool  # whether the discriminator was asked about masked positions alone
 
 
-def make_guesses(generator: AnyGenerator, masked: MaskedBatch) -> Tensor:
+def generator_forward(generator: AnyGenerator, masked: MaskedBatch) -> Tensor:
     """(M, V), from the masked row, or by a generator that does not look at the position from the original."""
     batch = masked.batch
     input_ids = masked.input_ids if generator.reads_masked else batch.original_ids
@@ -54,7 +53,7 @@ def make_guesses(generator: AnyGenerator, masked: MaskedBatch) -> Tensor:
     return guesses
 
 
-def hold_trial(
+def electra_forward(
     model: Electra,
     masked: MaskedBatch,
     prohibition: Tensor,
@@ -62,9 +61,9 @@ def hold_trial(
     *,
     progress: float = 0.0,
     only_masked: bool = False,
-    trace: Trace | None = None,
-) -> Trial:
-    guesses = make_guesses(model.generator, masked)
+    trace: HiddenStates | None = None,
+) -> ElectraOutput:
+    guesses = generator_forward(model.generator, masked)
     return judge_guesses(
         model.discriminator,
         masked,
@@ -86,8 +85,8 @@ def judge_guesses(
     *,
     progress: float = 0.0,
     only_masked: bool = False,
-    trace: Trace | None = None,
-) -> Trial:
+    trace: HiddenStates | None = None,
+) -> ElectraOutput:
     batch = masked.batch
     sampled_ids = sample_ids(
         guesses, masked.sampling_uniforms, prohibition, sampling, target_ids=masked.target_ids, progress=progress
@@ -95,20 +94,20 @@ def judge_guesses(
     corrupted = corrupt(masked, sampled_ids)
     verdicts = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
     losses = electra_losses(guesses, verdicts, masked, corrupted, only_masked=only_masked)
-    return Trial(masked, guesses, corrupted, verdicts, losses, only_masked)
+    return ElectraOutput(masked, guesses, corrupted, verdicts, losses, only_masked)
 
 
 class ElectraObjective:
     """A generator that guesses, a discriminator that judges: `electra`, and `electra-15`, judged where masked only."""
 
     guessed = "generator"
-    auxiliaries: Mapping[str, Auxiliary] = MappingProxyType({})
+    auxiliaries: Mapping[str, AuxiliaryTask] = MappingProxyType({})
 
     def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
         self.networks = networks
         self.config = config
         self.only_masked = config.objective == "electra-15"
-        self.prohibition = sampling_prohibition(tokenizer, device)
+        self.prohibition = special_token_bias(tokenizer, device)
         self.weights: Mapping[str, float] = {
             "generator": config.loss.generator_weight,
             "discriminator": config.loss.discriminator_weight,
@@ -136,26 +135,28 @@ class ElectraObjective:
     def count_tokens(self, question: MaskedBatch) -> int:
         return question.batch.token_count
 
-    def begin(self, moment: Moment) -> None:
+    def begin(self, moment: StepInfo) -> None:
         """Every step is like the others."""
 
-    def answer(self, question: MaskedBatch, moment: Moment) -> Answer:
+    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
         trial = self._hold(question, moment.progress)
-        return Answer(self._learnable(trial.losses), observe_trial(trial, CLOSE_LOOK))
+        return ObjectiveOutput(self._learnable(trial.losses), observe_trial(trial, METRICS_SAMPLE))
 
-    def examine(self, question: MaskedBatch) -> Answer:
+    def examine(self, question: MaskedBatch) -> ObjectiveOutput:
         trial = self._hold(question, 0.0)
-        seen = observe_trial(trial) + observe_draws(trial.guesses, trial.verdicts, trial.corrupted)
-        return Answer(trial.losses, seen)
+        seen = observe_trial(trial) + replacement_metrics(trial.guesses, trial.verdicts, trial.corrupted)
+        return ObjectiveOutput(trial.losses, seen)
 
-    def exhibit(self, question: MaskedBatch) -> Exhibit:
+    def exhibit(self, question: MaskedBatch) -> ExampleRows:
         return exhibit_trial(
-            hold_trial(self.networks, question, self.prohibition, self.config.sampling, only_masked=self.only_masked)
+            electra_forward(
+                self.networks, question, self.prohibition, self.config.sampling, only_masked=self.only_masked
+            )
         )
 
-    def _hold(self, question: MaskedBatch, progress: float) -> Trial:
-        trace: Trace | None = {} if self.auxiliaries else None
-        trial = hold_trial(
+    def _hold(self, question: MaskedBatch, progress: float) -> ElectraOutput:
+        trace: HiddenStates | None = {} if self.auxiliaries else None
+        trial = electra_forward(
             self.networks,
             question,
             self.prohibition,
@@ -166,7 +167,7 @@ class ElectraObjective:
         )
         if trace is None:
             return trial
-        scene = Scene(
+        scene = AuxiliaryInputs(
             self.networks.discriminator, trial.corrupted, trace["states"], trial.guesses.detach(), self.prohibition
         )
         more = {name: auxiliary(scene) for name, auxiliary in self.auxiliaries.items()}
@@ -179,12 +180,12 @@ class ElectraObjective:
     def guessed_ids(self, question: MaskedBatch) -> Sequence[int]:
         return question.target_ids.tolist()
 
-    def count_flops(self, moment: Moment, rows: int, length: int, share: float) -> int:
+    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
         del moment
         judge = self.networks.discriminator
         masked_count = rows * count_masked(length, share)
         judging = 3 * discriminator_flops(judge.config, rows, length, judge.head.kind)
-        guessing = guessing_flops(self.networks.generator, rows, length, masked_count)
+        guessing = generator_step_flops(self.networks.generator, rows, length, masked_count)
         tasks = self.auxiliaries.values()
         return judging + guessing + sum(task.count_flops(judge.config, rows, length, masked_count) for task in tasks)
 
@@ -194,28 +195,28 @@ class ElectraObjective:
         return judge if isinstance(generator, FixedGenerator) else judge | {"generator": generator}
 
 
-def guessing_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
+def generator_step_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
     """Of one step: forward and backward, forward alone of a frozen one."""
     is_learning = any(parameter.requires_grad for parameter in generator.parameters())
-    return (3 if is_learning else 1) * forward_flops(generator, rows, length, guesses)
+    return (3 if is_learning else 1) * generator_forward_flops(generator, rows, length, guesses)
 
 
-def forward_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
+def generator_forward_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
     if isinstance(generator, FixedGenerator):
         return 0
     count = two_tower_flops if isinstance(generator, TwoTower) else generator_flops
     return count(generator.config, rows, length, guesses)
 
 
-def exhibit_trial(trial: Trial) -> Exhibit:
+def exhibit_trial(trial: ElectraOutput) -> ExampleRows:
     positions, verdicts = trial.masked.positions, trial.verdicts
     if trial.only_masked:
         asked = verdicts.flatten()[positions]
         verdicts = torch.full_like(verdicts, torch.nan).flatten().index_copy(0, positions, asked).view_as(verdicts)
-    return Exhibit(trial.masked.batch, positions, trial.guesses, trial.corrupted, verdicts)
+    return ExampleRows(trial.masked.batch, positions, trial.guesses, trial.corrupted, verdicts)
 
 
-def observe_trial(trial: Trial, limit: int | None = None) -> Observation:
+def observe_trial(trial: ElectraOutput, limit: int | None = None) -> BatchMetrics:
     masked = trial.masked
-    guessing = observe_guesses("generator", trial.guesses, masked.target_ids, masked.is_hidden, limit)
-    return guessing + observe_verdicts(trial.verdicts, trial.corrupted, only_masked=trial.only_masked)
+    guessing = lm_metrics("generator", trial.guesses, masked.target_ids, masked.is_hidden, limit)
+    return guessing + discriminator_metrics(trial.verdicts, trial.corrupted, only_masked=trial.only_masked)

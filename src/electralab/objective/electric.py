@@ -19,16 +19,15 @@ from torch import Tensor
 
 from electralab.model.electra import Discriminator, Electra
 from electralab.model.flops import count_masked, discriminator_flops, two_tower_flops
-from electralab.model.towers import TwoTower
+from electralab.model.token_models import TwoTower
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampled_log_probs
 from electralab.objective.electra import ElectraObjective
-from electralab.objective.exhibit import Exhibit
-from electralab.objective.losses import Counts, Losses, guess_loss
+from electralab.objective.examples import ExampleRows
+from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.objective import CLOSE_LOOK, Answer, Moment
-from electralab.objective.observation import Observation, observe_guesses
+from electralab.objective.metrics import BatchMetrics, RtdScores, lm_metrics
+from electralab.objective.objective import METRICS_SAMPLE, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
-from electralab.objective.verdicts import Verdicts
 from electralab.tokens.tokenizer import Tokenizer
 
 # Tokens whose vocabulary-wide softmax is computed at once, where only one number of it is kept.
@@ -36,7 +35,7 @@ _CHUNK = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Noised:
+class NceOutput:
     """Rows with noise in them, and what generator and discriminator say of every ordinary token."""
 
     guesses: Tensor  # (M, V) at the noised positions
@@ -67,35 +66,35 @@ class ElectricObjective(ElectraObjective):
     def count_targets(self, question: MaskedBatch) -> Counts:
         return {"generator": len(question.positions), "discriminator": int(question.batch.is_ordinary.sum())}
 
-    def answer(self, question: MaskedBatch, moment: Moment) -> Answer:
-        return self._answer(question, moment.progress, CLOSE_LOOK)
+    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
+        return self._answer(question, moment.progress, METRICS_SAMPLE)
 
-    def examine(self, question: MaskedBatch) -> Answer:
+    def examine(self, question: MaskedBatch) -> ObjectiveOutput:
         return self._answer(question, 0.0, None)
 
-    def exhibit(self, question: MaskedBatch) -> Exhibit:
+    def exhibit(self, question: MaskedBatch) -> ExampleRows:
         noised = self._add_noise(question, 0.0)
         shape = question.batch.original_ids.shape
         verdicts = noised.logits.new_full((shape.numel(),), torch.nan).index_copy(0, noised.positions, noised.logits)
-        return Exhibit(question.batch, question.positions, noised.guesses, noised.corrupted, verdicts.view(shape))
+        return ExampleRows(question.batch, question.positions, noised.guesses, noised.corrupted, verdicts.view(shape))
 
-    def _add_noise(self, question: MaskedBatch, progress: float) -> Noised:
+    def _add_noise(self, question: MaskedBatch, progress: float) -> NceOutput:
         judge, sampling = self.networks.discriminator, self.config.sampling
-        return add_noise(self.generator, judge, question, self.prohibition, sampling, progress=progress)
+        return nce_forward(self.generator, judge, question, self.prohibition, sampling, progress=progress)
 
-    def _answer(self, question: MaskedBatch, progress: float, limit: int | None) -> Answer:
+    def _answer(self, question: MaskedBatch, progress: float, limit: int | None) -> ObjectiveOutput:
         noised = self._add_noise(question, progress)
         losses = {
-            "generator": guess_loss(noised.guesses, question.target_ids),
+            "generator": lm_loss(noised.guesses, question.target_ids),
             "discriminator": F.binary_cross_entropy_with_logits(
                 noised.logits, noised.is_noise.float(), reduction="sum"
             ),
         }
-        seen = observe_guesses("generator", noised.guesses, question.target_ids, question.is_hidden, limit)
+        seen = lm_metrics("generator", noised.guesses, question.target_ids, question.is_hidden, limit)
         logits, is_noise = noised.logits.detach().cpu().numpy(), noised.is_noise.cpu().numpy()
-        return Answer(Losses(losses), seen + Observation(verdicts=[Verdicts(logits, is_noise)]))
+        return ObjectiveOutput(Losses(losses), seen + BatchMetrics(verdicts=[RtdScores(logits, is_noise)]))
 
-    def count_flops(self, moment: Moment, rows: int, length: int, share: float) -> int:
+    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
         """The generator guesses every ordinary token, but learns from the noised ones only."""
         del moment
         ordinary, noised = rows * (length - 2), rows * count_masked(length, share)
@@ -104,7 +103,7 @@ class ElectricObjective(ElectraObjective):
         return guessing + 3 * discriminator_flops(judge.config, rows, length, judge.head.kind)
 
 
-def add_noise(
+def nce_forward(
     generator: TwoTower,
     discriminator: Discriminator,
     masked: MaskedBatch,
@@ -112,7 +111,7 @@ def add_noise(
     sampling: SamplingConfig,
     *,
     progress: float = 0.0,
-) -> Noised:
+) -> NceOutput:
     batch = masked.batch
     positions = batch.is_ordinary.flatten().nonzero().squeeze(1)  # (N,)
     states = generator.read(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
@@ -132,7 +131,7 @@ def add_noise(
     verdicts = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
     energies = verdicts.float().flatten()[positions]
     logits = energies + log_noise + log_odds(batch.is_ordinary, is_noise, positions)
-    return Noised(guesses, corrupted, positions, is_noise, log_noise, energies, logits)
+    return NceOutput(guesses, corrupted, positions, is_noise, log_noise, energies, logits)
 
 
 def log_odds(is_ordinary: Tensor, is_noise: Tensor, positions: Tensor) -> Tensor:

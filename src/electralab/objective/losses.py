@@ -73,12 +73,12 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
     return total
 
 
-def guess_loss(guesses: Tensor, target_ids: Tensor) -> Tensor:
+def lm_loss(guesses: Tensor, target_ids: Tensor) -> Tensor:
     """The cross-entropy of (M, V) guesses, summed, in float32 whatever their type."""
     return F.cross_entropy(guesses.float(), target_ids, reduction="sum")
 
 
-def verdict_loss(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Tensor:
+def rtd_loss(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Tensor:
     """The binary cross-entropy of every token that is not padding, or of those at masked positions only, summed."""
     masked = corrupted.masked
     truth = corrupted.is_replaced.float()
@@ -95,5 +95,5 @@ def verdict_loss(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bo
 def electra_losses(
     guesses: Tensor, verdicts: Tensor, masked: MaskedBatch, corrupted: CorruptedBatch, *, only_masked: bool = False
 ) -> Losses:
-    generator = guess_loss(guesses, masked.target_ids)
-    return Losses({"generator": generator, "discriminator": verdict_loss(verdicts, corrupted, only_masked=only_masked)})
+    generator = lm_loss(guesses, masked.target_ids)
+    return Losses({"generator": generator, "discriminator": rtd_loss(verdicts, corrupted, only_masked=only_masked)})

@@ -11,22 +11,20 @@ from typing import Protocol, TypeVar
 
 from torch import nn
 
-from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.streams import TwoStream
-from electralab.model.towers import TwoTower
-from electralab.objective.exhibit import Exhibit
+from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
+from electralab.objective.examples import ExampleRows
 from electralab.objective.losses import Counts, Losses
-from electralab.objective.observation import Observation
+from electralab.objective.metrics import BatchMetrics
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 
 # How many guesses of a part of a step are looked at closely for the log.
-CLOSE_LOOK = 64
+METRICS_SAMPLE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StepInfo:
     """Where in a run a step is; steps count from 1."""
 
     step: int
@@ -38,13 +36,13 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ObjectiveOutput:
     losses: Losses
-    observation: Observation
+    observation: BatchMetrics
 
 
 Q = TypeVar("Q")
-Network = Generator | Discriminator | TwoTower | TwoStream | Copying
+Network = Generator | Discriminator | TwoTower | TwoStream | CopyMLM
 
 
 class Objective(Protocol[Q]):
@@ -68,19 +66,19 @@ class Objective(Protocol[Q]):
         """That are read, padding left out."""
         ...
 
-    def begin(self, moment: Moment) -> None:
+    def begin(self, moment: StepInfo) -> None:
         """Called before a step's first question; doing it twice changes nothing."""
         ...
 
-    def answer(self, question: Q, moment: Moment) -> Answer:
+    def answer(self, question: Q, moment: StepInfo) -> ObjectiveOutput:
         """Forward, to learn from."""
         ...
 
-    def examine(self, question: Q) -> Answer:
+    def examine(self, question: Q) -> ObjectiveOutput:
         """Forward, to judge all networks by, whatever the moment."""
         ...
 
-    def exhibit(self, question: Q) -> Exhibit | None:
+    def exhibit(self, question: Q) -> ExampleRows | None:
         """What is said of its rows, to be looked at; None where nothing is hidden."""
         ...
 
@@ -88,7 +86,7 @@ class Objective(Protocol[Q]):
         """The targets of the loss `guessed`."""
         ...
 
-    def count_flops(self, moment: Moment, rows: int, length: int, share: float) -> int:
+    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
         """Of one step, by our convention: matrix products only, backward twice the forward."""
         ...
 

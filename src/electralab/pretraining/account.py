@@ -23,19 +23,18 @@ from electralab.model.flops import (
     encoder_flops,
     encoder_parts,
     generator_flops,
-    guess_flops,
+    mlm_head_flops,
     paper_discriminator_flops,
     paper_generator_flops,
     query_stream_flops,
     training_bytes,
     two_tower_flops,
 )
-from electralab.model.folder import locate_model
+from electralab.model.folders.folder import locate_model
 from electralab.model.settings import derive_encoders
-from electralab.model.streams import TwoStream
-from electralab.model.towers import TwoTower
-from electralab.objective.named import assemble_objective
+from electralab.model.token_models import TwoStream, TwoTower
 from electralab.objective.objective import Network, Objective
+from electralab.objective.registry import assemble_objective
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.task import mean_step_flops
@@ -168,7 +167,7 @@ def _split_streams(network: TwoStream, guess_count: int, length: int) -> Parts:
     row = {
         "content_stream": content_stream_flops(network.config, 1, length),
         "query_stream": query_stream_flops(network.config, length, guess_count),
-        "guesses": guess_flops(network.config, guess_count),
+        "guesses": mlm_head_flops(network.config, guess_count),
     }
     return {name: round(flops / length) for name, flops in row.items()}
 

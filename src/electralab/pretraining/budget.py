@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from electralab.objective.named import build_objective
+from electralab.objective.registry import build_objective
 from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.state import build_state

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import new_folder, read_json
-from electralab.model.folder import save_network
+from electralab.model.folders.folder import save_network
 from electralab.objective.objective import Network, Objective
 from electralab.objective.settings import PAIRS
 from electralab.tokens.tokenizer import Tokenizer

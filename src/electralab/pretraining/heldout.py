@@ -11,11 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from electralab.objective.exhibit import Row, describe_rows
-from electralab.objective.named import measure_unigram
+from electralab.objective.examples import Row, describe_rows
+from electralab.objective.metrics import BatchMetrics, join_verdicts, loss_metrics
 from electralab.objective.objective import Objective
-from electralab.objective.observation import Observation, observe_losses
-from electralab.objective.verdicts import join_verdicts
+from electralab.objective.registry import measure_unigram
 from electralab.tokens.shards import PreparedData
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.metrics import Record
@@ -24,11 +23,11 @@ _OF_VERDICTS = ("auc", "precision", "recall", "called_replaced", "replaced_share
 
 
 def judge_heldout(objective: Objective[Any], questions: Sequence[Any]) -> Record:
-    seen = Observation()
+    seen = BatchMetrics()
     with at_rest(objective.networks):
         for question in questions:
             answer = objective.examine(question)
-            seen += observe_losses(answer.losses, objective.count_targets(question)) + answer.observation
+            seen += loss_metrics(answer.losses, objective.count_targets(question)) + answer.observation
     scores = seen.describe(*_OF_VERDICTS) | seen.describe_by_confidence()
     if seen.verdicts:  # of the tokens that the other scores are about, not of all that the loss is learned from
         scores["discriminator_loss"] = join_verdicts(seen.verdicts).loss

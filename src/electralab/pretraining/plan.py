@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from electralab.objective.named import build_objective
+from electralab.objective.registry import build_objective
 from electralab.pretraining.account import estimate_memory
 from electralab.pretraining.budget import count_steps
 from electralab.pretraining.identity import read_identity

@@ -18,8 +18,14 @@ from pydantic import Field, ValidationError, model_validator
 from electralab.config import ConfigLayer, Settings, SettingsTree, find_bundled, list_bundled, read_toml, resolve
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES
-from electralab.objective.consequences import Choice, find_idle, implied_settings
-from electralab.objective.settings import PUBLISHED, ObjectiveConfig, ObjectiveName
+from electralab.objective.settings import (
+    PUBLISHED,
+    ObjectiveChoice,
+    ObjectiveConfig,
+    ObjectiveName,
+    objective_defaults,
+    unused_settings,
+)
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
@@ -227,7 +233,7 @@ def _refuse_idle(config: PretrainConfig, layers: Sequence[ConfigLayer]) -> None:
     for layer in layers:
         if isinstance(layer, Preset | Stored | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
             continue
-        for complaint in find_idle(config, _dotted_names(layer.values)):
+        for complaint in unused_settings(config, _dotted_names(layer.values)):
             raise UsageError(f"{layer.source}: {complaint}")
 
 
@@ -242,7 +248,7 @@ def _dotted_names(values: SettingsTree, prefix: str = "") -> Iterator[str]:
 def _imply(stack: list[ConfigLayer], published: str, usual_width: float) -> list[ConfigLayer]:
     """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
     place = max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset)) + 1
-    choice = Choice(
+    choice = ObjectiveChoice(
         objective=str(_last(stack, "objective", "electra")),
         published=published,
         hidden_size=hidden_size if isinstance(hidden_size := _last(stack, "model.hidden_size", 0), int) else 0,
@@ -252,7 +258,7 @@ def _imply(stack: list[ConfigLayer], published: str, usual_width: float) -> list
         sharing=str(_last(stack[place:], "model.sharing", "")),
     )
     named = ", ".join(dict.fromkeys((published or choice.objective, choice.procedure, choice.kind)))
-    implied = ConfigLayer(f"what {named} implies", implied_settings(choice, usual_width))
+    implied = ConfigLayer(f"what {named} implies", objective_defaults(choice, usual_width))
     return [*stack[:place], implied, *stack[place:]]
 
 

@@ -14,10 +14,10 @@ from electralab.artifacts import MANIFEST, lock_folder, read_json, write_file, w
 from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, UsageError
 from electralab.events import Event, Note, Progress, Result, Update, warn
-from electralab.model.folder import locate_model
-from electralab.objective.exhibit import Row
-from electralab.objective.named import build_objective
+from electralab.model.folders.folder import locate_model
+from electralab.objective.examples import Row
 from electralab.objective.objective import Objective
+from electralab.objective.registry import build_objective
 from electralab.pretraining.balance import drop_numbers
 from electralab.pretraining.branch import begin_branch, describe_branch_point, require_room
 from electralab.pretraining.budget import count_steps

@@ -13,13 +13,12 @@ from torch import Tensor, nn
 
 from electralab.artifacts import read_json, sha256_file, sha256_json
 from electralab.errors import InputError, UsageError
-from electralab.model.adoption import adopt_weights, take_rows
 from electralab.model.electra import Generator
-from electralab.model.embeddings import DisentangledTable
-from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import has_untrained_segments, load_any, load_encoder, locate_model, read_config
+from electralab.model.encoder import DisentangledTable, EncoderConfig
+from electralab.model.folders.folder import has_untrained_segments, load_any, load_encoder, locate_model, read_config
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.towers import TwoTower
+from electralab.model.token_models import TwoTower
+from electralab.model.weight_transfer import take_rows, transfer_weights
 from electralab.objective.objective import Network, Objective
 from electralab.tokens.agreement import ABSENT, find_difference, match_tokens
 from electralab.tokens.shards import PreparedData
@@ -175,7 +174,7 @@ def _load_networks(
             continue
         source = found if isinstance(found, type(network)) else load_encoder(folder)
         notes += _require_same(folder, source.config, network.config)
-        lost = adopt_weights(network, source, str(folder), settled=settled, rows=rows)
+        lost = transfer_weights(network, source, str(folder), settled=settled, rows=rows)
         if lost > _NOTABLE_LOSS and settled:
             notes.append(
                 f"{folder}: its token table is not the one that both networks share from now on (they differ by "

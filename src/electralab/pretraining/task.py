@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from electralab.errors import UsageError
-from electralab.objective.exhibit import Row
+from electralab.objective.examples import Row
 from electralab.objective.losses import Counts, add_counts
-from electralab.objective.objective import Moment, Objective
-from electralab.objective.observation import Observation, observe_losses
-from electralab.objective.procedures import judged_progress, place_in_stage
+from electralab.objective.metrics import BatchMetrics, loss_metrics
+from electralab.objective.objective import Objective, StepInfo
+from electralab.objective.procedures import discriminator_progress, step_in_stage
 from electralab.pretraining.balance import diagnose, drop_numbers
 from electralab.pretraining.heldout import exhibit_heldout, judge_heldout, measure_baselines
 from electralab.pretraining.settings import PretrainConfig
@@ -44,7 +44,7 @@ class StepTally:
 
     tokens: int
     flops: int
-    observation: Observation
+    observation: BatchMetrics
 
 
 class PretrainTask:
@@ -67,7 +67,7 @@ class PretrainTask:
                 "which cannot be read as two halves; leave it at 0, or prepare contiguous rows of an even length"
             )
         self._micro_size = config.batch.micro_size or config.batch.size
-        self.tally = StepTally(0, 0, Observation())
+        self.tally = StepTally(0, 0, BatchMetrics())
         self.exhibited: list[Row] = []
         """Of the last judgement, inside which a stop loses nothing."""
         self.told: set[str] = set()
@@ -76,7 +76,7 @@ class PretrainTask:
     def parts(self, step: int) -> Iterator[Tensor]:
         """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
         rng = Rng(self.config.seed, step)
-        moment = Moment(step, self.total_steps)
+        moment = StepInfo(step, self.total_steps)
         rows = self.config.batch
         batch = batch_at(
             self.data,
@@ -91,17 +91,17 @@ class PretrainTask:
         counts = add_counts(self.objective.count_targets(question) for question in questions)
         tokens = sum(self.objective.count_tokens(question) for question in questions)
         flops = flops_at(self.objective, self.config, self.data, moment)
-        self.tally = StepTally(tokens, flops, Observation())
+        self.tally = StepTally(tokens, flops, BatchMetrics())
         for number, question in enumerate(questions):
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
                 answer = self.objective.answer(question.to(self.device), moment)
             yield answer.losses.weigh(counts, self.objective.weights)
-            self.tally.observation += answer.observation + observe_losses(answer.losses, _own(counts, number))
+            self.tally.observation += answer.observation + loss_metrics(answer.losses, _own(counts, number))
 
     def rate_at(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
-        place = place_in_stage(self.config.procedure, Moment(step, self.total_steps))
+        place = step_in_stage(self.config.procedure, StepInfo(step, self.total_steps))
         return learning_rate_factor(place.step, place.total_steps, self.config.schedule.at_length(place.total_steps))
 
     def count_tokens(self) -> int:
@@ -115,7 +115,7 @@ class PretrainTask:
 
     def judge(self, record: Record) -> Judgement:
         scores, self.exhibited = self.judge_heldout(), self.exhibit()
-        progress = judged_progress(self.config.procedure, record["step"] / self.total_steps)
+        progress = discriminator_progress(self.config.procedure, record["step"] / self.total_steps)
         advice = diagnose(
             scores,
             progress,
@@ -163,7 +163,7 @@ def _own(counts: Counts, number: int) -> Counts:
     return counts if number == 0 else dict.fromkeys(counts, 0)
 
 
-def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedData, moment: Moment) -> int:
+def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedData, moment: StepInfo) -> int:
     """Forward, backward and update."""
     share = config.masking.share_at(moment.progress)
     update = update_flops(objective.networks, config.optimizer)
@@ -177,5 +177,5 @@ def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: Pre
     """Over a run: mask share and rows may change along it, and some procedures have steps of different kinds."""
     options = config.procedure_options
     count = 100 * (options.discriminator_updates + options.generator_updates)
-    steps = [flops_at(objective, config, data, Moment(step, count)) for step in range(1, count + 1)]
+    steps = [flops_at(objective, config, data, StepInfo(step, count)) for step in range(1, count + 1)]
     return reduce(add, steps) / count

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
-from electralab.objective.corruption import SamplingConfig, sampling_prohibition
-from electralab.objective.electra import judge_guesses, make_guesses
+from electralab.objective.corruption import SamplingConfig, special_token_bias
+from electralab.objective.electra import generator_forward, judge_guesses
 from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
-from electralab.objective.verdicts import Verdicts
+from electralab.objective.metrics import RtdScores
 from electralab.randomness import Rng
 from electralab.records.answers import PlayedToken, PlayResult, PlayScores
 from electralab.records.run import GuessedToken
@@ -62,7 +62,7 @@ class CorruptionDemo:
         self.discriminator = discriminator.eval()
         self.tokenizer = filler.tokenizer
         self._vocabulary = mask_vocabulary(filler.tokenizer)
-        self._logit_bias = sampling_prohibition(filler.tokenizer, filler.device, filler.generator.config.vocab_size)
+        self._logit_bias = special_token_bias(filler.tokenizer, filler.device, filler.generator.config.vocab_size)
 
     def play(self, given: TextInput, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0) -> PlayResult:
         return self.answer([self.parse(PlayRequest(given, mask_share, temperature, seed))])[0]
@@ -104,7 +104,7 @@ class CorruptionDemo:
         masking = MaskingConfig(mask_share=request.mask_share)
         masked = mask_tokens(batch, self._vocabulary, masking, request.mask_share, Rng(request.seed, _STEP))
         masked = masked.to(self.filler.device)
-        generator_logits = make_guesses(self.filler.generator, masked)
+        generator_logits = generator_forward(self.filler.generator, masked)
         sampling = SamplingConfig(temperature=request.temperature)
         output = judge_guesses(self.discriminator, masked, generator_logits, self._logit_bias, sampling)
         ranked = self.filler.rank(generator_logits, _SHOWN_GUESSES, request.temperature)
@@ -153,7 +153,7 @@ class CorruptionDemo:
                 restored=len(ranked) - replaced,
                 detected=int((is_suspected & is_replaced).sum()),
                 false_alarms=int((is_suspected & ~is_replaced).sum()),
-                auc=Verdicts(logits, is_replaced).auc if 0 < replaced < len(is_replaced) else None,
+                auc=RtdScores(logits, is_replaced).auc if 0 < replaced < len(is_replaced) else None,
             ),
         )
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from electralab.model.encoder import Encoder, Trace
-from electralab.model.graph import GraphDiscriminator
-from electralab.model.pooling import Pooling, pool_states
+from electralab.model.encoder import Encoder, HiddenStates
+from electralab.model.folders.onnx_runtime import OnnxDiscriminator
+from electralab.model.task_model import Pooling, pool_states
 from electralab.serving.inputs import (
     Ids,
     TextInput,
@@ -43,7 +43,7 @@ class TokenizedRequest:
 
 
 class Embedder:
-    def __init__(self, encoder: Encoder | GraphDiscriminator, tokenizer: Tokenizer, config: WindowConfig) -> None:
+    def __init__(self, encoder: Encoder | OnnxDiscriminator, tokenizer: Tokenizer, config: WindowConfig) -> None:
         self.encoder = encoder.eval()
         self.tokenizer = tokenizer
         self.config = config
@@ -70,9 +70,9 @@ class Embedder:
         device = next(self.encoder.parameters()).device
         for batch in batch_by_length(rows, special, self.config.batch_tokens, device):
             stop.check()
-            trace: Trace = {}
+            trace: HiddenStates = {}
             states = self.encoder(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, trace)
-            if isinstance(self.encoder, GraphDiscriminator):
+            if isinstance(self.encoder, OnnxDiscriminator):
                 states = trace["states"]  # (B, T, D); what the graph returned are its logits
             for row, index in enumerate(batch.rows):
                 part = windows[index]

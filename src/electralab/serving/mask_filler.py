@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from electralab.errors import InputError
-from electralab.model.electra import Guesser
-from electralab.objective.corruption import sampling_prohibition
-from electralab.objective.exhibit import rank_guesses, weigh_guesses
+from electralab.model.electra import TokenModel
+from electralab.objective.corruption import special_token_bias
+from electralab.objective.examples import token_probs, top_candidates
 from electralab.records.answers import FillResult, MaskSlot
 from electralab.records.run import GuessedToken
 from electralab.serving.inputs import Ids, TextInput, TokenizedText, WindowConfig, add_special_ids, tokenize_known
@@ -49,12 +49,12 @@ class MaskedText:
 
 
 class MaskFiller:
-    def __init__(self, generator: Guesser, tokenizer: Tokenizer, config: WindowConfig) -> None:
+    def __init__(self, generator: TokenModel, tokenizer: Tokenizer, config: WindowConfig) -> None:
         self.generator = generator.eval()
         self.tokenizer = tokenizer
         self.config = config
         self.device = next(generator.parameters()).device
-        self._logit_bias = sampling_prohibition(tokenizer, self.device, generator.config.vocab_size)
+        self._logit_bias = special_token_bias(tokenizer, self.device, generator.config.vocab_size)
 
     def fill(self, given: TextInput, at: Sequence[Span] | None = None, top: int = 5) -> FillResult:
         return self.answer([self.parse(FillRequest(given, at, top))])[0]
@@ -138,13 +138,13 @@ class MaskFiller:
 
     def probs(self, logits: Tensor, temperature: float = 1.0) -> Tensor:
         """(M, V) logits -> probabilities; special tokens have none."""
-        return weigh_guesses(logits, self._logit_bias, temperature)
+        return token_probs(logits, self._logit_bias, temperature)
 
     def rank(self, logits: Tensor, top: int, temperature: float = 1.0) -> list[tuple[GuessedToken, ...]]:
         """(M, V) logits -> for each mask the likeliest tokens, likeliest first."""
         return [
             tuple(GuessedToken(text=token.text, p=token.p, continues_word=token.continues_word) for token in best)
-            for best in rank_guesses(self.probs(logits, temperature), self.tokenizer, top)
+            for best in top_candidates(self.probs(logits, temperature), self.tokenizer, top)
         ]
 
 

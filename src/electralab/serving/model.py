@@ -16,12 +16,11 @@ from torch import nn
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.exports import attach_card
 from electralab.finetuning.predicting import load_models
-from electralab.model.electra import Discriminator, Guesser
+from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.folder import load_any, locate_networks, says_energies
-from electralab.model.graph import GRAPH, GraphDiscriminator
-from electralab.model.pooling import Pooling
-from electralab.model.tuned import Tuned
+from electralab.model.folders.folder import load_any, locate_networks, outputs_energies
+from electralab.model.folders.onnx_runtime import GRAPH, OnnxDiscriminator
+from electralab.model.task_model import Pooling, TaskModel
 from electralab.records.answers import (
     Capability,
     Detection,
@@ -62,7 +61,7 @@ class LoadedNetwork:
     @property
     def name(self) -> str:
         """What a person calls it."""
-        if isinstance(self.network, Tuned):
+        if isinstance(self.network, TaskModel):
             return "tuned model"
         if isinstance(self.network, Encoder):
             return "bare encoder without a head"
@@ -118,13 +117,13 @@ class Model:
     @cached_property
     def can(self) -> tuple[Capability, ...]:
         """What the networks of the folder are good for. Looked up once: the server asks at every request."""
-        can_detect, can_fill = self._discriminator is not None, self._find(Guesser) is not None
+        can_detect, can_fill = self._discriminator is not None, self._find(TokenModel) is not None
         capabilities: dict[Capability, bool] = {
             "detect": can_detect,
             "fill": can_fill,
             "play": can_detect and can_fill,
             "embed": self._encoder is not None,
-            "predict": self._find(Tuned) is not None,
+            "predict": self._find(TaskModel) is not None,
         }
         return tuple(capability for capability, is_there in capabilities.items() if is_there)
 
@@ -135,7 +134,7 @@ class Model:
     @property
     def sequence_length(self) -> int:
         """Tokens of a row, which every network of the model can take; longer texts are read in windows."""
-        if self._find(Tuned):
+        if self._find(TaskModel):
             return self.predictor.models[0].card.sequence_length
         return min(self._load(folder).config.sequence_length for folder in self._folders)
 
@@ -177,14 +176,14 @@ class Model:
 
     @cached_property
     def filler(self) -> MaskFiller:
-        loaded = self._need("fill", self._find(Guesser))
-        assert isinstance(loaded.network, Guesser)
+        loaded = self._need("fill", self._find(TokenModel))
+        assert isinstance(loaded.network, TokenModel)
         return MaskFiller(loaded.network, loaded.tokenizer, self._windows)
 
     @cached_property
     def demo(self) -> CorruptionDemo:
         discriminator = self._need("play", self._discriminator)
-        self._need("play", self._find(Guesser))
+        self._need("play", self._find(TokenModel))
         if discriminator.tokenizer.to_json() != self.filler.tokenizer.to_json():
             raise InputError(f"{self.path}: its two networks have different tokenizers, so they cannot play; mend that")
         return CorruptionDemo(self.filler, _as(Discriminator, discriminator))
@@ -192,9 +191,9 @@ class Model:
     @cached_property
     def embedder(self) -> Embedder:
         loaded = self._need("embed", self._encoder)
-        has_states = isinstance(loaded.network, Encoder | GraphDiscriminator)
+        has_states = isinstance(loaded.network, Encoder | OnnxDiscriminator)
         encoder = loaded.network if has_states else loaded.network.encoder
-        assert isinstance(encoder, Encoder | GraphDiscriminator)
+        assert isinstance(encoder, Encoder | OnnxDiscriminator)
         return Embedder(encoder, loaded.tokenizer, self._windows)
 
     @cached_property
@@ -205,8 +204,8 @@ class Model:
         """The models of all seeds of a fine-tuning run together, or the one that it exported."""
         if is_ensemble:
             return Predictor(load_models(self.path, is_ensemble=True), config)
-        loaded = self._need("predict", self._find(Tuned))
-        return Predictor([attach_card(loaded.folder, _as(Tuned, loaded), loaded.tokenizer)], config)
+        loaded = self._need("predict", self._find(TaskModel))
+        return Predictor([attach_card(loaded.folder, _as(TaskModel, loaded), loaded.tokenizer)], config)
 
     def make_proofreader(self, config: ProofreadConfig) -> Proofreader:
         """With suggestions where the model has a generator."""
@@ -219,14 +218,14 @@ class Model:
     def _load(self, folder: Path) -> LoadedNetwork:
         if folder not in self._networks:
             network, tokenizer = load_any(folder, takes_bare_encoder=True), Tokenizer.load(folder)
-            loaded = LoadedNetwork(folder, network, tokenizer, says_energies(folder))
+            loaded = LoadedNetwork(folder, network, tokenizer, outputs_energies(folder))
             tokenizer.require_fit(loaded.config.vocab_size, folder)
             self._networks[folder] = loaded
         return self._networks[folder]
 
     def _find(self, kind: type[nn.Module] | object) -> LoadedNetwork | None:
         """The network of this kind. A generator stands last in a pair, so that the other need not be read for it."""
-        order = reversed(self._folders) if kind is Guesser else iter(self._folders)
+        order = reversed(self._folders) if kind is TokenModel else iter(self._folders)
         return next((loaded for loaded in map(self._load, order) if isinstance(loaded.network, kind)), None)  # type: ignore[arg-type]
 
     @property
@@ -238,7 +237,7 @@ class Model:
     def _encoder(self) -> LoadedNetwork | None:
         """The discriminator's, or that of the only network; among graphs only a discriminator has its states."""
         loaded = self._load(self._folders[0])
-        has_states = isinstance(loaded.network, Encoder | GraphDiscriminator)
+        has_states = isinstance(loaded.network, Encoder | OnnxDiscriminator)
         return loaded if has_states or isinstance(getattr(loaded.network, "encoder", None), Encoder) else None
 
     def _need(self, capability: Capability, loaded: LoadedNetwork | None) -> LoadedNetwork:

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from electralab.config import Settings
 from electralab.errors import suggest
 from electralab.finetuning.rows import is_damaged
-from electralab.model.pooling import Pooling
+from electralab.model.task_model import Pooling
 from electralab.records.answers import (
     Capability,
     Embedding,

@@ -88,6 +88,6 @@ def compress(
 
 def import_model(old: str | Path, out: str | Path) -> Result:
     """A legacy pickled or TensorFlow checkpoint -> a model folder of safetensors."""
-    from electralab.model.legacy import import_legacy
+    from electralab.model.folders.legacy import import_legacy
 
     return {"models": [str(folder) for folder in import_legacy(Path(old), Path(out))]}

@@ -39,7 +39,7 @@ def evaluate(
 
     resolved = resolve(EvaluateConfig, config_layers(config, settings))
     if dry_run:
-        from electralab.model.folder import locate_encoder
+        from electralab.model.folders.folder import locate_encoder
 
         found = {"model": str(locate_encoder(Path(model))), "suite": suite, "data": str(data)}
         return {**found, "generator": generator, "task": task, "settings": resolved.model_dump(mode="json")}

@@ -28,9 +28,9 @@ from electralab.analysis.finding import (
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
-from electralab.model.electra import Discriminator, Guesser
-from electralab.model.towers import TwoTower
-from electralab.objective.electra import Trial
+from electralab.model.electra import Discriminator, TokenModel
+from electralab.model.token_models import TwoTower
+from electralab.objective.electra import ElectraOutput
 from electralab.objective.masking import MaskedBatch
 from electralab.statistics import FloatArray, Indices, Interval, count_units, percentile_interval, resample
 from electralab.tokens.batches import Batch
@@ -134,7 +134,7 @@ def _rtd_logits(discriminator: Discriminator, rows: Iterator[CroppedRows]) -> Fl
 
 @torch.inference_mode()
 def lm_losses_in_context(
-    generator: Guesser, masked: MaskedBatch, indices: Tensor, width: int | None, *, is_foreign: bool = False
+    generator: TokenModel, masked: MaskedBatch, indices: Tensor, width: int | None, *, is_foreign: bool = False
 ) -> Float32Array:
     """(P,) what naming each target costs, in nats, at some `indices` of the masked positions.
 
@@ -334,7 +334,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
 
 def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
     settings, rng = data.settings, data.settings.make_rng("reach of verdicts")
-    selected: list[tuple[Trial, Indices]] = []
+    selected: list[tuple[ElectraOutput, Indices]] = []
     for trial in run_pair(model, data, _PURPOSE):
         is_candidate = trial.masked.batch.is_ordinary.cpu().numpy()
         if model.kind == "electra-15":  # trained on masked positions alone

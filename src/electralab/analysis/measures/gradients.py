@@ -25,12 +25,12 @@ from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
 from electralab.errors import InputError
-from electralab.model.electra import Discriminator, Guesser
-from electralab.model.encoder import Trace
-from electralab.model.towers import TwoTower
-from electralab.objective.causal import ask_next
+from electralab.model.electra import Discriminator, TokenModel
+from electralab.model.encoder import HiddenStates
+from electralab.model.token_models import TwoTower
 from electralab.objective.corruption import CorruptedBatch
-from electralab.objective.losses import guess_loss, verdict_loss
+from electralab.objective.language_models import shift_targets
+from electralab.objective.losses import lm_loss, rtd_loss
 from electralab.objective.masking import MaskedBatch
 from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval
 from electralab.tokens.batches import Batch
@@ -72,24 +72,24 @@ def rtd_gradients(
 ) -> GradientFlow:
     """Of replaced-token detection: every token has a loss, or masked ones only where it was trained so."""
     masked = corrupted.masked
-    batch, trace = masked.batch, Trace()
+    batch, trace = masked.batch, HiddenStates()
     with torch.enable_grad():
         logits = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
-        loss = verdict_loss(logits, corrupted, only_masked=only_masked)
+        loss = rtd_loss(logits, corrupted, only_masked=only_masked)
     is_masked = _mark(masked.positions, batch)
     has_loss = is_masked if only_masked else torch.ones_like(is_masked)
     return _read_flow(loss, trace, batch, is_masked, corrupted.is_replaced, has_loss)
 
 
-def lm_gradients(generator: Guesser, masked: MaskedBatch) -> GradientFlow:
+def lm_gradients(generator: TokenModel, masked: MaskedBatch) -> GradientFlow:
     """Of naming what is masked: masked tokens alone have a loss. Of a causal network, which reads all and predicts
     each next token, a token has a loss where a prediction is made from it."""
     if isinstance(generator, TwoTower):
         raise InputError("gradient flow: a two-tower generator reads each row twice; give a model with one encoder")
-    batch, trace = masked.batch, Trace()
+    batch, trace = masked.batch, HiddenStates()
     nothing = torch.zeros_like(batch.is_pad)
     if generator.config.is_causal:
-        shifted = ask_next(batch)
+        shifted = shift_targets(batch)
         input_ids, positions, target_ids = batch.original_ids, shifted.positions, shifted.target_ids
         is_masked, has_loss = nothing, _mark(positions - 1, batch)
     else:
@@ -97,7 +97,7 @@ def lm_gradients(generator: Guesser, masked: MaskedBatch) -> GradientFlow:
         is_masked = has_loss = _mark(positions, batch)
     with torch.enable_grad():
         logits = generator(input_ids, batch.segment_ids, batch.attention_pad, positions, trace=trace)
-        loss = guess_loss(logits, target_ids)
+        loss = lm_loss(logits, target_ids)
     return _read_flow(loss, trace, batch, is_masked, nothing, has_loss)
 
 
@@ -107,7 +107,7 @@ def _mark(positions: Tensor, batch: Batch) -> Tensor:
 
 
 def _read_flow(
-    loss: Tensor, trace: Trace, batch: Batch, is_masked: Tensor, is_replaced: Tensor, has_loss: Tensor
+    loss: Tensor, trace: HiddenStates, batch: Batch, is_masked: Tensor, is_replaced: Tensor, has_loss: Tensor
 ) -> GradientFlow:
     (gradient,) = torch.autograd.grad(loss, trace["embeddings"])  # (B, T, D)
     is_token = ~batch.is_pad

@@ -22,9 +22,8 @@ from electralab.analysis.finding import (
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel, reinitialise
 from electralab.analysis.pair import UNTRAINED
-from electralab.model.attention import Rotation, find_visible
-from electralab.model.discrepancy import measure_discrepancies
-from electralab.model.encoder import Encoder, Layer, Trace
+from electralab.model.attention import Rotation, build_attention_mask, measure_discrepancies
+from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
 from electralab.records.figures import HeatmapFigure
 from electralab.statistics import FloatArray, Interval, bootstrap_interval
 from electralab.tokens.batches import Batch, make_batch
@@ -68,16 +67,16 @@ class HeadPatterns:
 
 def attention_weights(
     encoder: Encoder, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None
-) -> Iterator[tuple[Layer, Tensor, Tensor]]:
+) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
     """Every layer, what its attention reads (B, T, D), and what each query gives each key (B, H, T, T)."""
     length, config = input_ids.shape[1], encoder.config
-    trace = Trace()
+    trace = HiddenStates()
     encoder(input_ids, segment_ids, is_pad, trace)
     for index, layer in enumerate(encoder.layers):
-        assert isinstance(layer, Layer)
+        assert isinstance(layer, EncoderLayer)
         rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
         window = config.local_attention if layer.is_local else 0
-        is_visible = find_visible(length, window, is_pad, config.is_causal, input_ids.device)
+        is_visible = build_attention_mask(length, window, is_pad, config.is_causal, input_ids.device)
         if is_visible is None and config.is_causal:
             is_visible = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()
         read = layer.prepare(trace["embeddings" if index == 0 else f"layers.{index - 1}"])
@@ -85,7 +84,7 @@ def attention_weights(
 
 
 def _softmax(
-    layer: Layer, read: Tensor, rotation: Rotation | None, is_visible: Tensor | None, is_pad: Tensor | None
+    layer: EncoderLayer, read: Tensor, rotation: Rotation | None, is_visible: Tensor | None, is_pad: Tensor | None
 ) -> Tensor:
     attention = layer.attention
     queries, (keys, _) = attention.ask(read, rotation), attention.offer(read, rotation)

@@ -31,7 +31,7 @@ from electralab.analysis.model import AnalysisModel, load_analysis_model
 from electralab.analysis.pair import PairOutputs, run_pair, target_rows
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
-from electralab.objective.electra import Trial
+from electralab.objective.electra import ElectraOutput
 from electralab.pretraining.exports import read_snapshots, snapshot_folder
 from electralab.statistics import (
     FloatArray,
@@ -233,7 +233,7 @@ def _score_quality(model: AnalysisModel, data: AnalysisData) -> tuple[Replacemen
     return plausibility, measure_auc(pair, rng, num_resamples=num_resamples)
 
 
-def _sampled_ids(trial: Trial) -> tuple[IntArray, IntArray]:
+def _sampled_ids(trial: ElectraOutput) -> tuple[IntArray, IntArray]:
     """(M,) what was sampled, and what was masked."""
     sampled = trial.corrupted.input_ids.flatten()[trial.masked.positions]
     return sampled.cpu().numpy(), trial.masked.target_ids.cpu().numpy()

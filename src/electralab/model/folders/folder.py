@@ -16,14 +16,17 @@ from torch import Tensor, nn
 from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file, write_json
 from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, InputError, quote, shorten
-from electralab.model.bert import is_bert, translate_config, translate_names
-from electralab.model.config_file import CONFIG
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.graph import is_graph, read_graph
-from electralab.model.hf_config import OBJECTIVE, UNTRAINED_SEGMENTS, export_config, export_encoder_config
-from electralab.model.hf_tuned import export_tuned_config, export_tuned_weights, import_tuned
-from electralab.model.hf_weights import (
+from electralab.model.folders.hf_config import (
+    CONFIG,
+    OBJECTIVE,
+    UNTRAINED_SEGMENTS,
+    export_config,
+    export_encoder_config,
+)
+from electralab.model.folders.hf_task_model import export_task_config, export_task_weights, import_task_model
+from electralab.model.folders.hf_weights import (
     TUNED_OUTPUTS,
     Shape,
     export_weights,
@@ -31,17 +34,22 @@ from electralab.model.hf_weights import (
     has_verdicts,
     import_encoder,
     import_network,
+    is_bert,
     require_sizes,
+    translate_config,
+    translate_names,
 )
-from electralab.model.own_folder import (
+from electralab.model.folders.native_format import (
     export_own_config,
     export_own_weights,
     has_plain_encoder,
     import_own,
     is_expressible,
     is_own,
+    network_name,
 )
-from electralab.model.tuned import Tuned
+from electralab.model.folders.onnx_runtime import is_onnx, load_onnx
+from electralab.model.task_model import TaskModel
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -82,12 +90,12 @@ def save_network(
     _write(folder, export_own_config(network, described) | taught, export_own_weights(network), storage)
 
 
-def save_tuned(
-    folder: Path, network: Tuned, *, pad_id: int, cls_id: int, sep_id: int, storage: Storage = "fp32"
+def save_task_model(
+    folder: Path, network: TaskModel, *, pad_id: int, cls_id: int, sep_id: int, storage: Storage = "fp32"
 ) -> None:
-    config = export_tuned_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    config = export_task_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
     if has_plain_encoder(network):
-        _write(folder, config, export_tuned_weights(network), storage)
+        _write(folder, config, export_task_weights(network), storage)
     else:
         _write(folder, export_own_config(network, config), export_own_weights(network), storage)
 
@@ -110,18 +118,18 @@ def load_network(folder: Path) -> Generator | Discriminator:
     if network is None:
         return import_network(*_read_foreign(folder), str(folder)).eval()
     if not isinstance(network, Generator | Discriminator):
-        raise InputError(f"{folder}: holds a {_name(network)}; give a generator or a discriminator")
+        raise InputError(f"{folder}: holds a {network_name(network).lower()}; give a generator or a discriminator")
     return network
 
 
-def load_tuned(folder: Path) -> Tuned:
+def load_task_model(folder: Path) -> TaskModel:
     """A network tuned for a task, here or with `transformers`, ready for evaluation."""
     network = _load_own(folder)
     if network is None:
-        return import_tuned(*_read_foreign(folder), str(folder)).eval()
-    if not isinstance(network, Tuned):
+        return import_task_model(*_read_foreign(folder), str(folder)).eval()
+    if not isinstance(network, TaskModel):
         raise InputError(
-            f"{folder}: holds a {_name(network)}, which is not tuned for a task; "
+            f"{folder}: holds a {network_name(network).lower()}, which is not tuned for a task; "
             f"run 'electra finetune {folder}' and give its result"
         )
     return network
@@ -139,20 +147,22 @@ def load_any(folder: Path, *, takes_bare_encoder: bool = False) -> nn.Module:
     if takes_bare_encoder and not has_head(tensors):
         return import_encoder(config, tensors, str(folder)).eval()
     if TUNED_OUTPUTS & tensors.keys() and not has_verdicts(config, tensors):
-        return import_tuned(config, tensors, str(folder)).eval()
+        return import_task_model(config, tensors, str(folder)).eval()
     return import_network(config, tensors, str(folder)).eval()
 
 
 def load_encoder(folder: Path) -> Encoder:
     """The encoder alone, from a folder with any head or none."""
-    if is_graph(folder):
+    if is_onnx(folder):
         raise InputError(f"{folder}: is a graph, which only answers; give the model that it was exported from")
     network = _load_own(folder)
     if network is None:
         return import_encoder(*_read_foreign(folder, takes_bert=True), str(folder)).eval()
     encoder = getattr(network, "encoder", None)
     if not isinstance(encoder, Encoder):
-        raise InputError(f"{folder}: holds a {_name(network)}, which has not one encoder; give another model")
+        raise InputError(
+            f"{folder}: holds a {network_name(network).lower()}, which has not one encoder; give another model"
+        )
     return encoder
 
 
@@ -161,8 +171,8 @@ def _load_own(folder: Path) -> nn.Module | None:
     if (folder / MANIFEST).is_file():
         verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
     config = read_config(folder)
-    if is_graph(folder):
-        return read_graph(folder, config)
+    if is_onnx(folder):
+        return load_onnx(folder, config)
     return import_own(config, read_tensors(folder), str(folder)).eval() if is_own(config) else None
 
 
@@ -178,10 +188,6 @@ def _read_foreign(folder: Path, *, takes_bert: bool = False) -> tuple[SettingsTr
     require_sizes(config, shapes, str(folder))
     tensors = read_tensors(folder)
     return config, translate_names(tensors) if is_translated else tensors
-
-
-def _name(network: nn.Module) -> str:
-    return type(network).__name__.lower()
 
 
 def locate_model(path: Path, role: Role) -> Path:
@@ -258,7 +264,7 @@ def has_untrained_segments(folder: Path) -> bool:
     return read_config(folder).get(UNTRAINED_SEGMENTS) is True
 
 
-def says_energies(folder: Path) -> bool:
+def outputs_energies(folder: Path) -> bool:
     """Whether its discriminator says energies, minus log p up to a constant, not how likely a token is replaced."""
     return read_config(folder).get(OBJECTIVE) == "electric"
 

@@ -8,27 +8,23 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from electralab.errors import InputError
-from electralab.model.copying import Copying
 from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator, Generator
 from electralab.model.encoder import EncoderConfig
-from electralab.model.folder import load_network, locate_model
+from electralab.model.folders.folder import load_network, locate_model
 from electralab.model.settings import GeneratorConfig, derive_encoders
-from electralab.model.streams import TwoStream
-from electralab.model.towers import TwoTower
-from electralab.model.weights import initialise
-from electralab.objective.causal import CausalObjective
+from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
+from electralab.model.weights import init_weights
 from electralab.objective.electric import ElectricObjective
-from electralab.objective.masked import MaskedObjective
+from electralab.objective.language_models import CausalObjective, MLMObjective, PermutationObjective
 from electralab.objective.objective import Objective
-from electralab.objective.paired import PairedObjective
-from electralab.objective.permutation import PermutationObjective
 from electralab.objective.procedures import PROCEDURES
-from electralab.objective.replacing import AllTokensObjective, ReplaceObjective
+from electralab.objective.reconstruction import AllTokensObjective, ReplaceObjective
+from electralab.objective.sentence_pairs import SentencePairObjective
 from electralab.objective.settings import REPLACING, ObjectiveConfig
-from electralab.objective.unigram import unigram_log_shares
 from electralab.tokens.shards import PreparedData
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -39,7 +35,7 @@ _COUNTED_ROWS = 20_000
 def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, device: torch.device) -> Objective[Any]:
     """Step 0 of a run: networks whose first weights are a pure function of the seed and their names."""
     objective = assemble_objective(config, data, device)
-    initialise_networks(objective.networks, seed)
+    init_networks(objective.networks, seed)
     if isinstance(objective, ElectricObjective):
         objective.init_energies()
     objective.networks.to(device)
@@ -73,11 +69,11 @@ def _assemble(
             return ReplaceObjective(Generator(judging), generator, config, tokenizer, device)
         case "all-tokens-mlm":
             generator = build_generator(config, data, guessing)
-            return AllTokensObjective(Copying(judging), generator, config, tokenizer, device)
+            return AllTokensObjective(CopyMLM(judging), generator, config, tokenizer, device)
         case "mlm" | "bert":
             if config.sentence_task == "none":
-                return MaskedObjective(Generator(judging), config, tokenizer)
-            return PairedObjective(Generator(judging), config.sentence_task, config, tokenizer)
+                return MLMObjective(Generator(judging), config, tokenizer)
+            return SentencePairObjective(Generator(judging), config.sentence_task, config, tokenizer)
         case "causal":
             return CausalObjective(Generator(EncoderConfig(**(judging.model_dump() | {"is_causal": True}))))
         case "permutation":
@@ -91,10 +87,10 @@ def _build_pair(
     return Electra(build_generator(config, data, guessing), discriminator, config.model.sharing)
 
 
-def initialise_networks(networks: nn.Module, seed: int) -> None:
+def init_networks(networks: nn.Module, seed: int) -> None:
     """All but a generator that came trained from its folder."""
     frozen = {name: one.detach().clone() for name, one in networks.named_parameters() if not one.requires_grad}
-    initialise(networks, seed)
+    init_weights(networks, seed)
     with torch.no_grad():
         for name, value in frozen.items():
             networks.get_parameter(name).copy_(value)
@@ -119,7 +115,7 @@ def build_generator(config: ObjectiveConfig, data: PreparedData, guessing: Encod
 def measure_unigram(data: PreparedData) -> np.ndarray[Any, np.dtype[np.float64]]:
     """(V,) log p of each token by its frequency in the training rows."""
     sample = np.linspace(0, len(data.train) - 1, min(len(data.train), _COUNTED_ROWS)).astype(np.int64)
-    return unigram_log_shares(data.train.take(sample), data.tokenizer)
+    return unigram_log_probs(data.train.take(sample), data.tokenizer)
 
 
 def load_frozen(path: Path, data: PreparedData) -> Generator:
@@ -141,3 +137,11 @@ def load_frozen(path: Path, data: PreparedData) -> Generator:
             f"{data.sequence_length}; give a generator trained on rows as long"
         )
     return network.freeze()
+
+
+def unigram_log_probs(ids: NDArray[np.integer], tokenizer: Tokenizer) -> NDArray[np.float64]:
+    """(V,) of the ordinary tokens among the ids; minus infinity for all others."""
+    counts = np.bincount(ids.ravel(), minlength=tokenizer.vocab_size).astype(np.float64)
+    counts = np.where(tokenizer.is_ordinary, counts + 1.0, 0.0)  # add-one: an unseen token has a finite loss
+    log_shares: NDArray[np.float64] = np.log(counts / counts.sum(), out=np.full_like(counts, -np.inf), where=counts > 0)
+    return log_shares

@@ -1,7 +1,8 @@
 """The one reader of old weights: a pickled PyTorch model or a released TensorFlow checkpoint -> model folder(s).
 
-A pickle can run code when it is read. So it is read by a process of its own (`python -m electralab.model.legacy`), with
-torch's reader of tensors alone, and leaves that process as safetensors only.
+A pickle can run code when it is read. So it is read by a process of its own
+(`python -m electralab.model.folders.legacy`), with torch's reader of tensors alone, and leaves that process as
+safetensors only.
 """
 
 import importlib
@@ -23,8 +24,8 @@ from torch import Tensor
 from electralab.artifacts import new_folder, write_file, write_json
 from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, ElectraError, InputError
-from electralab.model.config_file import CONFIG
-from electralab.model.folder import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, list_shards, load_encoder, read_config
+from electralab.model.folders.folder import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS, list_shards, load_encoder, read_config
+from electralab.model.folders.hf_config import CONFIG
 
 TOKENIZER_FILES = (
     "vocab.txt",
@@ -72,7 +73,7 @@ def _require_readable(folder: Path, old: Path, temporary: Path) -> None:
 
 def _convert_apart(old: Path, into: Path, out: Path) -> None:
     # -P: a file named torch.py beside the downloaded weights must not be imported.
-    command = [sys.executable, "-P", "-m", "electralab.model.legacy", str(old), str(into)]
+    command = [sys.executable, "-P", "-m", "electralab.model.folders.legacy", str(old), str(into)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:
         reason = answer.stderr.strip().splitlines()[-1:] or [f"the reading process ended with {answer.returncode}"]

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from electralab.config import Settings
 from electralab.model.encoder import Encoder, EncoderConfig, Positive, Probability, make_norm
 from electralab.model.heads import dense_std
-from electralab.model.weights import Drawn, dense, initialise
+from electralab.model.weights import InitModule, init_weights, linear
 
 TaskKind = Literal["classify", "regress", "label", "qa"]
 HeadStyle = Literal["released", "huggingface"]
@@ -76,7 +76,7 @@ class SpanLogits(NamedTuple):
     answerable: Tensor | None  # (B,), above 0 means that there is an answer; None without such a head
 
 
-class TaskHead(Drawn):
+class TaskHead(InitModule):
     """(..., D) states -> (..., L): dropout -> linear, behind a dense layer where `transformers` has one."""
 
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
@@ -85,10 +85,10 @@ class TaskHead(Drawn):
         self.origin, self.unit = head.origin, head.unit
         size = config.hidden_size
         is_deep = head.style == "huggingface" and (config.is_modern or head.is_pooled)
-        self.dense = dense(size, size, bias=not config.is_modern) if is_deep else None
+        self.dense = linear(size, size, bias=not config.is_modern) if is_deep else None
         self.norm = make_norm(config) if is_deep and config.is_modern else None
-        self.output = dense(size, head.num_outputs, bias=True)
-        self.answerable = dense(size, 1, bias=True) if head.has_answerability else None
+        self.output = linear(size, head.num_outputs, bias=True)
+        self.answerable = linear(size, 1, bias=True) if head.has_answerability else None
 
     def weight_stds(self) -> dict[str, float]:
         stds = {"output.weight": self.config.init_std}
@@ -117,7 +117,7 @@ class TaskHead(Drawn):
         return F.dropout(states, self.dropout, self.training)
 
 
-class Tuned(nn.Module):
+class TaskModel(nn.Module):
     def __init__(self, encoder: Encoder, head_config: HeadConfig) -> None:
         super().__init__()
         self.config = encoder.config
@@ -150,8 +150,21 @@ class Tuned(nn.Module):
         return states[torch.arange(len(states), device=states.device), (~is_pad).sum(dim=1) - 1]
 
 
-def build_tuned(encoder: Encoder, head: HeadConfig, seed: int) -> Tuned:
+def build_task_model(encoder: Encoder, head: HeadConfig, seed: int) -> TaskModel:
     """The encoder as it is, and a head whose first weights are a pure function of the seed and their names."""
-    network = Tuned(encoder, head)
-    initialise(nn.ModuleDict({"head": network.head}), seed)
+    network = TaskModel(encoder, head)
+    init_weights(nn.ModuleDict({"head": network.head}), seed)
     return network
+
+
+def pool_states(states: Tensor, is_pad: Tensor, pooling: Pooling) -> Tensor:
+    lengths = (~is_pad).sum(dim=1)
+    if pooling == "first":
+        return states[:, 0].float()
+    if pooling == "last":
+        return states[torch.arange(len(states)), lengths - 1].float()
+    columns = torch.arange(is_pad.shape[1], device=is_pad.device)
+    # Without [CLS] and [SEP], unless there is nothing else.
+    is_text = (columns > 0) & (columns < lengths[:, None] - 1) | (lengths[:, None] == 2) & ~is_pad
+    weights = is_text.float() / is_text.sum(dim=1, keepdim=True)
+    return (states.float() * weights[:, :, None]).sum(dim=1)

@@ -25,10 +25,9 @@ from torch import Tensor
 
 from electralab.config import SettingsTree
 from electralab.errors import InputError, quote
-from electralab.model.config_file import describe
 from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.hf_config import MARK, OURS, export_encoder_config, export_labels, require
-from electralab.model.hf_weights import (
+from electralab.model.folders.hf_config import MARK, OURS, describe, export_encoder_config, export_labels, require
+from electralab.model.folders.hf_weights import (
     PREFIX,
     TUNED_OUTPUTS,
     collect_weights,
@@ -40,8 +39,8 @@ from electralab.model.hf_weights import (
     read_encoder_config,
     rename_weights,
 )
-from electralab.model.own_folder import has_plain_encoder
-from electralab.model.tuned import HeadConfig, TaskHead, TaskKind, Tuned
+from electralab.model.folders.native_format import has_plain_encoder
+from electralab.model.task_model import HeadConfig, TaskHead, TaskKind, TaskModel
 
 _FAMILY = {"electra": "Electra", "modern": "ModernBert"}
 _TASK: dict[TaskKind, str] = {
@@ -57,7 +56,7 @@ _DENSE = ("head.dense.weight", "head.dense.bias")
 _OUTPUT = ("head.output.weight", "head.output.bias")
 
 
-def tuned_class_name(network: Tuned) -> str:
+def task_class_name(network: TaskModel) -> str:
     """The class of `transformers` with the same logits; "" where there is none."""
     config, head = network.config, network.head_config
     if not has_plain_encoder(network) or head.pooling == "last":
@@ -69,8 +68,8 @@ def tuned_class_name(network: Tuned) -> str:
     return _FAMILY[config.backbone] + _TASK[head.kind] if is_plain_fine or network.head.dense is not None else ""
 
 
-def export_tuned_config(network: Tuned, *, pad_id: int, cls_id: int, sep_id: int) -> SettingsTree:
-    head, name = network.head_config, tuned_class_name(network)
+def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: int) -> SettingsTree:
+    head, name = network.head_config, task_class_name(network)
     tree = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
     tree["classifier_dropout"] = head.dropout
     if name:
@@ -89,14 +88,14 @@ def export_tuned_config(network: Tuned, *, pad_id: int, cls_id: int, sep_id: int
     return tree | {MARK: {"task": head.kind}}
 
 
-def export_tuned_weights(network: Tuned) -> dict[str, Tensor]:
+def export_task_weights(network: TaskModel) -> dict[str, Tensor]:
     """Their names -> tensors, each in storage of its own."""
     config = network.config
     weights = collect_weights(network, network.encoder)
     weight, bias = _OUTPUT
     weights[weight] = weights[weight] * network.head.unit
     weights[bias] = weights[bias] * network.head.unit + network.head.origin
-    has_class = bool(tuned_class_name(network))
+    has_class = bool(task_class_name(network))
     if has_class and network.head_config.is_pooled and network.head.dense is None:
         weights |= _fold(weights, config.hidden_size)
     ours = [name.removeprefix("head.") for name in weights if name.startswith("head.")]
@@ -130,7 +129,7 @@ def _fold(linear: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor]:
     }
 
 
-def _unfold(network: Tuned) -> Tuned:
+def _unfold(network: TaskModel) -> TaskModel:
     """With its linear head again, if one was folded into two layers.
 
     Told by the values: whoever trains it further with `transformers` changes them and leaves config.json as it was.
@@ -142,14 +141,14 @@ def _unfold(network: Tuned) -> Tuned:
     linear = {output: weights[dense][:count] for output, dense in zip(_OUTPUT, _DENSE, strict=True)}
     if not all(torch.equal(weights[name], part) for name, part in _fold(linear, hidden_size).items()):
         return network
-    plain = Tuned(network.encoder, network.head_config.model_copy(update={"style": "released"}))
+    plain = TaskModel(network.encoder, network.head_config.model_copy(update={"style": "released"}))
     with torch.no_grad():
         for name in _OUTPUT:
             plain.get_parameter(name).copy_(linear[name])
     return plain
 
 
-def import_tuned(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Tuned:
+def import_task_model(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TaskModel:
     """A tuned network with the head its tensors have; `where` begins every error."""
     config = read_encoder_config(tree, tensors, where)
     head = _read_head(config, tree, tensors, where)
@@ -158,7 +157,7 @@ def import_tuned(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: 
         ours = [name for name, _ in TaskHead(config, head).named_parameters()]
     names = name_network(config, _name_head(config, head, ours, has_class=_OWN_OUTPUT not in tensors), prefix)
     weights = gather(names, tensors, prefix, where)
-    return _unfold(fill(lambda: Tuned(Encoder(config), head), weights, where))
+    return _unfold(fill(lambda: TaskModel(Encoder(config), head), weights, where))
 
 
 def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadConfig:

@@ -7,17 +7,30 @@ of reading them. So lengths are settled before the label is drawn, and a wrong p
 has.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
+from electralab.model.electra import Generator
+from electralab.model.encoder import HiddenStates
+from electralab.model.flops import pair_head_flops
+from electralab.model.heads import SentencePairHead
+from electralab.objective.examples import ExampleRows
+from electralab.objective.language_models import MLMObjective
+from electralab.objective.losses import Counts, Losses
+from electralab.objective.masking import MaskedBatch
+from electralab.objective.metrics import BatchMetrics, RunningMean
+from electralab.objective.objective import METRICS_SAMPLE, Network, ObjectiveOutput, StepInfo
+from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
-from electralab.tokens.tokenizer import SpecialIds
+from electralab.tokens.tokenizer import SpecialIds, Tokenizer
 
 SentenceTask = Literal["next-sentence", "sentence-order"]
 
@@ -167,3 +180,77 @@ def _lay_out(
         is_ordinary=torch.from_numpy(np.where(keep, batch.is_ordinary.numpy(), is_ordinary)),
         has_padding=bool(is_pad.any()),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedPairBatch:
+    """Rows of two segments with tokens hidden in both."""
+
+    masked: MaskedBatch
+    is_odd: Tensor  # (B,) the segments do not belong together, or in the other order
+    has_pair: Tensor  # (B,) False where there is nothing to ask
+
+    def to(self, device: torch.device) -> "MaskedPairBatch":
+        return MaskedPairBatch(self.masked.to(device), self.is_odd.to(device), self.has_pair.to(device))
+
+
+class SentencePairObjective:
+    guessed = "masked"
+
+    def __init__(self, model: Generator, task: SentenceTask, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
+        self.guessing = MLMObjective(model, config, tokenizer)
+        self.model, self.task = model, task
+        self.head = SentencePairHead(model.config)
+        self.networks: nn.Module = nn.ModuleDict({"model": model, "sentence": self.head})
+        self.weights: Mapping[str, float] = {**self.guessing.weights, "sentence": config.loss.sentence_weight}
+        self._special = tokenizer.special
+
+    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[MaskedPairBatch]:
+        paired = arrange_pairs(batch, self._special, self.task, rng)
+        questions = self.guessing.pose(paired.batch, micro_size, share, rng)
+        micros = paired.split(micro_size)
+        return [
+            MaskedPairBatch(masked, micro.is_odd, micro.has_pair)
+            for masked, micro in zip(questions, micros, strict=True)
+        ]
+
+    def count_targets(self, question: MaskedPairBatch) -> Counts:
+        return {**self.guessing.count_targets(question.masked), "sentence": int(question.has_pair.sum())}
+
+    def count_tokens(self, question: MaskedPairBatch) -> int:
+        return self.guessing.count_tokens(question.masked)
+
+    def begin(self, moment: StepInfo) -> None:
+        """Every step is like the others."""
+
+    def answer(self, question: MaskedPairBatch, moment: StepInfo) -> ObjectiveOutput:
+        del moment
+        return self._judge(question, METRICS_SAMPLE)
+
+    def examine(self, question: MaskedPairBatch) -> ObjectiveOutput:
+        return self._judge(question, None)
+
+    def exhibit(self, question: MaskedPairBatch) -> ExampleRows:
+        return self.guessing.exhibit(question.masked)
+
+    def _judge(self, question: MaskedPairBatch, limit: int | None) -> ObjectiveOutput:
+        trace: HiddenStates = {}
+        guessed = self.guessing.guess(question.masked, limit, trace)
+        verdicts = self.head(trace["states"]).float()[question.has_pair]
+        is_odd = question.is_odd[question.has_pair]
+        loss = F.binary_cross_entropy_with_logits(verdicts, is_odd.float(), reduction="sum")
+        hits = int(((verdicts > 0) == is_odd).sum())
+        return ObjectiveOutput(
+            Losses({**guessed.losses.sums, "sentence": loss}),
+            guessed.observation + BatchMetrics({"sentence_accuracy": RunningMean(hits, len(is_odd))}),
+        )
+
+    def guessed_ids(self, question: MaskedPairBatch) -> Sequence[int]:
+        return self.guessing.guessed_ids(question.masked)
+
+    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
+        return self.guessing.count_flops(moment, rows, length, share) + 3 * pair_head_flops(self.model.config, rows)
+
+    def exports(self) -> Mapping[str, Network]:
+        """Without the sentence head, for which no class that fits the rest has a place."""
+        return self.guessing.exports()

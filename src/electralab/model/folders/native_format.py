@@ -14,17 +14,13 @@ from torch import Tensor, nn
 
 from electralab.config import Settings, SettingsTree
 from electralab.errors import InputError, quote, shorten
-from electralab.model.config_file import describe
-from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.embeddings import merge_tables
-from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.heads import VerdictKind
-from electralab.model.hf_config import OURS
-from electralab.model.hf_weights import fill, gather
-from electralab.model.streams import TwoStream
-from electralab.model.towers import TwoTower
-from electralab.model.tuned import HeadConfig, Tuned
+from electralab.model.encoder import Encoder, EncoderConfig, merge_tables
+from electralab.model.folders.hf_config import OURS, describe
+from electralab.model.folders.hf_weights import fill, gather
+from electralab.model.heads import RTDHeadKind
+from electralab.model.task_model import HeadConfig, TaskModel
+from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
 
 OWN = "electralab_network"
 # Shared layers cost no tensors, so that their number says nothing about the file; beyond this it is a damaged one.
@@ -32,7 +28,7 @@ _MOST_SHARED_LAYERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class NetworkSpec:
     """How a class is built from its encoder's settings and from those of its own that `describe` returned."""
 
     build: Callable[[EncoderConfig, SettingsTree], nn.Module]
@@ -40,7 +36,7 @@ class Recipe:
 
 
 class _Judge(Settings):
-    verdict_head: VerdictKind
+    verdict_head: RTDHeadKind
     verdict_adds_cls: bool = False
 
 
@@ -55,17 +51,33 @@ def _describe_discriminator(network: Discriminator) -> SettingsTree:
 
 
 # A new class of networks needs one line here, and an EncoderConfig as its `config`.
-RECIPES: dict[str, Recipe] = {
-    "Generator": Recipe(lambda config, _: Generator(config)),
-    "Discriminator": Recipe(_build_discriminator, _describe_discriminator),
-    "Copying": Recipe(lambda config, _: Copying(config)),
-    "TwoTower": Recipe(lambda config, _: TwoTower(config)),
-    "TwoStream": Recipe(lambda config, _: TwoStream(config)),
-    "Tuned": Recipe(
-        lambda config, own: Tuned(Encoder(config), HeadConfig.model_validate(own["head"])),
+NETWORK_SPECS: dict[str, NetworkSpec] = {
+    "Generator": NetworkSpec(lambda config, _: Generator(config)),
+    "Discriminator": NetworkSpec(_build_discriminator, _describe_discriminator),
+    "Copying": NetworkSpec(lambda config, _: CopyMLM(config)),
+    "TwoTower": NetworkSpec(lambda config, _: TwoTower(config)),
+    "TwoStream": NetworkSpec(lambda config, _: TwoStream(config)),
+    "Tuned": NetworkSpec(
+        lambda config, own: TaskModel(Encoder(config), HeadConfig.model_validate(own["head"])),
         lambda network: {"head": network.head_config.model_dump(mode="json")},
     ),
 }
+
+
+# Files keep the names that these classes had when the format was made.
+_SAVED_NAMES = {
+    "CopyMLM": "Copying",
+    "TaskModel": "Tuned",
+    "OnnxDiscriminator": "GraphDiscriminator",
+    "OnnxGenerator": "GraphGenerator",
+    "OnnxTaskModel": "GraphTuned",
+}
+
+
+def network_name(network: nn.Module) -> str:
+    """The network's class by the name that config.json and `--json` have for it."""
+    name = type(network).__name__
+    return _SAVED_NAMES.get(name, name)
 
 
 def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
@@ -97,10 +109,10 @@ def is_own(tree: Mapping[str, Any]) -> bool:
 
 def export_own_config(network: nn.Module, described: SettingsTree) -> SettingsTree:
     """`described` says sizes, ids and labels in the words of Hugging Face, for people and cards; nothing reads it."""
-    name, config = type(network).__name__, network.config
+    name, config = network_name(network), network.config
     assert isinstance(config, EncoderConfig)
     encoder = config.model_dump(mode="json", exclude=None if config.shapes else {"shapes"})
-    own = {"class": name, "encoder": encoder} | RECIPES[name].describe(network)
+    own = {"class": name, "encoder": encoder} | NETWORK_SPECS[name].describe(network)
     model_type = OURS + described["model_type"].removeprefix(OURS)
     return {key: value for key, value in described.items() if key != "architectures"} | {
         "model_type": model_type,
@@ -118,8 +130,8 @@ def read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, S
     own = tree.get(OWN)
     if not isinstance(own, dict) or not isinstance(own.get("encoder"), dict):
         raise InputError(f"{where}: {OWN} in config.json does not describe a network; restore the file")
-    if str(own.get("class")) not in RECIPES:
-        known = ", ".join(RECIPES)
+    if str(own.get("class")) not in NETWORK_SPECS:
+        known = ", ".join(NETWORK_SPECS)
         raise InputError(f"{where}: config.json names the class {quote(own.get('class'))}; known are {known}")
     try:
         return str(own["class"]), EncoderConfig.model_validate(own["encoder"]), own
@@ -130,7 +142,7 @@ def read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, S
 def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
     """The network of one of the classes above; `where` begins every error."""
     name, config, own = read_own(tree, where)
-    recipe = RECIPES[name]
+    recipe = NETWORK_SPECS[name]
     try:
         most_layers = _MOST_SHARED_LAYERS if config.share_layers else len(tensors)
         if config.num_layers > most_layers:

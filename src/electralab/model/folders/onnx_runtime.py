@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, InputError
-from electralab.model.config_file import describe
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import EncoderConfig, Trace
-from electralab.model.own_folder import read_own
-from electralab.model.tuned import HeadConfig, SpanLogits, Tuned
+from electralab.model.encoder import EncoderConfig, HiddenStates
+from electralab.model.folders.hf_config import describe
+from electralab.model.folders.native_format import read_own
+from electralab.model.task_model import HeadConfig, SpanLogits, TaskModel
 
 GRAPH = "model.onnx"
 
@@ -30,7 +30,7 @@ POSITIONS = "positions"
 LOGITS, STATES, ANSWERABLE = "logits", "states", "answerable"
 
 
-class Session:
+class OnnxSession:
     """A graph that is ready to run on as many threads as torch has."""
 
     def __init__(self, path: Path) -> None:
@@ -71,14 +71,14 @@ def _import_runtime(path: Path) -> Any:
         raise InputError(f"{path}: needs onnxruntime to run; install it with pip install 'electralab[onnx]'") from None
 
 
-class GraphDiscriminator(Discriminator):
-    session: Session
+class OnnxDiscriminator(Discriminator):
+    session: OnnxSession
 
-    def __init__(self, config: EncoderConfig, session: Session) -> None:
+    def __init__(self, config: EncoderConfig, session: OnnxSession) -> None:
         _begin(self, config, session)
 
     def forward(
-        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: Trace | None = None
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: HiddenStates | None = None
     ) -> Tensor:
         said = self.session.run(input_ids, segment_ids, is_pad)
         if trace is not None:
@@ -86,10 +86,10 @@ class GraphDiscriminator(Discriminator):
         return said[LOGITS]
 
 
-class GraphGenerator(Generator):
-    session: Session
+class OnnxGenerator(Generator):
+    session: OnnxSession
 
-    def __init__(self, config: EncoderConfig, session: Session) -> None:
+    def __init__(self, config: EncoderConfig, session: OnnxSession) -> None:
         _begin(self, config, session)
         self.is_frozen = True
 
@@ -99,16 +99,16 @@ class GraphGenerator(Generator):
         segment_ids: Tensor,
         is_pad: Tensor | None,
         positions: Tensor,
-        trace: Trace | None = None,
+        trace: HiddenStates | None = None,
     ) -> Tensor:
         assert trace is None, "a graph shows no intermediates"
         return self.session.run(input_ids, segment_ids, is_pad, positions)[LOGITS]
 
 
-class GraphTuned(Tuned):
-    session: Session
+class OnnxTaskModel(TaskModel):
+    session: OnnxSession
 
-    def __init__(self, config: EncoderConfig, session: Session, head: HeadConfig) -> None:
+    def __init__(self, config: EncoderConfig, session: OnnxSession, head: HeadConfig) -> None:
         _begin(self, config, session)
         self.head_config = head
 
@@ -120,15 +120,15 @@ class GraphTuned(Tuned):
         return SpanLogits(start, end, said.get(ANSWERABLE))
 
 
-AnyGraph = GraphDiscriminator | GraphGenerator | GraphTuned
+OnnxModel = OnnxDiscriminator | OnnxGenerator | OnnxTaskModel
 
 
-def is_graph(folder: Path) -> bool:
+def is_onnx(folder: Path) -> bool:
     """A folder whose network is a graph; other libraries put one beside weights, where it is left alone."""
     return (folder / GRAPH).is_file() and not any(folder.glob("*.safetensors"))
 
 
-def _begin(network: AnyGraph, config: EncoderConfig, session: Session) -> None:
+def _begin(network: OnnxModel, config: EncoderConfig, session: OnnxSession) -> None:
     """In place of the constructor of the class it stands for, which would make weights."""
     nn.Module.__init__(network)
     network.config = config
@@ -137,16 +137,16 @@ def _begin(network: AnyGraph, config: EncoderConfig, session: Session) -> None:
     network.anchor = nn.Parameter(torch.empty(0), requires_grad=False)
 
 
-def read_graph(folder: Path, tree: Mapping[str, Any]) -> AnyGraph:
+def load_onnx(folder: Path, tree: Mapping[str, Any]) -> OnnxModel:
     name, config, own = read_own(tree, str(folder))
-    session = Session(folder / GRAPH)
+    session = OnnxSession(folder / GRAPH)
     match name:
         case "Discriminator":
-            network: AnyGraph = GraphDiscriminator(config, session)
+            network: OnnxModel = OnnxDiscriminator(config, session)
         case "Generator":
-            network = GraphGenerator(config, session)
+            network = OnnxGenerator(config, session)
         case "Tuned":
-            network = GraphTuned(config, session, _read_head(own, str(folder)))
+            network = OnnxTaskModel(config, session, _read_head(own, str(folder)))
         case _:
             raise InputError(f"{folder}: config.json names the class {name!r}, of which there are no graphs")
     return network.eval()

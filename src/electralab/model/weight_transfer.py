@@ -10,11 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from electralab.errors import InputError
-from electralab.model.copying import Copying
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.embeddings import Embeddings
-from electralab.model.encoder import Encoder
-from electralab.model.streams import TwoStream
+from electralab.model.encoder import Embeddings, Encoder
+from electralab.model.token_models import CopyMLM, TwoStream
 
 _TABLE = "encoder.embeddings.tokens.weight"
 _DELTA = "encoder.embeddings.tokens.delta"
@@ -24,9 +22,9 @@ _POSITIONS = "encoder.embeddings.positions.weight"
 
 
 @torch.no_grad()
-def adopt_weights(
-    network: Generator | Discriminator | TwoStream | Copying,
-    source: Generator | Discriminator | TwoStream | Copying | Encoder,
+def transfer_weights(
+    network: Generator | Discriminator | TwoStream | CopyMLM,
+    source: Generator | Discriminator | TwoStream | CopyMLM | Encoder,
     where: str,
     *,
     settled: Collection[nn.Parameter] = (),
@@ -93,7 +91,7 @@ def take_rows(theirs: Tensor, fresh: Tensor, rows: Tensor) -> Tensor:
     return torch.where(is_known.view(-1, *[1] * (theirs.ndim - 1)), wanted, fresh)
 
 
-def _name_weights(source: Generator | Discriminator | TwoStream | Copying | Encoder) -> dict[str, Tensor]:
+def _name_weights(source: Generator | Discriminator | TwoStream | CopyMLM | Encoder) -> dict[str, Tensor]:
     prefix = "encoder." if isinstance(source, Encoder) else ""
     return {f"{prefix}{name}": parameter for name, parameter in source.named_parameters()}
 
@@ -114,7 +112,7 @@ def _check(targets: dict[str, Tensor], weights: dict[str, Tensor], where: str) -
             )
 
 
-def _check_merged(network: Generator | Discriminator | TwoStream | Copying, merged: Tensor, where: str) -> None:
+def _check_merged(network: Generator | Discriminator | TwoStream | CopyMLM, merged: Tensor, where: str) -> None:
     wanted = (network.config.vocab_size, network.config.hidden_size)
     if tuple(merged.shape) != wanted:
         raise InputError(

@@ -1,0 +1,1 @@
+"""Model folders: what `transformers` reads, our own words where it has none, old weights, and ONNX graphs."""

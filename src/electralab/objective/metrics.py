@@ -1,0 +1,183 @@
+"""What the discriminator said of tokens, beside the truth, and how often it was right.
+
+verdicts, CorruptedBatch -> Verdicts
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from electralab.objective.corruption import CorruptedBatch
+from electralab.objective.losses import Counts, Losses
+
+
+@dataclass(frozen=True, slots=True)
+class RtdScores:
+    """What the discriminator said of tokens, and the truth."""
+
+    logits: NDArray[np.float32]
+    is_replaced: NDArray[np.bool_]
+
+    @property
+    def auc(self) -> float:
+        """The chance that a replaced token looks more replaced than an original.
+
+        1/2, knowing nothing, where one kind is absent or a verdict is not a finite number.
+        """
+        if self.is_replaced.all() or not self.is_replaced.any() or not np.isfinite(self.logits).all():
+            return 0.5
+        from sklearn.metrics import roc_auc_score
+
+        return float(roc_auc_score(self.is_replaced, self.logits))
+
+    @property
+    def recall(self) -> float:
+        return _share((self.logits > 0) & self.is_replaced, self.is_replaced)
+
+    @property
+    def precision(self) -> float:
+        return _share((self.logits > 0) & self.is_replaced, self.logits > 0)
+
+    @property
+    def loss(self) -> float:
+        """The mean binary cross-entropy, in nats."""
+        logits = self.logits.astype(np.float64)
+        return float((np.logaddexp(0.0, logits) - logits * self.is_replaced).mean())
+
+    @property
+    def called_replaced(self) -> float:
+        return float((self.logits > 0).mean())
+
+    @property
+    def replaced_share(self) -> float:
+        return float(self.is_replaced.mean())
+
+
+def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
+    return float(part.sum() / max(int(whole.sum()), 1))
+
+
+def read_verdicts(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> RtdScores:
+    """Of every ordinary token, or of those at masked positions, where a discriminator was taught there alone.
+
+    [CLS], [SEP] and the unknown token are never replaced: whoever knows only that would beat guessing. The loss that is
+    learned from counts them, as in the released code.
+    """
+    masked = corrupted.masked
+    judged = masked.positions if only_masked else masked.batch.is_ordinary.flatten()
+    logits = verdicts.detach().float().flatten()[judged].cpu().numpy()
+    return RtdScores(logits, corrupted.is_replaced.flatten()[judged].cpu().numpy())
+
+
+def join_verdicts(parts: Sequence[RtdScores]) -> RtdScores:
+    return RtdScores(
+        np.concatenate([part.logits for part in parts]), np.concatenate([part.is_replaced for part in parts])
+    )
+
+
+_CONFIDENCES = ("unsure", "middling", "sure")
+
+
+@dataclass(frozen=True, slots=True)
+class RunningMean:
+    """A mean that can be added to another."""
+
+    total: float
+    count: int
+
+    def __add__(self, other: "RunningMean") -> "RunningMean":
+        return RunningMean(self.total + other.total, self.count + other.count)
+
+    @property
+    def mean(self) -> float:
+        return self.total / max(self.count, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementScores:
+    """The replacements: what the discriminator said of each, and how likely the generator had found it."""
+
+    logits: NDArray[np.float32]
+    log_probs: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMetrics:
+    ratios: Mapping[str, RunningMean] = field(default_factory=dict)
+    verdicts: Sequence[RtdScores] = ()
+    draws: Sequence[ReplacementScores] = ()
+
+    def __add__(self, other: "BatchMetrics") -> "BatchMetrics":
+        names = [*self.ratios, *(name for name in other.ratios if name not in self.ratios)]
+        nothing = RunningMean(0.0, 0)
+        ratios = {name: self.ratios.get(name, nothing) + other.ratios.get(name, nothing) for name in names}
+        return BatchMetrics(ratios, [*self.verdicts, *other.verdicts], [*self.draws, *other.draws])
+
+    def describe(self, *scores: str) -> dict[str, float]:
+        """Every ratio, and of the verdicts, where there are any, the scores named."""
+        means = {name: ratio.mean for name, ratio in self.ratios.items()}
+        if not self.verdicts:
+            return means
+        verdicts = join_verdicts(self.verdicts)
+        return means | {name: float(getattr(verdicts, name)) for name in scores}
+
+    def describe_by_confidence(self) -> dict[str, float]:
+        """AUC and recall on the third of the replacements that the generator was least, middling and most sure of."""
+        logits = np.concatenate([draws.logits for draws in self.draws]) if self.draws else np.empty(0, np.float32)
+        if len(logits) < len(_CONFIDENCES):
+            return {}
+        verdicts = join_verdicts(self.verdicts)
+        originals = verdicts.logits[~verdicts.is_replaced]
+        order = np.argsort(np.concatenate([draws.log_probs for draws in self.draws]), kind="stable")
+        scores: dict[str, float] = {}
+        for name, third in zip(_CONFIDENCES, np.array_split(logits[order], len(_CONFIDENCES)), strict=True):
+            truth = np.arange(len(third) + len(originals)) < len(third)
+            against = RtdScores(np.concatenate([third, originals]), truth)
+            scores |= {f"auc_{name}": against.auc, f"recall_{name}": against.recall}
+        return scores
+
+
+def loss_metrics(losses: Losses, counts: Counts) -> BatchMetrics:
+    return BatchMetrics(
+        {f"{name}_loss": RunningMean(total.item(), counts[name]) for name, total in losses.sums.items()}
+    )
+
+
+@torch.no_grad()
+def lm_metrics(
+    name: str, guesses: Tensor, target_ids: Tensor, is_hidden: Tensor, limit: int | None = None
+) -> BatchMetrics:
+    """How often the likeliest guess is right where the target was truly hidden, and the entropy of the guesses.
+
+    A `limit` looks at the first so many only: what a step may spend on knowing itself.
+    """
+    seen = guesses[:limit].float()
+    is_hit = (seen.argmax(dim=-1) == target_ids[:limit]) & is_hidden[:limit]
+    log_probs = torch.log_softmax(seen, dim=-1)
+    entropy = -(log_probs.exp() * log_probs.clamp_(min=-1e4)).sum()  # an impossible token adds nothing
+    return BatchMetrics(
+        {
+            f"{name}_accuracy": RunningMean(float(is_hit.sum()), int(is_hidden[:limit].sum())),
+            f"{name}_entropy": RunningMean(float(entropy), len(seen)),
+        }
+    )
+
+
+def discriminator_metrics(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> BatchMetrics:
+    return BatchMetrics(verdicts=[read_verdicts(verdicts, corrupted, only_masked=only_masked)])
+
+
+@torch.no_grad()
+def replacement_metrics(guesses: Tensor, verdicts: Tensor, corrupted: CorruptedBatch) -> BatchMetrics:
+    positions = corrupted.masked.positions
+    drawn_ids = corrupted.input_ids.flatten()[positions]
+    is_replaced = corrupted.is_replaced.flatten()[positions].cpu().numpy()
+    log_probs = torch.log_softmax(guesses.float(), dim=-1).gather(1, drawn_ids[:, None]).squeeze(1)
+    logits = verdicts.detach().float().flatten()[positions]
+    return BatchMetrics(
+        draws=[ReplacementScores(logits.cpu().numpy()[is_replaced], log_probs.cpu().numpy()[is_replaced])]
+    )
