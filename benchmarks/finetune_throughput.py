@@ -38,15 +38,9 @@ from transformers import (
 from transformers.utils import logging
 
 from electralab.config import ConfigLayer
-from electralab.finetuning.batches import collate, order_epoch
-from electralab.finetuning.encoding import Framer
-from electralab.finetuning.examples import TextExample
-from electralab.finetuning.exports import TunedCard, TunedModel, save_model
-from electralab.finetuning.features import Feature
-from electralab.finetuning.reading import TaskDataConfig, read_task
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
-from electralab.finetuning.tasks import find_task
-from electralab.finetuning.work import TuneWork, count_steps
+from electralab.finetuning.task import FinetuneTask, count_steps
+from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, save_model
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
 from electralab.model.settings import derive_encoders
@@ -55,6 +49,11 @@ from electralab.model.weights import init_weights
 from electralab.pretraining.settings import read_settings, resolve_pretrain
 from electralab.runtime import default_threads, use_exact_arithmetic
 from electralab.stopping import StopSignal
+from electralab.tasks.catalog import find_task
+from electralab.tasks.features import Feature, FeatureEncoder, collate, order_epoch
+from electralab.tasks.kinds import classification
+from electralab.tasks.kinds.classification import ClassificationExample
+from electralab.tasks.load import TaskDataConfig, read_task
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
@@ -88,15 +87,15 @@ class Turn:
 class Race:
     """What all sides are given: texts, and one network, in memory and on disk."""
 
-    examples: Sequence[TextExample]
-    framer: Framer
+    examples: Sequence[ClassificationExample]
+    framer: FeatureEncoder
     config: FinetuneConfig
     network: TaskModel
     folder: Path
 
 
 class Side(Protocol):
-    def take_turn(self, examples: Sequence[TextExample], seed: int) -> Turn: ...
+    def take_turn(self, examples: Sequence[ClassificationExample], seed: int) -> Turn: ...
 
 
 def prepare_race(shape: str, task_name: str, data_dir: Path, rows: int, dropout: float, folder: Path) -> Race:
@@ -110,15 +109,16 @@ def prepare_race(shape: str, task_name: str, data_dir: Path, rows: int, dropout:
         pretrained.model, pretrained.generator, vocab_size=tokenizer.vocab_size, sequence_length=LENGTH
     )
     network = TaskModel(
-        Encoder(encoder), HeadConfig(kind="classify", labels=data.labels, style="huggingface", dropout=dropout)
+        Encoder(encoder),
+        HeadConfig(kind="classify", shape="row", labels=data.labels, style="huggingface", dropout=dropout),
     )
     init_weights(network, seed=0)
     config = resolve_finetune(task, encoder, [ConfigLayer("benchmark", {"epochs": 1, "sequence_length": LENGTH})])
-    known = [example for example in data.train.examples if isinstance(example, TextExample)]
+    known = [example for example in data.train.examples if isinstance(example, ClassificationExample)]
     chosen = np.random.default_rng(0).permutation(len(known))[:rows]
-    card = TunedCard(task=task.name, num_texts=len(known[0].texts), sequence_length=LENGTH)
-    save_model(folder, TunedModel(network, tokenizer, card))
-    framer = Framer(tokenizer, data.labels, LENGTH, config.spans)
+    card = TaskModelConfig(task=task.name, num_texts=len(known[0].texts), sequence_length=LENGTH)
+    save_model(folder, LoadedTaskModel(network, tokenizer, card))
+    framer = FeatureEncoder(tokenizer, data.labels, LENGTH, config.spans)
     return Race([known[place] for place in chosen], framer, config, network, folder)
 
 
@@ -128,17 +128,19 @@ class Ours:
 
     race: Race
 
-    def encode(self, examples: Sequence[TextExample]) -> list[Feature]:
-        return self.race.framer.encode(examples, is_labelled=True).features
+    def encode(self, examples: Sequence[ClassificationExample]) -> list[Feature]:
+        return classification.KIND.encode(self.race.framer, examples, is_labelled=True).features
 
-    def take_turn(self, examples: Sequence[TextExample], seed: int) -> Turn:
+    def take_turn(self, examples: Sequence[ClassificationExample], seed: int) -> Turn:
         torch.use_deterministic_algorithms(True)
         network, config = self.race.network, self.race.config
         started = time.perf_counter()
         features = self.encode(examples)
         groups = group_parameters(network.named_parameters(), parameter_depths(network), frozenset(), config.optimizer)
         state = TrainingState(network, Optimizer(groups, config.optimizer), LossScale(), Progress(), None)
-        work = TuneWork(network, features, config, seed, self.race.framer.tokenizer.special.pad, CPU, dict)
+        work = FinetuneTask(
+            network, classification.KIND, features, config, seed, self.race.framer.tokenizer.special.pad, CPU, dict
+        )
         total_steps = count_steps(config, len(features))
         begun = time.perf_counter()
         for _ in take_steps(
@@ -194,7 +196,7 @@ class Peer:
         self.tokenizer = AutoTokenizer.from_pretrained(self.race.folder)
         self.model = AutoModelForSequenceClassification.from_pretrained(self.race.folder, attn_implementation="sdpa")
 
-    def encode(self, examples: Sequence[TextExample]) -> list[dict[str, Any]]:
+    def encode(self, examples: Sequence[ClassificationExample]) -> list[dict[str, Any]]:
         labels = self.race.framer.labels
         texts = zip(*(example.texts for example in examples), strict=True)
         encoded = self.tokenizer(*map(list, texts), truncation=True, max_length=LENGTH)
@@ -203,7 +205,7 @@ class Peer:
             for row, example in enumerate(examples)
         ]
 
-    def take_turn(self, examples: Sequence[TextExample], seed: int) -> Turn:
+    def take_turn(self, examples: Sequence[ClassificationExample], seed: int) -> Turn:
         torch.use_deterministic_algorithms(False)  # the peer does not ask for exactness
         started = time.perf_counter()
         rows = self.encode(examples)

@@ -21,7 +21,7 @@ FOUNDATION = {
 }
 ANALYSED = {
     *("corpus", "tokens", "model", "objective", "training"),
-    *("pretraining", "finetuning", "evaluation", "experiments"),
+    *("pretraining", "tasks", "finetuning", "evaluation", "experiments"),
 }
 OFFERED = ANALYSED | {"analysis", "exporting", "compression", "serving", "reporting"}
 
@@ -44,14 +44,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "objective": FOUNDATION | {"tokens", "model"},
     "training": FOUNDATION,
     "pretraining": FOUNDATION | {"tokens", "model", "objective", "training"},
-    "finetuning": FOUNDATION | {"corpus", "tokens", "model", "training"},
-    "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning"},
-    "experiments": FOUNDATION | {"model", "pretraining", "finetuning", "evaluation"},
+    "tasks": FOUNDATION | {"corpus", "tokens", "model"},
+    "finetuning": FOUNDATION | {"tokens", "model", "tasks", "training"},
+    "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "tasks"},
+    "experiments": FOUNDATION | {"model", "pretraining", "tasks", "finetuning", "evaluation"},
     "analysis": FOUNDATION | ANALYSED | {"reporting"},
     "exporting": FOUNDATION | {"corpus", "tokens", "model", "finetuning", "evaluation"},
     "compression": FOUNDATION
-    | {"corpus", "tokens", "model", "objective", "training", "finetuning", "evaluation", "exporting"},
-    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "finetuning", "exporting"},
+    | {"corpus", "tokens", "model", "objective", "training", "tasks", "finetuning", "evaluation", "exporting"},
+    "serving": FOUNDATION | {"corpus", "tokens", "model", "objective", "tasks", "finetuning", "exporting"},
     "reporting": FOUNDATION,
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION | OFFERED,

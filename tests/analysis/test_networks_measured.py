@@ -18,13 +18,13 @@ from electralab.analysis.model import AnalysisModel, load_analysis_model, reinit
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.analysis.settings import AnalysisSettings
 from electralab.events import run_to_end
-from electralab.finetuning.examples import TextExample
-from electralab.finetuning.exports import save_model
 from electralab.finetuning.predicting import predict_examples
+from electralab.finetuning.task_model import save_model
 from electralab.model.flops import count_masked, step_flops
 from electralab.model.folders.folder import save_network
 from electralab.records.figures import HeatmapFigure
 from electralab.stopping import StopSignal
+from electralab.tasks.kinds.classification import ClassificationExample
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +256,7 @@ def test_a_tuned_model_loses_its_own_answers_to_damage(place: Path, tmp_path: Pa
     texts = [
         " ".join(words[(row * 7 + place_of * (1 + row % 4)) % len(words)] for place_of in range(6)) for row in range(90)
     ]
-    asked = [TextExample(str(row), (text,), "") for row, text in enumerate(texts)]
+    asked = [ClassificationExample(str(row), (text,), "") for row, text in enumerate(texts)]
     answered = run_to_end(predict_examples([model], asked, batch_tokens=512, stop=StopSignal()))
     answers = [row["prediction"] for row in answered]
     rows = [json.dumps({"text": text, "label": label}) for text, label in zip(texts, answers, strict=True)]

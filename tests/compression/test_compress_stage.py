@@ -28,7 +28,7 @@ from electralab.errors import (
     UsageError,
 )
 from electralab.exporting.metadata import find_license
-from electralab.finetuning.exports import load_model
+from electralab.finetuning.task_model import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import load_any, load_network, save_network
 from electralab.records.compression import KeptParts, NoiseFloor, Tradeoff, TradeoffPoint
@@ -133,7 +133,7 @@ def test_what_is_there_is_not_made_again_and_more_can_be_added(tuned: tuple[Path
     assert {path for path in before if after[path] != before[path]} == {
         tmp_path / "variants" / "fp16" / "model.safetensors"
     }
-    assert load_model(tmp_path).card.task == "classify"
+    assert load_model(tmp_path).config.task == "classify"
 
 
 def test_a_negative_loss_is_explained(tuned: tuple[Path, Path], tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_licence_can_be_stated_later_and_goes_on_from_the_model(tuned: tuple[P
     folder = tmp_path / "out" / "export" / "model"
     assert (folder / "LICENSE").read_text() == "SPDX-License-Identifier: MIT\n"
     assert "license: mit" in (folder / "README.md").read_text()
-    assert load_model(tmp_path / "out").card.task == "classify"
+    assert load_model(tmp_path / "out").config.task == "classify"
     assert find_license("", folder).name == "mit"
     assert find_license("apache-2.0", folder).name == "apache-2.0"
 

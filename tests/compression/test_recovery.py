@@ -1,6 +1,7 @@
 """A pruned network learns again, from the truth, from the whole network, or from both; stopped, it goes on."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,16 +9,16 @@ import torch.nn.functional as F
 from little_compression import open_pair
 from torch import Tensor
 
-from electralab.compression.distillation import distillation_loss, rtd_distillation_loss, task_distillation_loss
 from electralab.compression.pruning import RecoveryTask, recover
 from electralab.compression.settings import RecoveryConfig
 from electralab.compression.task import CompressionTask, Network
 from electralab.errors import Stopped
 from electralab.events import Progress
-from electralab.finetuning.batches import TaskBatch
 from electralab.model.pruning import PrunedLayer, prune
-from electralab.model.task_model import SpanLogits
+from electralab.model.task_model import HeadConfig, SpanLogits
 from electralab.stopping import StopSignal
+from electralab.tasks.features import TaskBatch, soft_binary_cross_entropy, soft_cross_entropy
+from electralab.tasks.kinds import KINDS
 
 KEPT = [PrunedLayer(at, (1,), tuple(range(0, 32, 3))) for at in range(2)]
 STEPS = RecoveryConfig(steps=6, batch_size=4)
@@ -83,15 +84,20 @@ def test_stopped_and_begun_again_it_ends_where_it_would_have(tmp_path: Path) -> 
 def test_classes_are_apart_by_the_divergence_of_kullback_and_leibler() -> None:
     said, wanted = torch.tensor([[0.0, 1.0], [2.0, 0.5]]), torch.tensor([[1.0, 0.0], [2.0, 0.5]])
     p, q = (wanted / 2).softmax(-1), (said / 2).softmax(-1)
-    assert distillation_loss(said, wanted, 2.0).item() == pytest.approx(4 * (p * (p / q).log()).sum().item(), abs=1e-6)
-    assert distillation_loss(said, said, 2.0).item() == pytest.approx(0.0, abs=1e-6)
+    assert soft_cross_entropy(said, wanted, 2.0).item() == pytest.approx(4 * (p * (p / q).log()).sum().item(), abs=1e-6)
+    assert soft_cross_entropy(said, said, 2.0).item() == pytest.approx(0.0, abs=1e-6)
 
 
 def test_verdicts_are_apart_by_the_cross_entropy_with_the_teachers_chances() -> None:
     said, wanted = torch.tensor([0.3, -1.0]), torch.tensor([2.0, -1.0])
     p, q = wanted.sigmoid(), said.sigmoid()
     by_hand = -(p * q.log() + (1 - p) * (1 - q).log()).sum()
-    assert rtd_distillation_loss(said, wanted, 1.0).item() == pytest.approx(by_hand.item(), rel=1e-6)
+    assert soft_binary_cross_entropy(said, wanted, 1.0).item() == pytest.approx(by_hand.item(), rel=1e-6)
+
+
+def distil(kind: str, logits: Any, teacher: Any, batch: TaskBatch, *, unit: float) -> Tensor:
+    labels = ("O", "B") if kind == "label" else ()
+    return KINDS[kind].distillation_loss(logits, teacher, batch, HeadConfig(kind=kind, labels=labels, unit=unit), 1.0)
 
 
 def make_batch(targets: list[list[int]], segments: list[list[int]]) -> TaskBatch:
@@ -104,13 +110,13 @@ def make_batch(targets: list[list[int]], segments: list[list[int]]) -> TaskBatch
 def test_words_without_a_tag_say_nothing() -> None:
     said, wanted = torch.zeros(1, 3, 2), torch.tensor([[[9.0, 0.0], [1.0, 0.0], [9.0, 0.0]]])
     batch = make_batch([[-1, 0, -1]], [[0, 0, 0]])
-    only = distillation_loss(said[0, 1:2], wanted[0, 1:2], 1.0)
-    assert task_distillation_loss("label", said, wanted, batch, 1.0, 1.0).item() == pytest.approx(only.item())
+    only = soft_cross_entropy(said[0, 1:2], wanted[0, 1:2], 1.0)
+    assert distil("label", said, wanted, batch, unit=1.0).item() == pytest.approx(only.item())
 
 
 def test_numbers_are_apart_in_units() -> None:
     said, wanted = torch.tensor([[1.0], [2.0]]), torch.tensor([[5.0], [2.0]])
-    assert task_distillation_loss("regress", said, wanted, make_batch([[0], [0]], [[0], [0]]), 2.0, 1.0).item() == 4.0
+    assert distil("regress", said, wanted, make_batch([[0], [0]], [[0], [0]]), unit=2.0).item() == 4.0
 
 
 def test_an_answer_cannot_lie_in_the_question() -> None:
@@ -118,7 +124,7 @@ def test_an_answer_cannot_lie_in_the_question() -> None:
     batch = make_batch([[0, 0, 0]], [[0, 0, 1]])
     wanted = SpanLogits(torch.tensor([[1.0, 9.0, 2.0]]), torch.tensor([[1.0, -9.0, 2.0]]), torch.tensor([0.5]))
     said = SpanLogits(torch.tensor([[0.0, 0.0, 0.0]]), torch.tensor([[0.0, 5.0, 0.0]]), torch.tensor([0.5]))
-    places = distillation_loss(torch.zeros(1, 2), torch.tensor([[1.0, 2.0]]), 1.0)
+    places = soft_cross_entropy(torch.zeros(1, 2), torch.tensor([[1.0, 2.0]]), 1.0)
     doubt = F.binary_cross_entropy_with_logits(torch.tensor(0.5), torch.tensor(0.5).sigmoid())
-    found = task_distillation_loss("qa", said, wanted, batch, 1.0, 1.0)
+    found = distil("qa", said, wanted, batch, unit=1.0)
     assert found.item() == pytest.approx((places + 0.5 * doubt).item(), rel=1e-5)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from electralab.finetuning.exports import TunedCard, TunedModel, save_model
+from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, save_model
 from electralab.model.electra import Electra, build_electra
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
@@ -38,6 +38,6 @@ def build_task(head: HeadConfig) -> TaskModel:
 
 
 def save_task(folder: Path, head: HeadConfig, num_texts: int = 1) -> Path:
-    card = TunedCard(task=head.kind, num_texts=num_texts, sequence_length=LENGTH)
-    save_model(folder, TunedModel(build_task(head), TOKENIZER, card))
+    card = TaskModelConfig(task=head.kind, num_texts=num_texts, sequence_length=LENGTH)
+    save_model(folder, LoadedTaskModel(build_task(head), TOKENIZER, card))
     return folder

@@ -20,7 +20,7 @@ from electralab.exporting import export as portable
 from electralab.exporting.fidelity import compare_networks, require_equal
 from electralab.exporting.metadata import read_license
 from electralab.exporting.samples import sample_rows
-from electralab.finetuning.exports import TunedCard, TunedModel, save_model
+from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, save_model
 from electralab.model.electra import Discriminator, Electra, Generator, build_electra
 from electralab.model.folders.folder import load_encoder, load_network, load_task_model, save_network
 from electralab.model.folders.onnx_runtime import OnnxDiscriminator, OnnxGenerator, OnnxTaskModel
@@ -248,8 +248,8 @@ def test_network_that_nobody_else_has_is_refused_with_the_reason(tmp_path: Path)
         electralab.export(tmp_path / "towers", tmp_path / "out", format="onnx")
     head = HeadConfig(kind="classify", labels=("no", "yes"))
     plain = build_task_model(build_pair().discriminator.encoder, head, seed=1)
-    card = TunedCard(task="classify", num_texts=1, sequence_length=LENGTH)
-    save_model(tmp_path / "plain", TunedModel(plain, TOKENIZER, card))
+    card = TaskModelConfig(task="classify", num_texts=1, sequence_length=LENGTH)
+    save_model(tmp_path / "plain", LoadedTaskModel(plain, TOKENIZER, card))
     with pytest.raises(InputError, match=r"with its head; tune it with --head huggingface, or export it as onnx"):
         electralab.export(tmp_path / "plain", tmp_path / "out", format="hf")
 

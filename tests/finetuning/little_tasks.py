@@ -11,11 +11,11 @@ from little_words import word_tokenizer
 from electralab.config import ConfigLayer, SettingsTree
 from electralab.events import Event, run_to_end
 from electralab.finetuning.stage import FinetuneRequest, finetune
-from electralab.finetuning.tasks import find_task
 from electralab.model.electra import build_electra
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.stopping import StopSignal
+from electralab.tasks.catalog import find_task
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.metrics import Record
 

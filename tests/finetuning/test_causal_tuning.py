@@ -6,8 +6,8 @@ import pytest
 from little_tasks import make_request, tune, write_animals
 from little_words import word_tokenizer
 
-from electralab.finetuning.exports import load_model
-from electralab.finetuning.starting import load_origin
+from electralab.finetuning.task_model import load_model
+from electralab.finetuning.warm_start import load_pretrained
 from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folders.folder import save_network
@@ -45,7 +45,7 @@ def save_causal_run(folder: Path, backbone: str) -> Path:
 @pytest.mark.parametrize("backbone", ["electra", "modern"])
 def test_a_causal_run_is_tuned_and_its_model_answers_as_it_was_judged(backbone: str, tmp_path: Path) -> None:
     model = save_causal_run(tmp_path / "pretrained", backbone)
-    assert load_origin(model, None).encoder.config.is_causal
+    assert load_pretrained(model, None).encoder.config.is_causal
     data = write_animals(tmp_path / "data")
     results = tune(make_request(model, "classify", data, tmp_path / "tuned"))
     assert results["dev"] == {"accuracy": 1.0, "macro_f1": 1.0}

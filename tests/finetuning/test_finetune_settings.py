@@ -6,7 +6,7 @@ from little_networks import make_encoder_config
 from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import UsageError
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
-from electralab.finetuning.tasks import TASKS, find_task
+from electralab.tasks.catalog import TASKS, find_task
 
 
 def settings(

@@ -13,17 +13,17 @@ from watching_events import has_trained, notes, result_of, warnings
 
 from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import ElectraError, IdentityMismatch, Stopped, UsageError
+from electralab.events import run_to_end
 from electralab.finetuning import stage
-from electralab.finetuning.decoding import decode
-from electralab.finetuning.encoding import Framer
-from electralab.finetuning.examples import BadRow, Split, TextExample, format_bad_rows
-from electralab.finetuning.exports import load_model
-from electralab.finetuning.features import Feature
-from electralab.finetuning.forward import RowOutput, run_network
-from electralab.finetuning.predictions import describe_predictions
+from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.stage import FinetuneRequest, finetune
+from electralab.finetuning.task_model import load_model
 from electralab.model.task_model import TaskModel
 from electralab.stopping import StopSignal
+from electralab.tasks.features import Feature, RowLogits, predict_logits
+from electralab.tasks.kind import Split, format_bad_rows
+from electralab.tasks.kinds.classification import ClassificationExample
+from electralab.tasks.table import BadRow
 from electralab.training.optimizer import Optimizer, OptimizerConfig, ParameterGroup
 
 TIMING = ("seconds", "tokens_per_second")
@@ -82,7 +82,7 @@ def test_pairs_are_learned_where_there_are_no_segments(tmp_path: Path) -> None:
     columns: SettingsTree = {"data": {"text_a": "a", "text_b": "b"}}
     results = tune(make_request(model, "pair", tmp_path / "data", tmp_path / "run", columns))
     assert results["dev"]["accuracy"] == 1.0
-    assert load_model(tmp_path / "run").card.num_texts == 2
+    assert load_model(tmp_path / "run").config.num_texts == 2
 
 
 def test_numbers_that_a_word_decides_are_learned(origin: Path, tmp_path: Path) -> None:
@@ -136,10 +136,10 @@ def test_a_question_without_an_answer_is_doubted_by_a_head_with_a_threshold(orig
     assert results["dev"]["best_f1"] == 1.0
     model = load_model(tmp_path / "run")
     assert model.network.head_config.has_answerability
-    assert model.card.threshold == results["dev"]["best_f1_threshold"] != 0.0
+    assert model.config.threshold == results["dev"]["best_f1_threshold"] != 0.0
     rows = read_lines(tmp_path / "run/seed-0/predictions/dev.jsonl")
     assert [row["prediction"] for row in rows] == ["cat", ""] * 8
-    bar = round(model.card.threshold, 6)
+    bar = round(model.config.threshold, 6)
     assert all((row["no_answer_score"] > bar) == (not row["prediction"]) for row in rows)
 
 
@@ -167,14 +167,9 @@ def test_the_saved_model_predicts_what_the_run_wrote(whole: Path) -> None:
     for seed in (0, 1):
         model = load_model(whole / f"seed-{seed}")
         rows = read_lines(whole / f"seed-{seed}/predictions/dev.jsonl")
-        examples = [TextExample(row["id"], tuple(row["texts"]), row["truth"]) for row in rows]
-        head, card = model.network.head_config, model.card
-        encoded = Framer(model.tokenizer, head.labels, card.sequence_length, card.spans).encode(
-            examples, is_labelled=False
-        )
-        outputs = run_network(model.network, encoded.features, model.tokenizer.special.pad, 8192, StopSignal())
-        said = decode(head, examples, encoded, outputs, card.spans, card.threshold)
-        assert [row.to_json() for row in describe_predictions(examples, said)] == rows
+        examples = [ClassificationExample(row["id"], tuple(row["texts"]), row["truth"]) for row in rows]
+        again = run_to_end(predict_examples([model], examples, batch_tokens=8192, stop=StopSignal()))
+        assert [row.to_json() for row in again] == rows
 
 
 def test_the_seeds_together_say_the_mean_of_their_probabilities(whole: Path) -> None:
@@ -445,17 +440,17 @@ def test_a_stop_inside_judging_loses_neither_step_nor_record(
 
     def judge(
         network: TaskModel, features: Sequence[Feature], pad_id: int, size: int, _: StopSignal
-    ) -> list[RowOutput]:
+    ) -> list[RowLogits]:
         made.append(1)
         if len(made) == calls:
             stop.number = signal.SIGTERM
-        return run_network(network, features, pad_id, size, stop)
+        return predict_logits(network, features, pad_id, size, stop)
 
-    monkeypatch.setattr(stage, "run_network", judge)
+    monkeypatch.setattr(stage, "predict_logits", judge)
     with pytest.raises(Stopped):
         list(finetune(two_seeds(origin, animals, tmp_path / "run"), stop))
     assert len(made) == calls
-    monkeypatch.setattr(stage, "run_network", run_network)
+    monkeypatch.setattr(stage, "predict_logits", predict_logits)
     tune(two_seeds(origin, animals, tmp_path / "run"))
     assert_equal_runs(tmp_path / "run", whole)
 
@@ -506,7 +501,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(origin: Path, 
     assert "has no training rows" in str(refusal(make_request(origin, "ax", animals, tmp_path / "run")))
     foreign = refusal(make_request(origin, "classify", animals, origin))
     assert isinstance(foreign, UsageError)
-    assert "not a run" in str(foreign)
+    assert "holds a model, not a fine-tuning run" in str(foreign)
     assert not (tmp_path / "run").exists()
 
 
@@ -545,11 +540,11 @@ def test_along_the_way_a_part_of_the_dev_rows_is_scored_and_at_the_end_all(
 ) -> None:
     judged: list[int] = []
 
-    def count(network: TaskModel, features: Sequence[Feature], *rest: Any) -> list[RowOutput]:
+    def count(network: TaskModel, features: Sequence[Feature], *rest: Any) -> list[RowLogits]:
         judged.append(len(features))
-        return run_network(network, features, *rest)
+        return predict_logits(network, features, *rest)
 
-    monkeypatch.setattr(stage, "run_network", count)
+    monkeypatch.setattr(stage, "predict_logits", count)
     tune(make_request(origin, "classify", animals, tmp_path / "run", {"steps": 4, "evaluation": {"rows": 5}}))
     assert judged == [5, 5, 16]
 

@@ -8,21 +8,10 @@ import pytest
 from electralab.finetuning.summary import (
     explain_improvement,
     find_improvement,
-    rank_seeds,
     read_curves,
     spread_scores,
 )
-from electralab.records.tuned import ClassReport, SeedResults, choose_split
-
-
-def result(seed: int, accuracy: float) -> SeedResults:
-    scores = {"dev": {"accuracy": accuracy}}
-    return SeedResults(seed=seed, step=10, tokens=500, flops=0, seconds=2.0, scores=scores, report=ClassReport())
-
-
-def test_seeds_are_ranked_by_the_first_metric_and_then_by_their_order() -> None:
-    results = [result(0, 0.5), result(1, 0.8), result(2, 0.8), result(3, 0.7)]
-    assert [seed.seed for seed in rank_seeds("accuracy", results)] == [1, 2, 3, 0]
+from electralab.records.tuned import choose_split
 
 
 def test_each_metric_has_its_own_spread() -> None:

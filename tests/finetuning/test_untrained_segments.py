@@ -10,7 +10,7 @@ import torch
 from electralab import verbs
 from electralab.config import parse_overrides
 from electralab.display import Display
-from electralab.finetuning.starting import load_origin
+from electralab.finetuning.warm_start import load_pretrained
 from electralab.model.folders.folder import load_encoder
 from electralab.model.folders.hf_config import UNTRAINED_SEGMENTS
 
@@ -91,7 +91,7 @@ def test_a_task_of_pairs_begins_the_second_segment_as_the_first_and_says_so(fold
     )
     after = segments(folder / "tuned-pairs/export/model")
     assert torch.equal(after, before[0].expand_as(after))
-    assert not load_origin(folder / "tuned-pairs", None).has_untrained_segments
+    assert not load_pretrained(folder / "tuned-pairs", None).has_untrained_segments
 
 
 def test_a_task_of_single_texts_leaves_it_and_passes_on_that_it_is_untrained(folder: Path) -> None:
@@ -113,4 +113,4 @@ def test_a_segment_that_was_trained_and_a_start_from_scratch_are_left_alone(fold
 
 def test_an_export_for_others_still_says_it(folder: Path) -> None:
     verbs.export(folder / "run", folder / "exported", format="hf", display=Display(quiet=True))
-    assert load_origin(folder / "exported", None).has_untrained_segments
+    assert load_pretrained(folder / "exported", None).has_untrained_segments

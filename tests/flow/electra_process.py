@@ -18,7 +18,7 @@ _context.set_forkserver_preload(
     [
         "electralab.shell",
         "electralab.pretraining.plan",
-        "electralab.finetuning.plan",
+        "electralab.finetuning.stage",
         "electralab.serving.detector",
         "electralab.inspection",
         "electralab.story",

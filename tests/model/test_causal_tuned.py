@@ -14,7 +14,7 @@ from electralab.errors import InputError
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.folders.folder import load_any, load_encoder, load_task_model, save_task_model
 from electralab.model.folders.hf_task_model import task_class_name
-from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskKind, TaskModel
+from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskModel
 from electralab.model.weights import init_weights
 
 ROWS = make_rows()
@@ -22,7 +22,7 @@ LENGTHS = [24, 17, 5]
 LABELS: dict[str, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I")}
 
 
-def make_tuned(kind: TaskKind, backbone: str = "modern", style: HeadStyle = "released", **head: Any) -> TaskModel:
+def make_tuned(kind: str, backbone: str = "modern", style: HeadStyle = "released", **head: Any) -> TaskModel:
     values = make_pair("tiny", backbone=backbone, num_layers=2).discriminator.config.model_dump()
     encoder = Encoder(EncoderConfig(**values | {"is_causal": True}))
     config = HeadConfig(kind=kind, labels=LABELS.get(kind, ()), style=style, pooling="last", **head)
@@ -68,7 +68,7 @@ def test_whether_there_is_an_answer_is_said_by_the_last_token_too() -> None:
 @pytest.mark.parametrize("backbone", ["electra", "modern"])
 @pytest.mark.parametrize("kind", ["classify", "regress", "label", "qa"])
 def test_a_tuned_causal_model_comes_back_with_equal_logits(
-    kind: TaskKind, backbone: str, style: HeadStyle, tmp_path: Path
+    kind: str, backbone: str, style: HeadStyle, tmp_path: Path
 ) -> None:
     own: dict[str, dict[str, Any]] = {"regress": {"origin": 2.5, "unit": 1.5}, "qa": {"has_answerability": True}}
     network = make_tuned(kind, backbone, style, **own.get(kind, {}))

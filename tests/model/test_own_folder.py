@@ -115,7 +115,7 @@ def test_plain_networks_are_expressible_and_come_back_from_the_own_words_too() -
 @pytest.mark.parametrize("backbone", ["electra", "modern"])
 def test_a_tuned_network_with_such_an_encoder_comes_back_bit_for_bit(backbone: str, tmp_path: Path) -> None:
     head = HeadConfig(kind="regress", origin=2.0, unit=0.5)
-    # Built with weights: those of a bare `Tuned` are whatever the memory held before.
+    # Built with weights: those of a bare `TaskModel` are whatever the memory held before.
     network = build_task_model(make_own(backbone).encoder, head, seed=0)
     exaggerate(network)
     save_task_model(tmp_path, network.eval(), pad_id=0, cls_id=2, sep_id=3)

@@ -20,9 +20,9 @@ from electralab.model.folders.folder import (
     save_network,
     save_task_model,
 )
-from electralab.model.task_model import HeadConfig, TaskKind, build_task_model
+from electralab.model.task_model import HeadConfig, build_task_model
 
-KINDS: tuple[TaskKind, ...] = ("classify", "regress", "label", "qa")
+KINDS: tuple[str, ...] = ("classify", "regress", "label", "qa")
 LABELS: dict[str, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "label": ("O", "B", "I")}
 
 

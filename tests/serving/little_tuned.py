@@ -1,9 +1,8 @@
-"""Tuned models that nobody trained, with weights so wide that no two texts get the same answer."""
+"""TaskModel models that nobody trained, with weights so wide that no two texts get the same answer."""
 
 from pathlib import Path
 
-from electralab.finetuning.exports import TunedCard, TunedModel, save_model
-from electralab.finetuning.tasks import Kind
+from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, save_model
 from electralab.model.electra import Electra, build_electra
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
@@ -13,7 +12,7 @@ from electralab.tokens.tokenizer_training import train_tokenizer
 
 TEXT = "the cat sat on the mat and a dog saw who sat near the old log"
 LENGTH = 12
-LABELS: dict[Kind, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "label": ("O", "B-X", "I-X")}
+LABELS: dict[str, tuple[str, ...]] = {"classify": ("no", "yes", "maybe"), "label": ("O", "B-X", "I-X")}
 
 
 def little_tokenizer() -> Tokenizer:
@@ -29,22 +28,22 @@ def build_pair(tokenizer: Tokenizer, seed: int = 1) -> Electra:
 
 
 def make_tuned(
-    kind: Kind = "classify",
+    kind: str = "classify",
     *,
     num_texts: int = 1,
     labels: tuple[str, ...] | None = None,
     seed: int = 1,
     tokenizer: Tokenizer | None = None,
-) -> TunedModel:
+) -> LoadedTaskModel:
     """Rows of 12 tokens, of 24 where questions need room for a context."""
     tokenizer = tokenizer or little_tokenizer()
     head = HeadConfig(kind=kind, labels=LABELS.get(kind, ()) if labels is None else labels, style="released")
     network = build_task_model(build_pair(tokenizer, seed).discriminator.encoder, head, seed=seed).eval()
     length = 2 * LENGTH if kind == "qa" else LENGTH
-    return TunedModel(network, tokenizer, TunedCard(task=kind, num_texts=num_texts, sequence_length=length))
+    return LoadedTaskModel(network, tokenizer, TaskModelConfig(task=kind, num_texts=num_texts, sequence_length=length))
 
 
-def save_tuned_folder(folder: Path, model: TunedModel) -> Path:
+def save_tuned_folder(folder: Path, model: LoadedTaskModel) -> Path:
     save_model(folder, model)
     return folder
 

@@ -16,12 +16,12 @@ from little_tuned import LENGTH, TEXT, little_tokenizer, make_tuned, save_pretra
 import electralab
 from electralab.errors import ElectraError, InputError, UsageError
 from electralab.finetuning import predicting
-from electralab.finetuning.examples import BadRow, Split
-from electralab.finetuning.exports import load_model
-from electralab.finetuning.tasks import Kind
+from electralab.finetuning.task_model import load_model
 from electralab.records.predictions import PredictionRow
 from electralab.serving.model import Model
-from electralab.serving.predictor import Input, PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
+from electralab.serving.predictor import PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
+from electralab.tasks.kind import Split, TaskInput
+from electralab.tasks.table import BadRow
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_tuned_folder(tmp_path_factory.mktemp("tuned") / "model", make_tuned())
 
 
-def make_predictor(kind: Kind = "classify", *, num_texts: int = 1, batch_tokens: int = 8192) -> Predictor:
+def make_predictor(kind: str = "classify", *, num_texts: int = 1, batch_tokens: int = 8192) -> Predictor:
     return Predictor([make_tuned(kind, num_texts=num_texts)], PredictConfig(batch_tokens=batch_tokens))
 
 
@@ -96,7 +96,7 @@ def test_no_texts_have_no_answers() -> None:
     ],
     ids=["text", "pair", "regress", "label", "qa"],
 )
-def test_an_input_means_the_same_in_every_form(kind: Kind, num_texts: int, forms: list[Input]) -> None:
+def test_an_input_means_the_same_in_every_form(kind: str, num_texts: int, forms: list[TaskInput]) -> None:
     rows = make_predictor(kind, num_texts=num_texts).predict(forms)
     assert len({row.model_copy(update={"id": ""}).model_dump_json() for row in rows}) == 1
     assert rows[0]["prediction"] is not None
@@ -146,9 +146,7 @@ def test_words_have_a_tag_each_and_answers_are_slices_of_their_context() -> None
         ("qa", 0, {"question": "who"}, "give 'question' and 'context'"),
     ],
 )
-def test_an_input_of_the_wrong_shape_is_refused_by_its_place(
-    kind: Kind, num_texts: int, given: Any, words: str
-) -> None:
+def test_an_input_of_the_wrong_shape_is_refused_by_its_place(kind: str, num_texts: int, given: Any, words: str) -> None:
     good: Any = {"label": "the cat", "qa": ("who", "the cat")}.get(kind, ("a", "b")[: num_texts or 1])
     with pytest.raises(InputError) as caught:
         make_predictor(kind, num_texts=num_texts).predict([good, given])
@@ -170,7 +168,7 @@ def make_symbol_predictor(num_texts: int = 1) -> Predictor:
         (2, [(["open"], ["500"]), [["open"], [500]], ("open", "500"), {"text_a": ["open"], "text_b": "500"}]),
     ],
 )
-def test_a_sequence_of_symbols_means_the_same_in_every_form(num_texts: int, forms: list[Input]) -> None:
+def test_a_sequence_of_symbols_means_the_same_in_every_form(num_texts: int, forms: list[TaskInput]) -> None:
     rows = make_symbol_predictor(num_texts).predict(forms)
     assert all(row["probabilities"] == rows[0]["probabilities"] for row in rows)
     (other,) = make_symbol_predictor(num_texts).predict([["open", "open"] if num_texts == 1 else (["500"], ["open"])])

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.errors import InputError, suggest
-from electralab.finetuning.conll import TAGS, WORDS, has_spans, read_conll
-from electralab.finetuning.examples import BadRow
-from electralab.finetuning.rows import Row, Table, read_table
+from electralab.tasks.kinds.tagging import TAGS, WORDS, has_spans, read_conll
+from electralab.tasks.table import BadRow, Row, Table, read_table
 
 SETS = Path(__file__).parent / "sets"
 NO_TAG = ""

@@ -18,11 +18,11 @@ from electralab.errors import InputError
 from electralab.evaluation.outcome import Steps
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.states import Layers, pool_texts, take_tokens
-from electralab.finetuning.encoding import Framer
-from electralab.finetuning.examples import TaggedExample
-from electralab.finetuning.questions import SpanConfig
 from electralab.model.encoder import HiddenStates
 from electralab.statistics import Indices, subsample
+from electralab.tasks.features import FeatureEncoder
+from electralab.tasks.kinds import tagging
+from electralab.tasks.kinds.tagging import TaggingExample
 
 T = TypeVar("T")
 
@@ -50,10 +50,10 @@ class TokenStates:
 
 def embed_words(model: AnalysisModel, sentences: Sequence[TaggedSentence], data: AnalysisData) -> WordStates:
     """Each word by its first token, by its last where only that has seen all of it (a causal model)."""
-    examples = [TaggedExample(str(number), row.words, row.tags) for number, row in enumerate(sentences)]
-    framed = Framer(model.tokenizer, (), model.sequence_length, SpanConfig()).encode(examples, is_labelled=False)
-    rows = [feature.ids for feature in framed.features]
-    columns = framed.word_places
+    examples = [TaggingExample(str(number), row.words, row.tags) for number, row in enumerate(sentences)]
+    encoder = FeatureEncoder(model.tokenizer, (), model.sequence_length)
+    features = tagging.KIND.encode(encoder, examples, is_labelled=False).features
+    rows, columns = [feature.ids for feature in features], [feature.word_starts for feature in features]
     if model.encoder.config.is_causal:
         columns = [np.append(begins[1:], len(ids) - 1) - 1 for begins, ids in zip(columns, rows, strict=True)]
     return WordStates(

@@ -3,38 +3,31 @@
 MODEL, data -> FinetunedTask
 """
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from electralab.compression.distillation import task_distillation_loss
 from electralab.compression.task import Indices, Logits, Network, NetworkInputs, evenly_spaced
 from electralab.errors import InputError
 from electralab.exporting.samples import Sample
-from electralab.finetuning.batches import TaskBatch, collate
-from electralab.finetuning.decoding import decode
-from electralab.finetuning.encoding import FeatureSet, Framer
-from electralab.finetuning.exports import TunedModel, load_model, write_model
-from electralab.finetuning.features import Feature
-from electralab.finetuning.forward import run_network
 from electralab.finetuning.identity import find_run, read_identity
-from electralab.finetuning.judging import judge_predictions
-from electralab.finetuning.losses import count_targets, task_loss
-from electralab.finetuning.reading import TaskData, TaskDataConfig, read_task
-from electralab.finetuning.scores import summarise_seeds
-from electralab.finetuning.tasks import Task, find_task
+from electralab.finetuning.summary import summarise_seeds
+from electralab.finetuning.task_model import LoadedTaskModel, load_model, write_model
 from electralab.model.folders.folder import Role, Storage, locate_model
 from electralab.model.task_model import TaskModel
 from electralab.records.compression import VariantScore
 from electralab.records.tuned import TunedResults
 from electralab.statistics import bootstrap_indices
 from electralab.stopping import StopSignal
+from electralab.tasks.catalog import find_task
+from electralab.tasks.features import EncodedSplit, Feature, FeatureEncoder, TaskBatch, collate, predict_logits
+from electralab.tasks.kind import NetworkOutputs, Task
+from electralab.tasks.load import TaskData, TaskDataConfig, read_task
 from electralab.tokens.tokenizer import Tokenizer
 
 _BATCH_TOKENS = 8192
@@ -46,11 +39,11 @@ _OTHER_DATA = (
 
 @dataclass(frozen=True)
 class FinetunedTask:
-    model: TunedModel
+    model: LoadedTaskModel
     task: Task
     data: TaskData
-    train: FeatureSet
-    dev: FeatureSet
+    train: EncodedSplit[Any]
+    dev: EncodedSplit[Any]
     seed_deviation: float | None
     remarks: tuple[str, ...]
     seed: int
@@ -94,32 +87,31 @@ class FinetunedTask:
         return logits
 
     def count_targets(self, inputs: TaskBatch) -> int:
-        return count_targets(self.network.head_config.kind, inputs)
+        return self.task.kind.count_targets(inputs)
 
     def loss(self, logits: Logits, inputs: TaskBatch) -> Tensor:
-        head = self.network.head_config
-        return task_loss(head.kind, logits, inputs, head.unit)
+        return self.task.kind.loss(logits, inputs, self.network.head_config)
 
     def distillation_loss(
         self, logits: Logits, teacher_logits: Logits, inputs: TaskBatch, temperature: float
     ) -> Tensor:
         head = self.network.head_config
-        return task_distillation_loss(head.kind, logits, teacher_logits, inputs, head.unit, temperature)
+        return self.task.kind.distillation_loss(logits, teacher_logits, inputs, head, temperature)
 
     def score(self, network: Network, draws: int) -> VariantScore:
         assert isinstance(network, TaskModel)
-        head, card, split = network.head_config, self.model.card, self.data.devs[0]
+        kind, config, examples = self.task.kind, self.model.config, self.data.devs[0].examples
         pad_id = self.model.tokenizer.special.pad
-        outputs = run_network(network, self.dev.features, pad_id, _BATCH_TOKENS, self.stop)
-        threshold = card.threshold if head.has_answerability else math.inf
-        predictions = decode(head, split.examples, self.dev, outputs, card.spans, threshold)
+        logits = predict_logits(network, self.dev.features, pad_id, _BATCH_TOKENS, self.stop)
+        predictions = kind.decode(
+            NetworkOutputs(network.head_config, examples, self.dev.features, logits, config.spans, config.threshold)
+        )
 
         def score_rows(rows: Indices) -> float:
-            drawn = replace(split, examples=[split.examples[row] for row in rows])
-            chosen = [predictions[row] for row in rows]
-            return judge_predictions(self.task, drawn, chosen, self.data.labels, threshold).scores[self.metric]
+            drawn, answers = [examples[row] for row in rows], [predictions[row] for row in rows]
+            return kind.score(self.task, drawn, answers, self.data.labels).scores[self.metric]
 
-        count = len(split.examples)
+        count = len(examples)
         resampled = [score_rows(rows) for rows in bootstrap_indices(count, draws, self.seed)]
         return VariantScore(
             value=score_rows(np.arange(count)),
@@ -159,12 +151,12 @@ def load_finetuned_task(
 ) -> FinetunedTask:
     model = load_model(path)
     model.network.to(device)
-    task = find_task(task_name or model.card.task)
+    task = find_task(task_name or model.config.task)
     labels = model.network.head_config.labels
-    if task.kind != model.network.head_config.kind:
+    if task.kind is not model.kind:
         raise InputError(
-            f"{path}: is tuned for a task of the kind {model.network.head_config.kind!r}, {task.display} is of the "
-            f"kind {task.kind!r}; give its own task"
+            f"{path}: is tuned for a task of the kind {model.kind.name!r}, {task.display} is of the "
+            f"kind {task.kind.name!r}; give its own task"
         )
     data = read_task(task, data_dir, config, tokenizer=model.tokenizer)
     if strangers := sorted(set(data.labels) - set(labels)):
@@ -175,13 +167,13 @@ def load_finetuned_task(
     run_dir = find_run(locate_model(path, "model"))
     run = read_identity(run_dir) if run_dir else None
     is_same = run is not None and run.data == data.identity
-    framer = Framer(model.tokenizer, labels, model.card.sequence_length, model.card.spans)
+    encoder = FeatureEncoder(model.tokenizer, labels, model.config.sequence_length, model.config.spans)
     return FinetunedTask(
         model,
         task,
         replace(data, labels=labels),
-        train=framer.encode(data.train.examples, is_labelled=True),
-        dev=framer.encode(data.devs[0].examples, is_labelled=False),
+        train=task.kind.encode(encoder, data.train.examples, is_labelled=True),
+        dev=task.kind.encode(encoder, data.devs[0].examples, is_labelled=False),
         seed_deviation=_read_seeds(run_dir, task.metrics[0]) if run_dir and is_same else None,
         remarks=() if run is None or is_same else (_OTHER_DATA.format(data=data_dir, run=run_dir),),
         seed=seed,

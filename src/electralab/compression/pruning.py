@@ -1,6 +1,6 @@
 """What a network would miss least goes, and what is left learns again from the truth and from the network as it was.
 
-CompressionTask, network -> Importance -> KeptLayer...;  student, teacher -> Update...
+CompressionTask, network -> Importance -> PrunedLayer...;  student, teacher -> Update...
 
 If a head wrote nothing, the loss of an example would change by about sum_t a_t · dL/da_t, where a_t is what the head
 hands to the output matrix at token t: its gradient with respect to a factor before a. The size of that change, summed
@@ -21,15 +21,15 @@ from torch import Tensor, nn
 from electralab.compression.settings import RecoveryConfig
 from electralab.compression.task import CompressionTask, Network, evenly_spaced
 from electralab.events import Update
-from electralab.finetuning.batches import order_epoch
 from electralab.finetuning.settings import default_settings
-from electralab.finetuning.tasks import find_task
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import EncoderLayer
 from electralab.model.flops import encoder_flops
 from electralab.model.pruning import PrunedLayer
 from electralab.randomness import Rng
 from electralab.stopping import StopSignal
+from electralab.tasks.catalog import find_task
+from electralab.tasks.features import order_epoch
 from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.metrics import Record

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from electralab.artifacts import MANIFEST
-from electralab.compression.distillation import rtd_distillation_loss
 from electralab.compression.task import Indices, Logits, Network, NetworkInputs, evenly_spaced
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError
@@ -34,6 +33,7 @@ from electralab.randomness import Rng
 from electralab.records.compression import VariantScore
 from electralab.statistics import bootstrap_indices
 from electralab.stopping import StopSignal
+from electralab.tasks.features import soft_binary_cross_entropy
 from electralab.tokens.batches import make_batch
 from electralab.tokens.shards import open_data
 from electralab.tokens.tokenizer import Tokenizer
@@ -103,7 +103,7 @@ class RtdTask:
         assert isinstance(logits, Tensor)
         assert isinstance(teacher_logits, Tensor)
         is_token = ~inputs.masked.batch.is_pad
-        return rtd_distillation_loss(logits[is_token], teacher_logits[is_token], temperature)
+        return soft_binary_cross_entropy(logits[is_token], teacher_logits[is_token], temperature)
 
     def score(self, network: Network, draws: int) -> VariantScore:
         rows: list[RtdScores] = []

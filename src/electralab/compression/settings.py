@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from electralab.config import Settings
 from electralab.corpus.readers import ReadingConfig
-from electralab.finetuning.reading import TaskDataConfig
 from electralab.model.folders.folder import Storage
+from electralab.tasks.load import TaskDataConfig
 from electralab.training.schedule import ScheduleConfig
 
 Share = Annotated[float, Field(gt=0, lt=1)]

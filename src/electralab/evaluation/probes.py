@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,15 +32,15 @@ from electralab.evaluation.states import (
     take_tokens,
 )
 from electralab.events import Progress
-from electralab.finetuning.encoding import Framer
-from electralab.finetuning.examples import Example, TaggedExample, TextExample
-from electralab.finetuning.features import IGNORED
-from electralab.finetuning.questions import SpanConfig
-from electralab.finetuning.reading import TaskDataConfig, read_task
-from electralab.finetuning.scores import score_classes
-from electralab.finetuning.tasks import Task, find_task
 from electralab.model.task_model import Pooling
 from electralab.randomness import mix
+from electralab.tasks.catalog import find_task
+from electralab.tasks.features import IGNORED, FeatureEncoder, SpanConfig
+from electralab.tasks.kind import Task
+from electralab.tasks.kinds import tagging
+from electralab.tasks.kinds.classification import ClassificationExample, score_classes
+from electralab.tasks.kinds.tagging import TaggingExample
+from electralab.tasks.load import TaskDataConfig, read_task
 
 Truth = NDArray[np.int64]
 Predict = Callable[[Vectors], Truth]
@@ -88,7 +88,7 @@ def evaluate_probe(
     chosen = choose_some(len(read.train.examples), states.examples, conditions.seed)
     splits = {"training": [read.train.examples[place] for place in chosen], "dev": read.devs[0].examples}
     # Spans of tags are another question than what a word's vector holds.
-    metrics = tuple(dict.fromkeys((*(task.metrics if task.kind == "classify" else ()), "accuracy", "macro_f1")))
+    metrics = tuple(dict.fromkeys((*(task.metrics if task.kind.is_pooled else ()), "accuracy", "macro_f1")))
     judge = Judge(metrics, len(read.labels), probe, conditions)
     encoded: dict[str, Labelled] = {}
     blank = frozen.as_first_drawn(conditions.seed)
@@ -119,23 +119,23 @@ def _find_task(name: str | None) -> Task:
     if name is None:
         raise UsageError("--task: the suite 'probe' needs one; give --task sst2, classify, chunking or another")
     task = find_task(name)
-    if task.kind not in ("classify", "label"):
+    if not task.kind.has_classes:
         raise UsageError(f"--task {task.name}: a probe tells classes apart; give a task with classes or tags")
     return task
 
 
 def encode(
     frozen: Frozen,
-    examples: Sequence[Example],
+    examples: Sequence[Any],
     labels: tuple[str, ...],
     pooling: Pooling,
     conditions: Conditions,
     phase: str,
 ) -> Steps[Labelled]:
-    if isinstance(examples[0], TaggedExample):
+    if isinstance(examples[0], TaggingExample):
         return (yield from _encode_words(frozen, examples, labels, conditions, phase))
     number_of = {label: number for number, label in enumerate(labels)}
-    known = [example for example in examples if isinstance(example, TextExample)]
+    known = [example for example in examples if isinstance(example, ClassificationExample)]
     width = len(known[0].texts)
     texts = [example.texts[side] for side in range(width) for example in known]
     sentences = encode_sentences(frozen.tokenizer, texts, frozen.sequence_length)
@@ -152,11 +152,11 @@ def join_pair(first: Vectors, second: Vectors) -> Vectors:
 
 
 def _encode_words(
-    frozen: Frozen, examples: Sequence[Example], labels: tuple[str, ...], conditions: Conditions, phase: str
+    frozen: Frozen, examples: Sequence[TaggingExample], labels: tuple[str, ...], conditions: Conditions, phase: str
 ) -> Steps[Labelled]:
     """Each word by its first token."""
-    framer = Framer(frozen.tokenizer, labels, frozen.sequence_length, SpanConfig())
-    framed = framer.encode(examples, is_labelled=True)
+    framer = FeatureEncoder(frozen.tokenizer, labels, frozen.sequence_length, SpanConfig())
+    framed = tagging.KIND.encode(framer, examples, is_labelled=True)
     columns = [np.flatnonzero(feature.targets != IGNORED) for feature in framed.features]
     rows = [feature.ids for feature in framed.features]
     layers = yield from take_tokens(frozen, rows, columns, conditions, phase)

@@ -24,9 +24,9 @@ from electralab.evaluation.states import StatesConfig
 from electralab.evaluation.sts import evaluate_sts
 from electralab.evaluation.subject import load_subject
 from electralab.events import Event, Note, Result, warn
-from electralab.finetuning.reading import TaskDataConfig
 from electralab.runtime import choose_device
 from electralab.stopping import StopSignal
+from electralab.tasks.load import TaskDataConfig
 
 BAD_ROWS_SHOWN = 20
 

@@ -18,10 +18,10 @@ from electralab.evaluation.outcome import Conditions, Findings, Scores, Steps
 from electralab.evaluation.resampling import bootstrap, choose_some
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.states import Frozen, StatesConfig, Vectors, load_frozen, pool_texts
-from electralab.finetuning.examples import Example, ScoredExample
-from electralab.finetuning.reading import TaskDataConfig, read_task
-from electralab.finetuning.scores import score_values
-from electralab.finetuning.tasks import TASKS
+from electralab.tasks.catalog import TASKS
+from electralab.tasks.kind import Example
+from electralab.tasks.kinds.regression import RegressionExample, score_values
+from electralab.tasks.load import TaskDataConfig, read_task
 
 _METRICS = ("spearman", "pearson")
 _BOOTSTRAP = 200
@@ -81,13 +81,13 @@ def find_cosines(first: Vectors, second: Vectors) -> NDArray[np.float64]:
     return cosines
 
 
-def _choose(examples: Sequence[Example], limit: int, seed: int) -> list[ScoredExample]:
-    known = [example for example in examples if isinstance(example, ScoredExample)]
+def _choose(examples: Sequence[Example], limit: int, seed: int) -> list[RegressionExample]:
+    known = [example for example in examples if isinstance(example, RegressionExample)]
     return [known[place] for place in choose_some(len(known), limit, seed)]
 
 
 def _measure(
-    frozen: Frozen, pairs: Sequence[ScoredExample], config: StatesConfig, conditions: Conditions, phase: str
+    frozen: Frozen, pairs: Sequence[RegressionExample], config: StatesConfig, conditions: Conditions, phase: str
 ) -> Steps[tuple[Cosines, int]]:
     texts = [pair.texts[side] for side in (0, 1) for pair in pairs]
     sentences = encode_sentences(frozen.tokenizer, texts, frozen.sequence_length)
@@ -95,15 +95,15 @@ def _measure(
     return {layer: find_cosines(*np.split(vectors, 2)) for layer, vectors in layers.items()}, sentences.truncated
 
 
-def _truth(pairs: Sequence[ScoredExample]) -> NDArray[np.float64]:
+def _truth(pairs: Sequence[RegressionExample]) -> NDArray[np.float64]:
     return np.array([pair.score for pair in pairs], dtype=np.float64)
 
 
-def _score_layers(cosines: Cosines, pairs: Sequence[ScoredExample]) -> dict[str, Scores]:
+def _score_layers(cosines: Cosines, pairs: Sequence[RegressionExample]) -> dict[str, Scores]:
     return {layer: dict(score_values(_METRICS, _truth(pairs), values)) for layer, values in cosines.items()}
 
 
-def _find_interval(cosines: NDArray[np.float64], pairs: Sequence[ScoredExample], seed: int) -> list[float]:
+def _find_interval(cosines: NDArray[np.float64], pairs: Sequence[RegressionExample], seed: int) -> list[float]:
     truth = _truth(pairs)
     return bootstrap(
         lambda places: score_values(("spearman",), truth[places], cosines[places])["spearman"],

@@ -15,12 +15,14 @@ from electralab.errors import InputError, UsageError
 from electralab.evaluation.minimal_pairs import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
 from electralab.experiments.settings import CORPUS, ScoreConfig, StudyConfig
-from electralab.finetuning.folders import find_files
 from electralab.finetuning.settings import resolve_finetune
-from electralab.finetuning.tasks import Task, find_task
 from electralab.model.encoder import EncoderConfig
 from electralab.model.flops import encoder_flops
 from electralab.records.study import ScoreAnswer
+from electralab.tasks.catalog import find_task
+from electralab.tasks.kind import Task
+from electralab.tasks.kinds import classification
+from electralab.tasks.load import find_files
 
 # The usual score of a suite, the first that the result has: a pair is judged by its discriminator.
 _USUAL = {
@@ -124,7 +126,7 @@ def _find_score(config: ScoreConfig, place: Path, source: str, encoder: EncoderC
 
 def list_metrics(score: ScoreConfig, task: Task | None) -> Sequence[str]:
     """All that may count, of a suite or a task."""
-    of_task = task.metrics if task is not None and (not score.suite or task.kind == "classify") else ()
+    of_task = task.metrics if task is not None and (not score.suite or task.kind is classification.KIND) else ()
     return tuple(dict.fromkeys((*of_task, *_KNOWN.get(score.suite, ()))))
 
 
@@ -139,7 +141,7 @@ def _check_suite(score: ScoreConfig, task: Task | None, place: Path, where: str,
                 f"settings = {{ blimp = {{ limit = {limit}, generator_limit = {limit} }} }}"
             )
         read_pairs(place, config.data.max_bad_share)
-    if score.suite == "probe" and task is not None and task.kind not in ("classify", "label"):
+    if score.suite == "probe" and task is not None and not task.kind.has_classes:
         raise UsageError(f"{where}: task {task.name!r} has no classes to tell apart; give one with classes or tags")
 
 

@@ -21,8 +21,8 @@ from electralab.exporting.fidelity import TOLERANCE, compare_networks, require_e
 from electralab.exporting.metadata import find_license, read_license, write_metadata
 from electralab.exporting.onnx_graphs import Activations, Exportable, quantize_folder, require_onnx, write_graph
 from electralab.exporting.samples import Sample, pair_some, sample_rows, space_pairs
-from electralab.finetuning.exports import CARD as TASK
-from electralab.finetuning.exports import attach_card
+from electralab.finetuning.task_model import TASK_FILE as TASK
+from electralab.finetuning.task_model import load_task_config
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import (
     Role,
@@ -207,8 +207,7 @@ def _read_samples(source: SourceNetwork, config: ExportConfig, data: Path | None
         # All rows of a text become pairs where two texts are asked for, none where one is.
         every = space_pairs(network.config)
         if isinstance(network, TaskModel):
-            num_texts = attach_card(source.folder, network, tokenizer).card.num_texts
-            num_texts = {"qa": 2, "label": 1}.get(network.head_config.kind, num_texts)
+            num_texts = load_task_config(source.folder, network, tokenizer).num_texts
             every = {1: 0, 2: 1}.get(num_texts, every)
         given = pair_some(given, every, tokenizer, network.config)
     return given + samples

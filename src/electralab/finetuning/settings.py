@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from electralab.config import ConfigLayer, Settings, SettingsTree, resolve
-from electralab.finetuning.questions import SpanConfig
-from electralab.finetuning.reading import TaskDataConfig
-from electralab.finetuning.tasks import Task
 from electralab.model.encoder import EncoderConfig, Probability
 from electralab.model.task_model import HeadStyle
 from electralab.runtime import RuntimeConfig
+from electralab.tasks.features import SpanConfig
+from electralab.tasks.kind import Task
+from electralab.tasks.load import TaskDataConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
 

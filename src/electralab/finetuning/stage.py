@@ -1,6 +1,6 @@
 """The stage: encoder and labelled files -> run folder, one tuned model for each seed, their scores side by side.
 
-FinetuneRequest -> Event...
+FinetuneRequest -> Event..., TunedResults
 """
 
 import math
@@ -8,51 +8,49 @@ import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from electralab.artifacts import MANIFEST, lock_folder, new_folder, read_json, write_file, write_json
+from electralab.artifacts import MANIFEST, lock_folder, new_folder, write_file, write_json
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Result, Update, warn
-from electralab.finetuning.baselines import compare_baselines, score_baselines
-from electralab.finetuning.curves import draw_learning_curve
-from electralab.finetuning.decoding import AnswerPrediction, Prediction, decode
-from electralab.finetuning.encoding import FeatureSet, Framer, swap_pairs
-from electralab.finetuning.examples import Question, Split, format_bad_rows
-from electralab.finetuning.exports import TunedCard, TunedModel, load_model, save_model
-from electralab.finetuning.forward import RowOutput, average_outputs, run_network
 from electralab.finetuning.identity import read_identity, require_same
-from electralab.finetuning.judging import Judged, judge_predictions
-from electralab.finetuning.predicting import AX, predict_diagnostics, read_diagnostics, score_diagnostics
-from electralab.finetuning.predictions import (
-    describe_predictions,
+from electralab.finetuning.learning_curve import draw_learning_curve
+from electralab.finetuning.predicting import (
+    AX,
+    BEST_SEED,
+    ENSEMBLE,
+    predict_diagnostics,
+    read_diagnostics,
     require_whole,
-    write_predictions,
+    score_diagnostics,
     write_submission,
 )
-from electralab.finetuning.reading import TaskData, read_task
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
-from electralab.finetuning.squad_scores import write_squad_files
-from electralab.finetuning.starting import Origin, build_network, load_origin
-from electralab.finetuning.submission_zips import BEST_SEED, ENSEMBLE
 from electralab.finetuning.summary import (
+    compare_baselines,
     explain_improvement,
     find_improvement,
     list_seeds,
-    rank_seeds,
     read_curves,
+    score_baselines,
     spread_scores,
 )
-from electralab.finetuning.tasks import Task
-from electralab.finetuning.work import TuneWork, count_batches, count_steps
+from electralab.finetuning.task import FinetuneTask, count_batches, count_steps
+from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, load_model, save_model
+from electralab.finetuning.warm_start import Pretrained, build_network, load_pretrained
 from electralab.model.electra import parameter_depths
-from electralab.model.task_model import HeadConfig, TaskModel
+from electralab.model.flops import encoder_flops, training_bytes
+from electralab.model.task_model import TaskModel
+from electralab.records.kinds import require_empty_or
 from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
 from electralab.records.tuned import (
     BadRowRecord,
     Baseline,
     Baselines,
+    FinetunePlan,
     Scores,
     SeedResults,
     SeedScores,
@@ -61,8 +59,19 @@ from electralab.records.tuned import (
     TunedRun,
     choose_split,
 )
-from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
+from electralab.runtime import (
+    choose_device,
+    default_threads,
+    describe_environment,
+    estimate_speed,
+    use_exact_arithmetic,
+    use_threads,
+)
 from electralab.stopping import StopSignal
+from electralab.tasks.features import EncodedSplit, FeatureEncoder, average_logits, predict_logits
+from electralab.tasks.kind import NetworkOutputs, Split, SplitScores, Task, format_bad_rows
+from electralab.tasks.load import TaskData, read_task
+from electralab.tasks.texts import swap_pairs
 from electralab.training.checkpoint import Progress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.metrics import Record, format_scores
@@ -70,7 +79,6 @@ from electralab.training.optimizer import Optimizer, group_parameters
 from electralab.training.schedule import follow
 from electralab.training.session import Pace, Session, spread
 
-RESULTS = "results.json"
 _LOGGED_STEPS = 50
 # Where nobody says how often: the loss is written down more often than a person wants to read it.
 _LINES_PER_SEED = 10
@@ -101,71 +109,91 @@ class FinetuneRequest:
 
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Record]]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
-    task = request.task
-    _refuse_foreign(request.run_dir)
+    run_dir = request.run_dir
+    if list(run_dir.glob("seed-*")) and not (run_dir / TunedRun.FILE).exists():
+        raise DamagedArtifact(f"{run_dir}: has seeds but no run.json; restore it or choose another --out")
+    require_empty_or("fine-tuning run", run_dir)
     if request.seeds < 1:
         raise UsageError(f"--seeds: must be at least 1, got {request.seeds}")
     if request.init_from is not None and any(layer.values.get("from_scratch") for layer in request.layers):
         raise UsageError("--from-scratch: forgets what --init-from would begin with; give one of them")
     yield Note(f"loading {request.model} and reading {request.data_dir}", "dim")
-    origin = load_origin(request.model, request.init_from)
-    begun = read_identity(request.run_dir)
-    config = resolve_finetune(task, origin.encoder.config, request.layers, begun.settings if begun else None)
-    data = read_task(task, request.data_dir, config.data, config.train_rows, origin.tokenizer)
-    with lock_folder(request.run_dir):
-        stored = read_identity(request.run_dir)
+    origin, config, data = _read_inputs(request)
+    with lock_folder(run_dir):
+        stored = read_identity(run_dir)
         threads = request.threads or (stored.threads if stored else default_threads())
         device = choose_device(config.runtime.device)
         use_exact_arithmetic(threads, device)
         identity = TunedRun(
             kind="finetune",
-            task=task.name,
+            task=request.task.name,
             data=data.identity,
             model=origin.identity,
             settings=config.model_dump(mode="json"),
             threads=threads,
         )
         if stored is not None:
-            require_same(request.run_dir, stored, identity, allow_inexact=request.allow_inexact)
+            require_same(run_dir, stored, identity, allow_inexact=request.allow_inexact)
         run = _Run(request, origin, config, data, device, stop)
         if stored is None:
-            write_file(request.run_dir / "config.toml", to_toml(config))
-        environment = describe_environment(threads) | {"data": str(request.data_dir)}
-        write_json(request.run_dir / "environment.json", environment)
+            write_file(run_dir / "config.toml", to_toml(config))
+        write_json(run_dir / "environment.json", describe_environment(threads) | {"data": str(request.data_dir)})
         if stored is None:
-            identity.write(request.run_dir)
+            identity.write(run_dir)
         elif stored.threads != threads:
-            stored.model_copy(update={"threads": threads}).write(request.run_dir)
+            stored.model_copy(update={"threads": threads}).write(run_dir)
         yield from run.events()
 
 
-def _refuse_foreign(run_dir: Path) -> None:
-    if (run_dir / MANIFEST).exists() or (run_dir / "config.json").exists():
-        raise UsageError(f"{run_dir}: holds data or a model, not a run; choose another --out")
-    results = run_dir / RESULTS
-    if results.is_file() and "suite" in read_json(results):
-        raise UsageError(f"{run_dir}: holds a suite of runs; choose another --out")
-    if list(run_dir.glob("seed-*")) and not (run_dir / "run.json").exists():
-        raise DamagedArtifact(f"{run_dir}: has seeds but no run.json; restore it or choose another --out")
+def plan_finetune(request: FinetuneRequest) -> FinetunePlan:
+    """Everything is read and checked as for training. FLOPs and time are those of the steps, padding left out."""
+    origin, config, data = _read_inputs(request)
+    encoder = FeatureEncoder(origin.tokenizer, data.labels, config.sequence_length, config.spans)
+    encoded = data.task.kind.encode(encoder, data.train.examples, is_labelled=True)
+    lengths = [len(feature.ids) for feature in encoded.features]
+    rows = len(lengths) * (2 if config.double_pairs else 1)
+    steps, tokens = count_steps(config, rows), sum(lengths) / max(len(lengths), 1)
+    shape = origin.encoder.config
+    flops = 3 * encoder_flops(shape, 1, round(tokens)) * steps * config.batch.size * request.seeds
+    parameters = sum(parameter.numel() for parameter in origin.encoder.parameters())
+    tokens_at_once = (config.batch.micro_size or config.batch.size) * max(lengths)
+    splits = (data.train, *data.devs, *data.tests)
+    use_threads(request.threads)
+    return FinetunePlan(
+        task=request.task.name,
+        out=str(request.run_dir),
+        labels=data.labels,
+        examples={split.name: len(split.examples) for split in splits},
+        bad_rows={split.name: len(split.bad_rows) for split in splits},
+        columns=data.train.columns,
+        notes=data.notes,
+        rows=rows,
+        tokens_per_row=round(tokens, 1),
+        too_long=len(encoded.truncated),
+        steps_per_seed=steps,
+        seeds=request.seeds,
+        parameters=parameters,
+        flops=flops,
+        estimated_minutes=round(flops / estimate_speed() / 60, 1),
+        estimated_memory_mb=training_bytes([shape], parameters, tokens_at_once) >> 20,
+        settings=config.model_dump(mode="json"),
+    )
 
 
-def _require_pairs(data: TaskData) -> None:
-    if len(getattr(data.train.examples[0], "texts", ())) != 2:
-        raise UsageError(f"--double-pairs: {data.task.display} has no pairs of texts here; leave it out")
+def _read_inputs(request: FinetuneRequest) -> tuple[Pretrained, FinetuneConfig, TaskData]:
+    origin = load_pretrained(request.model, request.init_from)
+    begun = read_identity(request.run_dir)
+    config = resolve_finetune(request.task, origin.encoder.config, request.layers, begun.settings if begun else None)
+    data = read_task(request.task, request.data_dir, config.data, config.train_rows, origin.tokenizer)
+    return origin, config, data
 
 
 @dataclass(frozen=True, slots=True)
-class _Encoded:
+class _Part:
+    """A split that is scored or predicted, and its rows."""
+
     split: Split
-    encoded: FeatureSet
-
-
-@dataclass(frozen=True, slots=True)
-class _Together:
-    """The mean of what the seeds say, by split."""
-
-    head: HeadConfig
-    outputs: dict[str, list[RowOutput]]
+    encoded: EncodedSplit[Any]
 
 
 class _Run:
@@ -174,272 +202,270 @@ class _Run:
     def __init__(
         self,
         request: FinetuneRequest,
-        origin: Origin,
+        origin: Pretrained,
         config: FinetuneConfig,
         data: TaskData,
         device: torch.device,
         stop: StopSignal,
     ) -> None:
         self.request, self.origin, self.config, self.data = request, origin, config, data
-        self.device, self.stop = device, stop
-        self.task = request.task
-        self.framer = Framer(origin.tokenizer, data.labels, config.sequence_length, config.spans)
-        self.train = self.framer.encode(data.train.examples, is_labelled=True)
+        self.run_dir, self.device, self.stop = request.run_dir, device, stop
+        self.task, self.kind, self.metric = request.task, request.task.kind, request.task.metrics[0]
+        self.splits = [data.train, *data.devs, *data.tests]
+        encoder = FeatureEncoder(origin.tokenizer, data.labels, config.sequence_length, config.spans)
+        self.train = self.kind.encode(encoder, data.train.examples, is_labelled=True)
         self.rows = self.train.features
         if config.double_pairs:
-            _require_pairs(data)
-            self.rows = swap_pairs(self.rows, data.train.examples, self.framer)
-        self.judged = {
-            split.name: _Encoded(split, self.framer.encode(split.examples, is_labelled=False))
-            for split in (*data.devs, *data.tests)
+            if self.kind.count_texts(data.train.examples[0]) != 2:
+                raise UsageError(f"--double-pairs: {self.task.display} has no pairs of texts here; leave it out")
+            swapped = self.kind.encode(encoder, swap_pairs(data.train.examples), is_labelled=True)
+            self.rows = [*self.rows, *swapped.features]
+        self.steps = count_steps(config, len(self.rows))
+        self.epochs = self.steps / count_batches(config, len(self.rows))
+        self.parts = {
+            split.name: _Part(split, self.kind.encode(encoder, split.examples, is_labelled=False))
+            for split in self.splits[1:]
         }
-        self.sample = self._take_sample(self.judged["dev"])
+        self.submitted = [name for name in self.parts if name in self.task.submissions]
+        # As many dev examples as are scored along the way, evenly apart.
+        dev, most = self.parts["dev"].split, config.evaluation.rows
+        self.sample = self.parts["dev"]
+        if len(dev.examples) > most:
+            examples = [dev.examples[index * len(dev.examples) // most] for index in range(most)]
+            encoded = self.kind.encode(encoder, examples, is_labelled=False)
+            self.sample = _Part(replace(dev, examples=examples), encoded)
         self.has_pairs = any(feature.segment_ids.any() for feature in self.rows)
         self.copies_segment = origin.has_untrained_segments and self.has_pairs and not config.from_scratch
 
-    def _take_sample(self, dev: _Encoded) -> _Encoded:
-        """Of the dev examples as many as are scored along the way, spread evenly over all of them."""
-        count = len(dev.split.examples)
-        if count <= self.config.evaluation.rows:
-            return dev
-        examples = [
-            dev.split.examples[place * count // self.config.evaluation.rows]
-            for place in range(self.config.evaluation.rows)
-        ]
-        return _Encoded(replace(dev.split, examples=examples), self.framer.encode(examples, is_labelled=False))
-
     def events(self) -> Iterator[Event[Record]]:
-        encoded = {"train": self.train, **{name: of.encoded for name, of in self.judged.items()}}
-        for split in self._splits:
-            yield from self._tell_split(split, encoded[split.name].too_long)
-        notes = [f"{name}: {note}" for name, one in encoded.items() for note in one.notes]
+        yield from self._announce()
+        finished = [int(path.name.removeprefix("seed-")) for path in list_seeds(self.run_dir) if _is_finished(path)]
+        first = self.config.seed
+        # Those that are there already count too: a summary never forgets one.
+        seeds = sorted({*range(first, first + self.request.seeds), *finished})
+        is_summarised = (
+            set(seeds) <= set(finished)
+            and _is_finished(self.run_dir)
+            and [seed.seed for seed in TunedResults.read(self.run_dir).seeds] == seeds
+        )
+        baselines: list[Baseline] = []
+        if self.request.has_baselines and not is_summarised:
+            baselines = yield from self._score_baselines()
+        for number, seed in enumerate(seeds, start=1):
+            if len(seeds) > 1:
+                yield Note(f"seed {seed} ({number} of {len(seeds)})", "strong")
+            folder = self._seed_dir(seed)
+            if not _is_finished(folder):
+                yield from self._tune(seed, folder)
+            yield Note(f"seed {seed}: dev {format_scores(SeedResults.read(folder).scores['dev'])}", "good")
+        if not is_summarised:
+            yield from self._summarise(seeds, baselines)
+        elif len(seeds) > 1 and self._lacks_ensemble_files():
+            ensemble = self._predict_together(seeds)
+            for name in self.submitted:
+                yield from self._submit(name, {ENSEMBLE: self._to_rows(ensemble[name])})
+        yield Result(TunedResults.read(self.run_dir).to_json())
+
+    def _announce(self) -> Iterator[Update]:
+        """What was read from where; every bad row counted, the first of them named, and all of them in a file."""
+        encoded = {"train": self.train, **{name: part.encoded for name, part in self.parts.items()}}
+        for split in self.splits:
+            columns = ", ".join(f"{part} from {name!r}" for part, name in split.columns.items())
+            label = "" if split.is_labelled else ", no labels"
+            yield Note(f"{split.name}: {len(split.examples):,} examples{label}" + (f" ({columns})" if columns else ""))
+            for text in format_bad_rows(split):
+                yield Note(text, "warning")
+            if truncated := encoded[split.name].truncated:
+                fate = "are cut to fit a row" if self.kind.is_pooled else "go on in another row"
+                first = ", ".join(split.examples[index].id for index in truncated[:_SHOWN_LONG])
+                more = ", …" if len(truncated) > _SHOWN_LONG else ""
+                yield Note(f"         {len(truncated):,} of them are long and {fate} ({first}{more})", "dim")
+        notes = [*self.data.notes, *(f"{name}: {note}" for name, part in encoded.items() for note in part.notes)]
         if self.copies_segment:
             notes.append(
                 f"{self.request.model}: was pre-trained on rows of one segment, so the segment of a pair's second text "
                 "was never trained; it begins as a copy of the first (prepare with --packing pairs to train it)"
             )
-        notes += self._explain_length()
-        for text in (*self.data.notes, *notes):
+        epoch_steps = math.ceil(round(self.config.epochs * count_batches(self.config, len(self.rows)), 6))
+        if not self.config.steps and self.steps > epoch_steps:
+            notes.append(
+                f"few rows: {self.steps:,} steps, about {self.epochs:.0f} epochs, where {self.config.epochs:g} would "
+                f"be too short to learn from; --epochs {self.config.epochs:g} for those"
+            )
+        for text in notes:
             yield Note(text, "warning")
-        self._write_bad_rows()
-        first = self.config.seed
-        # Those that are there already count too: a summary never forgets one.
-        seeds = sorted({*range(first, first + self.request.seeds), *self._finished_seeds()})
-        is_summarised = self._has_summary_of(seeds) and set(seeds) <= set(self._finished_seeds())
-        baselines: list[Baseline] = []
-        if self.request.has_baselines and not is_summarised:
-            for baseline in self._score_baselines():
-                baselines.append(baseline)
-                for split_name, scores in baseline.scores.items():
-                    yield Note(f"baseline ({baseline.what}): {split_name} {format_scores(scores)}", "dim")
-        for number, seed in enumerate(seeds, start=1):
-            if len(seeds) > 1:
-                yield Note(f"seed {seed} ({number} of {len(seeds)})", "strong")
-            folder = self._folder_of(seed)
-            if not (folder / RESULTS).is_file():
-                yield from self._tune(seed, folder)
-            yield Note(f"seed {seed}: dev {format_scores(SeedResults.read(folder).scores['dev'])}", "good")
-        if not is_summarised:
-            yield from self._summarise(seeds, baselines)
-        elif self._lacks_ensemble_files(seeds):
-            together = self._run_together(seeds)
-            for name in self._submitted:
-                yield from self._submit(name, {ENSEMBLE: self._describe(name, together)})
-        yield Result(TunedResults.read(self.request.run_dir).to_json())
-
-    def _tell_split(self, split: Split, too_long: Sequence[int]) -> Iterator[Update]:
-        """What was read from where, every bad row counted and the first of them told."""
-        columns = ", ".join(f"{part} from {name!r}" for part, name in split.columns.items())
-        label = "" if split.is_labelled else ", no labels"
-        yield Note(f"{split.name}: {len(split.examples):,} examples{label}" + (f" ({columns})" if columns else ""))
-        for text in format_bad_rows(split):
-            yield Note(text, "warning")
-        if too_long:
-            fate = "are cut to fit a row" if self.task.kind in ("classify", "regress") else "go on in another row"
-            first = ", ".join(split.examples[place].id for place in too_long[:_SHOWN_LONG])
-            more = ", …" if len(too_long) > _SHOWN_LONG else ""
-            yield Note(f"         {len(too_long):,} of them are long and {fate} ({first}{more})", "dim")
-
-    def _has_summary_of(self, seeds: Sequence[int]) -> bool:
-        path = self.request.run_dir / RESULTS
-        return path.is_file() and [seed.seed for seed in TunedResults.read(path.parent).seeds] == list(seeds)
-
-    def _explain_length(self) -> list[str]:
-        """Why there are more epochs than the task has by default."""
-        steps, batches = count_steps(self.config, len(self.rows)), count_batches(self.config, len(self.rows))
-        if self.config.steps or steps <= math.ceil(round(self.config.epochs * batches, 6)):
-            return []
-        return [
-            f"few rows: {steps:,} steps, about {steps / batches:.0f} epochs, where {self.config.epochs:g} would be too "
-            f"short to learn from; --epochs {self.config.epochs:g} for those"
-        ]
-
-    def _score_baselines(self) -> Iterator[Baseline]:
-        """Once for a run: they depend on its data alone."""
-        path = self.request.run_dir / Baselines.FILE
-        if path.is_file():
-            yield from Baselines.read(path.parent).baselines
-            return
-        found = []
-        splits = [*self.data.devs, *self.data.tests]
-        for baseline in score_baselines(self.task, self.data.labels, self.data.train.examples, splits):
-            self.stop.check()
-            found.append(baseline)
-            yield baseline
-        Baselines(baselines=tuple(found)).write(path.parent)
-
-    def _write_bad_rows(self) -> None:
-        """All of them: the display shows the first only."""
-        rows = [
+        bad_rows = [
             BadRowRecord(split=split.name, path=split.path, **asdict(bad))
-            for split in self._splits
+            for split in self.splits
             for bad in split.bad_rows
         ]
-        if rows:
-            write_file(self.request.run_dir / "bad-rows.jsonl", to_json_lines(rows))
+        if bad_rows:
+            write_file(self.run_dir / "bad-rows.jsonl", to_json_lines(bad_rows))
 
-    @property
-    def _splits(self) -> list[Split]:
-        return [self.data.train, *self.data.devs, *self.data.tests]
+    def _score_baselines(self) -> Generator[Update, None, list[Baseline]]:
+        """Once for a run: they depend on its data alone."""
+        is_known = (self.run_dir / Baselines.FILE).is_file()
+        baselines: list[Baseline] = []
+        for baseline in (
+            Baselines.read(self.run_dir).baselines
+            if is_known
+            else score_baselines(self.task, self.data.labels, self.data.train.examples, self.splits[1:])
+        ):
+            self.stop.check()
+            baselines.append(baseline)
+            for name, scores in baseline.scores.items():
+                yield Note(f"baseline ({baseline.what}): {name} {format_scores(scores)}", "dim")
+        if not is_known:
+            Baselines(baselines=tuple(baselines)).write(self.run_dir)
+        return baselines
 
-    def _finished_seeds(self) -> list[int]:
-        folders = [path for path in list_seeds(self.request.run_dir) if (path / RESULTS).is_file()]
-        return [int(path.name.removeprefix("seed-")) for path in folders]
-
-    def _folder_of(self, seed: int) -> Path:
-        return self.request.run_dir / f"seed-{seed}"
+    def _seed_dir(self, seed: int) -> Path:
+        return self.run_dir / f"seed-{seed}"
 
     def _tune(self, seed: int, folder: Path) -> Iterator[Update]:
-        network = build_network(self.origin, self.data, self.config, seed, copies_segment=self.copies_segment)
+        """One seed, from a fresh head to its results."""
+        config = self.config
+        network = build_network(self.origin, self.data, config, seed, copies_segment=self.copies_segment)
         network = network.to(self.device)
-        if self.config.runtime.compile:
+        if config.runtime.compile:
             network.compile()
-        optimizer = self.config.optimizer
         matrices = frozenset(name for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name)
-        groups = group_parameters(network.named_parameters(), parameter_depths(network), matrices, optimizer)
-        scale = LossScale(2.0**16, is_adaptive=True) if self.config.runtime.precision == "fp16" else LossScale()
-        state = TrainingState(network, Optimizer(groups, optimizer), scale, Progress(), None)
+        groups = group_parameters(network.named_parameters(), parameter_depths(network), matrices, config.optimizer)
+        scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
+        state = TrainingState(network, Optimizer(groups, config.optimizer), scale, Progress(), None)
 
         def score() -> Record:
-            return dict(self._judge(self.sample, self._run(network, self.sample), network.head_config).scores)
+            return dict(self._score(self.sample, self._predict(network, self.sample)).scores)
 
         pad_id = self.origin.tokenizer.special.pad
-        work = TuneWork(network, self.rows, self.config, seed, pad_id, self.device, score)
-        total_steps = count_steps(self.config, len(self.rows))
+        work = FinetuneTask(network, self.kind, self.rows, config, seed, pad_id, self.device, score)
         pace = Pace(
-            total_steps,
-            spread(self.config.evaluation.times, total_steps),
-            log_every=self.request.log_every or spread(_LOGGED_STEPS, total_steps),
+            self.steps,
+            spread(config.evaluation.times, self.steps),
+            log_every=self.request.log_every or spread(_LOGGED_STEPS, self.steps),
             save_every=self.request.save_every,
             keep=max(self.request.keep, 1),
             most_lines=0 if self.request.log_every else _LINES_PER_SEED,
         )
-        rate = follow(self.config.schedule, total_steps)
-        yield from Session(folder, state, work, pace, optimizer, rate, self.stop).events()
+        rate = follow(config.schedule, self.steps)
+        yield from Session(folder, state, work, pace, config.optimizer, rate, self.stop).events()
         with state.optimizer.averaged():
-            self._finish(seed, folder, network, state)
+            self._finish(seed, folder, network, state.progress)
+        if not self.request.keep:
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
-    def _finish(self, seed: int, folder: Path, network: TaskModel, state: TrainingState) -> None:
+    def _finish(self, seed: int, folder: Path, network: TaskModel, progress: Progress) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
-        head = network.head_config
-        outputs = {name: self._run(network, of) for name, of in self.judged.items()}
-        threshold = self._judge(self.judged["dev"], outputs["dev"], head).best_threshold or 0.0
+        outputs = {name: self._predict(network, part) for name, part in self.parts.items()}
+        threshold = self._score(self.parts["dev"], outputs["dev"]).best_threshold or 0.0
         # Dev is scored with a threshold that nothing chose, a test with the one that dev chose.
-        judged = {
-            name: self._judge(of, outputs[name], head, threshold if name.startswith("test") else 0.0)
-            for name, of in self.judged.items()
+        scored = {
+            name: self._score(part, outputs[name], threshold if name.startswith("test") else 0.0)
+            for name, part in self.parts.items()
+            if part.split.is_labelled
         }
-        card = TunedCard(
+        task_config = TaskModelConfig(
             task=self.task.name,
-            num_texts=len(getattr(self.data.train.examples[0], "texts", ())),
+            num_texts=self.kind.count_texts(self.data.train.examples[0]),
             sequence_length=self.config.sequence_length,
             spans=self.config.spans,
             threshold=threshold,
             has_untrained_segments=self.origin.has_untrained_segments and not self.has_pairs,
         )
-        save_model(folder / "model", TunedModel(network, self.origin.tokenizer, card))
-        for name, of in self.judged.items():
+        save_model(folder / "model", LoadedTaskModel(network, self.origin.tokenizer, task_config))
+        for name, part in self.parts.items():
             # As the saved model says it, with its threshold.
-            said = decode(head, of.split.examples, of.encoded, outputs[name], self.config.spans, threshold)
-            rows = describe_predictions(of.split.examples, said)
-            write_predictions(folder / "predictions" / f"{name}.jsonl", rows)
-            if head.kind == "qa":
-                self._write_squad(folder / "predictions" / name, of.split, said)
-        labelled = {name: scored for name, scored in judged.items() if self.judged[name].split.is_labelled}
+            answered = replace(outputs[name], threshold=threshold)
+            write_file(folder / "predictions" / f"{name}.jsonl", to_json_lines(self._to_rows(answered)))
+            predictions = self.kind.decode(answered)
+            self.kind.write_files(folder / "predictions" / name, self.task, part.split.examples, predictions)
         SeedResults(
             seed=seed,
-            **asdict(state.progress),
-            scores={name: scored.scores for name, scored in labelled.items()},
-            report=judged["dev"].report,
-            reports={name: scored.report for name, scored in labelled.items()},
+            **asdict(progress),
+            scores={name: split.scores for name, split in scored.items()},
+            report=scored["dev"].report,
+            reports={name: split.report for name, split in scored.items()},
         ).write(folder)
-        if not self.request.keep:
-            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
-    def _write_squad(self, folder: Path, split: Split, said: Sequence[Prediction]) -> None:
-        """As the official scoring script takes them: the best spans, and beside them how doubtful each is."""
-        questions = [example for example in split.examples if isinstance(example, Question)]
-        answers = [prediction for prediction in said if isinstance(prediction, AnswerPrediction)]
-        doubts = [answer.best.no_answer_score for answer in answers] if self.task.has_impossible else None
-        write_squad_files(folder, questions, [answer.best.text for answer in answers], doubts)
-
-    def _run(self, network: TaskModel, of: _Encoded) -> list[RowOutput]:
+    def _predict(self, network: TaskModel, part: _Part) -> NetworkOutputs[Any, Any]:
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
-        return run_network(network, of.encoded.features, pad_id, size, self.stop)
+        rows = predict_logits(network, part.encoded.features, pad_id, size, self.stop)
+        return NetworkOutputs(network.head_config, part.split.examples, part.encoded.features, rows, self.config.spans)
 
-    def _judge(self, of: _Encoded, outputs: Sequence[RowOutput], head: HeadConfig, threshold: float = 0.0) -> Judged:
-        if not head.has_answerability:
-            threshold = math.inf  # without a head for doubt every question is answered
-        predictions = decode(head, of.split.examples, of.encoded, outputs, self.config.spans, threshold)
-        return judge_predictions(self.task, of.split, predictions, self.data.labels, threshold)
+    def _score(self, part: _Part, outputs: NetworkOutputs[Any, Any], threshold: float = 0.0) -> SplitScores:
+        predictions = self.kind.decode(replace(outputs, threshold=threshold))
+        return self.kind.score(self.task, part.split.examples, predictions, self.data.labels)
+
+    def _to_rows(self, outputs: NetworkOutputs[Any, Any]) -> list[PredictionRow]:
+        return [self.kind.to_row(*pair) for pair in zip(outputs.examples, self.kind.decode(outputs), strict=True)]
+
+    def _predict_together(self, seeds: Sequence[int]) -> dict[str, NetworkOutputs[Any, Any]]:
+        """The mean of what the seeds say of dev, and of every split that GLUE's server has a place for."""
+        by_split: dict[str, list[NetworkOutputs[Any, Any]]] = {name: [] for name in ("dev", *self.submitted)}
+        for seed in seeds:  # one network in memory at a time
+            network = load_model(self._seed_dir(seed)).network.to(self.device)
+            for name, by_seed in by_split.items():
+                by_seed.append(self._predict(network, self.parts[name]))
+        are_classes = bool(self.data.labels)
+        return {
+            name: replace(
+                by_seed[-1], rows=average_logits([outputs.rows for outputs in by_seed], are_classes=are_classes)
+            )
+            for name, by_seed in by_split.items()
+        }
 
     def _summarise(self, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Iterator[Update]:
         """All seeds side by side, the best one as the run's model, and what they say together."""
-        run_dir, metric = self.request.run_dir, self.task.metrics[0]
-        results = [SeedResults.read(self._folder_of(seed)) for seed in seeds]
-        best = rank_seeds(metric, results)[0]
-        best_dir = self._folder_of(best.seed)
-        together = self._run_together(seeds) if len(seeds) > 1 else None
-        with new_folder(run_dir / "export" / "model", kind="model") as temporary:
+        results = [SeedResults.read(self._seed_dir(seed)) for seed in seeds]
+        # Of equals the one that ran first.
+        best = max(results, key=lambda result: result.scores["dev"][self.metric])
+        best_dir = self._seed_dir(best.seed)
+        ensemble = self._predict_together(seeds) if len(seeds) > 1 else {}
+        with new_folder(self.run_dir / "export" / "model", kind="model") as temporary:
             for file in (best_dir / "model").iterdir():
                 if file.name != MANIFEST:
                     shutil.copyfile(file, temporary / file.name)
-        for name in self._submitted:
+        for name in self.submitted:
             rows = {BEST_SEED: list(read_rows(best_dir / "predictions" / f"{name}.jsonl"))}
-            if together:
-                rows[ENSEMBLE] = self._describe(name, together)
+            if ensemble:
+                rows[ENSEMBLE] = self._to_rows(ensemble[name])
             yield from self._submit(name, rows)
         # By split, the scores of each seed. GLUE's diagnostic rows come last: they are no split of MNLI's.
-        labelled = [name for name, of in self.judged.items() if of.split.is_labelled]
+        labelled = [name for name, part in self.parts.items() if part.split.is_labelled]
         by_split = {name: [result.scores[name] for result in results] for name in labelled}
         if self.task.name == "mnli" and (diagnosed := (yield from self._diagnose(seeds))):
             by_split[AX] = [diagnosed[seed] for seed in seeds]
-        spread = {name: spread_scores(by_seed) for name, by_seed in by_split.items()}
-        ensemble: dict[str, Scores] = {}
-        if together:
-            ensemble["ensemble"] = self._judge(self.judged["dev"], together.outputs["dev"], together.head).scores
-        losses, scores = read_curves([(seed, self._folder_of(seed)) for seed in seeds], metric)
-        steps, batches = count_steps(self.config, len(self.rows)), count_batches(self.config, len(self.rows))
-        improvement = find_improvement(losses, scores, steps, steps / batches)
-        split = choose_split(labelled)
+        spreads = {name: spread_scores(by_seed) for name, by_seed in by_split.items()}
+        losses, scores = read_curves([(seed, self._seed_dir(seed)) for seed in seeds], self.metric)
+        improvement = find_improvement(losses, scores, self.steps, self.epochs)
+        split_name = choose_split(labelled)
         notes = [
-            compare_baselines(metric, split, spread[split][metric].median, baselines),
-            explain_improvement(improvement, metric) if improvement else "",
+            compare_baselines(self.metric, split_name, spreads[split_name][self.metric].median, baselines),
+            explain_improvement(improvement, self.metric) if improvement else "",
         ]
-        if self.request.has_baselines and not baselines:
-            notes.append(f"no baseline: nothing simple does {self.task.display}")
-        named = {"baselines": {baseline.name: baseline for baseline in baselines}}
-        summary = TunedResults(
+        given: dict[str, Any] = {}
+        if self.request.has_baselines:
+            given["baselines"] = {baseline.name: baseline for baseline in baselines}
+            notes += [] if baselines else [f"no baseline: nothing simple does {self.task.display}"]
+        if ensemble:
+            given["ensemble"] = self._score(self.parts["dev"], ensemble["dev"]).scores
+        title = f"{self.task.display}, {self.metric}"
+        draw_learning_curve(self.run_dir / "learning-curve.png", title, losses, {self.metric: scores})
+        TunedResults(
             task=self.task.name,
-            metric=metric,
-            scores={name: {key: of.median for key, of in metrics.items()} for name, metrics in spread.items()},
-            spread=spread,
+            metric=self.metric,
+            scores={
+                name: {metric: spread.median for metric, spread in by_metric.items()}
+                for name, by_metric in spreads.items()
+            },
+            spread=spreads,
             best_seed=best.seed,
             report=best.report,
+            # A seed that was finished before there were others has that of dev alone.
             reports=best.reports or {"dev": best.report},
             seeds=tuple(
-                SeedScores(seed=seed, scores={name: by_seed[place] for name, by_seed in by_split.items()})
-                for place, seed in enumerate(seeds)
+                SeedScores(seed=seed, scores={name: by_seed[index] for name, by_seed in by_split.items()})
+                for index, seed in enumerate(seeds)
             ),
             steps=best.step,
             tokens_per_seed=best.tokens,
@@ -451,68 +477,45 @@ class _Run:
                     bad_rows=len(split.bad_rows),
                     columns=split.columns,
                 )
-                for split in self._splits
+                for split in self.splits
             },
-            notes=tuple(note for note in notes if note),
+            notes=tuple(filter(None, notes)),
             improvement=improvement,
-            **(named if self.request.has_baselines else {}),
-            **ensemble,
-        )
-        title = f"{self.task.display}, {metric}"
-        draw_learning_curve(run_dir / "learning-curve.png", title, losses, {metric: scores})
-        summary.write(run_dir)
+            **given,
+        ).write(self.run_dir)
 
     def _diagnose(self, seeds: Sequence[int]) -> Generator[Update, None, dict[int, Scores]]:
         """GLUE's diagnostic rows, where they lie beside MNLI's: predictions, submission files and, by seed, the scores
         where the rows have labels. Bad rows must not cost the run its results."""
-        run_dir = self.request.run_dir
         scores: dict[int, Scores] = {}
         try:
             splits = read_diagnostics(self.request.data_dir)
             labelled = next((split for split in splits if split.is_labelled), None)
             if labelled:
-                scores = {seed: score_diagnostics(self._folder_of(seed), labelled, self.stop) for seed in seeds}
+                scores = {seed: score_diagnostics(self._seed_dir(seed), labelled, self.stop) for seed in seeds}
             if splits:
-                predict_diagnostics(run_dir, splits[0], self.stop, has_ensemble=len(seeds) > 1)
+                predict_diagnostics(self.run_dir, splits[0], self.stop, has_ensemble=len(seeds) > 1)
         except InputError as error:
             yield warn(str(error))
         return scores
 
-    @property
-    def _submitted(self) -> list[str]:
-        """The splits that GLUE's server has a place for."""
-        return [name for name in self.judged if name in self.task.submissions]
-
-    def _lacks_ensemble_files(self, seeds: Sequence[int]) -> bool:
+    def _lacks_ensemble_files(self) -> bool:
         """Of a run that was finished before they were written."""
-        files = [self.task.submissions[name] for name in self._submitted]
-        folders = {folder: self.request.run_dir / folder for folder in (BEST_SEED, ENSEMBLE)}
-        return len(seeds) > 1 and any(
-            (folders[BEST_SEED] / file).is_file() and not (folders[ENSEMBLE] / file).is_file() for file in files
+        return any(
+            (self.run_dir / BEST_SEED / file).is_file() and not (self.run_dir / ENSEMBLE / file).is_file()
+            for file in map(self.task.submissions.__getitem__, self.submitted)
         )
 
-    def _run_together(self, seeds: Sequence[int]) -> _Together:
-        """What the seeds say of dev, and of every split that GLUE's server has a place for."""
-        said: dict[str, list[list[RowOutput]]] = {name: [] for name in ("dev", *self._submitted)}
-        for seed in seeds:  # one network in memory at a time
-            network = load_model(self._folder_of(seed)).network.to(self.device)
-            for name, of_seeds in said.items():
-                of_seeds.append(self._run(network, self.judged[name]))
-        are_classes = bool(self.data.labels)
-        outputs = {name: average_outputs(of_seeds, are_classes=are_classes) for name, of_seeds in said.items()}
-        return _Together(network.head_config, outputs)
-
-    def _describe(self, name: str, together: _Together) -> list[PredictionRow]:
-        split, encoded = self.judged[name].split, self.judged[name].encoded
-        said = decode(together.head, split.examples, encoded, together.outputs[name], self.config.spans, 0.0)
-        return describe_predictions(split.examples, said)
-
-    def _submit(self, name: str, rows_of: Mapping[str, Sequence[PredictionRow]]) -> Iterator[Update]:
+    def _submit(self, name: str, by_folder: Mapping[str, Sequence[PredictionRow]]) -> Iterator[Update]:
         """A file in each folder. A test with a bad row cannot be submitted; that must not cost the run its results."""
         try:
-            require_whole(self.judged[name].split)
-            for folder, rows in rows_of.items():
-                path = self.request.run_dir / folder / self.task.submissions[name]
-                write_submission(path, self.task.name, rows)
+            require_whole(self.parts[name].split)
+            for folder, rows in by_folder.items():
+                write_submission(self.run_dir / folder / self.task.submissions[name], self.task, rows)
         except InputError as error:
             yield warn(str(error))
+
+
+def _is_finished(folder: Path) -> bool:
+    """The results of a seed, or a run, are written last."""
+    return (folder / SeedResults.FILE).is_file()

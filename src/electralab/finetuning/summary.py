@@ -1,15 +1,18 @@
-"""The seeds of a run side by side.
+"""The seeds of a run side by side, beside its baselines, and whether more training would raise the scores.
 
-results of seeds -> results of the run
+scores of seeds -> Spread; metrics.jsonl of seeds -> curves -> Improvement
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from electralab.finetuning.scores import summarise_seeds
-from electralab.records.tuned import Improvement, Scores, SeedResults, Spread
+import numpy as np
+
+from electralab.records.tuned import Baseline, Improvement, Scores, Spread
+from electralab.tasks.kind import Split, Task
 from electralab.training.metrics import read_metrics
 
 Curves = dict[int, list[tuple[int, float]]]
@@ -28,13 +31,45 @@ def list_seeds(run_dir: Path) -> list[Path]:
     return sorted(folders, key=lambda path: int(path.name.removeprefix("seed-")))
 
 
-def rank_seeds(metric: str, seeds: Sequence[SeedResults]) -> list[SeedResults]:
-    """Best first, by the task's first metric; of equals the one that ran first."""
-    return sorted(seeds, key=lambda seed: -seed.scores["dev"][metric])
+def summarise_seeds(values: Sequence[float]) -> Spread:
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    middle, mean = float(np.median(values)), float(np.mean(values))
+    return Spread(n=len(values), median=middle, mean=mean, sd=sd, best=float(max(values)))
 
 
 def spread_scores(by_seed: Sequence[Scores]) -> dict[str, Spread]:
+    """Each metric over the seeds."""
     return {metric: summarise_seeds([scores[metric] for scores in by_seed]) for metric in by_seed[0]}
+
+
+def score_baselines(
+    task: Task, labels: Sequence[str], train: Sequence[Any], splits: Sequence[Split]
+) -> Iterator[Baseline]:
+    """Simple methods in the task's own scores, one after the other as each is fitted."""
+    labelled = [split for split in splits if split.is_labelled]
+    for method in task.kind.baselines(train, labelled):
+        scores = {
+            split.name: task.kind.score(task, split.examples, method.predictions[split.name], labels).scores
+            for split in labelled
+        }
+        yield Baseline(name=method.name, what=method.what, rows=method.rows, scores=scores)
+
+
+def compare_baselines(metric: str, split: str, score: float, baselines: Sequence[Baseline]) -> str:
+    """Whether tuning was worth it, in a sentence; nothing where no baseline has this score."""
+    known = [baseline for baseline in baselines if metric in baseline.scores.get(split, {})]
+    if not known:
+        return ""
+    best = max(known, key=lambda baseline: baseline.scores[split][metric])
+    theirs, named = best.scores[split][metric], metric.replace("_", " ")
+    if theirs > score:
+        return (
+            f"a baseline wins: {best.what} has {split} {named} {theirs:.4f}, the tuned model {score:.4f}; use it, "
+            "train longer, or pre-train on more text"
+        )
+    if theirs == score:
+        return f"a baseline is as good: {best.what} also has {split} {named} {theirs:.4f}"
+    return f"better than its baselines: {split} {named} {score:.4f}, against {theirs:.4f} of {best.what}"
 
 
 def read_curves(folders: Sequence[tuple[int, Path]], metric: str) -> tuple[Curves, Curves]:
@@ -61,13 +96,14 @@ def find_improvement(losses: Curves, scores: Curves, total_steps: int, epochs: f
 
     A loss that falls while the score stands still is learning by heart.
     """
-    found = [
+    rises = [
         ends for seed in scores if (ends := _find_rise(scores[seed])) and _is_falling(losses.get(seed, []), total_steps)
     ]
-    if 2 * len(found) <= len(scores):
+    if 2 * len(rises) <= len(scores):
         return None
-    before, after = (fmean(values) for values in zip(*found, strict=True))
-    return Improvement(epochs=epochs, suggested_epochs=math.ceil(_MORE_EPOCHS * epochs), before=before, after=after)
+    before, after = (fmean(values) for values in zip(*rises, strict=True))
+    suggested = math.ceil(_MORE_EPOCHS * epochs)
+    return Improvement(epochs=epochs, suggested_epochs=suggested, before=before, after=after)
 
 
 def _find_rise(points: Sequence[tuple[int, float]]) -> tuple[float, float] | None:

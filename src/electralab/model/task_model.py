@@ -1,9 +1,8 @@
 """An encoder with the head of one task: (B, T) ids -> logits.
 
-    classify   (B, L)      from the first token's state
-    regress    (B, 1)      from the first token's state
-    label      (B, T, L)   from every token's
-    qa         SpanLogits  from every token's, whether there is an answer at all from the first's
+    row     (B, L)      from the first token's state: classes, or a number where L is 1
+    token   (B, T, L)   from every token's
+    span    SpanLogits  from every token's, whether there is an answer at all from the first's
 
 On a causal encoder, whose first token has seen nothing, the last token before the padding stands for the first. With
 mean pooling the mean of all tokens does, [CLS] and [SEP] included, as ModernBERT's `classifier_pooling: mean` has it.
@@ -12,7 +11,7 @@ A head of the style `released` is a dropout and one linear map; `huggingface` is
 for the same backbone put there.
 """
 
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -24,13 +23,17 @@ from electralab.model.encoder import Encoder, EncoderConfig, Positive, Probabili
 from electralab.model.heads import dense_std
 from electralab.model.weights import InitModule, init_weights, linear
 
-TaskKind = Literal["classify", "regress", "label", "qa"]
+HeadShape = Literal["row", "token", "span"]
+_SHAPES: dict[str, HeadShape] = {"classify": "row", "regress": "row", "label": "token", "qa": "span"}
 HeadStyle = Literal["released", "huggingface"]
 Pooling = Literal["first", "last", "mean"]
 
 
 class HeadConfig(Settings):
-    kind: TaskKind
+    kind: str
+    """The kind of task, as the part that knows kinds names it."""
+    shape: HeadShape = "row"
+    """What an answer is for; that of the kind, where it is one of the four that folders of before know."""
     labels: tuple[str, ...] = ()
     """In the order of the logits; none for regress and qa."""
     style: HeadStyle = "released"
@@ -44,6 +47,12 @@ class HeadConfig(Settings):
     pooling: Pooling = "first"
     """Whose state answers for the row: one token's, or the mean of all that are not padding."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _find_shape(cls, values: Any) -> Any:
+        is_known = isinstance(values, dict) and values.get("kind") in _SHAPES
+        return {"shape": _SHAPES[values["kind"]]} | values if is_known else values
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if len(set(self.labels)) < len(self.labels):
@@ -52,22 +61,22 @@ class HeadConfig(Settings):
             raise ValueError(f"the task {self.kind!r} needs two labels or more, not {len(self.labels)}; name them")
         if self.kind in ("regress", "qa") and self.labels:
             raise ValueError(f"the task {self.kind!r} has no labels; leave them out")
-        if self.has_answerability and self.kind != "qa":
+        if self.has_answerability and self.shape != "span":
             raise ValueError(f"has_answerability belongs to the task 'qa', not {self.kind!r}; unset it")
         if self.pooling == "mean" and not self.is_pooled:
             raise ValueError(f"mean pooling belongs to one answer a row, which the task {self.kind!r} is not; unset it")
-        if (self.origin, self.unit) != (0.0, 1.0) and self.kind != "regress":
+        if (self.origin, self.unit) != (0.0, 1.0) and (self.shape != "row" or self.labels):
             raise ValueError(f"origin and unit belong to the task 'regress', not {self.kind!r}; unset them")
         return self
 
     @property
     def num_outputs(self) -> int:
-        return {"regress": 1, "qa": 2}.get(self.kind, len(self.labels))
+        return 2 if self.shape == "span" else len(self.labels) or 1
 
     @property
     def is_pooled(self) -> bool:
         """One answer a row, not one a token."""
-        return self.kind in ("classify", "regress")
+        return self.shape == "row"
 
 
 class SpanLogits(NamedTuple):
@@ -131,7 +140,7 @@ class TaskModel(nn.Module):
         first_only = is_pooled and self.head_config.pooling == "first"
         states: Tensor = self.encoder(input_ids, segment_ids, is_pad, first_only=first_only)  # (B, T or 1, D)
         logits: Tensor = self.head(self._pool(states, is_pad) if is_pooled else states)
-        if self.head_config.kind != "qa":
+        if self.head_config.shape != "span":
             return logits
         start, end = logits.unbind(-1)  # (B, T) each
         return SpanLogits(start, end, self.head.judge_answerable(self._pool(states, is_pad)))

@@ -14,8 +14,8 @@ from typing import Literal, TypeVar
 from torch import nn
 
 from electralab.errors import ElectraError, InputError
-from electralab.finetuning.exports import attach_card
 from electralab.finetuning.predicting import load_models
+from electralab.finetuning.task_model import load_task_config
 from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.encoder import Encoder, EncoderConfig
 from electralab.model.folders.folder import load_any, locate_networks, outputs_energies
@@ -36,9 +36,10 @@ from electralab.serving.detector import Detector
 from electralab.serving.embedder import Embedder, Vector
 from electralab.serving.inputs import TextInput, WindowConfig
 from electralab.serving.mask_filler import MaskFiller, Span
-from electralab.serving.predictor import Input, PredictConfig, Predictor
+from electralab.serving.predictor import PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
 from electralab.serving.run_facts import read_examples, read_heldout_scores
+from electralab.tasks.kind import TaskInput
 from electralab.tokens.tokenizer import Tokenizer
 
 N = TypeVar("N", bound=nn.Module)
@@ -110,7 +111,7 @@ class Model:
         """One vector for the text."""
         return self.embedder.embed(text, pooling)
 
-    def predict(self, texts: Iterable[Input]) -> list[PredictionRow]:
+    def predict(self, texts: Iterable[TaskInput]) -> list[PredictionRow]:
         """For each text (or pair, list of words or symbols, (question, context)) a prediction with probabilities."""
         return self.predictor.predict(texts)
 
@@ -135,7 +136,7 @@ class Model:
     def sequence_length(self) -> int:
         """Tokens of a row, which every network of the model can take; longer texts are read in windows."""
         if self._find(TaskModel):
-            return self.predictor.models[0].card.sequence_length
+            return self.predictor.models[0].config.sequence_length
         return min(self._load(folder).config.sequence_length for folder in self._folders)
 
     @property
@@ -205,7 +206,7 @@ class Model:
         if is_ensemble:
             return Predictor(load_models(self.path, is_ensemble=True), config)
         loaded = self._need("predict", self._find(TaskModel))
-        return Predictor([attach_card(loaded.folder, _as(TaskModel, loaded), loaded.tokenizer)], config)
+        return Predictor([load_task_config(loaded.folder, _as(TaskModel, loaded), loaded.tokenizer)], config)
 
     def make_proofreader(self, config: ProofreadConfig) -> Proofreader:
         """With suggestions where the model has a generator."""

@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -20,28 +19,12 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.errors import ElectraError, InputError, UsageError
 from electralab.events import Event, run_to_end
-from electralab.finetuning.columns import SYMBOLS
-from electralab.finetuning.examples import (
-    NO_LABEL,
-    Example,
-    Question,
-    ScoredExample,
-    Split,
-    TaggedExample,
-    TextExample,
-)
-from electralab.finetuning.exports import TunedModel
 from electralab.finetuning.predicting import predict_examples
-from electralab.finetuning.reading import TaskDataConfig, read_inputs
-from electralab.finetuning.rows import is_damaged
-from electralab.finetuning.symbols import is_prose, spell_symbols
-from electralab.finetuning.tasks import Kind
+from electralab.finetuning.task_model import LoadedTaskModel
 from electralab.records.predictions import PredictionRow, to_json_lines
 from electralab.stopping import NO_STOP, StopSignal
-from electralab.tokens.tokenizer import Tokenizer
-
-Input = str | Sequence[str | int | Sequence[str | int]] | Mapping[str, Any]
-"""A text, a pair, the words of a sentence, a sequence of symbols or a pair of them, or a row with named parts."""
+from electralab.tasks.kind import AnyKind, Example, Split, TaskInput
+from electralab.tasks.load import TaskDataConfig, read_inputs
 
 _LINES = (".jsonl", ".ndjson", "")
 _TABLES = (".csv", ".tsv")
@@ -57,26 +40,20 @@ class PredictConfig(Settings):
 
 
 class Predictor:
-    def __init__(self, models: Sequence[TunedModel], config: PredictConfig) -> None:
+    def __init__(self, models: Sequence[LoadedTaskModel], config: PredictConfig) -> None:
         self.models = models
         self.config = config
 
     @property
-    def kind(self) -> Kind:
-        return self.models[0].network.head_config.kind
+    def kind(self) -> AnyKind:
+        return self.models[0].kind
 
     @property
     def num_texts(self) -> Literal[0, 1, 2]:
         """0 where one is as good as two."""
-        match self.kind:
-            case "label":
-                return 1
-            case "qa":
-                return 2
-            case _:
-                return cast("Literal[0, 1, 2]", self.models[0].card.num_texts)
+        return cast("Literal[0, 1, 2]", self.models[0].num_texts)
 
-    def predict(self, inputs: Iterable[Input]) -> list[PredictionRow]:
+    def predict(self, inputs: Iterable[TaskInput]) -> list[PredictionRow]:
         """One row for each input: prediction, and for classes the probability of each."""
         if isinstance(inputs, str | Mapping):
             raise InputError("inputs: are a single text or row; give a list of them")
@@ -88,29 +65,9 @@ class Predictor:
                 raise InputError(f"input {index}: {error}") from None
         return self.answer(examples)
 
-    def parse(self, given: Input) -> Example:
-        tokenizer = self.models[0].tokenizer
-        if tokenizer.is_symbols and self.kind in ("classify", "regress"):
-            parts = _name_sequences(given, self.num_texts, tokenizer)
-        else:
-            parts = _name_parts(self.kind, given)
-        if not parts or not all(part.strip() for part in parts):
-            raise InputError(f"is empty{' in part' * (len(parts) > 1)}; give a text")
-        if any(map(is_damaged, parts)):
-            raise InputError("holds half a character; give whole ones")
-        allowed = (self.num_texts,) if self.num_texts else (1, 2)
-        if self.kind != "label" and len(parts) not in allowed:
-            had, wanted = _count_texts(len(parts)), " or ".join(map(str, allowed))
-            raise InputError(f"has {had}, the model was tuned on {wanted}; give as many")
-        match self.kind:
-            case "classify":
-                return TextExample("", parts, NO_LABEL)
-            case "regress":
-                return ScoredExample("", parts, float("nan"))
-            case "label":
-                return TaggedExample("", parts, ())
-            case _:
-                return Question("", parts[0], parts[1], (), is_impossible=False)
+    def parse(self, given: TaskInput) -> Example:
+        example: Example = self.kind.parse(given, self.models[0].tokenizer, self.num_texts)
+        return example
 
     def answer(self, examples: Sequence[Example], stop: StopSignal = NO_STOP) -> list[PredictionRow]:
         return run_to_end(self.predict_examples(examples, stop))
@@ -172,84 +129,6 @@ def guess_suffix(data: bytes) -> str:
 
 
 _HEADERS = {"text", "text_a", "text_b", "question", "context", "sentence", "sentence1", "sentence2"}
-
-
-def _name_parts(kind: str, given: Input) -> tuple[str, ...]:
-    """The texts of an input, whichever form it has."""
-    if isinstance(given, str):
-        if kind == "qa":
-            raise InputError("a question needs its context; give a pair (question, context)")
-        return tuple(given.split()) if kind == "label" else (given,)
-    parts = _pick_parts(kind, given) if isinstance(given, Mapping) else given
-    parts = list(parts) if isinstance(parts, Iterable) else [parts]
-    texts = [part for part in parts if isinstance(part, str)]
-    if len(texts) < len(parts):
-        raise InputError("holds something that is not text; give strings")
-    if kind == "qa" and len(texts) != 2:
-        raise InputError(f"has {_count_texts(len(texts))}; give a pair (question, context)")
-    return tuple(texts)
-
-
-def _name_sequences(given: Input, num_texts: int, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """The sequences of an input for a model of symbols, each as JSON."""
-    parts: Sequence[Any] = [given]
-    if isinstance(given, Mapping):
-        parts = _pick_sequences(given)
-    elif isinstance(given, list | tuple) and given:
-        are_lists = all(isinstance(part, list | tuple) for part in given)
-        are_strings = num_texts == 2 and all(isinstance(part, str) for part in given)
-        parts = given if are_lists or are_strings else [given]
-    return tuple(_spell_sequence(part, tokenizer) for part in parts)
-
-
-def _spell_sequence(part: Any, tokenizer: Tokenizer) -> str:
-    if isinstance(part, str):
-        if is_prose([part], tokenizer):
-            raise InputError(f"a model of symbols takes a list of strings or integers, got {part[:40]!r}; give a list")
-        return part
-    if not isinstance(part, list | tuple):
-        raise InputError(f"a model of symbols takes a list of strings or integers, got {str(part)[:40]!r}; give a list")
-    try:
-        return spell_symbols(part)
-    except ValueError as error:
-        raise InputError(str(error) if part else "is empty; give a list of symbols") from None
-
-
-def _pick_sequences(given: Mapping[str, Any]) -> Sequence[Any]:
-    """The pair, the part of a known name, or the only list."""
-    if "text_a" in given and "text_b" in given:
-        return [given["text_a"], given["text_b"]]
-    lists = [part for part in given.values() if isinstance(part, list | tuple)]
-    named = [given[name] for name in ("text", SYMBOLS, "events") if name in given]
-    if named or len(lists) == 1:
-        return (named or lists)[:1]
-    raise InputError(f"has {_name_some(given)}; give 'text_a' and 'text_b', or 'text', as lists of symbols")
-
-
-def _count_texts(count: int) -> str:
-    return f"{count} text{'s' * (count != 1)}"
-
-
-_PARTS: dict[str, list[tuple[str, ...]]] = {"qa": [("question", "context")], "label": [("words",), ("tokens",)]}
-_TEXT_PARTS: list[tuple[str, ...]] = [("text_a", "text_b"), ("text",)]
-
-
-def _pick_parts(kind: str, given: Mapping[str, Any]) -> Any:
-    options = _PARTS.get(kind, _TEXT_PARTS)
-    for names in options:
-        if all(name in given for name in names):
-            parts = [given[name] for name in names]
-            if kind != "label":
-                return parts
-            return parts[0].split() if isinstance(parts[0], str) else parts[0]
-    wanted = " or ".join(" and ".join(map(repr, names)) for names in options)
-    raise InputError(f"has {_name_some(given)}; give {wanted}")
-
-
-def _name_some(given: Mapping[str, Any]) -> str:
-    named = [repr(str(name)[:40]) for name in islice(given, 8)]
-    more = [f"{len(given) - len(named):,} more"] if len(given) > len(named) else []
-    return ", ".join([*named, *more]) or "nothing"
 
 
 def check_output_path(out: Path) -> None:

@@ -13,7 +13,6 @@ from pydantic_core import PydanticCustomError
 
 from electralab.config import Settings
 from electralab.errors import suggest
-from electralab.finetuning.rows import is_damaged
 from electralab.model.task_model import Pooling
 from electralab.records.answers import (
     Capability,
@@ -32,6 +31,7 @@ from electralab.serving.embedder import EmbedRequest
 from electralab.serving.mask_filler import FillRequest
 from electralab.serving.metrics import ServerMetrics
 from electralab.serving.model import Model
+from electralab.tasks.table import is_damaged
 
 _MOST_SPANS = 256
 # Named parts of one input: a question and its context are two, and a row of a table has few columns.

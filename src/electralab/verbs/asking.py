@@ -54,10 +54,10 @@ def predict(
 ) -> Result:
     """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
     from electralab.artifacts import write_file
-    from electralab.finetuning.examples import format_bad_rows
     from electralab.runtime import use_threads
     from electralab.serving.model import Model
     from electralab.serving.predictor import PredictConfig, check_output_path, format_rows, merge_bad_rows
+    from electralab.tasks.kind import format_bad_rows
 
     resolved = resolve(PredictConfig, config_layers(config, settings))
     if out:

@@ -160,11 +160,10 @@ def finetune(
     """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
     display = display or Display()
     display.tell_loading()
-    from electralab.finetuning.plan import plan_finetune
-    from electralab.finetuning.stage import FinetuneRequest
+    from electralab.finetuning.stage import FinetuneRequest, plan_finetune
     from electralab.finetuning.stage import finetune as run_finetune
-    from electralab.finetuning.tasks import find_task
     from electralab.reporting.cards import write_tuned_card
+    from electralab.tasks.catalog import find_task
 
     request = FinetuneRequest(
         model=Path(model),
@@ -209,9 +208,8 @@ def glue(
     """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on."""
     display = display or Display()
     display.tell_loading()
-    from electralab.finetuning.plan import plan_finetune
-    from electralab.finetuning.stage import FinetuneRequest
-    from electralab.finetuning.suite import choose_tasks, run_suite
+    from electralab.finetuning.glue import choose_tasks, run_suite
+    from electralab.finetuning.stage import FinetuneRequest, plan_finetune
     from electralab.reporting.cards import write_tuned_card
 
     chosen = choose_tasks(Path(data), tasks)

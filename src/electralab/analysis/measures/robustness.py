@@ -27,13 +27,13 @@ from electralab.analysis.model import AnalysisModel
 from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, damage_text
 from electralab.errors import InputError
 from electralab.events import run_to_end
-from electralab.finetuning.examples import TextExample
-from electralab.finetuning.exports import TunedModel, load_model
 from electralab.finetuning.predicting import predict_examples
-from electralab.finetuning.reading import TaskDataConfig, read_task
-from electralab.finetuning.tasks import find_task
+from electralab.finetuning.task_model import LoadedTaskModel, load_model
 from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval, shuffle_interval, subsample
 from electralab.stopping import StopSignal
+from electralab.tasks.catalog import find_task
+from electralab.tasks.kinds.classification import ClassificationExample
+from electralab.tasks.load import TaskDataConfig, read_task
 
 SHARES = (0.0, 0.1, 0.2, 0.4)
 _KINDS: dict[DamageKind, str] = {
@@ -135,7 +135,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
         )
 
 
-def _load_task(model: AnalysisModel, data: AnalysisData) -> tuple[TunedModel, list[TextExample]]:
+def _load_task(model: AnalysisModel, data: AnalysisData) -> tuple[LoadedTaskModel, list[ClassificationExample]]:
     settings = data.settings
     if model.kind != "encoder":
         raise InputError(f"{model.name}: is not tuned for a task; give a model of 'electra finetune'")
@@ -145,15 +145,15 @@ def _load_task(model: AnalysisModel, data: AnalysisData) -> tuple[TunedModel, li
     if tuned.network.head_config.kind != "classify":
         raise InputError(f"{model.name}: is tuned to {tuned.network.head_config.kind}; give a model that classifies")
     tuned.network.to(model.device)
-    split = read_task(find_task(tuned.card.task), Path(settings.examples), TaskDataConfig()).devs[0]
-    examples = [example for example in split.examples if isinstance(example, TextExample)]
+    split = read_task(find_task(tuned.config.task), Path(settings.examples), TaskDataConfig()).devs[0]
+    examples = [example for example in split.examples if isinstance(example, ClassificationExample)]
     chosen = [examples[index] for index in subsample(len(examples), settings.rows, settings.seed)]
     require_count("robustness", len(chosen), 20, "labelled examples")
     return tuned, chosen
 
 
 def _damage_findings(
-    tuned: TunedModel, examples: Sequence[TextExample], kind: DamageKind, data: AnalysisData
+    tuned: LoadedTaskModel, examples: Sequence[ClassificationExample], kind: DamageKind, data: AnalysisData
 ) -> Iterator[Finding]:
     is_right = np.stack([answer_damaged(tuned, examples, kind, share, data) for share in SHARES])
     most = Counter(example.label for example in examples).most_common(1)[0][1] / len(examples)
@@ -179,7 +179,11 @@ def _damage_findings(
 
 
 def answer_damaged(
-    tuned: TunedModel, examples: Sequence[TextExample], kind: DamageKind, share: float, data: AnalysisData
+    tuned: LoadedTaskModel,
+    examples: Sequence[ClassificationExample],
+    kind: DamageKind,
+    share: float,
+    data: AnalysisData,
 ) -> BoolArray:
     """(N,) whether each is classified rightly; the same words are hit for every model."""
     damaged = []

@@ -1,4 +1,4 @@
-"""A tuned network in Hugging Face's words, and back: Tuned <-> config.json and named tensors.
+"""A tuned network in Hugging Face's words, and back: TaskModel <-> config.json and named tensors.
 
 The classes of `transformers` that give the same logits:
 
@@ -40,15 +40,16 @@ from electralab.model.folders.hf_weights import (
     rename_weights,
 )
 from electralab.model.folders.native_format import has_plain_encoder
-from electralab.model.task_model import HeadConfig, TaskHead, TaskKind, TaskModel
+from electralab.model.task_model import HeadConfig, HeadShape, TaskHead, TaskModel
 
 _FAMILY = {"electra": "Electra", "modern": "ModernBert"}
-_TASK: dict[TaskKind, str] = {
-    "classify": "ForSequenceClassification",
-    "regress": "ForSequenceClassification",
-    "label": "ForTokenClassification",
-    "qa": "ForQuestionAnswering",
+_CLASS: dict[HeadShape, str] = {
+    "row": "ForSequenceClassification",
+    "token": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
 }
+# What a folder that does not say more is for.
+_KINDS: dict[HeadShape, str] = {"row": "classify", "token": "label", "span": "qa"}
 # In a file: a head that no class of theirs has.
 _OWN_OUTPUT = "head.output.weight"
 # In the network.
@@ -65,7 +66,7 @@ def task_class_name(network: TaskModel) -> str:
         return ""
     can_fold = 2 * head.num_outputs <= config.hidden_size
     is_plain_fine = not config.is_modern and (can_fold or not head.is_pooled)
-    return _FAMILY[config.backbone] + _TASK[head.kind] if is_plain_fine or network.head.dense is not None else ""
+    return _FAMILY[config.backbone] + _CLASS[head.shape] if is_plain_fine or network.head.dense is not None else ""
 
 
 def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: int) -> SettingsTree:
@@ -76,16 +77,15 @@ def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: 
         tree = {"architectures": [name]} | tree
     else:
         tree["model_type"] = OURS + tree["model_type"]
-    match head.kind:
-        case "classify":
-            tree |= export_labels(head.labels) | {"problem_type": "single_label_classification"}
-        case "regress":
-            tree |= export_labels(["LABEL_0"]) | {"problem_type": "regression"}
-        case "label":
-            tree |= export_labels(head.labels)
+    if head.shape != "span":
+        tree |= export_labels(head.labels or ["LABEL_0"])
+    if head.is_pooled:
+        tree["problem_type"] = "single_label_classification" if head.labels else "regression"
     if head.pooling == "mean":
         tree["classifier_pooling"] = "mean"
-    return tree | {MARK: {"task": head.kind}}
+    # The four kinds are told by the head itself; another is named with the shape of its head.
+    is_told = head.kind in ("regress", *_KINDS.values())
+    return tree | {MARK: {"task": head.kind} | ({} if is_told else {"shape": head.shape})}
 
 
 def export_task_weights(network: TaskModel) -> dict[str, Tensor]:
@@ -110,7 +110,7 @@ def _name_head(config: EncoderConfig, head: HeadConfig, ours: Iterable[str], *, 
         theirs["output"] = "head.output"
     elif not config.is_modern and head.is_pooled:
         theirs |= {"dense": "classifier.dense", "output": "classifier.out_proj"}
-    elif not config.is_modern and head.kind == "qa":
+    elif not config.is_modern and head.shape == "span":
         theirs["output"] = "qa_outputs"
     return {name: f"{theirs[module]}.{part}" for name in ours for module, part in [name.split(".")]}
 
@@ -171,12 +171,16 @@ def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
     if config.is_causal and config.is_modern:
         raise InputError(f"{where}: is a decoder tuned with transformers, which cannot be read; give what it began as")
     count = tensors[min(outputs)].shape[:1].numel()
-    kind = _find_task(config, tree, tensors, where)
-    if kind in ("classify", "regress"):
+    shape = _find_shape(config, tree, tensors, where)
+    kind, mark = _KINDS[shape], tree.get(MARK)
+    is_pooled = shape == "row"
+    if is_pooled:
         known = (None, "regression") if count == 1 else (None, "single_label_classification")
         require(tree, where, problem_type=known, classifier_pooling=("cls", "mean"))
         kind = "regress" if count == 1 else "classify"
-    is_pooled = kind in ("classify", "regress")
+    if isinstance(mark, dict) and mark.get("shape") == shape:
+        kind = str(mark.get("task"))
+    has_labels = shape == "token" or (is_pooled and count > 1)
     has_own_names = _OWN_OUTPUT in tensors
     is_deep = "head.dense.weight" in tensors if has_own_names else config.is_modern or is_pooled
     dropout = tree.get("classifier_dropout")
@@ -185,9 +189,10 @@ def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
     try:
         return HeadConfig(
             kind=kind,
-            labels=_read_labels(tree, count, where) if kind in ("classify", "label") else (),
+            shape=shape,
+            labels=_read_labels(tree, count, where) if has_labels else (),
             style="huggingface" if is_deep else "released",
-            has_answerability=kind == "qa" and "head.answerable.weight" in tensors,
+            has_answerability=shape == "span" and "head.answerable.weight" in tensors,
             dropout=dropout,
             pooling="mean" if is_pooled and tree.get("classifier_pooling") == "mean" else "first",
         )
@@ -195,22 +200,23 @@ def _read_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[
         raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
 
 
-def _find_task(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TaskKind:
+def _find_shape(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadShape:
     """By the tensors where they differ; else by what config.json says: our mark, or the class of `transformers`."""
     mark, classes = tree.get(MARK), tree.get("architectures")
-    tasks: dict[str, TaskKind]
+    shapes: dict[str, HeadShape]
     if _OWN_OUTPUT in tensors:
-        found = mark.get("task") if isinstance(mark, dict) else None
-        tasks = {task: task for task in _TASK}
+        told = mark.get("shape", mark.get("task")) if isinstance(mark, dict) else None
+        shapes = {"regress": "row"}
+        shapes |= {name: shape for shape, kind in _KINDS.items() for name in (kind, shape)}
     elif config.is_modern:
-        found = classes[0] if isinstance(classes, list) and classes else None
-        tasks = {f"ModernBert{name}": task for task, name in _TASK.items()}
+        told = classes[0] if isinstance(classes, list) and classes else None
+        shapes = {f"ModernBert{name}": shape for shape, name in _CLASS.items()}
     else:
-        found = min(TUNED_OUTPUTS & tensors.keys())
-        tasks = {"classifier.out_proj.weight": "classify", "classifier.weight": "label", "qa_outputs.weight": "qa"}
-    if str(found) not in tasks:
-        raise InputError(f"{where}: config.json does not say what its head is for (got {quote(found)}); restore it")
-    return tasks[str(found)]
+        told = min(TUNED_OUTPUTS & tensors.keys())
+        shapes = {"classifier.out_proj.weight": "row", "classifier.weight": "token", "qa_outputs.weight": "span"}
+    if str(told) not in shapes:
+        raise InputError(f"{where}: config.json does not say what its head is for (got {quote(told)}); restore it")
+    return shapes[str(told)]
 
 
 def _read_labels(tree: Mapping[str, Any], count: int, where: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """A network as an ONNX graph, asked like the network it was made of: ids -> logits, by ONNX Runtime.
 
-config.json, model.onnx -> GraphDiscriminator | GraphGenerator | GraphTuned
+config.json, model.onnx -> OnnxDiscriminator | GraphGenerator | GraphTuned
 
 Each is the class it stands for as far as answers go; it has no weights, so nothing can be taught to it.
 """
@@ -114,7 +114,7 @@ class OnnxTaskModel(TaskModel):
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor | SpanLogits:
         said = self.session.run(input_ids, segment_ids, is_pad)
-        if self.head_config.kind != "qa":
+        if self.head_config.shape != "span":
             return said[LOGITS]
         start, end = said[LOGITS].unbind(-1)  # (B, T) each
         return SpanLogits(start, end, said.get(ANSWERABLE))
@@ -145,7 +145,7 @@ def load_onnx(folder: Path, tree: Mapping[str, Any]) -> OnnxModel:
             network: OnnxModel = OnnxDiscriminator(config, session)
         case "Generator":
             network = OnnxGenerator(config, session)
-        case "Tuned":
+        case "TaskModel":
             network = OnnxTaskModel(config, session, _read_head(own, str(folder)))
         case _:
             raise InputError(f"{folder}: config.json names the class {name!r}, of which there are no graphs")

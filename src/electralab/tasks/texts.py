@@ -1,0 +1,210 @@
+"""What classification and regression share: one text, or a pair, and one answer for it. A text may be symbols.
+
+    TextExample -> Feature: [CLS] A [SEP] or [CLS] A [SEP] B [SEP], cut to the length of a row
+
+A sequence of symbols is the text of its JSON list, so that examples, predictions and files have one shape for both.
+"""
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from electralab.errors import InputError
+from electralab.tasks.baselines import MOST_FITTED_CHARACTERS, take_evenly
+from electralab.tasks.features import NO_TARGETS, EncodedSplit, Feature, FeatureEncoder, Ids
+from electralab.tasks.kind import (
+    SYMBOLS,
+    Example,
+    P,
+    Split,
+    TaskInput,
+    TaskKind,
+    as_strings,
+    check_parts,
+    count_texts,
+    name_some,
+    pick_parts,
+    spell_symbols,
+)
+from electralab.tasks.table import Table
+from electralab.tokens.tokenizer import Tokenizer
+
+PAIR_COLUMNS = (
+    ("text_a", "text_b"),
+    ("text1", "text2"),
+    ("sentence1", "sentence2"),
+    ("sentence_a", "sentence_b"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("query", "passage"),
+)
+TEXT_COLUMNS = (
+    *("text", "sentence", "document", "review", "review_text", "review_body", "content", "comment", "message", "tweet"),
+    *("utterance", "body", "description", "title", "headline", "question"),
+)
+# So many examples show whether a file holds symbols or text.
+_SAMPLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TextExample(Example):
+    texts: tuple[str, ...]
+    """One, or a pair."""
+
+
+TE = TypeVar("TE", bound=TextExample)
+
+
+class TextKind(TaskKind[TE, Feature, P]):
+    """One answer for a text, or for a pair."""
+
+    shape = "row"
+
+    @abstractmethod
+    def target(self, example: TE, class_ids: Mapping[str, int]) -> Ids | NDArray[np.float32]:
+        """(1,)"""
+
+    @abstractmethod
+    def make_unlabelled(self, texts: tuple[str, ...]) -> TE: ...
+
+    def name_texts(self, table: Table, num_texts: int, label: str) -> tuple[str, ...]:
+        pairs = (tuple(table.find_column([name], (label,)) for name in names) for names in PAIR_COLUMNS)
+        pair = next((pair for pair in pairs if all(pair)), ())
+        if num_texts == 2 or (num_texts == 0 and pair and not table.find_column(["text"], (label,))):
+            return pair
+        return tuple(filter(None, [table.find_column(TEXT_COLUMNS, (label,))]))
+
+    def content(self, example: TE) -> str:
+        return "\0".join(example.texts)
+
+    def count_texts(self, example: TE) -> int:
+        return len(example.texts)
+
+    def encode(self, encoder: FeatureEncoder, examples: Sequence[TE], *, is_labelled: bool) -> EncodedSplit[Feature]:
+        tokenizer, class_ids = encoder.tokenizer, encoder.class_ids
+        texts = [text for example in examples for text in example.texts]
+        if tokenizer.is_symbols:
+            tokens = iter([tokenizer.encode_symbols(split_symbols(text)) for text in texts])
+        else:
+            tokens = iter(tokenizer.encode_many(texts))
+        features, truncated = [], []
+        for index, example in enumerate(examples):
+            parts = [next(tokens) for _ in example.texts]
+            kept = fit_parts([len(part) for part in parts], encoder.sequence_length - 1 - len(parts))
+            if any(len(part) > length for part, length in zip(parts, kept, strict=True)):
+                truncated.append(index)
+            ids, segment_ids = encoder.add_special_tokens(
+                [part[:length] for part, length in zip(parts, kept, strict=True)]
+            )
+            targets = self.target(example, class_ids) if is_labelled else NO_TARGETS
+            features.append(Feature(index, ids, segment_ids, targets))
+        return EncodedSplit(features, truncated)
+
+    def parse(self, given: TaskInput, tokenizer: Tokenizer, num_texts: int) -> TE:
+        if tokenizer.is_symbols:
+            parts = _parse_sequences(given, num_texts, tokenizer)
+        elif isinstance(given, str):
+            parts = [given]
+        else:
+            named = pick_parts(given, [("text_a", "text_b"), ("text",)]) if isinstance(given, Mapping) else given
+            parts = as_strings(named)
+        texts = check_parts(parts)
+        allowed = (num_texts,) if num_texts else (1, 2)
+        if len(texts) not in allowed:
+            wanted = " or ".join(map(str, allowed))
+            raise InputError(f"has {count_texts(len(texts))}, the model was tuned on {wanted}; give as many")
+        return self.make_unlabelled(texts)
+
+
+def swap_pairs(examples: Sequence[TE]) -> list[TE]:
+    """The same pairs with their texts the other way round, for tasks in which the order says nothing."""
+    return [replace(example, texts=example.texts[::-1]) for example in examples]
+
+
+def take_texts(examples: Sequence[TE]) -> list[TE]:
+    """As many, evenly apart, as a simple method is fitted to within seconds."""
+    size = sum(len(text) for example in examples for text in example.texts)
+    return take_evenly(examples, size, MOST_FITTED_CHARACTERS)
+
+
+def fit_parts(lengths: Sequence[int], room: int) -> list[int]:
+    """How much of each part stays: what is too long is taken off the longer one first."""
+    if sum(lengths) <= room or len(lengths) == 1:
+        return [min(length, room) for length in lengths]
+    first, second = lengths
+    half = room // 2
+    if first <= half:
+        return [first, room - first]
+    if second <= room - half:
+        return [room - second, second]
+    return [half, room - half]
+
+
+def split_symbols(text: str) -> list[str | int]:
+    """What a model of symbols reads in a column of text: a JSON list, or symbols with white space between."""
+    symbols = _parse_list(text)
+    return list(text.split()) if symbols is None else symbols
+
+
+def _parse_list(text: str) -> list[str | int] | None:
+    """None where it is no JSON list of symbols."""
+    try:
+        symbols = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_list = isinstance(symbols, list) and all(type(symbol) in (str, int) for symbol in symbols)
+    return symbols if is_list else None
+
+
+def is_prose(texts: Iterable[str], tokenizer: Tokenizer) -> bool:
+    """Whether they are no lists, and most of their words no symbols that the vocabulary knows: text of a language."""
+    words = [word for text in texts if _parse_list(text) is None for word in text.split()]
+    known = int((tokenizer.encode_symbols(words) != tokenizer.special.unk).sum())
+    return 2 * known < len(words)
+
+
+def require_symbols(splits: Iterable[Split], tokenizer: Tokenizer) -> None:
+    """A model of symbols is not to read text: a sentence would be a row of unknown symbols."""
+    for split in splits if tokenizer.is_symbols else ():
+        some = [example for example in split.examples[:_SAMPLE] if isinstance(example, TextExample)]
+        if is_prose((text for example in some for text in example.texts), tokenizer):
+            raise InputError(
+                f"{split.path}: holds text, most of whose words the model of symbols does not know; give lists of "
+                "symbols as in prepare --symbols, or a model of text"
+            )
+
+
+def _parse_sequences(given: TaskInput, num_texts: int, tokenizer: Tokenizer) -> list[str]:
+    """The sequences of an input for a model of symbols, each as JSON."""
+    parts: Sequence[Any] = [given]
+    if isinstance(given, Mapping):
+        lists = [part for part in given.values() if isinstance(part, list | tuple)]
+        named = [given[name] for name in ("text", SYMBOLS, "events") if name in given]
+        if "text_a" in given and "text_b" in given:
+            parts = [given["text_a"], given["text_b"]]
+        elif named or len(lists) == 1:
+            parts = (named or lists)[:1]
+        else:
+            raise InputError(f"has {name_some(given)}; give 'text_a' and 'text_b', or 'text', as lists of symbols")
+    elif isinstance(given, list | tuple) and given:
+        are_lists = all(isinstance(part, list | tuple) for part in given)
+        are_strings = num_texts == 2 and all(isinstance(part, str) for part in given)
+        parts = given if are_lists or are_strings else [given]
+    texts = []
+    for part in parts:
+        is_list = isinstance(part, list | tuple)
+        if not is_list and (not isinstance(part, str) or is_prose([part], tokenizer)):
+            raise InputError(
+                f"a model of symbols takes a list of strings or integers, got {str(part)[:40]!r}; give a list"
+            )
+        try:
+            texts.append(spell_symbols(part) if is_list else part)
+        except ValueError as error:
+            raise InputError(str(error) if part else "is empty; give a list of symbols") from None
+    return texts

@@ -1,0 +1,177 @@
+"""Exact match and F1 are those of the published definition, on cases worked out from it by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from electralab.tasks.squad import (
+    Answer,
+    QAExample,
+    find_best_threshold,
+    has_exact_match,
+    normalise_answer,
+    score_squad,
+    token_f1,
+    write_squad_files,
+)
+
+
+def ask(*answers: str, is_impossible: bool = False, id: str = "q") -> QAExample:
+    return QAExample(id, "What?", " ".join(answers), tuple(Answer(text, 0) for text in answers), is_impossible)
+
+
+IMPOSSIBLE = ask(is_impossible=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The Cat", "cat"),
+        ("  a\tcat \n", "cat"),
+        ("an a the", ""),
+        ("anthem theatre", "anthem theatre"),  # articles are whole words
+        ("rock-'n'-roll", "rocknroll"),  # punctuation goes without leaving a space
+        ("the-cat", "thecat"),  # so that an article may no longer be one
+        ("John's", "johns"),
+        ("1,000.50 $", "100050"),
+        ("“the” cat—dog…", "“ ” cat—dog…"),  # only ASCII's punctuation is dropped; the article goes
+        ("U.S.A.", "usa"),
+        ("a\u00a0b", "b"),  # a no-break space is white space
+        ("ÀÉ", "àé"),  # accents stay
+        ("!!!", ""),
+        ("", ""),
+    ],
+)
+def test_answers_are_normalised_as_published(text: str, normal: str) -> None:
+    assert normalise_answer(text) == normal
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "is_exact", "f1"),
+    [
+        ("Denver Broncos", "the denver broncos!", True, 1.0),
+        ("Denver Broncos", "Broncos", False, 2 / 3),  # precision 1, recall 1/2
+        ("a b b c", "b b b", False, 2 * (2 / 3) * (2 / 3) / (2 / 3 + 2 / 3)),  # "a" goes: b b c; shared b b
+        ("cat", "dog", False, 0.0),
+        ("cat", "", False, 0.0),
+        ("in 1066", "1066 in", False, 1.0),  # F1 knows no order
+    ],
+)
+@pytest.mark.parametrize("has_unanswerable", [False, True])
+def test_an_answer_is_compared_with_a_gold_one(
+    gold: str, answer: str, is_exact: bool, f1: float, has_unanswerable: bool
+) -> None:
+    assert has_exact_match(gold, answer) is is_exact
+    assert token_f1(gold, answer, has_unanswerable=has_unanswerable) == pytest.approx(f1)
+
+
+def test_two_empty_answers_agree_in_version_2_only() -> None:
+    assert token_f1("", "the", has_unanswerable=True) == 1
+    assert token_f1("", "the", has_unanswerable=False) == 0
+
+
+def test_the_best_of_several_gold_answers_counts_for_each_score_by_itself() -> None:
+    question = ask("10 km", "km", "10 kilometres or so")
+    assert score_squad([question], ["km"]) == {"exact_match": 1, "f1": 1}
+    assert score_squad([question], ["10 kilometres"]) == {"exact_match": 0, "f1": pytest.approx(2 * 2 / 6)}
+
+
+def test_version_2_counts_both_kinds_of_question_apart() -> None:
+    questions = [ask("red fox"), ask("blue"), IMPOSSIBLE, IMPOSSIBLE, IMPOSSIBLE]
+    scores = score_squad(questions, ["fox", "", "", "cat", ""])
+    assert scores == {
+        "exact_match": 2 / 5,
+        "f1": pytest.approx((2 / 3 + 2) / 5),
+        "has_answer_exact_match": 0,
+        "has_answer_f1": pytest.approx(1 / 3),
+        "no_answer_exact_match": pytest.approx(2 / 3),
+        "no_answer_f1": pytest.approx(2 / 3),
+    }
+
+
+def test_a_gold_answer_of_articles_only_is_dropped_in_version_2() -> None:
+    assert score_squad([ask("The", "Them")], ["the"]) == {"exact_match": 1, "f1": 0}  # 1.1: nothing shared
+    scores = score_squad([ask("The", "Them"), IMPOSSIBLE], ["the", ""])
+    assert scores["has_answer_exact_match"] == 0
+    assert score_squad([ask("The"), IMPOSSIBLE], ["", ""])["has_answer_f1"] == 1
+
+
+def test_answers_above_the_threshold_count_as_silence() -> None:
+    questions = [ask("red"), ask("blue"), IMPOSSIBLE, IMPOSSIBLE]
+    answers = ["red", "blue", "cat", "dog"]
+    scores = score_squad(questions, answers, [-2.0, 1.0, 3.0, -1.0])
+    assert scores["exact_match"] == 2 / 4  # "blue" is silenced to its harm, "cat" to its good, "dog" should be
+    assert scores["has_answer_exact_match"] == scores["no_answer_exact_match"] == 1 / 2
+    # In order of the no-answer scores: red +1, dog -1, blue +1, cat -1; from 2 for silence: 2, 3, 2, 3, 2.
+    assert (scores["best_exact_match"], scores["best_exact_threshold"]) == (3 / 4, -2.0)
+    assert (scores["best_f1"], scores["best_f1_threshold"]) == (3 / 4, -2.0)
+    assert score_squad(questions, answers, [-2.0, 1.0, 3.0, -1.0], threshold=-2.0)["exact_match"] == 3 / 4
+
+
+def test_the_best_threshold_of_f1_may_differ_from_that_of_exact_match() -> None:
+    questions = [ask("red fox"), IMPOSSIBLE]
+    scores = score_squad(questions, ["fox", "cat"], [0.1, 0.2])
+    assert (scores["best_exact_match"], scores["best_exact_threshold"]) == (1 / 2, -0.9)  # silence everywhere
+    assert scores["best_f1"] == pytest.approx((1 + 2 / 3) / 2)
+    assert scores["best_f1_threshold"] == 0.1
+
+
+def test_silence_everywhere_has_a_threshold_that_silences_everything() -> None:
+    best, at = find_best_threshold(["x", "y"], [0.0, 0.0], [-5.0, 7.0], [False, False])
+    assert best == 1
+    assert at < -5
+
+
+def test_equal_no_answer_scores_are_let_in_one_after_the_other() -> None:
+    # No threshold parts the two, yet the official script sees 1/1 + 1/1 between them.
+    assert find_best_threshold(["red", "cat"], [1.0, 0.0], [0.5, 0.5], [True, False]) == (1.0, 0.5)
+    assert find_best_threshold(["cat", "red"], [0.0, 1.0], [0.5, 0.5], [False, True])[0] == 0.5
+
+
+def test_an_empty_answer_to_an_impossible_question_costs_nothing() -> None:
+    assert find_best_threshold(["", "red"], [1.0, 1.0], [0.1, 0.2], [False, True]) == (1.0, 0.2)
+
+
+@given(
+    rows=st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.5, 1.0]), st.booleans()), min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_the_best_threshold_is_that_of_trying_each(rows: list[tuple[bool, float, bool]], data: st.DataObject) -> None:
+    """With distinct no-answer scores, and "" scored 1 where there is no answer, as it is."""
+    no_answer = data.draw(st.permutations([float(number) for number in range(len(rows))]))
+    has_answer = [has for has, _, _ in rows]
+    answers = ["x" if speaks else "" for _, _, speaks in rows]
+    scores = [score if has else float(not text) for (has, score, _), text in zip(rows, answers, strict=True)]
+    best, at = find_best_threshold(answers, scores, no_answer, has_answer)
+
+    def total(threshold: float) -> float:
+        kept = zip(scores, no_answer, has_answer, strict=True)
+        return sum(score if silence <= threshold else float(not has) for score, silence, has in kept) / len(rows)
+
+    assert best == pytest.approx(max(total(threshold) for threshold in (-1.0, *no_answer)))
+    assert best == pytest.approx(total(at))
+
+
+def test_no_questions_score_zero() -> None:
+    assert score_squad([], []) == {"exact_match": 0, "f1": 0}
+    assert score_squad([], [], [])["f1"] == 0
+
+
+def test_files_are_those_the_official_script_reads(tmp_path: Path) -> None:
+    questions = [ask("é", id="a"), ask("b", id="b"), ask("c", id="c"), ask("d", id="d")]
+    write_squad_files(tmp_path, questions, ["é", "", "c", "\ud800"], [0.0, 9999.0, -9999.0, 0.0])
+    assert json.loads((tmp_path / "predictions.json").read_text("utf-8")) == {
+        "a": "é",
+        "b": "",
+        "c": "c",
+        "d": "\ud800",
+    }
+    assert json.loads((tmp_path / "na_probs.json").read_text("utf-8")) == {
+        "a": 0.5,
+        "b": 1.0,
+        "c": pytest.approx(0, abs=1e-99),
+        "d": 0.5,
+    }
