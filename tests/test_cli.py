@@ -14,9 +14,12 @@ from typing import get_args
 
 import pytest
 
-from electralab.cli import main, split_overrides
-from electralab.flags import build_parser
+from electralab import api
 from electralab.objective.settings import ObjectiveName, Procedure
+from electralab.records.answers import Detection, ProofreadResult
+from electralab.records.predictions import PredictionRow, PredictResult
+from electralab.shell.call import Call
+from electralab.shell.cli import build_parser, main, split_overrides
 
 VERBS = sorted(build_parser()[1])
 
@@ -179,7 +182,7 @@ def test_results_of_a_study_in_another_shape_are_one_sentence(
     (tmp_path / "results.json").write_text(content)
     status, err = said(capsys, "show", str(tmp_path))
     assert status == 1
-    assert err.endswith("; run the study's command again\n")
+    assert err.endswith("run the command that wrote it again\n")
     assert err.count("\n") == 1
 
 
@@ -232,15 +235,16 @@ def test_dotted_settings_are_told_from_flags_and_inputs() -> None:
 )
 def test_words_may_come_in_any_order(line: str) -> None:
     parser, verbs = build_parser()
-    found = parser.parse_args(["detect", *verbs["detect"].gather(line.split()[1:])])
+    found = parser.parse_args(["detect", *verbs["detect"].flags_first(line.split()[1:])])
     assert (found.model, found.text, found.file, found.json) == ("run", "word", "f", True)
 
 
 def test_inputs_may_stand_around_flags() -> None:
     words = ["a", "--out", "d", "b", "--no-lowercase", "-", "--seed", "-1"]
     parser, verbs = build_parser()
-    found = parser.parse_args(["prepare", *verbs["prepare"].gather(words)])
-    assert (found.inputs, found.out, found.lowercase, found.seed) == (["a", "b", "-"], "d", False, -1)
+    found = parser.parse_args(["prepare", *verbs["prepare"].flags_first(words)])
+    assert (found.inputs, found.out) == (["a", "b", "-"], "d")
+    assert Call(found).settings == {"tokenizer": {"lowercase": False}, "seed": -1}
 
 
 def test_flags_and_settings_with_any_characters_arrive_as_they_are(
@@ -267,8 +271,7 @@ def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None
 def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors="replace"))
-    rest = {"tokens": [], "suspicious": [], "is_relative": False, "warning": None}
-    monkeypatch.setattr("electralab.verbs.detect", lambda _, texts, **__: [{"text": text, **rest} for text in texts])
+    monkeypatch.setattr(api, "detect", lambda _, texts, **__: [Detection(text=text, tokens=()) for text in texts])
     (tmp_path / "lines.txt").write_text("über\nÄpfel\nnaïve\n", encoding="utf-8")
     assert main(["detect", "model", "--file", str(tmp_path / "lines.txt"), "--lines", "--json"]) == 0
     lines = written.getvalue().decode("ascii").splitlines()
@@ -327,8 +330,8 @@ def test_a_link_to_itself_is_one_sentence_that_names_it(
 def test_json_on_standard_output_holds_no_control_character(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = {"predictions": [{"row": 1, "prediction": HOSTILE}], "bad_rows": 0, "cut": 0}
-    monkeypatch.setattr("electralab.verbs.predict", lambda *_, **__: rows)
+    rows = PredictResult(predictions=(PredictionRow(prediction=HOSTILE),), bad_rows=0, cut=0)
+    monkeypatch.setattr(api, "predict", lambda *_, **__: rows)
     assert main(["predict", "model", "rows.csv"]) == 0
     line = capsys.readouterr().out
     assert not set(line.removesuffix("\n")) & {"\x1b", "\x9b", "\n"}
@@ -350,16 +353,16 @@ def test_text_that_ends_inside_a_character_loses_that_character_only(
     Path("a.txt").write_bytes(data)
     seen: list[str] = []
 
-    def detect(_: str, texts: list[str], **__: object) -> list[dict[str, object]]:
+    def detect(_: str, texts: list[str], **__: object) -> list[Detection]:
         seen.extend(texts)
-        return [{"text": "", "tokens": [], "suspicious": [], "is_relative": False, "warning": None}]
+        return [Detection(text="", tokens=())]
 
-    def proofread(texts: dict[str, str], **_: object) -> dict[str, object]:
+    def proofread(texts: dict[str, str], **_: object) -> ProofreadResult:
         seen.extend(texts.values())
-        return {"proofs": [], "threshold": 0.5, "warning": None}
+        return ProofreadResult(model="m", threshold=0.5, warning=None, proofs=())
 
-    monkeypatch.setattr("electralab.verbs.detect", detect)
-    monkeypatch.setattr("electralab.verbs.proofread", proofread)
+    monkeypatch.setattr(api, "detect", detect)
+    monkeypatch.setattr(api, "proofread", proofread)
     assert main([*words, "--json"]) == 0
     assert seen == ["한국어"]
     name = "standard input" if "-" in words else "a.txt"

@@ -67,7 +67,7 @@ def run_without_a_policy(program: str, **environment: str) -> str:
 
 
 SHELL = """
-from electralab.cli import main
+from electralab.shell.cli import main
 assert "torch" not in sys.modules
 main(["flops", "--config", "tiny", "--vocab-size", "100", "--sequence-length", "16", "--json"])
 assert "torch" in sys.modules

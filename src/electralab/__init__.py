@@ -6,6 +6,7 @@ from typing import Any
 __version__ = "0.1.0"
 __all__ = [
     "analyze",
+    "claims",
     "compress",
     "detect",
     "evaluate",
@@ -25,6 +26,7 @@ __all__ = [
     "run_study",
     "serve",
     "show",
+    "study",
 ]
 
 
@@ -32,6 +34,7 @@ def __getattr__(name: str) -> Any:
     """Verbs are imported when first used: `import electralab` alone loads neither torch nor anything else large."""
     if name in __all__:
         import_module("electralab.runtime").wait_passively()
-        module = "electralab.story" if name == "quickstart" else "electralab.verbs"
+        # The quickstart prints as it goes, so it belongs to the shell.
+        module = "electralab.shell.commands.quickstart" if name == "quickstart" else "electralab.api"
         return getattr(import_module(module), name)
     raise AttributeError(f"module 'electralab' has no attribute {name!r}")

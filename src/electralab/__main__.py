@@ -2,6 +2,6 @@
 
 import sys
 
-from electralab.cli import main
+from electralab.shell.cli import main
 
 sys.exit(main())

@@ -14,7 +14,6 @@ from torch import Tensor
 
 import electralab
 from electralab.artifacts import write_json
-from electralab.cli import main
 from electralab.errors import DamagedArtifact, ElectraError, InputError, UsageError
 from electralab.exporting import export as portable
 from electralab.exporting.fidelity import compare_networks, require_equal
@@ -29,6 +28,7 @@ from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.task_model import HeadConfig, SpanLogits, build_task_model
 from electralab.model.token_models import TwoTower
 from electralab.records.export import Fidelity, ProbabilityFidelity
+from electralab.shell.cli import main
 from electralab.stopping import stop_signals
 
 

@@ -16,12 +16,12 @@ from typing import Any
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
-        "electralab.shell",
+        "electralab.shell.call",
         "electralab.pretraining.plan",
         "electralab.finetuning.stage",
         "electralab.serving.detector",
         "electralab.inspection",
-        "electralab.story",
+        "electralab.shell.commands.quickstart",
         "matplotlib.figure",
         "matplotlib.backends.backend_agg",
         "sklearn.metrics",
@@ -33,7 +33,7 @@ _context.set_forkserver_preload(
 
 
 def _run(words: tuple[str, ...], folder: Path, log: str, file_bytes: int) -> None:
-    from electralab.cli import main
+    from electralab.shell.cli import main
 
     os.chdir(folder)
     for number, name in ((1, f"{log}.out"), (2, f"{log}.err")):

@@ -99,7 +99,7 @@ def test_predictions_are_the_same_as_lines_as_json_and_as_a_table(shell: Shell) 
 
 def test_a_pipe_goes_in_and_lines_come_out(shell: Shell) -> None:
     """In a process of its own: the forked ones have no standard input to give."""
-    program = "import sys; from electralab.cli import main; sys.exit(main())"
+    program = "import sys; from electralab.shell.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "predict", "tuned/export/model", "-", "--threads", "1"]
     texts = [text for text, _ in sentences(3)]
     done = subprocess.run(
@@ -224,7 +224,7 @@ def test_what_is_not_there_or_not_usable_is_one_sentence_with_status_1(
 def test_help_is_given_without_loading_torch(verb: str) -> None:
     program = f"""
 import sys
-from electralab.cli import main
+from electralab.shell.cli import main
 sys.argv = ["electra", *{verb.split()!r}, "--help"]
 try:
     main()

@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 from little_pretraining import prepare_sentences
 
-from electralab import verbs
+from electralab import api
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import IdentityMismatch
@@ -29,10 +29,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare_sentences(tmp_path_factory.mktemp("resuming"))
 
 
-def train(data: Path, run: Path, *words: str, **options: Any) -> dict[str, Any]:
+def train(data: Path, run: Path, *words: str, **options: Any) -> Any:
     asked: dict[str, Any] = {"config": "base", "steps": 4, "threads": 1, "log_every": 1} | options
     own = parse_overrides([*SMALL, *words]).values
-    return verbs.pretrain(data, run, settings=own, display=Display(quiet=True), **asked)
+    return api.pretrain(data, run, settings=own, display=Display(quiet=True), **asked)
 
 
 def rates(run: Path) -> list[float]:

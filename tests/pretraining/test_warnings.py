@@ -11,14 +11,16 @@ from little_pretraining import make_request, prepare_sentences
 from rich.console import Console
 from watching_events import warnings
 
-from electralab import verbs
+from electralab import api
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import Stopped
 from electralab.events import Progress
 from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.records.run import PretrainResults
+from electralab.reporting.terminal import print_blocks
+from electralab.shell.commands.pretrain import result_blocks
 from electralab.stopping import StopSignal
-from electralab.tables import results_table
 
 # A discriminator that hardly learns: it calls every token original to the end.
 WORDS = (
@@ -74,13 +76,14 @@ def test_a_run_that_was_stopped_tells_no_warning_again_and_forgets_none(
 def test_the_end_of_a_run_carries_its_warnings_and_a_verdict(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     settings = parse_overrides(list(WORDS)).values
-    results = verbs.pretrain(data, run, settings=settings, steps=8, threads=1, display=Display(quiet=True))
+    results = api.pretrain(data, run, settings=settings, steps=8, threads=1, display=Display(quiet=True))
     (warning,) = [each for each in results["warnings"] if SIGN in each["text"]]
     assert warning["step"] == told(run)[0][0]
     assert results["verdict"]["is_useful"] is False
     assert results["verdict"]["text"].startswith("too short to be useful: ")
     printed = StringIO()
-    Console(file=printed, width=400).print(results_table(results))
+    assert isinstance(results, PretrainResults)
+    print_blocks(Console(file=printed, width=400), result_blocks(results))
     words = " ".join(printed.getvalue().split())
     assert f"verdict: {results['verdict']['text']}" in words
     assert f"warned at step {warning['step']}: {warning['text']}" in words

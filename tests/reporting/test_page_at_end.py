@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from report_folders import make_run
 
+from electralab.api import _page_at_end as page_at_end
 from electralab.display import Display
 from electralab.errors import Stopped, TrainingDiverged, UsageError
 from electralab.reporting import page
-from electralab.verbs.page import page_at_end
 
 
 def test_a_finished_run_has_its_page_and_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

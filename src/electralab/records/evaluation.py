@@ -51,3 +51,14 @@ class EvaluationResult(Record):
             case [int() | float() as low, int() | float() as high]:
                 return float(low), float(high)
         return None
+
+
+class EvaluationPlan(Record):
+    """`evaluate --dry-run`: what would be scored, and how."""
+
+    model: str
+    suite: str
+    data: str
+    generator: str | None
+    task: str | None
+    settings: SettingsTree

@@ -61,6 +61,26 @@ class PredictionRow(Record):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
+class PredictResult(Record):
+    """What `predict` answers: a row for every row of the file, bad ones included."""
+
+    predictions: tuple[PredictionRow, ...]
+    bad_rows: int
+    cut: int
+    """Texts that were longer than the model's rows."""
+
+
+class PredictPlan(Record):
+    """`predict --dry-run`: what would be answered, and from which columns."""
+
+    model: str
+    task: str
+    rows: int
+    bad_rows: int
+    columns: dict[str, str]
+    settings: dict[str, Any]
+
+
 def read_rows(path: Path) -> Iterator[PredictionRow]:
     """The rows of a file, in order; a line that is none is left out."""
     with path.open("rb") as file:

@@ -4,6 +4,7 @@ number -> words
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
@@ -129,3 +130,21 @@ def format_number_of(count: int, noun: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def format_names(names: Sequence[str], most: int = 3) -> str:
+    """
+    >>> format_names(["a.txt", "b.txt", "c.txt", "d.txt"])
+    'a.txt, b.txt, c.txt and 1 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def format_time(minutes: float) -> str:
+    """What work that was not started takes."""
+    return "less than a minute" if minutes < 1 else f"about {format_seconds(60 * minutes)}"
+
+
+def format_effort(minutes: float, memory_mb: float) -> str:
+    """Time and memory that training takes."""
+    return f"{format_time(minutes)}, {format_bytes(memory_mb * 2**20)} of memory"

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
-from electralab.errors import ElectraError, Stopped, UsageError
-from electralab.flags import build_parser
-from electralab.parser import Parser, Words, hint
+from electralab.errors import ElectraError, Stopped, UsageError, suggest
+from electralab.shell.commands import list_verbs, load_command
+from electralab.shell.parser import SETTING_DEFAULTS, Parser, Words
 from electralab.stopping import stop_signals
 from electralab.terminal import tame_line
 
@@ -39,48 +39,93 @@ def split_overrides(words: Sequence[str]) -> tuple[Words, Words]:
     return plain, dotted
 
 
+def build_parser(only: str = "") -> tuple[Parser, dict[str, Parser]]:
+    """Every verb with its flags; or only the one that was asked for, whose file is then the only one to be read."""
+    from electralab import __version__
+
+    parser = Parser(
+        prog="electra",
+        description="From a folder of text to a pre-trained, fine-tuned ELECTRA. Start with 'electra quickstart'.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"electra {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for verb in {"": list_verbs(), "--version": []}.get(only, [only]):
+        add_verb(verbs, verb)
+    return parser, verbs.choices
+
+
+def add_verb(verbs: "argparse._SubParsersAction[Parser]", verb: str) -> None:
+    """What every verb has beside its own flags: a summary, an example, --json, --dry-run, --verbose, settings."""
+    command = load_command(verb)
+    parser: Parser = verbs.add_parser(
+        verb,
+        help=command.SUMMARY,
+        description=command.SUMMARY[:1].upper() + command.SUMMARY[1:] + ".",
+        epilog=f"example:\n  {command.EXAMPLE}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object on standard output")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done and do nothing")
+    parser.add_argument("--verbose", action="store_true", help="print every setting and figure, not only the main ones")
+    command.add_flags(parser)
+    if about := getattr(command, "CONFIG_HELP", ""):
+        parser.add_argument("--config", metavar="FILE", help=f"{about}; any setting also as --section.name VALUE")
+    settings = {}
+    if getattr(command, "SETTINGS", ""):
+        settings = json.loads(SETTING_DEFAULTS.read_text(encoding="utf-8")).get(verb, {})
+    parser.take_defaults(command.FUNCTION, settings)
+
+
 def _run(words: Sequence[str]) -> int:
-    parser, verbs = build_parser()
     plain, dotted = split_overrides(words)
-    verb = plain[0] if plain else ""
+    verb, known = plain[0] if plain else "", list_verbs()
     if not plain:
         # As click does: the help, on standard error, for nothing was asked for that could be done.
-        sys.stderr.write(parser.format_help())
+        sys.stderr.write(build_parser()[0].format_help())
         return UsageError.status
+    if verb not in known and not verb.startswith("-"):
+        nearest = suggest(verb, known, "see 'electra --help'")
+        raise UsageError(f"no verb named '{verb}'; {nearest}")
+    parser, verbs = build_parser(verb if verb in (*known, "--version") else "")
     if verb in verbs:
         verbs[verb].check_flags(plain[1:])
-        plain = [verb, *verbs[verb].gather(plain[1:])]
-    elif not verb.startswith("-"):
-        raise UsageError(f"no verb named '{verb}'; {hint(verb, list(verbs), parser.prog)}")
-    arguments, unknown = parser.parse_known_args(plain)
-    verbs[arguments.verb].refuse_unknown(unknown)
-    if dotted and not hasattr(arguments, "config"):
-        verbs[arguments.verb].refuse_unknown(dotted)
-    if arguments.verb == "completion":
-        return _print_completion(parser, arguments)
+        plain = [verb, *verbs[verb].flags_first(plain[1:])]
+    flags, unknown = parser.parse_known_args(plain)
+    verbs[flags.verb].refuse_unknown(unknown)
+    if dotted and not hasattr(flags, "config"):
+        verbs[flags.verb].refuse_unknown(dotted)
+    if flags.verb == "completion":
+        # Answered from the parser alone: no verb is loaded to complete words.
+        _print_completion(flags)
+        return 0
 
     from electralab.runtime import wait_passively
 
     wait_passively()  # before the verb loads torch
 
-    from electralab import shell
+    from electralab.shell.call import Call, print_json, settings_table, to_json
 
-    result = shell.run_verb(arguments, dotted)
-    if arguments.json:
-        shell.print_json(result)
+    call, command = Call(flags, dotted), load_command(flags.verb)
+    result = command.run(call)
+    # Answers that are printed as they are, often into a pipe, are followed by nothing.
+    if flags.verbose and (flags.dry_run or not getattr(command, "IS_PRINTED_WHOLE", False)):
+        call.print(settings_table("everything", to_json(result)))
+    if flags.json:
+        print_json(result)
     return 0
 
 
-def _print_completion(parser: Parser, arguments: argparse.Namespace) -> int:
-    if arguments.dry_run:
-        plan = f"would print a completion script for {arguments.shell}"
-        sys.stdout.write((json.dumps({"shell": arguments.shell}) if arguments.json else plan) + "\n")
-        return 0
+def _print_completion(flags: argparse.Namespace) -> None:
+    if flags.dry_run:
+        plan = f"would print a completion script for {flags.shell}"
+        sys.stdout.write((json.dumps({"shell": flags.shell}) if flags.json else plan) + "\n")
+        return
     import shtab
 
-    script = shtab.complete(parser, shell=arguments.shell)
-    sys.stdout.write(json.dumps({"shell": arguments.shell, "script": script}) + "\n" if arguments.json else script)
-    return 0
+    script = shtab.complete(build_parser()[0], shell=flags.shell)
+    sys.stdout.write(json.dumps({"shell": flags.shell, "script": script}) + "\n" if flags.json else script)
 
 
 def _raise_stopped(number: int, _frame: object) -> NoReturn:

@@ -1,0 +1,90 @@
+"""`electra analyze`: what models learned, measured side by side."""
+
+from typing import TYPE_CHECKING, Any
+
+from electralab import api
+from electralab.shell.parser import Parser, names, positive_int
+
+if TYPE_CHECKING:
+    from electralab.records.findings import AnalysisPlan
+    from electralab.shell.call import Call
+
+SUMMARY = "measure what models learned, side by side; the same command again goes on"
+EXAMPLE = "electra analyze runs/mine --data data/mine --out analysis"
+FUNCTION = api.analyze
+SETTINGS = "electralab.analysis.settings:AnalysisSettings"
+CONFIG_HELP = "a TOML file of settings"
+
+
+def add_flags(parser: Parser) -> None:
+    add = parser.add_argument
+    add("models", nargs="+", metavar="MODEL", help="runs or model folders, ours or Hugging Face's")
+    add("--data", required=True, metavar="PATH", help="prepared text, whose held-out rows are read, or text")
+    add("--out", required=True, metavar="DIR", help="the folder of figures, pictures and tables")
+    add("--only", type=names, metavar="M30,M33", help="these claims only")
+    add_measure_flags(parser)
+    add("--domains", dest=".domains", type=names, metavar="FILE,FILE", help="texts of other domains, to compare with")
+    add("--runs", dest=".runs", metavar="DIR", help="runs of several sizes, for the law that they follow")
+    add("--tradeoff", dest=".tradeoff", metavar="DIR", help="of 'electra compress', for what smaller variants cost")
+    add("--examples", dest=".examples", metavar="DIR", help="data of the task of a tuned model, to be damaged")
+    add("--classes", dest=".classes", metavar="FILE", help="a table of text and label: are the classes apart?")
+    add(
+        "--no-untrained",
+        dest=".untrained",
+        action="store_const",
+        const=False,
+        help="leave out the untrained controls",
+    )
+    add("--seed", dest=".seed", type=int, metavar="S", help="of what is drawn: rows, states, intervals")
+    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+
+
+def add_measure_flags(parser: Parser) -> None:
+    """What models are asked about, and how closely; `claims` has the same."""
+    add = parser.add_argument
+    add("--tagged", dest=".tagged", metavar="FILE", help="CoNLL: words with tags, instead of our English ones")
+    add(
+        "--pairs",
+        dest=".pairs",
+        metavar="FILE",
+        help="a table of sentences (source) and changed ones (target), instead of ours",
+    )
+    add(
+        "--analogies",
+        dest=".analogies",
+        metavar="FILE",
+        help="a table of a, b, c, d: a is to b as c to d, instead of ours",
+    )
+    add("--senses", dest=".senses", metavar="FILE", help="a table of word, sense and sentence, instead of ours")
+    add("--rows", dest=".rows", type=positive_int, metavar="N", help="the most rows of text to look at")
+    add("--vectors", dest=".vectors", type=positive_int, metavar="N", help="the most states in one figure")
+    add("--points", dest=".points", type=positive_int, metavar="N", help="the most points of a picture")
+    add("--times", dest=".times", type=positive_int, metavar="N", help="draws for each interval")
+
+
+def run(call: "Call") -> "AnalysisPlan | dict[str, Any]":
+    from electralab.records.findings import AnalysisPlan
+    from electralab.reporting.analysis_blocks import last_layer_tables
+    from electralab.reporting.format import format_names, format_number_of
+    from electralab.shell.commands.pretrain import format_folder
+
+    flags = call.flags
+    result = api.analyze(
+        flags.models,
+        flags.data,
+        flags.out,
+        only=flags.only,
+        config=flags.config,
+        settings=call.settings,
+        threads=flags.threads,
+        dry_run=flags.dry_run,
+        display=call.display,
+    )
+    if isinstance(result, AnalysisPlan):
+        measures = f"{format_number_of(len(result.measures), 'measure')}: {', '.join(result.measures.values())}"
+        models = format_names(list(result.models), 8)
+        call.print_plan([f"would measure {models} on {result.data} into {result.out}", measures])
+        return result
+    call.print(*last_layer_tables(result))
+    call.print_lines([*format_folder(flags.out), f"tables and pictures  {flags.out}/README.md"])
+    return {"out": flags.out, **result.to_json()}

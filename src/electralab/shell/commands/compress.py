@@ -1,0 +1,101 @@
+"""`electra compress`: smaller and faster variants of a model, measured side by side."""
+
+from typing import TYPE_CHECKING, Any
+
+from electralab import api
+from electralab.shell.parser import Parser, count, names, number, positive, positive_int, shares
+
+if TYPE_CHECKING:
+    from electralab.records.compression import Tradeoff
+    from electralab.shell.call import Call
+
+SUMMARY = "make smaller and faster variants of a model and measure them; the same command again goes on"
+EXAMPLE = "electra compress runs/reviews --data reviews/ --out compressed/ --prune 0.3,0.5 --max-loss 1"
+FUNCTION = api.compress
+SETTINGS = "electralab.compression.settings:CompressConfig"
+CONFIG_HELP = "a TOML file of settings"
+
+
+def add_flags(parser: Parser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a run or model folder: a tuned model, or a pre-trained pair")
+    add("--data", required=True, metavar="PATH", help="of a tuned model its task's files; else prepared data or text")
+    add("--out", required=True, metavar="DIR", help="the folder of the variants")
+    add("--storage", dest=".storage", type=names, metavar="NAME,NAME", help="fp16, bf16; fp32 for neither (both)")
+    add("--prune", dest=".prune", type=shares, metavar="P,P", help="shares of heads and neurons to remove")
+    add("--no-prune", dest=".prune", action="store_const", const=[], help="leave the network whole")
+    add("--drop-layers", dest=".drop_layers", type=count, metavar="N", help="whole layers to leave out where pruned")
+    add(
+        "--recovery-steps",
+        dest=".recovery.steps",
+        type=count,
+        metavar="N",
+        help="of training what is left, 0 for none",
+    )
+    add("--graphs", dest=".graphs", type=names, metavar="NAME,NAME", help="onnx, onnx-dynamic-int8, onnx-static-int8")
+    add("--target-speedup", type=positive, metavar="X", help="take the best that is so much faster")
+    add("--max-loss", type=number, metavar="X", help="take the fastest that loses so many points")
+    add("--license", metavar="NAME", help="of the weights: apache-2.0, mit, …, or a file")
+    add("--generator", metavar="MODEL", help="of a pair: the fixed generator that replaces tokens")
+    add("--task", metavar="NAME", help="of a tuned model that does not say what it was tuned for")
+    add("--seed", dest=".seed", type=int, metavar="S", help="of the training of what is left")
+    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+
+
+def run(call: "Call") -> dict[str, Any]:
+    from electralab.errors import InputError
+    from electralab.records.compression import CompressPlan
+    from electralab.reporting.format import format_count, format_key, format_number_of
+    from electralab.reporting.study_page import tradeoff_blocks
+    from electralab.shell.call import print_json
+    from electralab.shell.commands.pretrain import format_folder
+
+    flags = call.flags
+    result = api.compress(
+        flags.model,
+        flags.data,
+        flags.out,
+        generator=flags.generator,
+        task=flags.task,
+        config=flags.config,
+        settings=call.settings,
+        target_speedup=flags.target_speedup,
+        max_loss=flags.max_loss,
+        license=flags.license,
+        threads=flags.threads,
+        dry_run=flags.dry_run,
+        display=call.display,
+    )
+    if isinstance(result, CompressPlan):
+        variants = f"{format_number_of(len(result.variants), 'variant')} of {result.model}"
+        training = f"{format_number_of(result.recovery_steps, 'step')} of training"
+        call.print_plan(
+            [
+                f"would make {variants} in {flags.out}: {', '.join(result.variants)}",
+                f"{format_count(result.parameters)} parameters, judged by {format_key(result.metric)}; "
+                f"{training} on {format_number_of(result.training_rows, 'row')} for what is pruned",
+            ]
+        )
+        return result.to_json()
+    call.print(*tradeoff_blocks(result))
+    call.print_lines([*format_folder(flags.out), f"report  {flags.out}/report.md"])
+    answer = {"out": flags.out, **result.to_json()}
+    is_asked = result.asked.target_speedup is not None or result.asked.max_loss is not None
+    if is_asked and result.picked is None:
+        if flags.json:
+            print_json(answer)
+        raise InputError(format_miss(flags.out, result))
+    if is_asked:
+        call.print_lines([f"model  {flags.out}, the variant {result.picked}"])
+    return answer
+
+
+def format_miss(out: str, tradeoff: "Tradeoff") -> str:
+    """Why no variant was picked, and which come nearest."""
+    fastest = max(tradeoff.variants, key=lambda point: point.speedup)
+    best = min(tradeoff.variants[1:] or tradeoff.variants, key=lambda point: point.loss)
+    return (
+        f"{out}: no variant is as was asked; the fastest is {fastest.name} ({fastest.speedup:.2f}×, "
+        f"{fastest.loss:+.2f} points lost), the best {best.name} ({best.speedup:.2f}×, {best.loss:+.2f}); "
+        "ask for less, or add variants with --prune and --graphs"
+    )

@@ -1,0 +1,165 @@
+"""`electra finetune`: a pre-trained model and labelled files -> a tuned model."""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from electralab import api
+from electralab.shell.parser import Parser, count, positive, positive_int
+
+if TYPE_CHECKING:
+    from electralab.records.tuned import FinetunePlan, TunedResults
+    from electralab.reporting.blocks import Block
+    from electralab.shell.call import Call
+
+SUMMARY = "teach a pre-trained model a task; the same command again resumes"
+EXAMPLE = "electra finetune runs/mine --task classify --data reviews/ --out runs/reviews --seeds 3"
+FUNCTION = api.finetune
+SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
+CONFIG_HELP = "a TOML file of settings"
+
+
+def add_flags(parser: Parser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
+    add(
+        "--task",
+        required=True,
+        metavar="NAME",
+        help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "
+        "own data: classify, pair, regress, label, qa",
+    )
+    add("--data", required=True, metavar="DIR", help="a folder with train.*, dev.*, test.*, or a file")
+    add_tuning_flags(parser)
+    add("--keep", type=count, metavar="N", help="checkpoints of a finished seed to keep")
+    add(
+        "--double-pairs",
+        dest=".double_pairs",
+        action=argparse.BooleanOptionalAction,
+        help="learn from each pair in both orders",
+    )
+    add("--init-from", metavar="DIR", help="begin with the encoder of another tuned model")
+    add_column_flags(parser)
+    add(
+        "--label", dest=".data.label", metavar="COLUMN", help="the column of the class, the number, the tags or answers"
+    )
+
+
+def add_column_flags(parser: Parser) -> None:
+    """Where the texts of a table are; `predict` has the same."""
+    add = parser.add_argument
+    add(
+        "--text",
+        dest=".data.text",
+        metavar="COLUMN",
+        help="the column of the text; without it, found by name or content",
+    )
+    add(
+        "--text-a",
+        dest=".data.text_a",
+        metavar="COLUMN",
+        help="the column of the first text of a pair, or the question",
+    )
+    add("--text-b", dest=".data.text_b", metavar="COLUMN", help="the column of the second, or the context")
+
+
+def add_tuning_flags(parser: Parser) -> None:
+    """How a task is tuned; `glue` has the same."""
+    add = parser.add_argument
+    add("--out", required=True, metavar="RUN", help="the run folder")
+    add("--seeds", type=positive_int, metavar="N", help="runs, each with its seed")
+    add("--seed", dest=".seed", type=int, metavar="S", help="the first seed")
+    add("--epochs", dest=".epochs", type=positive, metavar="X", help="default: the paper's, more for few rows")
+    add("--steps", dest=".steps", type=positive_int, metavar="N", help="instead of epochs (none)")
+    add(
+        "--train-rows", dest=".train_rows", type=positive_int, metavar="N", help="learn from so many rows at most (all)"
+    )
+    add(
+        "--min-steps",
+        dest=".min_steps",
+        type=count,
+        metavar="N",
+        help="of few rows: no fewer steps, unless --epochs or --steps is given (by the size)",
+    )
+    add(
+        "--learning-rate",
+        dest=".optimizer.learning_rate",
+        type=positive,
+        metavar="X",
+        help="default: the paper's for the size",
+    )
+    add("--batch-size", dest=".batch.size", type=positive_int, metavar="N", help="rows in a step")
+    add("--sequence-length", dest=".sequence_length", type=positive_int, metavar="N", help="tokens in a row")
+    add("--head", dest=".head.style", help="dropout and linear (default), or that of transformers")
+    add(
+        "--from-scratch", dest=".from_scratch", action="store_true", help="forget what MODEL learned: a baseline for it"
+    )
+    add("--encoder-dropout", dest=".encoder_dropout", type=float, metavar="P", help="default: as in pre-training")
+    add("--save-every", type=count, metavar="N", help="steps between checkpoints")
+    add("--log-every", type=count, metavar="N", help="steps between log lines (10 lines)")
+    add("--no-baseline", dest="baseline", action="store_false", help="score no simple methods on the same examples")
+    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--allow-inexact", action="store_true", help="resume with another number of threads")
+
+
+def run(call: "Call") -> dict[str, Any]:
+    from electralab.records.tuned import FinetunePlan
+    from electralab.shell.commands.pretrain import format_folder
+
+    flags = call.flags
+    result = api.finetune(
+        flags.model,
+        flags.task,
+        flags.data,
+        flags.out,
+        config=flags.config,
+        settings=call.settings,
+        seeds=flags.seeds,
+        init_from=flags.init_from,
+        threads=flags.threads,
+        save_every=flags.save_every,
+        log_every=flags.log_every,
+        keep=flags.keep,
+        allow_inexact=flags.allow_inexact,
+        baseline=flags.baseline,
+        dry_run=flags.dry_run,
+        display=call.display,
+    )
+    if isinstance(result, FinetunePlan):
+        call.print_plan(format_plan(result, flags.model, flags.data))
+    else:
+        call.print(*score_blocks(result))
+        call.print_lines([*format_folder(flags.out, *result.notes), f"model  {flags.out}/export/model"])
+    return {"run": flags.out, **result.to_json()}
+
+
+def format_plan(plan: "FinetunePlan", model: str, data: str) -> list[str]:
+    from electralab.reporting.format import format_effort, format_names, format_number_of
+
+    examples = ", ".join(f"{number:,} {name}" for name, number in plan.examples.items())
+    labels = f"; {len(plan.labels)} labels: {format_names(plan.labels, 8)}" if plan.labels else ""
+    columns = ", ".join(f"{part} from '{column}'" for part, column in plan.columns.items())
+    batch, optimizer = plan.settings["batch"], plan.settings["optimizer"]
+    assert isinstance(batch, dict)
+    assert isinstance(optimizer, dict)
+    lines = [
+        f"would fine-tune {model} for {plan.task} on {data} into {plan.out}",
+        f"examples: {examples}" + (f" ({columns})" if columns else "") + labels,
+        f"{format_number_of(plan.seeds, 'seed')} of {format_number_of(plan.steps_per_seed, 'step')}, "
+        f"{batch['size']} rows a step, learning rate {optimizer['learning_rate']:g}; "
+        f"{format_effort(plan.estimated_minutes, plan.estimated_memory_mb)}",
+    ]
+    if plan.too_long:
+        length = plan.settings["sequence_length"]
+        lines.append(f"{format_number_of(plan.too_long, 'training example')} longer than a row of {length} tokens")
+    if bad := sum(plan.bad_rows.values()):
+        lines.append(f"{format_number_of(bad, 'row')} cannot be used")
+    return [*lines, *plan.notes]
+
+
+def score_blocks(results: "TunedResults") -> list["Block"]:
+    """Scores over the seeds and beside baselines, what was found of each class, and what to know of both."""
+    from electralab.reporting.blocks import Paragraph
+    from electralab.reporting.tuned_page import class_blocks, tuned_score_table
+
+    notes = (Paragraph(note, "warning") for note in results.notes)
+    return [tuned_score_table(results, in_points=False), *class_blocks(results), *notes]
