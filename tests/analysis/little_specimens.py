@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 from little_models import TEXT, TOKENIZER, build_pair, save_pair
 
+from electralab.analysis.finding import Resampler
 from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.stage import AnalysisRequest, analyze
 from electralab.events import Event
@@ -17,6 +19,10 @@ from electralab.stopping import StopSignal
 WORDS = TEXT.split()
 NOUNS, VERBS, PLACES = ("cat", "mat", "dogs", "logs", "birds", "trees"), ("sat", "sit", "sing"), ("on", "near", "under")
 SETTINGS = {"rows": 12, "row_length": 16, "vectors": 60, "points": 12, "times": 8}
+
+
+def draws(seed: int) -> Resampler:
+    return Resampler(np.random.default_rng(seed))
 
 
 def write_sets(folder: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 
 from electralab.analysis.measures.analogies import measure_analogies, rank_answers
 from electralab.analysis.measures.geometry import normalise
@@ -21,7 +22,7 @@ def plant() -> np.typing.NDArray[np.float64]:
 
 
 def test_planted_parallelograms_are_all_found() -> None:
-    found = measure_analogies(plant(), QUADRUPLES, RNG(1))
+    found = measure_analogies(plant(), QUADRUPLES, draws(1))
     assert (found.estimate.value, found.estimate.low, found.estimate.high) == (1.0, 1.0, 1.0)
     assert found.control.value < 0.1
 
@@ -45,7 +46,7 @@ def test_ranks_are_those_of_a_slow_search() -> None:
 
 
 def test_vectors_that_are_all_the_same_find_nothing() -> None:
-    assert measure_analogies(np.ones((8, 3)), np.array([[0, 1, 2, 3]]), RNG(0)).estimate.value == 0
+    assert measure_analogies(np.ones((8, 3)), np.array([[0, 1, 2, 3]]), draws(0)).estimate.value == 0
 
 
 def test_without_the_step_the_nearest_word_is_the_answer() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from little_specimens import draws
 from studied import LENGTH, build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
 
 from electralab.analysis.measures import context_length
@@ -73,7 +74,7 @@ def test_a_network_that_hears_its_neighbours_has_a_reach_of_one() -> None:
     assert said[0] != pytest.approx(said[-1], abs=0.1)
     # What it says is the truth, which is therefore known from the neighbours on.
     truth = said[-1] > np.median(said[-1])
-    found = measure_rtd_curve(said, truth, positions.numpy() // LENGTH, widths, RNG(0), num_resamples=20)
+    found = measure_rtd_curve(said, truth, positions.numpy() // LENGTH, widths, draws(0))
     assert found.scores[0].value < 0.95
     assert [score.value for score in found.scores[1:]] == pytest.approx([1.0] * (len(widths) - 1))
     assert (found.reach.value, found.reach.low, found.reach.high) == (1, 1, 1)
@@ -108,7 +109,7 @@ def test_widths_double_up_to_the_row() -> None:
 def test_as_many_of_both_kinds_are_chosen() -> None:
     is_replaced = np.array([[False, True, True, False, False, False], [False, False, False, False, True, False]])
     is_ordinary = np.array([[False, True, True, True, True, True]] * 2)
-    chosen = select_tokens(is_replaced, is_ordinary, 1, RNG(0))
+    chosen = select_tokens(is_replaced, is_ordinary, 1, draws(0))
     assert is_replaced.ravel()[chosen].sum() == 2
     assert len(chosen) == 4
     assert is_ordinary.ravel()[chosen].all()
@@ -125,7 +126,7 @@ def test_a_planted_loss_has_its_gain_and_reach() -> None:
     falls = np.array([3.0, 2.0, 1.02, 1.0])
     noise = RNG(1).normal(0, 0.5, size=400)
     losses = falls[:, None] + noise - noise.mean()
-    found = measure_lm_curve(losses, np.arange(400) // 10, [0, 1, 2, 8], RNG(0))
+    found = measure_lm_curve(losses, np.arange(400) // 10, [0, 1, 2, 8], draws(0))
     assert found.gain.value == pytest.approx(2)
     # The rows are the same at every width, so that their spread is not in the gain.
     assert found.gain.high - found.gain.low < 1e-9
@@ -155,11 +156,11 @@ def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_hea
 def test_far_context_that_is_all_there_is_to_know_has_the_whole_gain() -> None:
     truth, rows = np.tile([True, False], 200), np.arange(400) // 10
     alone, whole, astray = RNG(0).normal(size=400), truth.astype(np.float64), RNG(1).normal(size=400)
-    found = measure_far_rtd(np.stack([alone, whole, astray]), truth, rows, RNG(1))
+    found = measure_far_rtd(np.stack([alone, whole, astray]), truth, rows, draws(1))
     assert found.gain.value == pytest.approx(0.5, abs=0.06)
     assert found.gain.low > 0.3
     assert found.share.value == pytest.approx(1.0, abs=0.15)
-    same = measure_far_rtd(np.stack([alone, whole, whole]), truth, rows, RNG(1))
+    same = measure_far_rtd(np.stack([alone, whole, whole]), truth, rows, draws(1))
     assert (same.gain, same.share) == (Interval(0, 0, 0), Interval(0, 0, 0))
 
 
@@ -167,15 +168,15 @@ def test_the_share_of_far_context_is_of_what_the_row_adds_whatever_the_unit() ->
     """Losses of 5 nats from the token alone, 3 with the row, 3.5 with another's far text: a quarter of what it adds."""
     noise, rows = RNG(0).normal(0, 0.5, size=400), np.arange(400) // 10
     losses = np.array([5.0, 3.0, 3.5])[:, None] + noise
-    found = measure_far_lm(losses, rows, RNG(1))
+    found = measure_far_lm(losses, rows, draws(1))
     assert found.gain.value == pytest.approx(0.5)
     assert found.share.value == pytest.approx(0.25)
-    nothing = measure_far_lm(losses[[1, 1, 2]], rows, RNG(1))
+    nothing = measure_far_lm(losses[[1, 1, 2]], rows, draws(1))
     assert np.isnan(nothing.share.value), "nobody can say which part of nothing it is"
 
 
 def test_too_few_are_said() -> None:
     with pytest.raises(InputError, match="at least 2 replaced tokens, got 0"):
-        measure_rtd_curve(np.zeros((2, 3)), np.zeros(3, dtype=bool), np.arange(3), [0, 1], RNG(0))
+        measure_rtd_curve(np.zeros((2, 3)), np.zeros(3, dtype=bool), np.arange(3), [0, 1], draws(0))
     with pytest.raises(InputError, match="at least 2 rows, got 1"):
-        measure_lm_curve(np.zeros((2, 3)), np.zeros(3, dtype=int), [0, 1], RNG(0))
+        measure_lm_curve(np.zeros((2, 3)), np.zeros(3, dtype=int), [0, 1], draws(0))

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 
+from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.contextuality import (
     intra_sentence_similarity,
     maximum_explainable_variance,
@@ -21,7 +23,7 @@ WORDS, SENTENCES = np.tile(np.arange(8), 30), np.repeat(np.arange(30), 8)
 
 
 def test_a_static_word_is_the_same_everywhere() -> None:
-    found = measure_contextuality(RNG(0).normal(size=(8, 64))[WORDS], WORDS, SENTENCES, RNG(1))
+    found = measure_contextuality(RNG(0).normal(size=(8, 64))[WORDS], WORDS, SENTENCES, draws(1))
     assert found.self_similarity.estimate.value == pytest.approx(1)
     assert found.explainable.estimate.value == pytest.approx(1)
     assert found.self_similarity_corrected.low > 0.8
@@ -29,20 +31,16 @@ def test_a_static_word_is_the_same_everywhere() -> None:
 
 
 def test_a_state_that_is_its_sentence_tells_no_words_apart() -> None:
-    found = measure_contextuality(RNG(0).normal(size=(30, 64))[SENTENCES], WORDS, SENTENCES, RNG(1))
+    found = measure_contextuality(RNG(0).normal(size=(30, 64))[SENTENCES], WORDS, SENTENCES, draws(1))
     assert found.intra_sentence.estimate.value == pytest.approx(1)
     assert found.intra_sentence_corrected.low > 0.3
     assert found.self_similarity_corrected.high < 0.02
 
 
 def test_noise_in_a_narrow_cone_is_corrected_to_nothing() -> None:
-    found = measure_contextuality(RNG(0).normal(size=(240, 32)) + 2, WORDS, SENTENCES, RNG(1))
+    found = measure_contextuality(RNG(0).normal(size=(240, 32)) + 2, WORDS, SENTENCES, draws(1))
     assert found.self_similarity.estimate.value == pytest.approx(0.8, abs=0.02)
-    for corrected in (
-        found.self_similarity_corrected,
-        found.intra_sentence_corrected,
-        found.explainable_corrected,
-    ):
+    for corrected in (found.self_similarity_corrected, found.intra_sentence_corrected, found.explainable_corrected):
         assert corrected.value == pytest.approx(0, abs=0.01)
 
 
@@ -55,7 +53,7 @@ def test_the_measures_by_hand() -> None:
 
 def test_words_seen_too_seldom_are_no_ground() -> None:
     with pytest.raises(InputError, match="contextuality: needs at least 2 words with 5 occurrences, got 0"):
-        measure_contextuality(np.ones((4, 2)), np.arange(4), np.zeros(4, dtype=int), RNG(0))
+        measure_contextuality(np.ones((4, 2)), np.arange(4), np.zeros(4, dtype=int), draws(0))
 
 
 def test_smooth_is_straight_and_rough_is_a_jump_or_a_zigzag() -> None:
@@ -72,7 +70,7 @@ def test_curves_of_words_fall_with_the_layers_and_shuffled_layers_are_rougher() 
     curves = self_similarity_curves(list(layers), WORDS)
     assert curves.shape == (8, 5)
     assert (np.diff(curves.mean(axis=0)) < 0).all()
-    found = measure_smoothness(curves, rng)
+    found = measure_smoothness(curves, Resampler(rng))
     assert found.estimate.low > 0.9 > 0.7 > found.control.value
 
 
@@ -82,7 +80,7 @@ OWNERS, SENSES = np.repeat(np.arange(10), 8), np.repeat(np.arange(20), 4)
 
 def test_states_that_are_their_sense_tell_it() -> None:
     found = measure_senses(
-        RNG(0).normal(size=(20, 32))[SENSES] + RNG(1).normal(size=(80, 32)) / 9, OWNERS, SENSES, RNG(2)
+        RNG(0).normal(size=(20, 32))[SENSES] + RNG(1).normal(size=(80, 32)) / 9, OWNERS, SENSES, draws(2)
     )
     assert found.estimate.value == found.estimate.low == 1
     # Three of the seven others have the same sense.
@@ -92,7 +90,7 @@ def test_states_that_are_their_sense_tell_it() -> None:
 def test_states_of_a_word_that_know_no_sense_do_no_better_than_senses_dealt_anew() -> None:
     shares = [
         measure_senses(
-            RNG(seed).normal(size=(10, 32))[OWNERS] + RNG(seed + 50).normal(size=(80, 32)), OWNERS, SENSES, RNG(2)
+            RNG(seed).normal(size=(10, 32))[OWNERS] + RNG(seed + 50).normal(size=(80, 32)), OWNERS, SENSES, draws(2)
         )
         for seed in range(20)
     ]
@@ -103,9 +101,9 @@ def test_states_of_a_word_that_know_no_sense_do_no_better_than_senses_dealt_anew
 def test_a_sense_that_occurs_once_is_not_asked_about() -> None:
     cloud = np.eye(6)[[0, 0, 1, 1, 2, 3, 3, 4, 4, 5]]
     words = np.repeat([0, 1], 5)
-    found = measure_senses(cloud, words, np.array([0, 0, 1, 1, 2, 3, 3, 4, 4, 5]), RNG(0))
+    found = measure_senses(cloud, words, np.array([0, 0, 1, 1, 2, 3, 3, 4, 4, 5]), draws(0))
     assert found.estimate.value == 1
     with pytest.raises(
         InputError, match="senses: needs at least 2 words with two senses that occur twice, got 1; give"
     ):
-        measure_senses(cloud, words, np.array([0, 0, 1, 1, 2, 3, 3, 3, 3, 5]), RNG(0))
+        measure_senses(cloud, words, np.array([0, 0, 1, 1, 2, 3, 3, 3, 3, 5]), draws(0))

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 
+from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.equivariance import choose_penalty, fit_linear, measure_equivariance
 from electralab.errors import InputError
 
@@ -13,7 +15,7 @@ def test_an_exactly_equivariant_map_has_no_error() -> None:
     rng = RNG(0)
     before = rng.normal(size=(200, 12))
     after = before @ rng.normal(size=(12, 12)) + 3
-    found = measure_equivariance(before, after, rng)
+    found = measure_equivariance(before, after, Resampler(rng))
     assert found.error.estimate.high < 1e-6
     assert found.r2.estimate.value == pytest.approx(1)
     assert found.retrieval.estimate.value == 1
@@ -26,7 +28,7 @@ def test_an_exactly_equivariant_map_has_no_error() -> None:
 
 def test_a_step_that_is_always_the_same_needs_no_map() -> None:
     before = RNG(0).normal(size=(60, 5))
-    found = measure_equivariance(before, before + 2.0, RNG(1), groups=np.arange(60) // 3)
+    found = measure_equivariance(before, before + 2.0, draws(1), groups=np.arange(60) // 3)
     assert found.moved.value == pytest.approx(0, abs=1e-9)
     assert found.error.estimate.value < 1e-6
     assert found.unchanged.low > 1
@@ -34,14 +36,14 @@ def test_a_step_that_is_always_the_same_needs_no_map() -> None:
 
 def test_a_sentence_that_keeps_its_words_is_retrieved_without_any_map() -> None:
     before = RNG(0).normal(size=(40, 6))
-    found = measure_equivariance(before, before + RNG(1).normal(size=(40, 6)) * 0.01, RNG(2))
+    found = measure_equivariance(before, before + RNG(1).normal(size=(40, 6)) * 0.01, draws(2))
     assert found.unchanged_retrieval.value == 1
     assert found.unchanged.high < 0.02
 
 
 def test_vectors_that_have_nothing_to_do_with_each_other_are_not_mapped() -> None:
     before, after = RNG(0).normal(size=(2, 300, 8))
-    found = measure_equivariance(before, after, RNG(1))
+    found = measure_equivariance(before, after, draws(1))
     assert 0.95 < found.error.estimate.value < 1.1
     assert found.r2.estimate.low < 0.05
     assert found.retrieval.estimate.value < 0.05
@@ -51,11 +53,11 @@ def test_noise_asks_for_a_penalty_and_gets_the_error_of_the_noise() -> None:
     rng = RNG(0)
     before = rng.normal(size=(400, 10))
     after = before + rng.normal(size=(400, 10)) * 0.5
-    found = measure_equivariance(before, after, rng)
+    found = measure_equivariance(before, after, Resampler(rng))
     # The noise is 0.25 of a variance of 1.25.
     assert found.error.estimate.value == pytest.approx(np.sqrt(0.2), abs=0.03)
     few = rng.permutation(400)[:14]
-    assert choose_penalty(before[few], after[few], np.arange(14), (0.0, 1.0), rng) == 1.0
+    assert choose_penalty(before[few], after[few], np.arange(14), (0.0, 1.0), Resampler(rng)) == 1.0
 
 
 def test_the_map_is_that_of_the_normal_equations() -> None:
@@ -69,4 +71,4 @@ def test_the_map_is_that_of_the_normal_equations() -> None:
 
 def test_a_handful_of_pairs_is_too_few() -> None:
     with pytest.raises(InputError, match="equivariance: needs at least 8 pairs that are not of one group, got 2"):
-        measure_equivariance(np.ones((20, 2)), np.ones((20, 2)), RNG(0), groups=np.arange(20) // 10)
+        measure_equivariance(np.ones((20, 2)), np.ones((20, 2)), draws(0), groups=np.arange(20) // 10)

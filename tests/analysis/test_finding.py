@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electralab.analysis.finding import Controlled, Skipped, auc, exact, require_count, require_finite, skip_on_error
+from electralab.analysis.arrays import auc, require_count, require_finite
+from electralab.analysis.finding import Controlled, Skipped, exact, skip_on_error
 from electralab.errors import InputError
 
 

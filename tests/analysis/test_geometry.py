@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 from scipy.spatial.distance import pdist
 
+from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.geometry import (
     anisotropy,
     compute_spectrum,
@@ -31,11 +33,11 @@ def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
 
 
 def test_a_ball_has_no_direction_and_a_needle_one() -> None:
-    ball = measure_anisotropy(RNG(0).normal(size=(600, 16)), RNG(1))
+    ball = measure_anisotropy(RNG(0).normal(size=(600, 16)), draws(1))
     assert ball.estimate.low < 0 < ball.estimate.high
     assert ball.control.value == pytest.approx(0, abs=0.01)
     needle = RNG(0).normal(size=(50, 16)) * 1e-6 + 1
-    assert measure_anisotropy(needle, RNG(1)).estimate.low == pytest.approx(1)
+    assert measure_anisotropy(needle, draws(1)).estimate.low == pytest.approx(1)
 
 
 def test_gaussian_vectors_about_a_mean_have_the_anisotropy_of_theory() -> None:
@@ -54,7 +56,7 @@ def test_an_isotropic_cloud_uses_all_its_axes() -> None:
 def test_a_planted_plane_has_rank_two_and_its_control_all_axes() -> None:
     rng = RNG(0)
     plane = rng.normal(size=(2000, 2)) @ np.linalg.qr(rng.normal(size=(30, 2)))[0].T
-    found = measure_dimension(plane, rng, num_resamples=30)
+    found = measure_dimension(plane, Resampler(rng))
     assert found.effective_rank.estimate.value == pytest.approx(2, abs=0.01)
     assert found.participation_ratio.estimate.value == pytest.approx(2, abs=0.02)
     assert found.effective_rank.estimate.low <= found.effective_rank.estimate.value
@@ -72,22 +74,22 @@ def test_fewer_rows_than_axes_have_the_same_spectrum_as_by_singular_values() -> 
 def test_islands_lie_apart_and_their_shuffled_names_do_not() -> None:
     labels = np.repeat([0, 1, 2], 40)
     islands = np.eye(3)[labels] * 10 + RNG(0).normal(size=(120, 3)) * 0.1
-    found = measure_silhouette(islands, labels, RNG(1), num_resamples=50)
+    found = measure_silhouette(islands, labels, draws(1))
     assert found.estimate.low > 0.95
     assert found.control.high < 0.05
-    mixed = measure_silhouette(RNG(0).normal(size=(120, 8)), labels, RNG(1), num_resamples=50)
+    mixed = measure_silhouette(RNG(0).normal(size=(120, 8)), labels, draws(1))
     assert mixed.estimate.value == pytest.approx(0, abs=0.05)
 
 
 def test_one_category_is_too_few() -> None:
     with pytest.raises(InputError, match="silhouette: needs at least 2 categories, got 1"):
-        measure_silhouette(np.ones((5, 2)), np.zeros(5, dtype=int), RNG(0))
+        measure_silhouette(np.ones((5, 2)), np.zeros(5, dtype=int), draws(0))
 
 
 def test_a_probe_finds_a_straight_cut_and_its_shuffle_does_not() -> None:
     rng = RNG(0)
     cloud = rng.normal(size=(400, 6))
-    found = measure_probe(cloud, (cloud[:, 0] > 0).astype(int), rng, groups=np.arange(400) // 4)
+    found = measure_probe(cloud, (cloud[:, 0] > 0).astype(int), Resampler(rng), groups=np.arange(400) // 4)
     assert found.estimate.value > 0.93
     assert found.control.low < 0.5 + 0.15
     assert found.control.high < found.estimate.low
@@ -101,14 +103,14 @@ def test_a_word_counts_once_however_often_it_stands_there() -> None:
     cloud[:60, 0] += kinds[:60] * 4 - 2
     cloud[60:, 0] += 2
     words = np.append(np.arange(60), np.full(500, 60))
-    assert not split_groups(words, RNG(1))[60:].any(), "the word is one of those asked about"
-    found = measure_probe(cloud, kinds, RNG(1), groups=words)
+    assert not split_groups(words, draws(1))[60:].any(), "the word is one of those asked about"
+    found = measure_probe(cloud, kinds, draws(1), groups=words)
     assert found.estimate.value == pytest.approx(29 / 30)
 
 
 def test_a_diverged_model_is_named() -> None:
     with pytest.raises(InputError, match=r"anisotropy: 1 of 20 numbers are not finite"):
-        measure_anisotropy(np.array([[1.0, 2.0]] * 9 + [[np.nan, 0.0]]), RNG(0))
+        measure_anisotropy(np.array([[1.0, 2.0]] * 9 + [[np.nan, 0.0]]), draws(0))
 
 
 def test_principal_coordinates_keep_the_distances_of_a_plane() -> None:

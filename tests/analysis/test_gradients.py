@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from little_specimens import draws
 from studied import build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
 
 from electralab.analysis.measures.gradients import (
@@ -38,8 +39,8 @@ def test_a_guess_pulls_at_masked_tokens_alone_where_no_token_hears_another(backb
     assert (flow.grad_norms[~flow.is_masked] == 0).all()
     assert (flow.grad_norms[flow.is_masked] > 0).all()
     assert flow.is_masked.sum() == len(masked.positions)
-    assert measure_reached(flow, RNG(0)).value == pytest.approx(flow.is_masked.mean())
-    assert measure_pull(flow, ~flow.is_masked, RNG(0)).value == 0
+    assert measure_reached(flow, draws(0)).value == pytest.approx(flow.is_masked.mean())
+    assert measure_pull(flow, ~flow.is_masked, draws(0)).value == 0
 
 
 def test_a_verdict_pulls_at_every_token_where_no_token_hears_another() -> None:
@@ -114,15 +115,15 @@ def test_an_even_pull_has_every_token_and_an_uneven_one_few() -> None:
         make_flow([2.0] * 8, [3.0] * 8),
         make_flow([1.0, 1.0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 5.0, 5.0, 0, 0]),
     )
-    assert measure_effective(even, RNG(0)).value == pytest.approx(1)
-    assert measure_reached(even, RNG(0)).value == 1
-    assert measure_effective(uneven, RNG(0)).value == pytest.approx(2 / 8)
-    assert measure_reached(uneven, RNG(0)).value == 2 / 8
+    assert measure_effective(even, draws(0)).value == pytest.approx(1)
+    assert measure_reached(even, draws(0)).value == 1
+    assert measure_effective(uneven, draws(0)).value == pytest.approx(2 / 8)
+    assert measure_reached(uneven, draws(0)).value == 2 / 8
 
 
 def test_the_pull_of_all_tokens_is_one() -> None:
     flow = lm_gradients(guesser_of(build_networks()), mask_some())
-    found = measure_pull(flow, np.ones_like(flow.is_masked), RNG(0))
+    found = measure_pull(flow, np.ones_like(flow.is_masked), draws(0))
     assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1))
 
 
@@ -137,6 +138,6 @@ def test_batches_one_after_the_other_are_as_one() -> None:
 def test_too_few_are_said() -> None:
     flow = make_flow([1.0, 2.0], [2.0, 1.0])
     with pytest.raises(InputError, match="at least 2 tokens of the kind asked about, got 0"):
-        measure_pull(flow, flow.is_masked, RNG(0))
+        measure_pull(flow, flow.is_masked, draws(0))
     with pytest.raises(InputError, match="at least 2 rows, got 1"):
-        measure_effective(make_flow([1.0, 2.0]), RNG(0))
+        measure_effective(make_flow([1.0, 2.0]), draws(0))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from little_models import TOKENIZER
+from little_specimens import draws
 from studied import LENGTH, build_networks, judge_of, mask_some
 from torch import nn
 
@@ -116,10 +117,10 @@ def test_the_keenest_head_is_the_highest_and_the_mean_is_of_all() -> None:
     values = np.zeros((10, 3, len(PATTERNS)))
     values[:, 1, PATTERNS.index("previous")] = 0.9
     looks = HeadPatterns(values, (0, 0, 1), ("0.0", "0.1", "1.0"))
-    assert max_over_heads(looks, "previous", RNG(0)).value == pytest.approx(0.9)
-    assert mean_over_heads(looks, "previous", RNG(0)).value == pytest.approx(0.3)
+    assert max_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.9)
+    assert mean_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.3)
 
 
 def test_one_row_is_too_few() -> None:
     with pytest.raises(InputError, match="attention heads: needs at least 2 rows, got 1"):
-        mean_over_heads(look(build_encoder(), 1), "entropy", RNG(0))
+        mean_over_heads(look(build_encoder(), 1), "entropy", draws(0))

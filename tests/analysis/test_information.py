@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from little_specimens import draws
 
+from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.information import (
     entropy,
     measure_lm_bits,
@@ -33,7 +35,7 @@ def test_a_sampled_channel_is_inside_the_interval_and_its_shuffle_carries_nothin
     rng = RNG(0)
     sent = rng.integers(2, size=4000)
     received = sent ^ (rng.random(4000) < 0.1)
-    found = measure_mutual_information(sent, received, rng)
+    found = measure_mutual_information(sent, received, Resampler(rng))
     assert found.estimate.low < 1 - binary_entropy(0.1) < found.estimate.high
     assert found.control.value == pytest.approx(0, abs=2e-4)
 
@@ -60,7 +62,7 @@ def test_information_is_symmetric_and_at_most_either_entropy(joint: np.typing.ND
 
 def test_perfect_verdicts_teach_the_whole_entropy() -> None:
     is_replaced = np.arange(800) % 8 == 0
-    found = measure_rtd_bits(np.where(is_replaced, 50.0, -50.0), is_replaced, np.arange(800) // 8, RNG(0))
+    found = measure_rtd_bits(np.where(is_replaced, 50.0, -50.0), is_replaced, np.arange(800) // 8, draws(0))
     bits = binary_entropy(1 / 8)
     assert found.estimate.value == pytest.approx(bits)
     assert (found.estimate.low, found.estimate.high) == pytest.approx((bits, bits))
@@ -69,7 +71,7 @@ def test_perfect_verdicts_teach_the_whole_entropy() -> None:
 
 def test_verdicts_that_know_only_the_share_teach_nothing() -> None:
     is_replaced = np.arange(800) % 8 == 0
-    found = measure_rtd_bits(np.full(800, np.log(1 / 7)), is_replaced, np.arange(800) // 8, RNG(0))
+    found = measure_rtd_bits(np.full(800, np.log(1 / 7)), is_replaced, np.arange(800) // 8, draws(0))
     assert found.estimate.value == pytest.approx(0)
     assert found.control.value == pytest.approx(0)
 
@@ -77,7 +79,7 @@ def test_verdicts_that_know_only_the_share_teach_nothing() -> None:
 def test_rows_drawn_again_count_as_if_their_tokens_were_looked_through() -> None:
     rng = RNG(0)
     logits, is_replaced, rows = rng.normal(size=60), rng.random(60) < 0.3, np.repeat(np.arange(12), 5)
-    found = measure_rtd_bits(logits, is_replaced, rows, RNG(3), num_resamples=20)
+    found = measure_rtd_bits(logits, is_replaced, rows, Resampler(RNG(3), 20))
     slow = []
     again = RNG(3)
     for _ in range(20):
@@ -92,13 +94,11 @@ def test_rows_drawn_again_count_as_if_their_tokens_were_looked_through() -> None
 def test_guesses_teach_what_they_save_times_the_share_asked() -> None:
     # Each of 10 rows has 20 tokens, 3 of them hidden; a guess costs 1 bit where its frequency alone says 5.
     rows = np.repeat(np.arange(10), 3)
-    found = measure_lm_bits(
-        np.full(30, np.log(2)), np.full(30, 5 * np.log(2)), rows, np.full(10, 20), RNG(0), num_resamples=20
-    )
+    found = measure_lm_bits(np.full(30, np.log(2)), np.full(30, 5 * np.log(2)), rows, np.full(10, 20), draws(0))
     assert found.estimate.value == pytest.approx(4 * 0.15)
     assert found.control.value == pytest.approx(0, abs=1e-12)
 
 
 def test_the_share_of_positions_with_a_loss() -> None:
     has_loss = np.tile([True, False, False, False], 25)
-    assert measure_loss_share(has_loss, np.arange(100) // 4, RNG(0)) == Interval(0.25, 0.25, 0.25)
+    assert measure_loss_share(has_loss, np.arange(100) // 4, draws(0)) == Interval(0.25, 0.25, 0.25)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 
 from electralab.analysis.measures.invariance import measure_invariance, rotate_row
 
@@ -10,7 +11,7 @@ RNG = np.random.default_rng
 
 def test_states_that_do_not_move_are_invariant() -> None:
     states = RNG(0).normal(size=(80, 16)) + 1
-    found = measure_invariance(states, states, RNG(1), groups=np.arange(80) // 8)
+    found = measure_invariance(states, states, draws(1), groups=np.arange(80) // 8)
     assert found.similarity.estimate.value == pytest.approx(1)
     assert found.similarity.control.value == pytest.approx(0.5, abs=0.05)
     assert (found.corrected.value, found.corrected.low) == pytest.approx((1, 1))
@@ -20,7 +21,7 @@ def test_states_that_do_not_move_are_invariant() -> None:
 
 def test_states_of_positions_alone_are_no_more_alike_than_others() -> None:
     states, moved = RNG(0).normal(size=(2, 300, 16)) + 1
-    found = measure_invariance(states, moved, RNG(1))
+    found = measure_invariance(states, moved, draws(1))
     assert found.similarity.estimate.value == pytest.approx(0.5, abs=0.05)
     assert found.corrected.low < 0 < found.corrected.high
     assert found.recognised.estimate.value < 0.05
@@ -30,7 +31,7 @@ def test_unrelated_tokens_are_all_pairs_of_different_ones() -> None:
     states, moved = RNG(0).normal(size=(2, 7, 3))
     here, there = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (states, moved))
     slow = np.mean([here[i] @ there[j] for i in range(7) for j in range(7) if i != j])
-    assert measure_invariance(states, moved, RNG(1), num_resamples=5).similarity.control.value == pytest.approx(slow)
+    assert measure_invariance(states, moved, draws(1)).similarity.control.value == pytest.approx(slow)
 
 
 def test_a_row_turns_between_its_special_tokens() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from little_models import TOKENIZER
+from little_specimens import draws
 from studied import build_networks, mask_some
 
 from electralab.analysis.measures.balance import measure_auc, measure_auc_by_confidence, measure_called, measure_targets
@@ -36,17 +37,17 @@ def trial() -> ElectraOutput:
 def test_a_sure_generator_hides_what_an_unsure_one_gives_away() -> None:
     # Originals at 0, replacements the higher the less sure the generator was, the last below the originals.
     game = make_game([0, 0, 3, 2, -1], [False, False, True, True, True], [0, 0, -9, -5, -1])
-    found = measure_auc_by_confidence(game, RNG(0), num_resamples=20)
+    found = measure_auc_by_confidence(game, draws(0))
     assert [found[name].value for name in ("unsure", "middling", "sure")] == [1, 1, 0]
-    assert measure_auc(game, RNG(0), num_resamples=20).value == pytest.approx(2 / 3)
-    assert measure_called(game, game.is_replaced, RNG(0), num_resamples=20).value == pytest.approx(2 / 3)
+    assert measure_auc(game, draws(0)).value == pytest.approx(2 / 3)
+    assert measure_called(game, game.is_replaced, draws(0)).value == pytest.approx(2 / 3)
 
 
 def test_what_is_watched_is_what_was_said(trial: ElectraOutput) -> None:
     game = PairOutputs.from_batch(trial)
     verdicts = read_verdicts(trial.verdicts, trial.corrupted)
     assert game.rtd_scores.auc == verdicts.auc
-    assert measure_auc(game, RNG(0), num_resamples=2).value == pytest.approx(verdicts.auc)
+    assert measure_auc(game, draws(0)).value == pytest.approx(verdicts.auc)
     assert len(game.logits) == int(trial.masked.batch.is_ordinary.sum())
     probabilities = trial.guesses.detach().softmax(dim=-1).double().numpy()
     expected = -(probabilities * np.log(probabilities)).sum(axis=1)
@@ -68,23 +69,23 @@ def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: ElectraOutpu
 
 def test_the_mean_over_guesses_has_an_interval_over_rows(trial: ElectraOutput) -> None:
     game = PairOutputs.concat([PairOutputs.from_batch(trial), PairOutputs.from_batch(trial)])
-    found = measure_targets(game, game.losses, RNG(0), num_resamples=50)
+    found = measure_targets(game, game.losses, draws(0))
     assert found.value == pytest.approx(game.losses.mean())
     assert found.low < found.value < found.high
 
 
 def test_nothing_replaced_is_said() -> None:
     with pytest.raises(InputError, match="balance: needs at least 2 replaced tokens, got 0"):
-        measure_auc(make_game([0, 1], [False, False], [0, 0]), RNG(0))
+        measure_auc(make_game([0, 1], [False, False], [0, 0]), draws(0))
     with pytest.raises(InputError, match="balance by confidence: needs at least 6 replaced tokens, got 4"):
-        measure_auc_by_confidence(make_game([0, 1], [False, True], [0, 0]), RNG(0))
+        measure_auc_by_confidence(make_game([0, 1], [False, True], [0, 0]), draws(0))
 
 
 def test_replacements_that_fool_the_judge_later_are_harder_and_the_other_way_round() -> None:
     truth = [True, True, False, False]
     told, fooled = make_game([2, 1, -1, -2], truth, [0] * 4, 40), make_game([-2, 1, -1, 2], truth, [0] * 4, 40)
-    found = measure_hardening(told, fooled, RNG(0))
+    found = measure_hardening(told, fooled, draws(0))
     assert found.estimate.value == pytest.approx(1 - 0.25)
     assert found.control.low < 0 < found.control.high
-    assert measure_hardening(fooled, told, RNG(0)).estimate.value == pytest.approx(0.25 - 1)
-    assert measure_hardening(told, told, RNG(0)).estimate.value == 0
+    assert measure_hardening(fooled, told, draws(0)).estimate.value == pytest.approx(0.25 - 1)
+    assert measure_hardening(told, told, draws(0)).estimate.value == 0

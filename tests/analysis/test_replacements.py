@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 
+from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.replacements import measure_agreement, measure_plausibility, score_replacements
 from electralab.errors import InputError
 
@@ -11,7 +13,7 @@ RNG = np.random.default_rng
 
 def test_log_probability_and_rank_by_hand() -> None:
     logits = np.log(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.6, 0.3, 0.1]]))
-    found = score_replacements(logits + 7, np.array([1, 2, 2]), np.array([0, 2, 0]), RNG(0))
+    found = score_replacements(logits + 7, np.array([1, 2, 2]), np.array([0, 2, 0]), draws(0))
     # The second guess is the original: nothing is replaced.
     assert found.is_kept.tolist() == [True, False, True]
     assert np.exp(found.log_probs) == pytest.approx([0.3, 0.1])
@@ -23,27 +25,27 @@ def test_draws_meant_for_their_place_are_more_plausible_than_those_of_others() -
     sampled = rng.integers(1, 50, size=200)
     logits = rng.normal(size=(200, 50))
     logits[np.arange(200), sampled] += 6
-    judged = score_replacements(logits, sampled, np.zeros(200, dtype=int), rng)
-    found = measure_plausibility(judged, rng, rows=np.arange(200) // 10)
+    judged = score_replacements(logits, sampled, np.zeros(200, dtype=int), Resampler(rng))
+    found = measure_plausibility(judged, Resampler(rng), rows=np.arange(200) // 10)
     assert found.median_rank.estimate.value == 1
     assert found.median_rank.control.low > 10
     assert found.log_prob.control.high < found.log_prob.estimate.low
 
 
 def test_a_generator_that_knows_nothing_gives_every_token_its_share() -> None:
-    judged = score_replacements(np.zeros((30, 8)), np.ones(30, dtype=int), np.zeros(30, dtype=int), RNG(0))
-    found = measure_plausibility(judged, RNG(1))
+    judged = score_replacements(np.zeros((30, 8)), np.ones(30, dtype=int), np.zeros(30, dtype=int), draws(0))
+    found = measure_plausibility(judged, draws(1))
     assert found.log_prob.estimate.value == pytest.approx(-np.log(8))
     assert found.log_prob.control == found.log_prob.estimate
 
 
 def test_nothing_replaced_is_said() -> None:
     with pytest.raises(InputError, match="plausibility of replacements: needs at least 2 replaced tokens, got 0"):
-        score_replacements(np.zeros((3, 4)), np.arange(3), np.arange(3), RNG(0))
+        score_replacements(np.zeros((3, 4)), np.arange(3), np.arange(3), draws(0))
 
 
 def test_categories_that_are_kept_agree_and_shuffled_ones_by_chance() -> None:
     tags = np.tile(np.arange(4), 100)
-    found = measure_agreement(tags, tags, RNG(0))
+    found = measure_agreement(tags, tags, draws(0))
     assert (found.estimate.value, found.estimate.low) == (1.0, 1.0)
     assert found.control.low < 0.25 < found.control.high

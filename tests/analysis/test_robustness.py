@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 
 from electralab.analysis.measures.robustness import compare_robustness, mean_height, measure_robustness
 from electralab.statistics import Interval
@@ -14,7 +15,7 @@ CARDS = np.stack([np.ones(100, dtype=bool), *[np.arange(100) % 2 == 0] * 2])
 
 
 def test_a_rock_retains_all() -> None:
-    found = measure_robustness(ALWAYS, SHARES, 0.5, RNG(0))
+    found = measure_robustness(ALWAYS, SHARES, 0.5, draws(0))
     assert found.shares == SHARES
     assert found.scores == (Interval(1.0, 1.0, 1.0),) * 3
     assert found.retained == Interval(1.0, 1.0, 1.0)
@@ -22,21 +23,21 @@ def test_a_rock_retains_all() -> None:
 
 def test_a_house_of_cards_retains_only_the_way_down() -> None:
     # From 1 to 0 over the first third of the shares: a triangle of 0.1 x 1/2 of 0.3.
-    found = measure_robustness(CARDS, SHARES, 0.5, RNG(0))
+    found = measure_robustness(CARDS, SHARES, 0.5, draws(0))
     assert found.retained.value == pytest.approx(1 / 6)
     assert found.retained.low < 1 / 6 < found.retained.high
     assert found.scores[1].value == 0.5
 
 
 def test_the_rock_is_more_robust_than_the_cards_and_not_than_itself() -> None:
-    found = compare_robustness(ALWAYS, CARDS, SHARES, 0.5, RNG(0))
+    found = compare_robustness(ALWAYS, CARDS, SHARES, 0.5, draws(0))
     assert found.estimate.value == pytest.approx(5 / 6)
     assert found.control.low < 0 < found.control.high < found.estimate.low
-    assert compare_robustness(CARDS, CARDS, SHARES, 0.5, RNG(0)).estimate == Interval(0.0, 0.0, 0.0)
+    assert compare_robustness(CARDS, CARDS, SHARES, 0.5, draws(0)).estimate == Interval(0.0, 0.0, 0.0)
 
 
 def test_a_model_at_chance_has_nothing_to_retain() -> None:
-    assert np.isnan(measure_robustness(CARDS[[1, 1, 1]], SHARES, 0.5, RNG(0)).retained.value)
+    assert np.isnan(measure_robustness(CARDS[[1, 1, 1]], SHARES, 0.5, draws(0)).retained.value)
 
 
 def test_the_area_does_not_depend_on_where_levels_lie() -> None:

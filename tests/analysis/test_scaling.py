@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from little_specimens import draws
 
+from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.scaling import (
     fit_log_law,
     fit_power_law,
@@ -25,7 +27,7 @@ def test_a_planted_log_law_is_recovered() -> None:
 def test_a_noisy_log_law_is_inside_its_intervals_and_predicts_runs_left_out() -> None:
     rng = RNG(0)
     scores = 0.03 * np.log(SIZES) + 0.02 * np.log(TOKENS) - 0.1 + rng.normal(0, 0.003, 12)
-    found = measure_log_law(SIZES, TOKENS, scores, rng)
+    found = measure_log_law(SIZES, TOKENS, scores, Resampler(rng))
     assert found.alpha.estimate.low < 0.03 < found.alpha.estimate.high
     assert found.beta.estimate.low < 0.02 < found.beta.estimate.high
     assert found.alpha.control.low < 0 < found.alpha.control.high < 0.03
@@ -34,7 +36,7 @@ def test_a_noisy_log_law_is_inside_its_intervals_and_predicts_runs_left_out() ->
 
 def test_size_and_data_that_rise_together_cannot_be_told_apart() -> None:
     with pytest.raises(InputError, match="scaling law: size and data of the runs cannot be told apart"):
-        measure_log_law(SIZES, SIZES**2, np.arange(12.0), RNG(0))
+        measure_log_law(SIZES, SIZES**2, np.arange(12.0), draws(0))
 
 
 @pytest.mark.parametrize(("a", "b", "c"), [(300.0, 0.15, 1.7), (5e4, 0.4, 0.0), (1e9, 0.7, 2.0)])
@@ -50,7 +52,7 @@ def test_a_noisy_power_law_is_inside_its_intervals() -> None:
     rng = RNG(0)
     compute = np.repeat(COMPUTE, 2)
     losses = 300 * compute**-0.15 + 1.7 + rng.normal(0, 0.02, 20)
-    found = measure_power_law(compute, losses, rng, num_resamples=30)
+    found = measure_power_law(compute, losses, Resampler(rng))
     assert found.b.estimate.low < 0.15 < found.b.estimate.high
     assert found.c.low < 1.7 < found.c.high
     assert found.left_out.estimate.high < found.left_out.control.low
@@ -58,7 +60,7 @@ def test_a_noisy_power_law_is_inside_its_intervals() -> None:
 
 def test_too_few_runs_are_no_law() -> None:
     with pytest.raises(InputError, match="power law: needs at least 4 runs of different compute, got 2"):
-        measure_power_law(np.array([1.0, 1, 2, 2]), np.ones(4), RNG(0))
+        measure_power_law(np.array([1.0, 1, 2, 2]), np.ones(4), draws(0))
 
 
 def test_a_slope_is_that_of_the_line() -> None:

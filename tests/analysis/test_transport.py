@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from little_specimens import draws
 from scipy.stats import spearmanr, wasserstein_distance
 
 from electralab.analysis.correlation import measure_correlation
@@ -98,17 +99,17 @@ def test_ranks_correlate_as_in_scipy() -> None:
 
 def test_losses_that_grow_with_the_distance_are_found_and_few_of_them_say_little() -> None:
     distances = np.arange(12.0)
-    found = measure_correlation(distances, distances**3, RNG(0))
+    found = measure_correlation(distances, distances**3, draws(0))
     assert found.rho.estimate.value == pytest.approx(1)
     assert found.p < 0.01
     assert found.rho.control.value == pytest.approx(0, abs=0.03)
     # Of 24 orders of four, two are as straight.
-    few = measure_correlation(distances[:4], distances[:4], RNG(0))
+    few = measure_correlation(distances[:4], distances[:4], draws(0))
     assert few.p == pytest.approx(2 / 24)
     assert np.isnan(few.rho.estimate.low), "drawn again, four in perfect order are always in perfect order"
 
 
 def test_a_column_that_does_not_vary_says_nothing() -> None:
-    found = measure_correlation(np.ones(5), np.arange(5.0), RNG(0))
+    found = measure_correlation(np.ones(5), np.arange(5.0), draws(0))
     assert np.isnan(found.rho.estimate.value)
     assert found.p == 1

@@ -10,18 +10,45 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from electralab.analysis.arrays import IntArray
 from electralab.errors import DamagedArtifact, InputError
-from electralab.statistics import Interval
-
-Matrix = NDArray[np.floating[Any]]
-"""(N, D), one row for each token, word or text."""
-IntArray = NDArray[np.integer[Any]]
-BoolArray = NDArray[np.bool_]
-
-NUM_RESAMPLES = 200
+from electralab.statistics import Indices, Interval, Statistic, bootstrap_interval, resample, shuffle_interval
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Resampler:
+    """Rows drawn again for intervals, and shuffled for controls, from one stream of random numbers.
+
+    >>> Resampler(np.random.default_rng(0)).mean(np.array([1.0, 1.0, 1.0]))
+    Interval(value=1.0, low=1.0, high=1.0)
+    """
+
+    rng: np.random.Generator
+    num_resamples: int = 200
+
+    def interval(
+        self, statistic: Statistic, count: int, groups: IntArray | None = None, *, centred: bool = False
+    ) -> Interval:
+        """`centred` where repeating rows itself shifts the statistic; see `percentile_interval`."""
+        return bootstrap_interval(statistic, count, self.num_resamples, self.rng, groups=groups, centred=centred)
+
+    def mean(self, values: NDArray[Any], groups: IntArray | None = None) -> Interval:
+        return self.interval(lambda indices: float(values[indices].mean()), len(values), groups)
+
+    def indices(self, count: int, groups: IntArray | None = None) -> Iterator[Indices]:
+        """Rows drawn with replacement, for statistics that share their draws."""
+        return resample(count, self.num_resamples, self.rng, groups)
+
+    def shuffled(self, statistic: Statistic, count: int, most: int | None = None) -> Interval:
+        """The statistic in orders that mean nothing, at most so many of them."""
+        num_orders = self.num_resamples if most is None else min(self.num_resamples, most)
+        return shuffle_interval(statistic, count, num_orders, self.rng)
+
+    def at_most(self, num_resamples: int) -> "Resampler":
+        return Resampler(self.rng, min(self.num_resamples, num_resamples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,42 +117,6 @@ def skip_on_error(
         yield Skipped(id, name, str(error))
 
 
-def require_count(name: str, count: int, least: int, what: str) -> None:
-    if count < least:
-        raise InputError(f"{name}: needs at least {least:,} {what}, got {count:,}; give more")
-
-
-def require_finite(name: str, *arrays: NDArray[np.floating[Any]]) -> None:
-    for values in arrays:
-        if not np.isfinite(values).all():
-            bad = int((~np.isfinite(values)).sum())
-            raise InputError(
-                f"{name}: {bad:,} of {values.size:,} numbers are not finite; see whether the model diverged"
-            )
-
-
 def exact(value: float) -> Interval:
     """What is counted or known: an interval without width."""
     return Interval(value, value, value)
-
-
-def auc(values: NDArray[np.floating[Any]], is_positive: BoolArray) -> float:
-    """The chance that a positive has a higher value than a negative, a tie being half a chance; 1/2 where there is
-    only one kind. By ranks, so that drawing again thousands of times takes seconds.
-
-    >>> auc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
-    0.75
-    """
-    from scipy.stats import rankdata
-
-    positives = int(is_positive.sum())
-    negatives = len(is_positive) - positives
-    if not positives or not negatives:
-        return 0.5
-    total = float(rankdata(values)[is_positive].sum())
-    return (total - positives * (positives + 1) / 2) / (positives * negatives)
-
-
-def count_at(indices: IntArray, count: int, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
-    """(count,) how often each index is named, or the sum of the weights it is named with."""
-    return np.bincount(indices, weights, minlength=count).astype(np.float64)

@@ -1,6 +1,6 @@
 """A model at work on the rows of an analysis, masked at the same positions with the same uniforms for every model.
 
-AnalysisModel, AnalysisData -> MaskedBatch..., Trial... -> PairOutputs
+AnalysisModel, AnalysisData -> MaskedBatch..., ElectraOutput... -> PairOutputs
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import BoolArray, Finding, IntArray
+from electralab.analysis.finding import Finding
 from electralab.analysis.model import AnalysisModel, reinitialise
 from electralab.errors import InputError
 from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows
@@ -20,7 +21,6 @@ from electralab.objective.corruption import SamplingConfig, special_token_bias
 from electralab.objective.electra import ElectraOutput, electra_forward, generator_forward
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import RtdScores
-from electralab.statistics import FloatArray
 
 UNTRAINED = "the same network before training, on the same rows"
 

@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 from pydantic import Field
 
+from electralab.analysis.finding import Resampler
 from electralab.config import Settings
 from electralab.corpus.readers import ReadingConfig
 from electralab.randomness import mix
@@ -54,4 +55,8 @@ class AnalysisSettings(Settings):
 
     def make_rng(self, *stream: str) -> np.random.Generator:
         """By the seed and what it is for, so that no figure depends on which others are asked for."""
+        # Stream names are seeds: another name gives other intervals.
         return np.random.default_rng(int(mix(self.seed, *(zlib.crc32(name.encode()) for name in stream))))
+
+    def resampler(self, *stream: str) -> Resampler:
+        return Resampler(self.make_rng(*stream), self.times)

@@ -10,8 +10,8 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from electralab.analysis.arrays import Indices, IntArray, Matrix
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import IntArray, Matrix
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
@@ -19,7 +19,7 @@ from electralab.evaluation.outcome import Steps
 from electralab.evaluation.sentences import encode_sentences
 from electralab.evaluation.states import Layers, pool_texts, take_tokens
 from electralab.model.encoder import HiddenStates
-from electralab.statistics import Indices, subsample
+from electralab.statistics import subsample
 from electralab.tasks.features import FeatureEncoder
 from electralab.tasks.kinds import tagging
 from electralab.tasks.kinds.tagging import TaggingExample

@@ -24,10 +24,7 @@ from electralab.statistics import Interval
 MLM, CAUSAL, XLNET, UNTRAINED = "mlm", "causal", "xlnet", "untrained"
 PAPER, ONE_ENCODER = "electra (paper)", "electra (one encoder)"
 """ELECTRA in its two arrangements: with a generator of its own, as in the paper; one encoder with two heads."""
-_ARM_NAMES = {
-    PAPER: ("electra-paper", "electra", "electra-quarter"),
-    ONE_ENCODER: ("electra", "electra-one-encoder"),
-}
+_ARM_NAMES = {PAPER: ("electra-paper", "electra", "electra-quarter"), ONE_ENCODER: ("electra", "electra-one-encoder")}
 """What studies call the arm of an arrangement, the likeliest first; its settings decide."""
 Key = tuple[str, str]
 """An arm, and the id of a finding."""

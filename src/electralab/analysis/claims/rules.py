@@ -13,15 +13,7 @@ from math import isfinite, nan
 import numpy as np
 
 from electralab.analysis.claims.evidence import MLM, PAPER, UNTRAINED, XLNET, Evidence, MissingEvidence
-from electralab.analysis.claims.verdicts import (
-    all_of,
-    compare,
-    is_above,
-    is_below,
-    pool,
-    subtract,
-    subtract_each,
-)
+from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract, subtract_each
 from electralab.analysis.measures.scaling import fit_log_law, fit_slope
 from electralab.analysis.measures.tradeoff import list_variants
 from electralab.records.claims import Verdict

@@ -10,14 +10,7 @@ from math import inf
 from pathlib import Path
 from statistics import mean
 
-from electralab.analysis.claims.evidence import (
-    CAUSAL,
-    MLM,
-    Evidence,
-    find_arrangements,
-    name_controls,
-    write_interval,
-)
+from electralab.analysis.claims.evidence import CAUSAL, MLM, Evidence, find_arrangements, name_controls, write_interval
 from electralab.analysis.claims.rules import ClaimVerdict
 from electralab.analysis.claims.table import CLAIMS, Claim, decide_claim
 from electralab.analysis.naming import name_models
@@ -34,10 +27,7 @@ from electralab.statistics import Interval
 
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"
-_BOUNDS = {
-    **dict.fromkeys(("accuracy", "share of tokens", "smoothness"), (0.0, 1.0)),
-    "rho": (-1.0, 1.0),
-}
+_BOUNDS = {**dict.fromkeys(("accuracy", "share of tokens", "smoothness"), (0.0, 1.0)), "rho": (-1.0, 1.0)}
 """The values that there can be, by unit."""
 
 

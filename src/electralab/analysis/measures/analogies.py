@@ -8,24 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from electralab.analysis.arrays import Indices, IntArray, Matrix, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    Controlled,
-    Finding,
-    IntArray,
-    Matrix,
-    Skipped,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.states import token_layers
 from electralab.errors import InputError
-from electralab.statistics import Indices, bootstrap_interval, null_interval
+from electralab.statistics import null_interval
 
 _SHUFFLES = 20
 _DEALT = "vectors dealt to other words"
@@ -52,13 +43,7 @@ def rank_answers(vectors: Matrix, quadruples: IntArray, *, with_step: bool = Tru
 
 
 def measure_analogies(
-    vectors: Matrix,
-    quadruples: IntArray,
-    rng: np.random.Generator,
-    *,
-    groups: IntArray | None = None,
-    with_step: bool = True,
-    num_resamples: int = NUM_RESAMPLES,
+    vectors: Matrix, quadruples: IntArray, draws: Resampler, *, groups: IntArray | None = None, with_step: bool = True
 ) -> Controlled:
     """The share of answers found first; `groups` are relations. Control: vectors dealt to other words, 1/(V - 3)."""
     require_count("analogies", len(quadruples), 1, "quadruples")
@@ -68,11 +53,9 @@ def measure_analogies(
     is_first = rank_answers(vectors, quadruples, with_step=with_step) == 1
 
     def deal() -> float:
-        return float((rank_answers(rng.permutation(vectors), quadruples, with_step=with_step) == 1).mean())
+        return float((rank_answers(draws.rng.permutation(vectors), quadruples, with_step=with_step) == 1).mean())
 
-    estimate = bootstrap_interval(
-        lambda indices: float(is_first[indices].mean()), len(is_first), num_resamples, rng, groups=groups
-    )
+    estimate = draws.mean(is_first, groups)
     return Controlled(estimate, null_interval(deal() for _ in range(_SHUFFLES)))
 
 
@@ -123,16 +106,9 @@ def _findings(
     note: str,
     layer: int | None = None,
 ) -> Iterator[Finding]:
-    rng = data.settings.make_rng("analogies", space, str(layer))
+    draws = data.settings.resampler("analogies", space, str(layer))
     for with_step in (True, False):
-        share = measure_analogies(
-            vectors,
-            questions.quadruples,
-            rng,
-            groups=questions.families,
-            with_step=with_step,
-            num_resamples=data.settings.times,
-        )
+        share = measure_analogies(vectors, questions.quadruples, draws, groups=questions.families, with_step=with_step)
         if with_step:
             meaning = f"share of analogies whose answer is nearest to b - a + c {where}"
             yield share.to_finding(f"{space}", f"analogies, {space}", "share", meaning, _DEALT, note, layer)
@@ -161,9 +137,5 @@ def _read_questions(model: AnalysisModel, data: AnalysisData) -> _Questions:
 
 
 MEASURE = Measure(
-    "analogies",
-    "M34",
-    "analogies",
-    "Do analogies hold in the table of embeddings and in the states?",
-    measure,
+    "analogies", "M34", "analogies", "Do analogies hold in the table of embeddings and in the states?", measure
 )

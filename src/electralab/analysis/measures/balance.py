@@ -7,19 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from electralab.analysis.arrays import BoolArray, FloatArray, auc, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    BoolArray,
-    Controlled,
-    Finding,
-    Skipped,
-    auc,
-    exact,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import PairOutputs, run_pair
@@ -27,7 +17,7 @@ from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.pretraining.balance import diagnose
 from electralab.pretraining.settings import parse_stored
-from electralab.statistics import FloatArray, Interval, bootstrap_interval
+from electralab.statistics import Interval
 from electralab.training.metrics import read_metrics
 
 CONFIDENCES = ("unsure", "middling", "sure")
@@ -35,44 +25,24 @@ CHANCE = "a judge that knows nothing: 1/2"
 _LAST = 0.1
 
 
-def measure_targets(
-    outputs: PairOutputs,
-    values: FloatArray | BoolArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Interval:
+def measure_targets(outputs: PairOutputs, values: FloatArray | BoolArray, draws: Resampler) -> Interval:
     """The mean of something of every masked token (M,), such as whether it is guessed."""
     require_count("balance", len(values), 2, "guesses")
-    return bootstrap_interval(
-        lambda indices: float(values[indices].mean()), len(values), num_resamples, rng, groups=outputs.target_rows
-    )
+    return draws.mean(values, outputs.target_rows)
 
 
-def measure_auc(
-    outputs: PairOutputs,
-    rng: np.random.Generator,
-    *,
-    is_selected: BoolArray | None = None,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Interval:
+def measure_auc(outputs: PairOutputs, draws: Resampler, *, is_selected: BoolArray | None = None) -> Interval:
     """The discriminator's AUC on the selected tokens, or on all."""
     chosen = np.ones_like(outputs.is_replaced) if is_selected is None else is_selected
     require_count("balance", int((outputs.is_replaced & chosen).sum()), 2, "replaced tokens")
     require_finite("balance", outputs.logits)
     logits, truth = outputs.logits[chosen], outputs.is_replaced[chosen]
-    return bootstrap_interval(
-        lambda indices: auc(logits[indices], truth[indices]),
-        len(logits),
-        num_resamples,
-        rng,
-        groups=outputs.rows[chosen],
+    return draws.interval(
+        lambda indices: auc(logits[indices], truth[indices]), len(logits), groups=outputs.rows[chosen]
     )
 
 
-def measure_auc_by_confidence(
-    outputs: PairOutputs, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> dict[str, Interval]:
+def measure_auc_by_confidence(outputs: PairOutputs, draws: Resampler) -> dict[str, Interval]:
     """On the thirds of the replacements that the generator was least to most sure of, against all originals."""
     num_replaced = int(outputs.is_replaced.sum())
     require_count("balance by confidence", num_replaced, 2 * len(CONFIDENCES), "replaced tokens")
@@ -81,34 +51,26 @@ def measure_auc_by_confidence(
     for name, third in zip(CONFIDENCES, np.array_split(order[:num_replaced], len(CONFIDENCES)), strict=True):
         is_selected = ~outputs.is_replaced
         is_selected[third] = True
-        results[name] = measure_auc(outputs, rng, is_selected=is_selected, num_resamples=num_resamples)
+        results[name] = measure_auc(outputs, draws, is_selected=is_selected)
     return results
 
 
-def measure_called(
-    outputs: PairOutputs, is_selected: BoolArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> Interval:
+def measure_called(outputs: PairOutputs, is_selected: BoolArray, draws: Resampler) -> Interval:
     """The share of the selected tokens that are called replaced: of replaced ones, the recall."""
     require_count("balance", int(is_selected.sum()), 2, "tokens of the kind asked about")
     is_called = outputs.logits[is_selected] > 0
-    return bootstrap_interval(
-        lambda indices: float(is_called[indices].mean()),
-        len(is_called),
-        num_resamples,
-        rng,
-        groups=outputs.rows[is_selected],
-    )
+    return draws.mean(is_called, outputs.rows[is_selected])
 
 
-def gradient_ratio(ratios: FloatArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES) -> Interval:
+def gradient_ratio(ratios: FloatArray, draws: Resampler) -> Interval:
     """The geometric mean of the last tenth of the logged ratios, whose steps are drawn again.
 
-    >>> gradient_ratio(np.full(50, 4.0), np.random.default_rng(0)).value
+    >>> gradient_ratio(np.full(50, 4.0), Resampler(np.random.default_rng(0))).value
     4.0
     """
     late = np.log(ratios[-max(2, int(_LAST * len(ratios))) :])
     require_count("gradient ratio", len(late), 2, "logged steps with the gradient norms of both networks")
-    return bootstrap_interval(lambda indices: float(np.exp(late[indices].mean())), len(late), num_resamples, rng)
+    return draws.interval(lambda indices: float(np.exp(late[indices].mean())), len(late))
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
@@ -124,17 +86,17 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
 
 def _pair_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     outputs = PairOutputs.concat(map(PairOutputs.from_batch, run_pair(model, data, "balance")))
-    rng, num_resamples = data.settings.make_rng("balance"), data.settings.times
+    draws = data.settings.resampler("balance")
     unigram = data.read_rows(model).unigram
-    accuracy = measure_targets(outputs, outputs.is_hit, rng, num_resamples=num_resamples)
+    accuracy = measure_targets(outputs, outputs.is_hit, draws)
     is_frequent = outputs.target_ids == int(unigram.argmax())
-    frequent = measure_targets(outputs, is_frequent, rng, num_resamples=num_resamples)
+    frequent = measure_targets(outputs, is_frequent, draws)
     meaning = "masked tokens that the generator's likeliest guess restores"
     control = "always the most frequent token"
     yield Controlled(accuracy, frequent).to_finding(
         "generator_accuracy", "generator accuracy", "share", meaning, control
     )
-    entropy = measure_targets(outputs, outputs.entropies, rng, num_resamples=num_resamples)
+    entropy = measure_targets(outputs, outputs.entropies, draws)
     known = unigram[np.isfinite(unigram)]
     unigram_entropy = exact(float(-(np.exp(known) * known).sum()))
     meaning, control = "of the generator's guesses", "of the frequencies of tokens"
@@ -143,13 +105,13 @@ def _pair_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding
     )
     chance, advice = exact(0.5), _advise(model, outputs, accuracy, frequent)
     meaning = "the chance that a replaced token looks more replaced than an original"
-    whole = Controlled(measure_auc(outputs, rng, num_resamples=num_resamples), chance)
+    whole = Controlled(measure_auc(outputs, draws), chance)
     yield whole.to_finding("rtd_auc", "verdict AUC", "AUC", meaning, CHANCE, advice)
-    for name, third in measure_auc_by_confidence(outputs, rng, num_resamples=num_resamples).items():
+    for name, third in measure_auc_by_confidence(outputs, draws).items():
         meaning = f"AUC on the third of the replacements of which the generator was {name}, against all originals"
         yield Controlled(third, chance).to_finding(f"rtd_auc_{name}", f"verdict AUC, {name}", "AUC", meaning, CHANCE)
-    recall = measure_called(outputs, outputs.is_replaced, rng, num_resamples=num_resamples)
-    called = measure_called(outputs, np.ones_like(outputs.is_replaced), rng, num_resamples=num_resamples)
+    recall = measure_called(outputs, outputs.is_replaced, draws)
+    called = measure_called(outputs, np.ones_like(outputs.is_replaced), draws)
     meaning, control = "replaced tokens that are called replaced", "of all tokens, the share so called"
     yield Controlled(recall, called).to_finding("recall", "recall", "share", meaning, control)
 
@@ -188,7 +150,7 @@ def _log_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]
     ratios = np.array([judging / guessing for judging, guessing in norms if judging and guessing])
     if not len(ratios):
         raise InputError(f"{path}: has no gradient norm of each network; train with this version to log them")
-    estimate = gradient_ratio(ratios, data.settings.make_rng("gradient ratio"), num_resamples=data.settings.times)
+    estimate = gradient_ratio(ratios, data.settings.resampler("gradient ratio"))
     meaning = "the discriminator's gradient norm over the generator's, geometric mean of the last tenth of the log"
     note = "logged steps are drawn again; healthy runs stay between a half and ten"
     yield Finding("gradient_ratio", "gradient ratio", "×", meaning, estimate, note=note)

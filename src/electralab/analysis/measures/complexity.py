@@ -8,21 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from electralab.analysis.arrays import FloatArray, Matrix, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    Controlled,
-    Finding,
-    Matrix,
-    Skipped,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.states import embed_rows
-from electralab.statistics import FloatArray, Interval
+from electralab.statistics import Interval
 
 Ball = Literal["l2", "l1"]
 LinearClass = Literal["l2", "l1", "local"]
@@ -116,9 +109,5 @@ def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
 
 
 MEASURE = Measure(
-    "complexity",
-    "M43",
-    "Rademacher complexity",
-    "How much noise can a linear classifier on the states fit?",
-    measure,
+    "complexity", "M43", "Rademacher complexity", "How much noise can a linear classifier on the states fit?", measure
 )

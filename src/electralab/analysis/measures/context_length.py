@@ -13,18 +13,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from electralab.analysis.arrays import BoolArray, FloatArray, Indices, IntArray, auc, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    BoolArray,
-    Finding,
-    IntArray,
-    Skipped,
-    auc,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
@@ -32,7 +23,7 @@ from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.token_models import TwoTower
 from electralab.objective.electra import ElectraOutput
 from electralab.objective.masking import MaskedBatch
-from electralab.statistics import FloatArray, Indices, Interval, count_units, percentile_interval, resample
+from electralab.statistics import Interval, count_units, percentile_interval
 from electralab.tokens.batches import Batch
 
 SUFFICES = 0.9
@@ -161,12 +152,12 @@ def _to_numpy(values: Tensor) -> Float32Array:
     return values.float().cpu().numpy()
 
 
-def select_tokens(is_replaced: BoolArray, is_ordinary: BoolArray, each: int, rng: np.random.Generator) -> Indices:
+def select_tokens(is_replaced: BoolArray, is_ordinary: BoolArray, each: int, draws: Resampler) -> Indices:
     """(B, T) flags -> flat positions, at most `each` replaced and `each` original tokens of every row, in their order.
 
     The AUC is that of all tokens: it does not depend on how many there are of either kind.
     """
-    uniforms = rng.random(is_replaced.shape)
+    uniforms = draws.rng.random(is_replaced.shape)
     chosen = np.zeros_like(is_replaced)
     for kind in (is_replaced & is_ordinary, ~is_replaced & is_ordinary):
         ranks = np.where(kind, uniforms, 2.0).argsort(axis=1).argsort(axis=1)
@@ -216,39 +207,22 @@ def _mean_losses(losses: NDArray[np.floating], purpose: str) -> Scores:
 
 
 def measure_rtd_curve(
-    logits: NDArray[np.floating],
-    is_replaced: BoolArray,
-    rows: IntArray,
-    widths: Sequence[int],
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
+    logits: NDArray[np.floating], is_replaced: BoolArray, rows: IntArray, widths: Sequence[int], draws: Resampler
 ) -> ContextCurve:
     """By AUC, of logits (W, P) of the same tokens at every width; `rows` says which row each stands in."""
     scores = _auc_scores(logits, is_replaced, _PURPOSE)
-    return _measure_curve(scores, logits, rows, widths, rng, num_resamples, sign=1)
+    return _measure_curve(scores, logits, rows, widths, draws, sign=1)
 
 
 def measure_lm_curve(
-    losses: NDArray[np.floating],
-    rows: IntArray,
-    widths: Sequence[int],
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
+    losses: NDArray[np.floating], rows: IntArray, widths: Sequence[int], draws: Resampler
 ) -> ContextCurve:
     """By mean loss (W, P); lower is better, and the gain is what the loss falls by."""
-    return _measure_curve(_mean_losses(losses, _PURPOSE), losses, rows, widths, rng, num_resamples, sign=-1)
+    return _measure_curve(_mean_losses(losses, _PURPOSE), losses, rows, widths, draws, sign=-1)
 
 
 def _measure_curve(
-    score: Scores,
-    values: NDArray[np.floating],
-    rows: IntArray,
-    widths: Sequence[int],
-    rng: np.random.Generator,
-    num_resamples: int,
-    sign: int,
+    score: Scores, values: NDArray[np.floating], rows: IntArray, widths: Sequence[int], draws: Resampler, sign: int
 ) -> ContextCurve:
     require_count(_PURPOSE, len(widths), 2, "widths, the last being the whole row")
     require_count(_PURPOSE, len(np.unique(rows)), 2, "rows")
@@ -257,10 +231,10 @@ def _measure_curve(
     units, count = count_units(len(rows), rows), len(rows)
     whole = score(np.arange(count))
     # The same draws for every width, so that what wider adds is not drowned in which rows were drawn.
-    draws = [score(indices) for indices in resample(count, num_resamples, rng, rows)]
+    drawn = [score(indices) for indices in draws.indices(count, rows)]
 
     def interval(summary: Callable[[FloatArray], float]) -> Interval:
-        return percentile_interval(float(summary(whole)), map(summary, draws), units)
+        return percentile_interval(float(summary(whole)), map(summary, drawn), units)
 
     gain = interval(lambda scores: float(sign * (scores[-1] - scores[0])))
     reach = interval(lambda scores: find_reach(widths, sign * scores))
@@ -279,31 +253,24 @@ class FarContext:
 
 
 def measure_far_rtd(
-    logits: NDArray[np.floating],
-    is_replaced: BoolArray,
-    rows: IntArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
+    logits: NDArray[np.floating], is_replaced: BoolArray, rows: IntArray, draws: Resampler
 ) -> FarContext:
     """By AUC, of logits (3, P) of the same tokens: from the token alone, its row, and another row's far context."""
-    return _measure_far(_auc_scores(logits, is_replaced, "far context"), rows, rng, num_resamples, sign=1)
+    return _measure_far(_auc_scores(logits, is_replaced, "far context"), rows, draws, sign=1)
 
 
-def measure_far_lm(
-    losses: NDArray[np.floating], rows: IntArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> FarContext:
+def measure_far_lm(losses: NDArray[np.floating], rows: IntArray, draws: Resampler) -> FarContext:
     """By mean loss (3, P), as by AUC."""
-    return _measure_far(_mean_losses(losses, "far context"), rows, rng, num_resamples, sign=-1)
+    return _measure_far(_mean_losses(losses, "far context"), rows, draws, sign=-1)
 
 
-def _measure_far(score: Scores, rows: IntArray, rng: np.random.Generator, num_resamples: int, sign: int) -> FarContext:
+def _measure_far(score: Scores, rows: IntArray, draws: Resampler, sign: int) -> FarContext:
     units, count = count_units(len(rows), rows), len(rows)
     whole = sign * score(np.arange(count))
-    draws = [sign * score(indices) for indices in resample(count, num_resamples, rng, rows)]
+    drawn = [sign * score(indices) for indices in draws.indices(count, rows)]
 
     def interval(summary: Callable[[FloatArray], float]) -> Interval:
-        return percentile_interval(summary(whole), map(summary, draws), units)
+        return percentile_interval(summary(whole), map(summary, drawn), units)
 
     def share(scores: FloatArray) -> float:
         added = scores[1] - scores[0]
@@ -333,7 +300,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
 
 
 def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
-    settings, rng = data.settings, data.settings.make_rng("reach of verdicts")
+    settings, draws = data.settings, data.settings.resampler("reach of verdicts")
     selected: list[tuple[ElectraOutput, Indices]] = []
     for trial in run_pair(model, data, _PURPOSE):
         is_candidate = trial.masked.batch.is_ordinary.cpu().numpy()
@@ -342,7 +309,7 @@ def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
             is_masked[trial.masked.positions.cpu().numpy()] = True
             is_candidate = is_candidate & is_masked.reshape(is_candidate.shape)
         is_replaced = trial.corrupted.is_replaced.cpu().numpy()
-        selected.append((trial, select_tokens(is_replaced, is_candidate, _EACH, rng)))
+        selected.append((trial, select_tokens(is_replaced, is_candidate, _EACH, draws)))
     truth = np.concatenate([trial.corrupted.is_replaced.cpu().numpy().ravel()[at] for trial, at in selected])
     rows, length = _row_numbers([(trial.masked, at) for trial, at in selected])
 
@@ -360,26 +327,24 @@ def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
     def curve(network: AnalysisModel) -> ContextCurve:
         widths = context_widths(length)
         values = logits(network, [*widths, None])
-        return measure_rtd_curve(
-            values, truth, rows, [*widths, length], settings.make_rng("reach"), num_resamples=settings.times
-        )
+        return measure_rtd_curve(values, truth, rows, [*widths, length], settings.resampler("reach"))
 
     def far(network: AnalysisModel) -> FarContext:
         values = logits(network, [0, None], FAR)
-        return measure_far_rtd(values, truth, rows, settings.make_rng("far context"), num_resamples=settings.times)
+        return measure_far_rtd(values, truth, rows, settings.resampler("far context"))
 
     meaning = "AUC of verdicts on tokens of which only so many neighbours to each side are shown"
     return _Task("rtd_auc", "verdict AUC", "AUC", meaning, curve, far)
 
 
 def _lm_task(model: AnalysisModel, data: AnalysisData) -> _Task:
-    settings, rng = data.settings, data.settings.make_rng("reach of guesses")
+    settings, draws = data.settings, data.settings.resampler("reach of guesses")
     selected: list[tuple[MaskedBatch, Indices]] = []
     for masked in masked_batches(model, data):
         is_masked = np.zeros(masked.input_ids.shape, dtype=np.bool_)
         positions = masked.positions.cpu().numpy()
         is_masked.ravel()[positions] = True
-        chosen = select_tokens(is_masked, is_masked, 2 * _EACH, rng)
+        chosen = select_tokens(is_masked, is_masked, 2 * _EACH, draws)
         selected.append((masked, np.searchsorted(positions, chosen)))
     rows, length = _row_numbers([(masked, masked.positions.cpu().numpy()[indices]) for masked, indices in selected])
 
@@ -397,13 +362,11 @@ def _lm_task(model: AnalysisModel, data: AnalysisData) -> _Task:
     def curve(network: AnalysisModel) -> ContextCurve:
         widths = context_widths(length)
         values = losses(network, [*widths, None])
-        return measure_lm_curve(
-            values, rows, [*widths, length], settings.make_rng("reach"), num_resamples=settings.times
-        )
+        return measure_lm_curve(values, rows, [*widths, length], settings.resampler("reach"))
 
     def far(network: AnalysisModel) -> FarContext:
         values = losses(network, [0, None], FAR)
-        return measure_far_lm(values, rows, settings.make_rng("far context"), num_resamples=settings.times)
+        return measure_far_lm(values, rows, settings.resampler("far context"))
 
     sides = "before it" if model.kind == "causal" else "to each side"
     meaning = f"the loss of naming a token of which only so many neighbours {sides} are shown"

@@ -9,32 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    Controlled,
-    Finding,
-    IntArray,
-    Matrix,
-    Skipped,
-    exact,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import anisotropy, normalise
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE, TaggedSentence
 from electralab.analysis.states import TokenStates, embed_rows, embed_words
-from electralab.statistics import (
-    FloatArray,
-    Indices,
-    Interval,
-    bootstrap_interval,
-    null_interval,
-    shuffle_interval,
-)
+from electralab.statistics import Interval, null_interval
 
 LEAST_CONTEXTS = 5
 """A word seen less often says little of what contexts do to it."""
@@ -83,14 +66,7 @@ class Contextuality:
     explainable_corrected: Interval
 
 
-def measure_contextuality(
-    vectors: Matrix,
-    words: IntArray,
-    sentences: IntArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Contextuality:
+def measure_contextuality(vectors: Matrix, words: IntArray, sentences: IntArray, draws: Resampler) -> Contextuality:
     """Of occurrences (N, D) at one layer. Words are drawn again for what is said of words, sentences for sentences."""
     require_finite("contextuality", vectors)
     by_word, by_sentence = split_by(words, LEAST_CONTEXTS), split_by(sentences, 2)
@@ -103,10 +79,10 @@ def measure_contextuality(
     within = np.array([intra_sentence_similarity(cloud[part]) for part in by_sentence])
 
     def average(values: FloatArray) -> Interval:
-        return bootstrap_interval(lambda indices: float(np.nanmean(values[indices])), len(values), num_resamples, rng)
+        return draws.interval(lambda indices: float(np.nanmean(values[indices])), len(values))
 
     # Both depend on how many vectors there are, so the control has as many, of any words.
-    dealt = [rng.permutation(len(cloud)) for _ in range(_BASELINE_DRAWS)]
+    dealt = [draws.rng.permutation(len(cloud)) for _ in range(_BASELINE_DRAWS)]
     anyhow = np.array([[maximum_explainable_variance(cloud[deal[part]]) for part in by_word] for deal in dealt])
     mixed = np.array([[intra_sentence_similarity(cloud[deal[part]]) for part in by_sentence] for deal in dealt])
     any_words, any_sentences = anyhow.mean(axis=0), mixed.mean(axis=0)
@@ -120,14 +96,7 @@ def measure_contextuality(
     )
 
 
-def measure_senses(
-    vectors: Matrix,
-    words: IntArray,
-    senses: IntArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Controlled:
+def measure_senses(vectors: Matrix, words: IntArray, senses: IntArray, draws: Resampler) -> Controlled:
     """How often the nearest other occurrence of a word has the same sense. Control: senses dealt anew within words.
 
     Of senses that occur twice at least. Words are drawn again, and every word counts once.
@@ -149,12 +118,12 @@ def measure_senses(
     def deal() -> float:
         dealt = senses.copy()
         for part in by_word:
-            dealt[part] = rng.permutation(dealt[part])
+            dealt[part] = draws.rng.permutation(dealt[part])
         return float(score(dealt).mean())
 
     shares = score(senses)
-    estimate = bootstrap_interval(lambda indices: float(shares[indices].mean()), len(shares), num_resamples, rng)
-    return Controlled(estimate, null_interval(deal() for _ in range(num_resamples)))
+    estimate = draws.mean(shares)
+    return Controlled(estimate, null_interval(deal() for _ in range(draws.num_resamples)))
 
 
 def self_similarity_curves(layers: list[Matrix], words: IntArray) -> FloatArray:
@@ -171,25 +140,21 @@ def self_similarity_curves(layers: list[Matrix], words: IntArray) -> FloatArray:
 def smoothness(curve: FloatArray) -> float:
     """1 - sum |second differences| / 2 sum |first differences|: 1 for a straight curve, 0 for a jump or a zigzag.
 
-    >>> smoothness(np.array([0.0, 0.5, 1.0])), smoothness(np.array([0.0, 1.0, 0.0, 1.0]))
-    (1.0, 0.3333333333333333)
+    >>> smoothness(np.array([0.0, 0.5, 1.0])), smoothness(np.array([0.0, 1.0, 0.0]))
+    (1.0, 0.5)
     """
     steps = np.diff(curve)
     travelled = float(np.abs(steps).sum())
     return 1 - float(np.abs(np.diff(steps)).sum()) / (2 * travelled) if travelled else 1.0
 
 
-def measure_smoothness(
-    curves: FloatArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> Controlled:
+def measure_smoothness(curves: FloatArray, draws: Resampler) -> Controlled:
     """Of the mean over words of curves (W, L), words drawn again. Control: the layers in an order without meaning."""
     require_count("smoothness", curves.shape[1], 3, "layers")
     require_count("smoothness", len(curves), 2, "words")
-    estimate = bootstrap_interval(
-        lambda indices: smoothness(curves[indices].mean(axis=0)), len(curves), num_resamples, rng
-    )
+    estimate = draws.interval(lambda indices: smoothness(curves[indices].mean(axis=0)), len(curves))
     middle = curves.mean(axis=0)
-    control = shuffle_interval(lambda order: smoothness(middle[order]), len(middle), num_resamples, rng)
+    control = draws.shuffled(lambda order: smoothness(middle[order]), len(middle))
     return Controlled(estimate, control)
 
 
@@ -204,8 +169,8 @@ def _row_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding 
     sentences = number_sentences(model, tokens)
     for layer, states in enumerate(tokens.layers):
         data.conditions.check()
-        rng = settings.make_rng("contextuality", str(layer))
-        result = measure_contextuality(states, tokens.ids, sentences, rng, num_resamples=settings.times)
+        draws = settings.resampler("contextuality", str(layer))
+        result = measure_contextuality(states, tokens.ids, sentences, draws)
         meaning = "mean cosine of a token's occurrences: 1 where context changes nothing"
         control = "the mean cosine of any two tokens (anisotropy)"
         yield result.self_similarity.to_finding(
@@ -228,9 +193,9 @@ def _row_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding 
 
 def _smoothness_findings(data: AnalysisData, tokens: TokenStates) -> Iterator[Finding]:
     curves = self_similarity_curves(tokens.layers, tokens.ids)
-    rng = data.settings.make_rng("smoothness")
+    draws = data.settings.resampler("smoothness")
     meaning = "of the curve of self-similarity less anisotropy over the layers: 1 straight, 0 a jump or a zigzag"
-    yield measure_smoothness(curves, rng, num_resamples=data.settings.times).to_finding(
+    yield measure_smoothness(curves, draws).to_finding(
         "smoothness", "smoothness", "smoothness", meaning, "layers in an order without meaning"
     )
 
@@ -246,8 +211,8 @@ def _sense_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Findin
     meaning = "how often a word's nearest other occurrence has the same sense"
     control = "senses dealt anew among a word's occurrences"
     for layer, vectors in enumerate(states.layers):
-        rng = data.settings.make_rng("senses", str(layer))
-        shares = measure_senses(vectors[indices], words, senses, rng, num_resamples=data.settings.times)
+        draws = data.settings.resampler("senses", str(layer))
+        shares = measure_senses(vectors[indices], words, senses, draws)
         note = f"{len(items)} sentences"
         yield shares.to_finding("senses", "senses told", "share", meaning, control, note, layer)
 

@@ -9,25 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    Controlled,
-    Finding,
-    IntArray,
-    Matrix,
-    Skipped,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import normalise, split_groups
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import SentencePair
 from electralab.analysis.states import embed_texts
 from electralab.errors import InputError
-from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval
+from electralab.statistics import Interval
 
 # In units of the mean squared singular value; the first is least squares.
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
@@ -80,10 +71,10 @@ def fit_linear(before: FloatArray, after: FloatArray, penalty: float) -> LinearM
 
 
 def choose_penalty(
-    before: FloatArray, after: FloatArray, groups: IntArray, penalties: Sequence[float], rng: np.random.Generator
+    before: FloatArray, after: FloatArray, groups: IntArray, penalties: Sequence[float], draws: Resampler
 ) -> float:
     """The penalty that does best on groups left out in turn."""
-    names = rng.permutation(np.unique(groups))
+    names = draws.rng.permutation(np.unique(groups))
     folds = [np.isin(groups, part) for part in np.array_split(names, min(_FOLDS, len(names)))]
 
     def error(penalty: float) -> float:
@@ -98,25 +89,24 @@ def choose_penalty(
 def measure_equivariance(
     before: Matrix,
     after: Matrix,
-    rng: np.random.Generator,
+    draws: Resampler,
     *,
     groups: IntArray | None = None,
     penalties: Sequence[float] = PENALTIES,
-    num_resamples: int = NUM_RESAMPLES,
 ) -> Equivariance:
     """Row i of both (N, D) is one pair; pairs of a group (a template, a verb) stay in the same half."""
     assert before.shape == after.shape, "every sentence has its changed one, in the same space"
     group_ids = np.arange(len(before)) if groups is None else groups
     require_count("equivariance", len(np.unique(group_ids)), 8, "pairs that are not of one group")
     require_finite("equivariance", before, after)
-    is_taught = split_groups(group_ids, rng)
+    is_taught = split_groups(group_ids, draws)
     x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     taught_x, taught_y, test_x, test_y = x[is_taught], y[is_taught], x[~is_taught], y[~is_taught]
     centre = taught_y.mean(axis=0)
     spread = ((test_y - centre) ** 2).sum(axis=1)
 
     def bootstrap(statistic: Callable[[Indices], float]) -> Interval:
-        return bootstrap_interval(statistic, len(test_y), num_resamples, rng, groups=group_ids[~is_taught])
+        return draws.interval(statistic, len(test_y), groups=group_ids[~is_taught])
 
     def error(predictions: FloatArray) -> Interval:
         missed = ((test_y - predictions) ** 2).sum(axis=1)
@@ -132,9 +122,9 @@ def measure_equivariance(
         is_own = nearness.argmax(axis=1) == np.arange(len(predictions))
         return bootstrap(lambda indices: float(is_own[indices].mean()))
 
-    penalty = choose_penalty(taught_x, taught_y, group_ids[is_taught], penalties, rng)
-    order = rng.permutation(len(taught_y))
-    shuffled_penalty = choose_penalty(taught_x, taught_y[order], group_ids[is_taught], penalties, rng)
+    penalty = choose_penalty(taught_x, taught_y, group_ids[is_taught], penalties, draws)
+    order = draws.rng.permutation(len(taught_y))
+    shuffled_penalty = choose_penalty(taught_x, taught_y[order], group_ids[is_taught], penalties, draws)
     mapped = fit_linear(taught_x, taught_y, penalty)(test_x)
     control = fit_linear(taught_x, taught_y[order], shuffled_penalty)(test_x)
     step = centre - taught_x.mean(axis=0)
@@ -167,8 +157,8 @@ def _pair_findings(
         data.conditions.check()
         before, after = np.split(states, 2)
         # The same halves at every layer, so that layers can be compared.
-        rng = data.settings.make_rng("equivariance", kind)
-        result = measure_equivariance(before, after, rng, groups=groups, num_resamples=data.settings.times)
+        draws = data.settings.resampler("equivariance", kind)
+        result = measure_equivariance(before, after, draws, groups=groups)
         meaning = "|h(Tx) - T'h(x)| / |h(Tx) - mean| on pairs of other words: 0 exact, 1 no better than the mean"
         note = f"{len(pairs)} pairs in {len(np.unique(groups))} groups"
         yield result.error.to_finding(f"error.{kind}", f"{kind} error", "error", meaning, _SHUFFLED, note, layer)

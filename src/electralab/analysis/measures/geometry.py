@@ -8,38 +8,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
+from electralab.analysis.arrays import (
     BoolArray,
-    Controlled,
-    Finding,
+    FloatArray,
+    Indices,
     IntArray,
     Matrix,
-    Skipped,
     count_at,
     require_count,
     require_finite,
-    skip_on_error,
 )
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure, Output
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE
 from electralab.analysis.states import WordStates, embed_rows, embed_texts, embed_words
 from electralab.errors import InputError
 from electralab.records.figures import Figure, LineFigure, Projection, ScatterFigure
-from electralab.statistics import (
-    FloatArray,
-    Indices,
-    Interval,
-    bootstrap_interval,
-    count_units,
-    null_interval,
-    percentile_interval,
-    resample,
-    shuffle_interval,
-    subsample,
-)
+from electralab.statistics import Interval, count_units, null_interval, percentile_interval, subsample
 
 _SHUFFLES = 20
 _PERPLEXITY = 30.0
@@ -73,28 +60,18 @@ def anisotropy(vectors: Matrix) -> float:
     return mean_cosine(normalise(vectors), np.ones(len(vectors)))
 
 
-def measure_anisotropy(
-    vectors: Matrix,
-    rng: np.random.Generator,
-    *,
-    groups: IntArray | None = None,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Controlled:
+def measure_anisotropy(vectors: Matrix, draws: Resampler, *, groups: IntArray | None = None) -> Controlled:
     """Control: Gaussian noise of the same shape."""
     require_count("anisotropy", len(vectors), 3, "vectors")
     require_finite("anisotropy", vectors)
 
     def estimate(cloud: Matrix, group_ids: IntArray | None) -> Interval:
         units = normalise(cloud)
-        return bootstrap_interval(
-            lambda indices: mean_cosine(units, count_at(indices, len(units))),
-            len(units),
-            num_resamples,
-            rng,
-            groups=group_ids,
+        return draws.interval(
+            lambda indices: mean_cosine(units, count_at(indices, len(units))), len(units), groups=group_ids
         )
 
-    return Controlled(estimate(vectors, groups), estimate(rng.normal(size=vectors.shape), None))
+    return Controlled(estimate(vectors, groups), estimate(draws.rng.normal(size=vectors.shape), None))
 
 
 def compute_spectrum(vectors: Matrix) -> FloatArray:
@@ -136,37 +113,25 @@ class Dimension:
     axes_for_90: int
 
 
-def measure_dimension(
-    vectors: Matrix,
-    rng: np.random.Generator,
-    *,
-    groups: IntArray | None = None,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Dimension:
+def measure_dimension(vectors: Matrix, draws: Resampler, *, groups: IntArray | None = None) -> Dimension:
     """Control: each coordinate shuffled over the rows, which keeps its values and unties it from the others."""
     require_count("effective rank", len(vectors), 3, "vectors")
     require_finite("effective rank", vectors)
     spectrum = compute_spectrum(vectors)
-    draws = [compute_spectrum(vectors[indices]) for indices in resample(len(vectors), num_resamples, rng, groups)]
-    untied = [compute_spectrum(rng.permuted(vectors, axis=0)) for _ in range(_SHUFFLES)]
+    drawn = [compute_spectrum(vectors[indices]) for indices in draws.indices(len(vectors), groups)]
+    untied = [compute_spectrum(draws.rng.permuted(vectors, axis=0)) for _ in range(_SHUFFLES)]
     units = count_units(len(vectors), groups)
 
     def estimate(summary: Callable[[FloatArray], float]) -> Controlled:
         # Repeated rows span less: hence centred.
-        interval = percentile_interval(summary(spectrum), [summary(other) for other in draws], units, centred=True)
+        interval = percentile_interval(summary(spectrum), [summary(other) for other in drawn], units, centred=True)
         return Controlled(interval, null_interval(summary(other) for other in untied))
 
     return Dimension(spectrum, estimate(effective_rank), estimate(participation_ratio), count_axes(spectrum))
 
 
 def measure_silhouette(
-    vectors: Matrix,
-    labels: IntArray,
-    rng: np.random.Generator,
-    *,
-    groups: IntArray | None = None,
-    metric: str = "cosine",
-    num_resamples: int = NUM_RESAMPLES,
+    vectors: Matrix, labels: IntArray, draws: Resampler, *, groups: IntArray | None = None, metric: str = "cosine"
 ) -> Controlled:
     """How much nearer rows are to their own category than to the next: 1 apart, 0 mixed, below 0 astray.
 
@@ -181,26 +146,17 @@ def measure_silhouette(
     # Rounding leaves a row a little away from itself, which the next call refuses.
     np.fill_diagonal(distances, 0)
     values = np.asarray(silhouette_samples(distances, labels, metric="precomputed"))
-    estimate = bootstrap_interval(
-        lambda indices: float(values[indices].mean()), len(values), num_resamples, rng, groups=groups
-    )
-    control = shuffle_interval(
+    estimate = draws.mean(values, groups)
+    control = draws.shuffled(
         lambda order: float(silhouette_samples(distances, labels[order], metric="precomputed").mean()),
         len(values),
-        min(num_resamples, _SHUFFLES),
-        rng,
+        _SHUFFLES,
     )
     return Controlled(estimate, control)
 
 
 def measure_probe(
-    vectors: Matrix,
-    labels: IntArray,
-    rng: np.random.Generator,
-    *,
-    groups: IntArray | None = None,
-    strength: float = 0.1,
-    num_resamples: int = NUM_RESAMPLES,
+    vectors: Matrix, labels: IntArray, draws: Resampler, *, groups: IntArray | None = None, strength: float = 0.1
 ) -> Controlled:
     """The accuracy of a linear probe taught on half of the groups, on the other half. Control: taught shuffled labels.
 
@@ -214,7 +170,7 @@ def measure_probe(
     _, truth = np.unique(labels, return_inverse=True)
     group_ids = np.arange(len(vectors)) if groups is None else np.unique(groups, return_inverse=True)[1]
     require_count("probe", int(group_ids.max(initial=-1)) + 1, 4, "examples")
-    is_taught = split_groups(group_ids, rng)
+    is_taught = split_groups(group_ids, draws)
     if len(np.unique(truth[is_taught])) < 2:
         raise InputError("probe: half of the examples have fewer than two categories; give more examples")
     probe = Judge(("accuracy",), int(truth.max()) + 1, ProbeConfig(), Conditions())
@@ -225,15 +181,15 @@ def measure_probe(
         predict = probe.fit(cloud[is_taught], np.asarray(taught, dtype=np.int64), strength)
         is_right = predict(cloud[~is_taught]) == truth[~is_taught]
         shares = np.bincount(test_groups, is_right) / np.bincount(test_groups)
-        return bootstrap_interval(lambda indices: float(shares[indices].mean()), len(shares), num_resamples, rng)
+        return draws.mean(shares)
 
-    return Controlled(score(truth[is_taught]), score(rng.permutation(truth[is_taught])))
+    return Controlled(score(truth[is_taught]), score(draws.rng.permutation(truth[is_taught])))
 
 
-def split_groups(groups: IntArray, rng: np.random.Generator) -> BoolArray:
+def split_groups(groups: IntArray, draws: Resampler) -> BoolArray:
     """True for the rows of half of the groups: no group is on both sides."""
     names = np.unique(groups)
-    return np.isin(groups, rng.permutation(names)[: (len(names) + 1) // 2])
+    return np.isin(groups, draws.rng.permutation(names)[: (len(names) + 1) // 2])
 
 
 def project_pca(vectors: Matrix, dimensions: int = 2) -> FloatArray:
@@ -325,13 +281,13 @@ def _shape_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Findin
     tokens = embed_rows(model, data, settings.vectors, is_spread=True)
     curves: dict[str, FloatArray] = {}
     for layer, states in enumerate(tokens.layers):
-        rng = settings.make_rng("shape", str(layer))
+        draws = settings.resampler("shape", str(layer))
         data.conditions.check()
-        narrow = measure_anisotropy(states, rng, groups=tokens.rows, num_resamples=settings.times)
+        narrow = measure_anisotropy(states, draws, groups=tokens.rows)
         meaning = "mean cosine of pairs of tokens: 0 all directions alike, 1 a single one"
         control = "Gaussian noise of the same shape"
         yield narrow.to_finding("anisotropy", "anisotropy", "cosine", meaning, control, layer=layer)
-        shape = measure_dimension(states, rng, groups=tokens.rows, num_resamples=min(settings.times, _RANK_RESAMPLES))
+        shape = measure_dimension(states, draws.at_most(_RANK_RESAMPLES), groups=tokens.rows)
         meaning = "e to the entropy of the shares of variance along the principal axes"
         note = f"{len(states):,} tokens in {states.shape[1]} coordinates; {shape.axes_for_90} axes hold 90 % of it"
         control = "each coordinate shuffled over the tokens"
@@ -369,14 +325,14 @@ def _label_findings(
     id, things, distinct = what.replace(" ", "_"), categories.things, categories.distinct
     accuracies = []
     for layer, states in enumerate(categories.layers):
-        rng = settings.make_rng("silhouette", what, str(layer))
-        apart = measure_silhouette(states[distinct], numbers[distinct], rng, num_resamples=settings.times)
+        draws = settings.resampler("silhouette", what, str(layer))
+        apart = measure_silhouette(states[distinct], numbers[distinct], draws)
         meaning = f"how much nearer {things} are to those of their own {what} than to the next: 1 apart, 0 mixed"
         note = f"{len(distinct)} different {things}"
         yield apart.to_finding(f"{id}_silhouette", f"{what} silhouette", "silhouette", meaning, _SHUFFLED, note, layer)
         # The same halves at every layer, so that layers can be compared.
-        rng = settings.make_rng("probe", what)
-        probe = measure_probe(states, numbers, rng, groups=categories.spellings, num_resamples=settings.times)
+        draws = settings.resampler("probe", what)
+        probe = measure_probe(states, numbers, draws, groups=categories.spellings)
         meaning = f"accuracy of a linear probe of the {what}, taught on half of the {things}, on others"
         yield probe.to_finding(f"{id}_probe", f"{what} probe", "accuracy", meaning, f"taught {_SHUFFLED}", layer=layer)
         accuracies.append(probe.estimate.value)

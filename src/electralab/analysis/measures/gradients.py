@@ -10,17 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from electralab.analysis.arrays import BoolArray, FloatArray, Indices, count_at, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    BoolArray,
-    Finding,
-    Skipped,
-    count_at,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
@@ -32,7 +24,7 @@ from electralab.objective.corruption import CorruptedBatch
 from electralab.objective.language_models import shift_targets
 from electralab.objective.losses import lm_loss, rtd_loss
 from electralab.objective.masking import MaskedBatch
-from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval
+from electralab.statistics import Interval
 from electralab.tokens.batches import Batch
 
 REACHED = 0.1
@@ -120,27 +112,25 @@ def _read_flow(
     return GradientFlow(*(column[is_token].cpu().numpy() for column in columns))
 
 
-def measure_pull(
-    flow: GradientFlow, is_selected: BoolArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> Interval:
+def measure_pull(flow: GradientFlow, is_selected: BoolArray, draws: Resampler) -> Interval:
     """The mean gradient norm at the selected tokens, 1 being that of the average token.
 
     >>> flow = GradientFlow(np.array([1.5, 0.5] * 3), np.repeat(np.arange(3), 2), *[np.array([True, False] * 3)] * 3)
-    >>> measure_pull(flow, flow.is_masked, np.random.default_rng(0)).value
+    >>> measure_pull(flow, flow.is_masked, Resampler(np.random.default_rng(0))).value
     1.5
     """
     require_count("gradient flow", int(is_selected.sum()), 2, "tokens of the kind asked about")
     sums = count_at(flow.rows, flow.num_rows, flow.grad_norms * is_selected)
-    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows, is_selected), rng, num_resamples)
+    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows, is_selected), draws)
 
 
-def measure_reached(flow: GradientFlow, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES) -> Interval:
+def measure_reached(flow: GradientFlow, draws: Resampler) -> Interval:
     """The share of tokens that the loss pulls at by at least a tenth of the row's mean."""
     sums = count_at(flow.rows, flow.num_rows, flow.grad_norms >= REACHED)
-    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows), rng, num_resamples)
+    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows), draws)
 
 
-def measure_effective(flow: GradientFlow, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES) -> Interval:
+def measure_effective(flow: GradientFlow, draws: Resampler) -> Interval:
     """Over how many tokens the pull is spread, as a share of the row: (sum |g|)^2 / (T sum |g|^2), the mean over rows.
 
     1 where all are pulled at alike, k/T where k of T are and the others not at all.
@@ -148,12 +138,10 @@ def measure_effective(flow: GradientFlow, rng: np.random.Generator, *, num_resam
     counts = count_at(flow.rows, flow.num_rows)
     # The relative norms of T tokens add up to T, so that (sum |g|)^2 / T is T.
     shares = counts / count_at(flow.rows, flow.num_rows, flow.grad_norms**2)
-    return _average_rows(flow, shares, np.ones_like(shares), rng, num_resamples)
+    return _average_rows(flow, shares, np.ones_like(shares), draws)
 
 
-def _average_rows(
-    flow: GradientFlow, sums: FloatArray, counts: FloatArray, rng: np.random.Generator, num_resamples: int
-) -> Interval:
+def _average_rows(flow: GradientFlow, sums: FloatArray, counts: FloatArray, draws: Resampler) -> Interval:
     require_count("gradient flow", flow.num_rows, 2, "rows")
     require_finite("gradient flow", flow.grad_norms)
 
@@ -161,7 +149,7 @@ def _average_rows(
         count = float(counts[indices].sum())
         return float(sums[indices].sum()) / count if count else float("nan")
 
-    return bootstrap_interval(average, len(sums), num_resamples, rng)
+    return draws.interval(average, len(sums))
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
@@ -204,12 +192,12 @@ def _lm_findings(model: AnalysisModel, data: AnalysisData, *, is_second: bool) -
 
 def _flow_findings(flow: GradientFlow, data: AnalysisData) -> Iterator[Finding]:
     """Figures of the kinds of tokens that there are."""
-    rng, num_resamples = data.settings.make_rng("gradients"), data.settings.times
+    draws = data.settings.resampler("gradients")
     meaning = "(sum |g|)² / (T sum |g|²) of a row: over how much of it the gradient is spread"
-    effective = measure_effective(flow, rng, num_resamples=num_resamples)
+    effective = measure_effective(flow, draws)
     yield Finding("effective_tokens", "effective tokens", "share", meaning, effective)
     meaning = "tokens at which the gradient is a tenth of the row's mean or more"
-    reached = measure_reached(flow, rng, num_resamples=num_resamples)
+    reached = measure_reached(flow, draws)
     yield Finding("tokens_reached", "tokens reached", "share", meaning, reached)
     kinds = {
         "masked": (flow.is_masked, "at the tokens that were masked"),
@@ -223,7 +211,7 @@ def _flow_findings(flow: GradientFlow, data: AnalysisData) -> Iterator[Finding]:
         kinds = {}
     for kind, (is_selected, where) in kinds.items():
         if int(is_selected.sum()) > 1:
-            pull = measure_pull(flow, is_selected, rng, num_resamples=num_resamples)
+            pull = measure_pull(flow, is_selected, draws)
             meaning = f"|dL/dx| {where}, over the row's mean"
             yield Finding(f"pull_{kind}", f"pull at {kind} tokens", "× mean", meaning, pull)
 

@@ -10,22 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from electralab.analysis.arrays import FloatArray, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    Finding,
-    Skipped,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel, reinitialise
 from electralab.analysis.pair import UNTRAINED
 from electralab.model.attention import Rotation, build_attention_mask, measure_discrepancies
 from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
 from electralab.records.figures import HeatmapFigure
-from electralab.statistics import FloatArray, Interval, bootstrap_interval
+from electralab.statistics import Interval
 from electralab.tokens.batches import Batch, make_batch
 
 PATTERNS = ("entropy", "distance", "self", "previous", "next", "first", "separator", "same")
@@ -129,27 +123,21 @@ def _mark_patterns(input_ids: Tensor, is_pad: Tensor, separator_id: int) -> Tens
     return torch.stack([mark.float() for mark in marks], dim=1)
 
 
-def mean_over_heads(
-    patterns: HeadPatterns, name: str, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> Interval:
+def mean_over_heads(patterns: HeadPatterns, name: str, draws: Resampler) -> Interval:
     """One pattern, the mean over all heads.
 
     >>> even = HeadPatterns(np.full((3, 2, len(PATTERNS)), 0.5), (0, 0), ("0.0", "0.1"))
-    >>> mean_over_heads(even, "self", np.random.default_rng(0))
+    >>> mean_over_heads(even, "self", Resampler(np.random.default_rng(0)))
     Interval(value=0.5, low=0.5, high=0.5)
     """
     values = patterns.of_pattern(name).mean(axis=1)
-    return bootstrap_interval(lambda indices: float(values[indices].mean()), len(values), num_resamples, rng)
+    return draws.mean(values)
 
 
-def max_over_heads(
-    patterns: HeadPatterns, name: str, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> Interval:
+def max_over_heads(patterns: HeadPatterns, name: str, draws: Resampler) -> Interval:
     """One pattern in the head that has it most, chosen in every draw: the highest of many is high by chance too."""
     values = patterns.of_pattern(name)
-    return bootstrap_interval(
-        lambda indices: float(values[indices].mean(axis=0).max()), len(values), num_resamples, rng, centred=True
-    )
+    return draws.interval(lambda indices: float(values[indices].mean(axis=0).max()), len(values), centred=True)
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped | HeatmapFigure]:
@@ -164,14 +152,12 @@ def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | He
     is_alone = model.control_of is not None or not settings.untrained
     untrained = None if is_alone else _all_patterns(reinitialise(model, settings.seed), data, batches)
     control_meaning = UNTRAINED if untrained else ""
-    rng, num_resamples = settings.make_rng("heads"), settings.times
+    draws = settings.resampler("heads")
     for name, (unit, meaning) in _BY_LAYER.items():
         for layer in range(model.num_layers):
             # Estimate and control draw in turn from one stream, so that their order matters.
             estimate, control = (
-                None
-                if heads is None
-                else mean_over_heads(heads.select_layer(layer), name, rng, num_resamples=num_resamples)
+                None if heads is None else mean_over_heads(heads.select_layer(layer), name, draws)
                 for heads in (patterns, untrained)
             )
             assert estimate is not None
@@ -179,8 +165,7 @@ def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | He
     means = patterns.values.mean(axis=0)  # (heads, len(PATTERNS))
     for name, target in _STRONGEST.items():
         estimate, control = (
-            None if heads is None else max_over_heads(heads, name, rng, num_resamples=num_resamples)
-            for heads in (patterns, untrained)
+            None if heads is None else max_over_heads(heads, name, draws) for heads in (patterns, untrained)
         )
         assert estimate is not None
         meaning = f"the weight that a token gives {target}, in the head that gives it most"

@@ -11,25 +11,23 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
+from electralab.analysis.arrays import (
     BoolArray,
-    Controlled,
-    Finding,
+    FloatArray,
+    Indices,
     IntArray,
     Matrix,
-    Skipped,
     count_at,
     require_count,
     require_finite,
-    skip_on_error,
 )
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import LmLosses, PairOutputs, mlm_losses, run_pair
 from electralab.errors import InputError
-from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval, shuffle_interval
+from electralab.statistics import Interval
 from electralab.tokens.batches import make_batch
 
 _LN2 = log(2)
@@ -61,13 +59,7 @@ def mutual_information(joint: NDArray[np.integer | np.floating], *, corrected: b
 
 
 def measure_mutual_information(
-    inputs: IntArray,
-    outputs: IntArray,
-    rng: np.random.Generator,
-    *,
-    groups: IntArray | None = None,
-    corrected: bool = True,
-    num_resamples: int = NUM_RESAMPLES,
+    inputs: IntArray, outputs: IntArray, draws: Resampler, *, groups: IntArray | None = None, corrected: bool = True
 ) -> Controlled:
     """Between pairs of labels from 0 on. Control: outputs shuffled, which leaves the estimator's own bias."""
     require_count("mutual information", len(inputs), 2, "pairs")
@@ -80,10 +72,8 @@ def measure_mutual_information(
         return mutual_information(joint, corrected=corrected)
 
     # Drawing again repeats pairs, which looks like dependence: hence centred.
-    estimate = bootstrap_interval(
-        lambda indices: inform(indices, indices), len(inputs), num_resamples, rng, groups=groups, centred=True
-    )
-    control = shuffle_interval(lambda order: inform(everything, order), len(inputs), num_resamples, rng)
+    estimate = draws.interval(lambda indices: inform(indices, indices), len(inputs), groups=groups, centred=True)
+    control = draws.shuffled(lambda order: inform(everything, order), len(inputs))
     return Controlled(estimate, control)
 
 
@@ -93,14 +83,7 @@ def rtd_losses(logits: Matrix, is_replaced: BoolArray) -> FloatArray:
     return np.logaddexp(0.0, wide) - wide * is_replaced
 
 
-def measure_rtd_bits(
-    logits: Matrix,
-    is_replaced: BoolArray,
-    rows: IntArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Controlled:
+def measure_rtd_bits(logits: Matrix, is_replaced: BoolArray, rows: IntArray, draws: Resampler) -> Controlled:
     """H(Y) - loss over all tokens (N,), in bits a token; `rows` says which row each stands in.
 
     Below 0 where the logits are worse than knowing only how many tokens are replaced. Control: logits shuffled.
@@ -121,21 +104,13 @@ def measure_rtd_bits(
         return count_at(row_numbers, count, rtd_losses(values, is_replaced))
 
     losses = row_losses(logits)
-    estimate = bootstrap_interval(lambda indices: bits(losses, indices), count, num_resamples, rng)
-    control = shuffle_interval(
-        lambda order: bits(row_losses(logits[order]), np.arange(count)), len(logits), min(num_resamples, 20), rng
-    )
+    estimate = draws.interval(lambda indices: bits(losses, indices), count)
+    control = draws.shuffled(lambda order: bits(row_losses(logits[order]), np.arange(count)), len(logits), 20)
     return Controlled(estimate, control)
 
 
 def measure_lm_bits(
-    losses: Matrix,
-    unigram_losses: Matrix,
-    rows: IntArray,
-    row_tokens: IntArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
+    losses: Matrix, unigram_losses: Matrix, rows: IntArray, row_tokens: IntArray, draws: Resampler
 ) -> Controlled:
     """(H_unigram - loss) x share of tokens asked about, in bits a token of input.
 
@@ -152,65 +127,52 @@ def measure_lm_bits(
     noise = float(priors.sum() / targets.sum()) * targets - priors
 
     def average(sums: FloatArray) -> Interval:
-        return bootstrap_interval(
-            lambda indices: float(sums[indices].sum() / row_tokens[indices].sum()), count, num_resamples, rng
-        )
+        return draws.interval(lambda indices: float(sums[indices].sum() / row_tokens[indices].sum()), count)
 
     return Controlled(average(gains), average(noise))
 
 
-def measure_loss_share(
-    has_loss: BoolArray, rows: IntArray, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> Interval:
+def measure_loss_share(has_loss: BoolArray, rows: IntArray, draws: Resampler) -> Interval:
     """The share of positions (N,) that the loss is about: 1 for ELECTRA, the masked share for MLM."""
     require_count("share of positions with a loss", len(has_loss), 1, "positions")
-    return bootstrap_interval(
-        lambda indices: float(has_loss[indices].mean()), len(has_loss), num_resamples, rng, groups=rows
-    )
+    return draws.mean(has_loss, rows)
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
-    rng = data.settings.make_rng("information")
+    draws = data.settings.resampler("information")
     is_rtd = model.kind in ("electra", "electra-15")
     if is_rtd:
-        yield from skip_on_error("rtd_bits", "verdict bits", _rtd_findings, model, data, rng)
+        yield from skip_on_error("rtd_bits", "verdict bits", _rtd_findings, model, data, draws)
     elif model.kind == "electric":
         reason = f"{model.name}: says energies, not how likely a token was replaced; give a run of electra"
         yield Skipped("rtd_bits", "verdict bits", reason)
-    yield from skip_on_error("lm_bits", "guess bits", _lm_findings, model, data, rng, not is_rtd)
+    yield from skip_on_error("lm_bits", "guess bits", _lm_findings, model, data, draws, not is_rtd)
 
 
-def _rtd_findings(model: AnalysisModel, data: AnalysisData, rng: np.random.Generator) -> Iterator[Finding]:
-    num_resamples = data.settings.times
+def _rtd_findings(model: AnalysisModel, data: AnalysisData, draws: Resampler) -> Iterator[Finding]:
     outputs = PairOutputs.concat(map(PairOutputs.from_batch, run_pair(model, data, "measuring verdicts")))
     has_loss = outputs.is_masked if model.kind == "electra-15" else np.ones_like(outputs.is_masked)
     logits, is_replaced, rows = outputs.logits[has_loss], outputs.is_replaced[has_loss], outputs.rows[has_loss]
     share = float(has_loss.mean())
-    bits = measure_rtd_bits(logits, is_replaced, rows, rng, num_resamples=num_resamples).scale(share)
+    bits = measure_rtd_bits(logits, is_replaced, rows, draws).scale(share)
     meaning = "H(Y) - loss of telling replaced tokens from original ones, over the row's ordinary tokens"
     note = "against its own generator: a better one makes verdicts harder"
     yield bits.to_finding("rtd_bits", "verdict bits", "bits/token", meaning, _SHUFFLED, note)
     yield from _bits_per_flop("rtd_bits_per_flop", "verdict bits per GFLOP", bits, model, _SHUFFLED)
     # By rank: neither how sure the logits are nor where their threshold lies matters.
     bins = np.searchsorted(np.quantile(logits, np.arange(1, _BINS) / _BINS), logits)
-    known = measure_mutual_information(
-        is_replaced.astype(np.int64), bins, rng, groups=rows, num_resamples=num_resamples
-    )
+    known = measure_mutual_information(is_replaced.astype(np.int64), bins, draws, groups=rows)
     meaning = "I(Y; fiftieth that the verdict is in), over the row's ordinary tokens: what the verdicts' order tells"
     yield known.scale(share).to_finding("rtd_information", "verdict information", "bits/token", meaning, _SHUFFLED)
-    yield _loss_share(measure_loss_share(has_loss, outputs.rows, rng, num_resamples=num_resamples))
+    yield _loss_share(measure_loss_share(has_loss, outputs.rows, draws))
 
 
-def _lm_findings(
-    model: AnalysisModel, data: AnalysisData, rng: np.random.Generator, is_only_task: bool
-) -> Iterator[Finding]:
+def _lm_findings(model: AnalysisModel, data: AnalysisData, draws: Resampler, is_only_task: bool) -> Iterator[Finding]:
     """`is_only_task`: whether naming tokens is all that the model is trained by."""
-    num_resamples, rows = data.settings.times, data.read_rows(model)
+    rows = data.read_rows(model)
     lm = _causal_losses(model, data) if model.kind == "causal" else mlm_losses(model, data, "guessing tokens")
     row_tokens = model.tokenizer.is_ordinary[rows.ids].sum(axis=1)
-    bits = measure_lm_bits(
-        lm.losses, -rows.unigram[lm.target_ids], lm.rows, row_tokens, rng, num_resamples=num_resamples
-    )
+    bits = measure_lm_bits(lm.losses, -rows.unigram[lm.target_ids], lm.rows, row_tokens, draws)
     meaning = "(what a unigram pays - loss) of naming tokens, times the share of tokens asked about"
     note = "" if model.discriminator is None else "of its generator"
     yield bits.to_finding("lm_bits", "guess bits", "bits/token", meaning, _UNIGRAM, note)
@@ -219,7 +181,7 @@ def _lm_findings(
         counts = row_tokens if model.kind in _ASKS_ALL else np.bincount(lm.rows, minlength=len(row_tokens))
         has_loss = np.concatenate([np.arange(n) < k for n, k in zip(row_tokens, counts, strict=True)])
         row_ids = np.repeat(np.arange(len(row_tokens)), row_tokens)
-        yield _loss_share(measure_loss_share(has_loss, row_ids, rng, num_resamples=num_resamples))
+        yield _loss_share(measure_loss_share(has_loss, row_ids, draws))
 
 
 def _causal_losses(model: AnalysisModel, data: AnalysisData) -> LmLosses:

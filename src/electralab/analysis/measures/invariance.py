@@ -8,27 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from electralab.analysis.arrays import BoolArray, Indices, IntArray, Matrix, count_at, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    BoolArray,
-    Controlled,
-    Finding,
-    IntArray,
-    Matrix,
-    Skipped,
-    count_at,
-    exact,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.states import trace_batch, trim
 from electralab.errors import InputError
-from electralab.statistics import Indices, Interval, Statistic, bootstrap_interval, subsample
+from electralab.statistics import Interval, Statistic, subsample
 
 _LEAST = 8
 _CONTROL = "with other tokens of the moved rows"
@@ -57,12 +45,7 @@ def rotate_row(ids: IntArray, offset: int, *, special_ids: IntArray) -> IntArray
 
 
 def measure_invariance(
-    states: Matrix,
-    moved: Matrix,
-    rng: np.random.Generator,
-    *,
-    groups: IntArray | None = None,
-    num_resamples: int = NUM_RESAMPLES,
+    states: Matrix, moved: Matrix, draws: Resampler, *, groups: IntArray | None = None
 ) -> Invariance:
     """Row i of both (N, D) is the same token; `groups` are the rows of text they stand in."""
     assert states.shape == moved.shape, "every token is there before and after"
@@ -72,7 +55,7 @@ def measure_invariance(
     own = (here * there).sum(axis=1)
     everything = np.arange(len(here))
     is_nearest = (here @ there.T).argmax(axis=1) == everything
-    is_chance = rng.permutation(len(here)) == everything
+    is_chance = draws.rng.permutation(len(here)) == everything
 
     def match(indices: Indices) -> float:
         return float(own[indices].mean())
@@ -89,7 +72,7 @@ def measure_invariance(
         return (match(indices) - unrelated) / (1 - unrelated) if unrelated < 1 else float("nan")
 
     def estimate(statistic: Statistic) -> Interval:
-        return bootstrap_interval(statistic, len(own), num_resamples, rng, groups=groups)
+        return draws.interval(statistic, len(own), groups=groups)
 
     return Invariance(
         Controlled(estimate(match), estimate(mismatch)),
@@ -150,10 +133,8 @@ def _findings(
     settings = data.settings
     chosen = subsample(len(row_ids), settings.vectors, settings.seed)
     for layer, (here, there) in enumerate(zip(before, after, strict=True)):
-        rng = settings.make_rng("invariance", how, str(layer))
-        result = measure_invariance(
-            here[chosen], there[chosen], rng, groups=row_ids[chosen], num_resamples=settings.times
-        )
+        draws = settings.resampler("invariance", how, str(layer))
+        result = measure_invariance(here[chosen], there[chosen], draws, groups=row_ids[chosen])
         article = "an" if how == "offset" else "a"
         meaning = f"mean cosine of a token's state with its state after {article} {how} of the row"
         yield result.similarity.to_finding(

@@ -9,22 +9,19 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from electralab.analysis.correlation import measure_correlation
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
+from electralab.analysis.arrays import (
     BoolArray,
-    Controlled,
-    Finding,
+    FloatArray,
+    Indices,
     IntArray,
     Matrix,
-    Skipped,
     auc,
-    exact,
     require_count,
     require_finite,
-    skip_on_error,
 )
+from electralab.analysis.correlation import measure_correlation
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.balance import CHANCE, measure_auc
 from electralab.analysis.model import AnalysisModel, load_analysis_model
@@ -33,15 +30,7 @@ from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
 from electralab.objective.electra import ElectraOutput
 from electralab.pretraining.exports import read_snapshots, snapshot_folder
-from electralab.statistics import (
-    FloatArray,
-    Indices,
-    Interval,
-    Statistic,
-    bootstrap_interval,
-    null_interval,
-    shuffle_interval,
-)
+from electralab.statistics import Interval, Statistic, null_interval
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.metrics import read_metrics
 
@@ -73,13 +62,11 @@ class Replacements:
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
-def score_replacements(
-    logits: Matrix, sampled_ids: IntArray, original_ids: IntArray, rng: np.random.Generator
-) -> Replacements:
+def score_replacements(logits: Matrix, sampled_ids: IntArray, original_ids: IntArray, draws: Resampler) -> Replacements:
     """From the generator's logits (M, V); a sample that hits the original replaces nothing.
 
     >>> flat = np.zeros((2, 4))
-    >>> score_replacements(flat, np.array([1, 2]), np.array([0, 0]), np.random.default_rng(0)).ranks
+    >>> score_replacements(flat, np.array([1, 2]), np.array([0, 0]), Resampler(np.random.default_rng(0))).ranks
     array([1, 1])
     """
     require_finite("plausibility of replacements", logits)
@@ -89,7 +76,7 @@ def score_replacements(
     highest = wide.max(axis=1, keepdims=True)
     log_probs = wide - highest - np.log(np.exp(wide - highest).sum(axis=1, keepdims=True))
     rows, sampled = np.arange(len(wide)), sampled_ids[is_kept]
-    dealt = rng.permutation(sampled)
+    dealt = draws.rng.permutation(sampled)
 
     def rank(ids: IntArray) -> Indices:
         return np.asarray((wide > wide[rows, ids][:, None]).sum(axis=1) + 1, dtype=np.int64)
@@ -107,18 +94,14 @@ class ReplacementPlausibility:
 
 
 def measure_plausibility(
-    replacements: Replacements,
-    rng: np.random.Generator,
-    *,
-    rows: IntArray | None = None,
-    num_resamples: int = NUM_RESAMPLES,
+    replacements: Replacements, draws: Resampler, *, rows: IntArray | None = None
 ) -> ReplacementPlausibility:
     """`rows` are the rows of text of all M sampled tokens."""
     groups = None if rows is None else rows[replacements.is_kept]
     count = len(replacements.ranks)
 
     def estimate(statistic: Statistic) -> Interval:
-        return bootstrap_interval(statistic, count, num_resamples, rng, groups=groups)
+        return draws.interval(statistic, count, groups=groups)
 
     def mean(values: FloatArray) -> Interval:
         return estimate(lambda indices: float(values[indices].mean()))
@@ -133,28 +116,17 @@ def measure_plausibility(
 
 
 def measure_agreement(
-    originals: IntArray,
-    replacements: IntArray,
-    rng: np.random.Generator,
-    *,
-    rows: IntArray | None = None,
-    num_resamples: int = NUM_RESAMPLES,
+    originals: IntArray, replacements: IntArray, draws: Resampler, *, rows: IntArray | None = None
 ) -> Controlled:
     """The share of replacements of the original's category (part of speech). Control: replacements shuffled."""
     require_count("agreement of categories", len(originals), 2, "replacements")
     is_same = originals == replacements
-    estimate = bootstrap_interval(
-        lambda indices: float(is_same[indices].mean()), len(is_same), num_resamples, rng, groups=rows
-    )
-    control = shuffle_interval(
-        lambda order: float((originals == replacements[order]).mean()), len(is_same), num_resamples, rng
-    )
+    estimate = draws.mean(is_same, rows)
+    control = draws.shuffled(lambda order: float((originals == replacements[order]).mean()), len(is_same))
     return Controlled(estimate, control)
 
 
-def measure_hardening(
-    early: PairOutputs, late: PairOutputs, rng: np.random.Generator, *, num_resamples: int = NUM_RESAMPLES
-) -> Controlled:
+def measure_hardening(early: PairOutputs, late: PairOutputs, draws: Resampler) -> Controlled:
     """By how much one discriminator's AUC is lower against late replacements than against early ones, in the same rows.
 
     Control: rows of the two exchanged at random, which leaves nothing early or late about either.
@@ -170,7 +142,7 @@ def measure_hardening(
 
     def exchange() -> float:
         names = np.unique(early.rows)
-        is_exchanged = np.isin(early.rows, names[rng.random(len(names)) < 0.5])
+        is_exchanged = np.isin(early.rows, names[draws.rng.random(len(names)) < 0.5])
         sides = []
         for first, second in ((early, late), (late, early)):
             logits = np.where(is_exchanged, second.logits, first.logits)
@@ -178,7 +150,7 @@ def measure_hardening(
             sides.append(auc(logits, truth))
         return sides[0] - sides[1]
 
-    estimate = bootstrap_interval(lost, len(early.rows), num_resamples, rng, groups=early.rows)
+    estimate = draws.interval(lost, len(early.rows), groups=early.rows)
     return Controlled(estimate, null_interval(exchange() for _ in range(_EXCHANGES)))
 
 
@@ -221,16 +193,14 @@ def _quality_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Find
 
 
 def _score_quality(model: AnalysisModel, data: AnalysisData) -> tuple[ReplacementPlausibility, Interval]:
-    rng, num_resamples = data.settings.make_rng("replacements"), data.settings.times
+    draws = data.settings.resampler("replacements")
     parts, outputs = [], []
     for trial in run_pair(model, data, _PURPOSE):
         outputs.append(PairOutputs.from_batch(trial))
-        parts.append(score_replacements(trial.guesses.float().cpu().numpy(), *_sampled_ids(trial), rng))
+        parts.append(score_replacements(trial.guesses.float().cpu().numpy(), *_sampled_ids(trial), draws))
     pair = PairOutputs.concat(outputs)
-    plausibility = measure_plausibility(
-        Replacements.concat(parts), rng, rows=pair.target_rows, num_resamples=num_resamples
-    )
-    return plausibility, measure_auc(pair, rng, num_resamples=num_resamples)
+    plausibility = measure_plausibility(Replacements.concat(parts), draws, rows=pair.target_rows)
+    return plausibility, measure_auc(pair, draws)
 
 
 def _sampled_ids(trial: ElectraOutput) -> tuple[IntArray, IntArray]:
@@ -246,11 +216,7 @@ def _agreement_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Fi
     is_known = (sampled != originals) & (tags[sampled] != _UNKNOWN) & (tags[originals] != _UNKNOWN)
     require_count("part of speech kept", int(is_known.sum()), 20, "replacements of which both words are tagged")
     result = measure_agreement(
-        tags[originals[is_known]],
-        tags[sampled[is_known]],
-        data.settings.make_rng("agreement"),
-        rows=rows[is_known],
-        num_resamples=data.settings.times,
+        tags[originals[is_known]], tags[sampled[is_known]], data.settings.resampler("agreement"), rows=rows[is_known]
     )
     meaning = "replacements of the part of speech of the token they replace"
     note = (
@@ -274,8 +240,8 @@ def _hardening_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Fi
         pair = replace(model, generator=sampler.require_generator(HARDENING), discriminator=discriminator)
         return PairOutputs.concat(map(PairOutputs.from_batch, run_pair(pair, data, HARDENING)))
 
-    rng = data.settings.make_rng("hardening")
-    result = measure_hardening(outputs(early), outputs(model), rng, num_resamples=data.settings.times)
+    draws = data.settings.resampler("hardening")
+    result = measure_hardening(outputs(early), outputs(model), draws)
     meaning = "how much lower the final discriminator's AUC is against the final generator than against the earlier one"
     note = f"the generator after step {steps[0]:,}, on the same rows, hidden at the same places"
     yield result.to_finding("hardening", HARDENING, "AUC", meaning, "rows of both exchanged at random", note)
@@ -283,7 +249,7 @@ def _hardening_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Fi
 
 def _course_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     """By what the run logged, and by its snapshots where it kept some."""
-    rng = data.settings.make_rng("course")
+    draws = data.settings.resampler("course")
     steps = [progress["step"] for progress in read_snapshots(model.folder)]
     if len(steps) >= 4:
         folders = [snapshot_folder(model.folder, step) for step in steps]
@@ -295,7 +261,7 @@ def _course_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Findi
         }
         for (id, name), course in courses.items():
             note = f"over {len(steps)} snapshots of the run"
-            yield _trend_finding(id, name, steps, course, note, rng)
+            yield _trend_finding(id, name, steps, course, note, draws)
     records = [row for row in read_metrics(model.folder / "metrics.jsonl") if row.get("heldout_auc") is not None]
     if len(records) < 4:
         if len(steps) >= 4:
@@ -307,23 +273,18 @@ def _course_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Findi
     logged = [record["step"] for record in records]
     for key, (id, name, expected) in _LOGGED.items():
         note = f"over {len(records)} held-out scores of the run's log; {expected}"
-        yield _trend_finding(id, name, logged, [float(record[key]) for record in records], note, rng)
+        yield _trend_finding(id, name, logged, [float(record[key]) for record in records], note, draws)
 
 
 def _trend_finding(
-    id: str, name: str, steps: Sequence[int], course: Sequence[float], note: str, rng: np.random.Generator
+    id: str, name: str, steps: Sequence[int], course: Sequence[float], note: str, draws: Resampler
 ) -> Finding:
-    result = measure_correlation(np.array(steps, dtype=np.float64), np.array(course, dtype=np.float64), rng)
+    result = measure_correlation(np.array(steps, dtype=np.float64), np.array(course, dtype=np.float64), draws)
     meaning = f"Spearman's rho of the {name} with the step: 1 rises, -1 falls"
     span = f"from {course[0]:.3g} to {course[-1]:.3g} {note}; p = {result.p:.2g}"
     return result.rho.to_finding(f"course.{id}", f"course of the {name}", "rho", meaning, "the steps shuffled", span)
 
 
 MEASURE = Measure(
-    "replacements",
-    "M46",
-    "replacements",
-    "How plausible are replacements, and how hard to tell?",
-    measure,
-    version=2,
+    "replacements", "M46", "replacements", "How plausible are replacements, and how hard to tell?", measure, version=2
 )

@@ -11,17 +11,9 @@ from random import Random
 
 import numpy as np
 
+from electralab.analysis.arrays import BoolArray, FloatArray, Indices, require_count
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    BoolArray,
-    Controlled,
-    Finding,
-    Skipped,
-    exact,
-    require_count,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, damage_text
@@ -29,7 +21,7 @@ from electralab.errors import InputError
 from electralab.events import run_to_end
 from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.task_model import LoadedTaskModel, load_model
-from electralab.statistics import FloatArray, Indices, Interval, bootstrap_interval, shuffle_interval, subsample
+from electralab.statistics import Interval, subsample
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kinds.classification import ClassificationExample
@@ -68,33 +60,22 @@ def _retained(is_right: BoolArray, shares: FloatArray, chance: float, indices: I
 
 
 def measure_robustness(
-    is_right: BoolArray,
-    shares: Sequence[float],
-    chance: float,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
+    is_right: BoolArray, shares: Sequence[float], chance: float, draws: Resampler
 ) -> RobustnessCurve:
     """Of answers (L, N) to the same N examples at L shares of damage, the first undamaged; chance is the control."""
     _check_answers(is_right, shares)
     at, count = np.asarray(shares), is_right.shape[1]
 
     def score(level: BoolArray) -> Interval:
-        return bootstrap_interval(lambda indices: float(level[indices].mean()), count, num_resamples, rng)
+        return draws.interval(lambda indices: float(level[indices].mean()), count)
 
     scores = [score(level) for level in is_right]
-    retained = bootstrap_interval(lambda indices: _retained(is_right, at, chance, indices), count, num_resamples, rng)
+    retained = draws.interval(lambda indices: _retained(is_right, at, chance, indices), count)
     return RobustnessCurve(tuple(shares), tuple(scores), retained)
 
 
 def compare_robustness(
-    ours: BoolArray,
-    theirs: BoolArray,
-    shares: Sequence[float],
-    chance: float,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
+    ours: BoolArray, theirs: BoolArray, shares: Sequence[float], chance: float, draws: Resampler
 ) -> Controlled:
     """What we retain less what they retain, of the same examples drawn again. Control: answers swapped at random."""
     _check_answers(ours, shares)
@@ -105,12 +86,12 @@ def compare_robustness(
         return _retained(first, at, chance, indices) - _retained(second, at, chance, indices)
 
     def swap(_: Indices) -> float:
-        is_swapped = rng.random(count) < 0.5
+        is_swapped = draws.rng.random(count) < 0.5
         swapped = np.where(is_swapped, theirs, ours), np.where(is_swapped, ours, theirs)
         return difference(*swapped, np.arange(count))
 
-    estimate = bootstrap_interval(lambda indices: difference(ours, theirs, indices), count, num_resamples, rng)
-    return Controlled(estimate, shuffle_interval(swap, count, num_resamples, rng))
+    estimate = draws.interval(lambda indices: difference(ours, theirs, indices), count)
+    return Controlled(estimate, draws.shuffled(swap, count))
 
 
 def _check_answers(is_right: BoolArray, shares: Sequence[float]) -> None:
@@ -157,8 +138,8 @@ def _damage_findings(
 ) -> Iterator[Finding]:
     is_right = np.stack([answer_damaged(tuned, examples, kind, share, data) for share in SHARES])
     most = Counter(example.label for example in examples).most_common(1)[0][1] / len(examples)
-    rng = data.settings.make_rng("robustness", kind)
-    curve = measure_robustness(is_right, SHARES, most, rng, num_resamples=data.settings.times)
+    draws = data.settings.resampler("robustness", kind)
+    curve = measure_robustness(is_right, SHARES, most, draws)
     frequent = "always the most frequent class"
     meaning = f"the mean over shares of damage of (accuracy - chance) / (undamaged - chance), for {_KINDS[kind]}"
     yield Finding(f"retained.{kind}", f"retained, {kind}", "share", meaning, curve.retained, exact(0.0), frequent)
@@ -188,8 +169,8 @@ def answer_damaged(
     """(N,) whether each is classified rightly; the same words are hit for every model."""
     damaged = []
     for example in examples:
-        rng = Random(f"{data.settings.seed} {kind} {example.id}")
-        texts = tuple(damage_text(text, kind, share, rng).text for text in example.texts)
+        draws = Random(f"{data.settings.seed} {kind} {example.id}")
+        texts = tuple(damage_text(text, kind, share, draws).text for text in example.texts)
         damaged.append(replace(example, texts=texts))
     data.conditions.check()
     events = predict_examples([tuned], damaged, batch_tokens=data.conditions.batch_tokens, stop=StopSignal())

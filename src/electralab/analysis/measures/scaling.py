@@ -11,26 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
+from electralab.analysis.arrays import FloatArray, require_count, require_finite
 from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
-    Controlled,
-    Finding,
-    Skipped,
-    require_count,
-    require_finite,
-    skip_on_error,
-)
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel, kind_of
 from electralab.artifacts import read_json
 from electralab.errors import DamagedArtifact, InputError
 from electralab.pretraining.exports import name_main
-from electralab.statistics import FloatArray, Interval, bootstrap_interval, null_interval, percentile_interval
+from electralab.statistics import Interval, null_interval, percentile_interval
 
 _EXPONENTS = np.geomspace(0.003, 3.0, 40)
 # Straight lines are cheap, and the tails of few runs are thin.
 _LINE_RESAMPLES = 1000
+_CURVE_RESAMPLES = 100
 _LOSSES = ("discriminator_loss", "masked_loss", "next_loss", "permuted_loss")
 _SHUFFLED = "the runs' losses shuffled"
 _MEAN = "the mean of the other runs"
@@ -174,23 +168,16 @@ def fit_slope(x: FloatArray, y: FloatArray) -> float:
     return float(spread @ y) / square if square > 1e-12 * max(float(x @ x), 1e-300) else float("nan")
 
 
-def measure_log_law(
-    parameters: FloatArray,
-    tokens: FloatArray,
-    performance: FloatArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = _LINE_RESAMPLES,
-) -> LogLawFit:
+def measure_log_law(parameters: FloatArray, tokens: FloatArray, performance: FloatArray, draws: Resampler) -> LogLawFit:
     require_count("scaling law", len(performance), 5, "runs")
     require_finite("scaling law", np.concatenate([parameters, tokens, performance]))
     law = fit_log_law(parameters, tokens, performance)
     if np.isnan(law.alpha):
         raise InputError("scaling law: size and data of the runs cannot be told apart; vary each by itself")
     count = len(performance)
-    runs = [rng.integers(count, size=count) for _ in range(num_resamples)]
-    draws = [fit_log_law(parameters[taken], tokens[taken], performance[taken]) for taken in runs]
-    shuffled = [fit_log_law(parameters, tokens, rng.permutation(performance)) for _ in range(num_resamples)]
+    drawn = [fit_log_law(parameters[runs], tokens[runs], performance[runs]) for runs in draws.indices(count)]
+    orders = (draws.rng.permutation(performance) for _ in range(draws.num_resamples))
+    shuffled = [fit_log_law(parameters, tokens, order) for order in orders]
     interval = partial(percentile_interval, units=count, num_fitted=3)
 
     def fit(columns: FloatArray, scores: FloatArray) -> Predict:
@@ -199,23 +186,21 @@ def measure_log_law(
 
     return LogLawFit(
         law,
-        Controlled(interval(law.alpha, [d.alpha for d in draws]), null_interval(s.alpha for s in shuffled)),
-        Controlled(interval(law.beta, [d.beta for d in draws]), null_interval(s.beta for s in shuffled)),
-        interval(law.gamma, [d.gamma for d in draws]),
-        leave_out(fit, np.stack([parameters, tokens], axis=1), performance, rng, num_resamples=num_resamples),
+        Controlled(interval(law.alpha, [d.alpha for d in drawn]), null_interval(s.alpha for s in shuffled)),
+        Controlled(interval(law.beta, [d.beta for d in drawn]), null_interval(s.beta for s in shuffled)),
+        interval(law.gamma, [d.gamma for d in drawn]),
+        leave_out(fit, np.stack([parameters, tokens], axis=1), performance, draws),
     )
 
 
-def measure_power_law(
-    compute: FloatArray, losses: FloatArray, rng: np.random.Generator, *, num_resamples: int = 100
-) -> PowerLawFit:
+def measure_power_law(compute: FloatArray, losses: FloatArray, draws: Resampler) -> PowerLawFit:
     require_count("power law", len(np.unique(compute)), 4, "runs of different compute")
     require_finite("power law", np.concatenate([compute, losses]))
     law, count = fit_power_law(compute, losses), len(losses)
-    runs = [rng.integers(count, size=count) for _ in range(num_resamples)]
+    samples = list(draws.indices(count))
     # Three numbers cannot be had of fewer than three amounts of compute.
-    draws = [fit_power_law(compute[taken], losses[taken]) for taken in runs if len(np.unique(compute[taken])) > 2]
-    shuffled = [fit_power_law(compute, rng.permutation(losses)).b for _ in range(min(num_resamples, 20))]
+    drawn = [fit_power_law(compute[runs], losses[runs]) for runs in samples if len(np.unique(compute[runs])) > 2]
+    shuffled = [fit_power_law(compute, draws.rng.permutation(losses)).b for _ in range(min(draws.num_resamples, 20))]
     interval = partial(percentile_interval, units=count, num_fitted=3)
 
     def fit(columns: FloatArray, scores: FloatArray) -> Predict:
@@ -224,21 +209,14 @@ def measure_power_law(
 
     return PowerLawFit(
         law,
-        interval(law.a, [d.a for d in draws]),
-        Controlled(interval(law.b, [d.b for d in draws]), null_interval(shuffled)),
-        interval(law.c, [d.c for d in draws]),
-        leave_out(fit, compute[:, None], losses, rng, num_resamples=num_resamples),
+        interval(law.a, [d.a for d in drawn]),
+        Controlled(interval(law.b, [d.b for d in drawn]), null_interval(shuffled)),
+        interval(law.c, [d.c for d in drawn]),
+        leave_out(fit, compute[:, None], losses, draws),
     )
 
 
-def leave_out(
-    fit: Fit,
-    columns: FloatArray,
-    scores: FloatArray,
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
-) -> Controlled:
+def leave_out(fit: Fit, columns: FloatArray, scores: FloatArray, draws: Resampler) -> Controlled:
     """The root mean square error of a law on each run, fitted without it. Control: the mean of the other runs."""
     everything = np.arange(len(scores))
     others = [everything != index for index in everything]
@@ -247,9 +225,7 @@ def leave_out(
 
     def error(values: FloatArray) -> Interval:
         squares = (values - scores) ** 2
-        return bootstrap_interval(
-            lambda indices: float(np.sqrt(np.nanmean(squares[indices]))), len(scores), num_resamples, rng
-        )
+        return draws.interval(lambda indices: float(np.sqrt(np.nanmean(squares[indices]))), len(scores))
 
     return Controlled(error(predictions), error(means))
 
@@ -278,7 +254,7 @@ def _read_runs(model: AnalysisModel, folder: str) -> list[RunPoint]:
 def _log_law_findings(points: Sequence[RunPoint], data: AnalysisData) -> Iterator[Finding]:
     columns = [(point.parameters, point.tokens, point.loss) for point in points]
     sizes, tokens, losses = np.array(columns, dtype=np.float64).T
-    result = measure_log_law(sizes, tokens, -losses, data.settings.make_rng("log law"))
+    result = measure_log_law(sizes, tokens, -losses, Resampler(data.settings.make_rng("log law"), _LINE_RESAMPLES))
     note = f"{len(points)} runs; performance is minus the held-out loss, of verdicts against the run's own generator"
     meaning = "performance = alpha ln p + beta ln D - gamma: what e times the {} buys"
     yield result.alpha.to_finding("alpha", "alpha", "nats", meaning.format("parameters"), _SHUFFLED, note)
@@ -292,7 +268,7 @@ def _log_law_findings(points: Sequence[RunPoint], data: AnalysisData) -> Iterato
 
 def _power_law_findings(points: Sequence[RunPoint], data: AnalysisData) -> Iterator[Finding]:
     flops, losses = np.array([(point.flops, point.loss) for point in points], dtype=np.float64).T
-    result = measure_power_law(flops, losses, data.settings.make_rng("power law"))
+    result = measure_power_law(flops, losses, Resampler(data.settings.make_rng("power law"), _CURVE_RESAMPLES))
     note = f"{len(points)} runs of {flops.min():.2g} to {flops.max():.2g} FLOPs"
     meaning = "b of loss = a C^-b + c over compute"
     yield result.b.to_finding("exponent", "exponent of the power law", "", meaning, _SHUFFLED, note)

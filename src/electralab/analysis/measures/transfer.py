@@ -10,37 +10,26 @@ from typing import Literal
 
 import numpy as np
 
-from electralab.analysis.correlation import measure_correlation
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import (
-    NUM_RESAMPLES,
+from electralab.analysis.arrays import (
     BoolArray,
-    Controlled,
-    Finding,
+    FloatArray,
+    Indices,
     IntArray,
     Matrix,
-    Skipped,
     auc,
     require_count,
     require_finite,
-    skip_on_error,
 )
+from electralab.analysis.correlation import measure_correlation
+from electralab.analysis.data import AnalysisData
+from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.naming import name_models
 from electralab.analysis.pair import PairOutputs, mlm_losses, run_pair
 from electralab.analysis.states import embed_rows
 from electralab.errors import InputError
-from electralab.statistics import (
-    FloatArray,
-    Indices,
-    Interval,
-    null_interval,
-    percentile_interval,
-    resample,
-    shuffle_interval,
-    subsample,
-)
+from electralab.statistics import Interval, null_interval, percentile_interval, shuffle_interval, subsample
 
 Distance = Literal["gaussian", "sliced", "exact"]
 _SHUFFLES = 20
@@ -179,28 +168,23 @@ class TokenScores:
 
 
 def measure_rise(
-    home: TokenScores,
-    away: TokenScores,
-    score: Callable[[TokenScores, Indices], float],
-    rng: np.random.Generator,
-    *,
-    num_resamples: int = NUM_RESAMPLES,
+    home: TokenScores, away: TokenScores, score: Callable[[TokenScores, Indices], float], draws: Resampler
 ) -> Controlled:
     """How much higher a score is away, the rows of either drawn again. Control: one half of home's rows as away."""
     for scores in (home, away):
         require_count("transfer", scores.num_rows, 4, "rows of each domain")
         require_finite("transfer", scores.values)
     value = score(away, np.arange(len(away.values))) - score(home, np.arange(len(home.values)))
-    resamples = (resample(len(scores.values), num_resamples, rng, scores.rows) for scores in (home, away))
+    resamples = (draws.indices(len(scores.values), scores.rows) for scores in (home, away))
     # Both generators draw in turn from one stream.
-    draws = [score(away, there) - score(home, here) for here, there in zip(*resamples, strict=True)]
+    rises = [score(away, there) - score(home, here) for here, there in zip(*resamples, strict=True)]
     names = np.unique(home.rows)
 
     def split() -> float:
-        is_away = np.isin(home.rows, rng.permutation(names)[: len(names) // 2])
+        is_away = np.isin(home.rows, draws.rng.permutation(names)[: len(names) // 2])
         return score(home, np.flatnonzero(is_away)) - score(home, np.flatnonzero(~is_away))
 
-    estimate = percentile_interval(value, draws, min(home.num_rows, away.num_rows))
+    estimate = percentile_interval(value, rises, min(home.num_rows, away.num_rows))
     return Controlled(estimate, null_interval(split() for _ in range(_SHUFFLES)))
 
 
@@ -260,14 +244,14 @@ def _score_domain(model: AnalysisModel, data: AnalysisData) -> _DomainScores:
 def _domain_findings(
     model: AnalysisModel, home: _DomainScores, data: AnalysisData, name: str, shifts: list[_DomainShift]
 ) -> Iterator[Finding]:
-    settings, rng = data.settings, data.settings.make_rng("transfer", name)
+    settings, draws = data.settings, data.settings.resampler("transfer", name)
     away = _score_domain(model, data)
     distances: dict[Distance, Controlled] = {}
     for distance, (id, series, how) in _DISTANCES.items():
         data.conditions.check()
         most = _ASSIGNED if distance == "exact" else settings.vectors
         here, there = (cloud[subsample(len(cloud), most, settings.seed)] for cloud in (home.cloud, away.cloud))
-        distances[distance] = measure_w2(here, there, rng, distance=distance, relative=True)
+        distances[distance] = measure_w2(here, there, draws.rng, distance=distance, relative=True)
         meaning = f"Wasserstein distance of its states at the last layer from those of the model's own domain: {how}"
         note = "in units of their spread"
         yield distances[distance].to_finding(
@@ -275,9 +259,9 @@ def _domain_findings(
         )
     rise = fall = None
     if home.lm is not None and away.lm is not None:
-        rise = measure_rise(home.lm, away.lm, TokenScores.mean_loss, rng, num_resamples=settings.times)
+        rise = measure_rise(home.lm, away.lm, TokenScores.mean_loss, draws)
     if home.rtd is not None and away.rtd is not None:
-        fall = measure_rise(home.rtd, away.rtd, TokenScores.lost_auc, rng, num_resamples=settings.times)
+        fall = measure_rise(home.rtd, away.rtd, TokenScores.lost_auc, draws)
     shifts.append(_DomainShift(distances, rise, fall))
     if rise is not None:
         who = "its generator" if model.discriminator is not None else "it"
@@ -296,7 +280,7 @@ def _domain_findings(
 def _correlation_findings(shifts: list[_DomainShift], data: AnalysisData) -> Iterator[Finding]:
     if len(shifts) < 4:
         raise InputError(f"distance and loss: needs at least 4 other domains, got {len(shifts)}; give more")
-    rng = data.settings.make_rng("distance and loss")
+    draws = data.settings.resampler("distance and loss")
     columns = {
         ("loss_rise", "loss risen"): [shift.rise for shift in shifts],
         ("auc_fall", "AUC fallen"): [shift.fall for shift in shifts],
@@ -306,7 +290,7 @@ def _correlation_findings(shifts: list[_DomainShift], data: AnalysisData) -> Ite
         for (lost_id, lost), results in columns.items():
             values = [result.estimate.value for result in results if result is not None]
             if len(values) == len(shifts):
-                correlation = measure_correlation(far, np.array(values), rng)
+                correlation = measure_correlation(far, np.array(values), draws)
                 meaning = f"Spearman's rho of {series} with the {lost}, over domains"
                 note = f"{len(shifts)} domains; p = {correlation.p:.2g}"
                 yield correlation.rho.to_finding(
