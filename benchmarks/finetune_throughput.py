@@ -55,11 +55,11 @@ from electralab.tasks.kinds import classification
 from electralab.tasks.kinds.classification import ClassificationExample
 from electralab.tasks.load import TaskDataConfig, read_task
 from electralab.tokens.tokenizer import Tokenizer
-from electralab.training.checkpoint import Progress, TrainingState
+from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.optimizer import Optimizer, group_parameters
-from electralab.training.schedule import follow
-from electralab.training.session import take_steps
+from electralab.training.schedule import lr_schedule
+from electralab.training.trainer import take_steps
 
 LENGTH = 128
 WARM_UP_ROWS = 128
@@ -137,14 +137,14 @@ class Ours:
         started = time.perf_counter()
         features = self.encode(examples)
         groups = group_parameters(network.named_parameters(), parameter_depths(network), frozenset(), config.optimizer)
-        state = TrainingState(network, Optimizer(groups, config.optimizer), LossScale(), Progress(), None)
+        state = TrainingState(network, Optimizer(groups, config.optimizer), LossScale(), TrainingProgress(), None)
         work = FinetuneTask(
             network, classification.KIND, features, config, seed, self.race.framer.tokenizer.special.pad, CPU, dict
         )
         total_steps = count_steps(config, len(features))
         begun = time.perf_counter()
         for _ in take_steps(
-            state, work, config.optimizer, follow(config.schedule, total_steps), total_steps, StopSignal()
+            state, work, config.optimizer, lr_schedule(config.schedule, total_steps), total_steps, StopSignal()
         ):
             pass
         ended = time.perf_counter()

@@ -21,9 +21,9 @@ from pathlib import Path
 import tokenizers
 
 from electralab.corpus.samples import write_bundled_text
+from electralab.records.prepared import PreparedReport
 from electralab.stopping import StopSignal
 from electralab.tokens.prepare import PrepareConfig, prepare
-from electralab.tokens.shards import open_data
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer
 
@@ -64,7 +64,7 @@ def compare_speed(text: str, folder: Path, rounds: int) -> dict[str, float]:
     for number in range(rounds):
         bare.append(bare_seconds(backend, documents))
         ours.append(prepare_seconds(source, folder / f"data-{number}", config))
-    tokens = open_data(folder / "data-0").manifest["counts"]["tokens"]
+    tokens = PreparedReport.read(folder / "data-0").counts.tokens
     return {
         "tokens": tokens,
         "bare_tokens_per_second": tokens / statistics.median(bare),

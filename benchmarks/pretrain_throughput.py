@@ -29,7 +29,7 @@ from electralab.objective.corruption import SamplingConfig
 from electralab.objective.electra import electra_forward
 from electralab.objective.masking import MaskingConfig, MaskVocabulary, mask_tokens
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
-from electralab.pretraining.state import hidden_matrices
+from electralab.pretraining.task import hidden_matrices
 from electralab.randomness import Rng
 from electralab.runtime import default_threads, describe_waiting, use_exact_arithmetic
 from electralab.stopping import StopSignal

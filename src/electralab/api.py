@@ -88,20 +88,17 @@ def pretrain(
     """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
     display = _choose_display(display)
     display.tell_loading()
-    from dataclasses import asdict
-
     from electralab.config import ConfigLayer
     from electralab.pretraining import stage
-    from electralab.pretraining.identity import Budget, choose_budget
-    from electralab.pretraining.plan import plan_pretrain
-    from electralab.pretraining.resuming import settle_settings
-    from electralab.pretraining.settings import read_settings
-    from electralab.records.run import PretrainPlan, PretrainResults
+    from electralab.pretraining.cost import choose_budget
+    from electralab.pretraining.settings import read_settings, settle_settings
+    from electralab.pretraining.warm_start import find_max_positions
+    from electralab.records.run import Budget
     from electralab.reporting.cards import write_run_card
     from electralab.stopping import handle_signals
 
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
-    settled = settle_settings(layers, Path(out), _path(init_from))
+    settled = settle_settings(layers, Path(out), find_max_positions(Path(init_from)) if init_from else 0)
     asked = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
     request = stage.PretrainRequest(
         data_dir=Path(data),
@@ -123,11 +120,11 @@ def pretrain(
         notes=settled.notes,
     )
     if dry_run:
-        return _typed(PretrainPlan, asdict(plan_pretrain(request)))
+        return stage.plan_pretrain(request)
     with handle_signals() as stop, _page_at_end(Path(out), display):
         results = display.follow(stage.pretrain(request, stop))
     write_run_card(Path(out))
-    return _typed(PretrainResults, results)
+    return results
 
 
 def flops(
@@ -147,11 +144,9 @@ def flops(
     """What a run would cost: parameters, FLOPs in two conventions, memory, time; `table`: those of the paper."""
     from electralab.config import ConfigLayer
     from electralab.errors import UsageError
-    from electralab.pretraining.identity import Budget, choose_budget
-    from electralab.pretraining.paper import price_paper
-    from electralab.pretraining.price import choose_rows, price_run
+    from electralab.pretraining.cost import choose_budget, choose_rows, estimate_run, paper_runs
     from electralab.pretraining.settings import read_settings, resolve_pretrain
-    from electralab.records.run import CostEstimate, FlopsPlan, PaperTable
+    from electralab.records.run import Budget, FlopsPlan
     from electralab.runtime import use_threads
 
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
@@ -164,11 +159,7 @@ def flops(
     if dry_run:
         return FlopsPlan(settings=resolved.model_dump(mode="json"), budget=str(budget))
     use_threads(threads)
-    return (
-        _typed(PaperTable, {"runs": price_paper()})
-        if table
-        else _typed(CostEstimate, price_run(resolved, budget, rows))
-    )
+    return paper_runs() if table else estimate_run(resolved, budget, rows)
 
 
 def finetune(
@@ -812,11 +803,11 @@ def _diagnose_last(artifact: Artifact) -> list[str]:
     scores, (taken, total) = artifact.heldout_scores, artifact.steps
     if artifact.kind != "run" or not {"auc", "called_replaced", "replaced_share"} <= scores.keys():
         return []
-    from electralab.pretraining.balance import diagnose
+    from electralab.pretraining.balance import check_balance
     from electralab.pretraining.settings import parse_stored
 
     records = artifact.logs.get("", [])
-    return diagnose(
+    return check_balance(
         scores,
         taken / total if total else 1.0,
         baselines=artifact.baselines,

@@ -317,11 +317,11 @@ def _verify_file(folder: Path, name: str, expected: Any, remedy: str) -> None:
     size = file.stat().st_size
     if size != expected.get("bytes"):
         raise DamagedArtifact(f"{file}: has {size} bytes, its manifest says {expected.get('bytes')}; {remedy}")
-    found = sha256_file(file)
-    if found != expected.get("sha256"):
+    digest = sha256_file(file)
+    if digest != expected.get("sha256"):
         was = str(expected.get("sha256"))[:4]
         raise DamagedArtifact(
-            f"{file}: does not match its manifest (sha256 {was}… expected, {found[:4]}… found); {remedy}"
+            f"{file}: does not match its manifest (sha256 {was}… expected, {digest[:4]}… found); {remedy}"
         )
 
 

@@ -3,7 +3,6 @@
 A layer is a plain nested dict with the name of where it came from, so that an error can say which file or flag to mend.
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from electralab.errors import InputError, UsageError
+from electralab.errors import InputError, UsageError, suggest
 
 SettingsTree = dict[str, Any]
 
@@ -62,8 +61,7 @@ def find_bundled(folder: str, name: str, where: str) -> SettingsTree | None:
         with resources.as_file(resources.files("electralab") / folder / f"{name}.toml") as path:
             return read_toml(path).values
     if Path(name).suffix != ".toml" and not Path(name).exists():
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"{folder} are {', '.join(known)}"
+        hint = suggest(name, known, f"{folder} are {', '.join(known)}")
         raise UsageError(f"{where} or file named {name!r}; {hint}")
     return None
 
@@ -139,22 +137,21 @@ def resolve(kind: type[S], layers: Iterable[ConfigLayer]) -> S:
 
 def _merge(into: SettingsTree, values: SettingsTree) -> None:
     for key, value in values.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = _merged_copy(value)
-
-
-def _merged_copy(value: Any) -> Any:
-    return {key: _merged_copy(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            into[key] = value
+            continue
+        if not isinstance(into.get(key), dict):
+            into[key] = {}  # a tree of our own: what is merged into it later must not change the layer's
+        _merge(into[key], value)
 
 
 def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigLayer]) -> str:
+    """One sentence: which file or flag to mend, which setting, what is wrong with it, what would do."""
     path = [str(part) for part in error["loc"]]
     *sections, name = path or [""]
     where = ": ".join([_sources(layers, path), *([".".join(sections)] if sections else [])])
     if error["type"] == "extra_forbidden":
-        return f"{where}: no setting named {name!r}; {_suggest(kind, sections, name)}"
+        return f"{where}: no setting named {name!r}; {_suggest_setting(kind, sections, name)}"
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     if not path:  # of several settings together, of which the last layer speaks last
@@ -164,24 +161,19 @@ def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigL
     if error["type"] == "model_type":
         return f"{where}: {name}: is a section with settings of its own (got {error['input']!r}); name one of them"
     got = "" if isinstance(error["input"], dict) else f" (got {error['input']!r})"
-    return f"{where}: {name}: {message}{got}; {_suggest_value(error)}"
-
-
-def _suggest_value(error: ErrorDetails) -> str:
-    """The nearest of the words that would do."""
+    # Of a word that is not among those that would do, the nearest of them.
     expected = error.get("ctx", {}).get("expected", "") if error["type"] == "literal_error" else ""
-    words = re.findall(r"'([^']*)'", expected)
-    close = difflib.get_close_matches(str(error["input"]), words, n=1)
-    return f"did you mean {close[0]!r}?" if close else "mend this setting"
+    hint = suggest(str(error["input"]), re.findall(r"'([^']*)'", expected), "mend this setting")
+    return f"{where}: {name}: {message}{got}; {hint}"
 
 
 def _sources(layers: Sequence[ConfigLayer], path: Sequence[str]) -> str:
     """Where to mend: the layer whose value won; for a section, or something missing in it, all that speak of it."""
     for length in range(len(path), -1, -1):
-        found = [(layer.source, value) for layer in layers if (value := _value_at(layer.values, path[:length])) != {}]
-        if found:
-            is_section = isinstance(found[-1][1], dict)
-            return ", ".join(dict.fromkeys(source for source, _ in found)) if is_section else found[-1][0]
+        values = [(layer.source, value) for layer in layers if (value := _value_at(layer.values, path[:length])) != {}]
+        if values:
+            is_section = isinstance(values[-1][1], dict)
+            return ", ".join(dict.fromkeys(source for source, _ in values)) if is_section else values[-1][0]
     return "settings"
 
 
@@ -195,26 +187,15 @@ def _value_at(values: SettingsTree, path: Sequence[str]) -> Any:
     return branch
 
 
-def _suggest(kind: type[Settings], sections: Sequence[str], name: str) -> str:
-    section = _section(kind, sections)
-    known = list(section.model_fields)
-    close = difflib.get_close_matches(name, known, n=1)
+def _suggest_setting(kind: type[Settings], sections: Sequence[str], name: str) -> str:
+    for section in sections:
+        kind = _settings_of(kind, section) or kind
+    known = list(kind.model_fields)
+    inner = {field: _settings_of(kind, field) for field in known}
     # A name may be right but lack its section: mask_share for masking.mask_share.
-    inside = [f"{field}.{name}" for field in known if name in _fields_inside(section, field)]
-    if hint := close or inside:
-        return f"did you mean {hint[0]!r}?"
-    return f"known are {', '.join(known)}"
-
-
-def _fields_inside(section: type[Settings], field: str) -> list[str]:
-    inner = _settings_of(section, field)
-    return list(inner.model_fields) if inner else []
-
-
-def _section(kind: type[Settings], sections: Sequence[str]) -> type[Settings]:
-    for name in sections:
-        kind = _settings_of(kind, name) or kind
-    return kind
+    inside = [f"{field}.{name}" for field, section in inner.items() if section and name in section.model_fields]
+    otherwise = f"did you mean {inside[0]!r}?" if inside else f"known are {', '.join(known)}"
+    return suggest(name, known, otherwise)
 
 
 def _settings_of(kind: type[Settings], field: str) -> type[Settings] | None:

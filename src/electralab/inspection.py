@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from electralab.artifacts import MANIFEST, read_json, verify_below, verify_folder
 from electralab.errors import DamagedArtifact, InputError, shorten
+from electralab.records.run import read_metrics
 from electralab.training.checkpoint import list_checkpoints
-from electralab.training.metrics import read_metrics
 
 if TYPE_CHECKING:  # a folder is told apart without torch
     import numpy as np
@@ -35,7 +35,12 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
     if row is not None or model is not None:
         return _view_row(path, row or 0, model)
     if path.name.endswith(".jsonl"):
-        return {"kind": "metrics", "path": str(path), "records": read_metrics(path), "unverified": [path.name]}
+        return {
+            "kind": "metrics",
+            "path": str(path),
+            "records": [record.to_json() for record in read_metrics(path)],
+            "unverified": [path.name],
+        }
     if not path.is_dir():
         raise InputError(f"{path}: is a file, and not a metrics.jsonl; give {_KNOWN}")
     verification = verify_below(path, "restore the file, or make its folder again")
@@ -72,7 +77,11 @@ def _view_folder(path: Path) -> View:
         return {"kind": "model"} | _view_model(path)
     if path.name.startswith("seed-") and (path / "metrics.jsonl").is_file():
         results = read_json(path / "results.json") if (path / "results.json").is_file() else {}
-        return {"kind": "seed", "records": read_metrics(path / "metrics.jsonl"), "results": results}
+        return {
+            "kind": "seed",
+            "records": [record.to_json() for record in read_metrics(path / "metrics.jsonl")],
+            "results": results,
+        }
     if roles := [role for role in _ROLES if (path / role / "config.json").is_file()]:
         return _view_networks(path, roles)
     if snapshots := sorted(path.glob("step-*/progress.json")):
@@ -109,14 +118,17 @@ def _view_run(path: Path) -> View:
         return {
             "kind": "fine-tuning run",
             "identity": identity,
-            "records": {folder.name: read_metrics(folder / "metrics.jsonl") for folder in list_seeds(path)},
+            "records": {
+                folder.name: [record.to_json() for record in read_metrics(folder / "metrics.jsonl")]
+                for folder in list_seeds(path)
+            },
             "results": read_json(results) if results.is_file() else {},
         }
     return {
         "kind": "run",
         "identity": identity,
         "checkpoints": [str(checkpoint) for checkpoint in list_checkpoints(path / "checkpoints")],
-        "records": read_metrics(path / "metrics.jsonl"),
+        "records": [record.to_json() for record in read_metrics(path / "metrics.jsonl")],
         "results": read_json(results) if results.is_file() else {},
     }
 

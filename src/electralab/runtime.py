@@ -149,8 +149,8 @@ def autocast(device: "torch.device", precision: Precision) -> AbstractContextMan
 
 def name_command() -> str:
     """How to type `electra` here: by its name where PATH leads to this installation, else by the path that was used."""
-    called, found, ours = Path(sys.argv[0]), shutil.which("electra"), Path(sys.executable).parent
-    if found and Path(found).resolve().parent == ours.resolve():
+    called, on_path, ours = Path(sys.argv[0]), shutil.which("electra"), Path(sys.executable).parent
+    if on_path and Path(on_path).resolve().parent == ours.resolve():
         return "electra"
     if called.name == "electra" and called.is_file():
         return shlex.quote(str(called))
@@ -162,22 +162,22 @@ def describe_environment(threads: int) -> dict[str, Any]:
     """What decides the bits and the speed of a run, for environment.json."""
     import torch
 
-    packages = ("electralab", "torch", "numpy", "tokenizers", "safetensors", "pydantic")
+    # How OpenMP's threads wait in this process: what the environment said when torch was loaded.
+    waiting = [f"{name}={os.environ[name]}" for name in _WAIT_VARIABLES if name in os.environ]
+    versions = {}
+    for name in ("electralab", "torch", "numpy", "tokenizers", "safetensors", "pydantic"):
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed"
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "cores": default_threads(),
         "threads": threads,
-        "thread_waiting": describe_waiting(),
+        "thread_waiting": ", ".join(waiting) or "the runtime's default (spinning)",
         "cuda": torch.version.cuda if torch.cuda.is_available() else "none",
-        "packages": {name: _version(name) for name in packages},
+        "packages": versions,
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"

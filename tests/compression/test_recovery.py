@@ -33,7 +33,7 @@ def weights_of(network: Network) -> Tensor:
 
 
 def loss_of(task: CompressionTask, network: Network, config: RecoveryConfig) -> float:
-    (part,) = RecoveryTask(task, network.eval(), task.network, config, seed=0).parts(1)
+    (part,) = RecoveryTask(task, network.eval(), task.network, config, seed=0).micro_losses(1)
     return float(part.detach())
 
 

@@ -9,8 +9,7 @@ from electralab.experiments.plan import Plan
 from electralab.experiments.results import gather, summarise_study
 from electralab.experiments.scores import Score
 from electralab.experiments.settings import resolve_arms, resolve_study
-from electralab.pretraining.plan import PretrainPlan
-from electralab.records.run import snapshot_step
+from electralab.records.run import PretrainPlan, snapshot_step
 from electralab.records.study import StudyEnvironment, StudyResults
 from electralab.tasks.catalog import find_task
 

@@ -16,7 +16,7 @@ from electralab.experiments.settings import (
     study_names,
 )
 from electralab.model.settings import derive_encoders
-from electralab.pretraining.identity import Budget
+from electralab.records.run import Budget
 
 STUDY: dict[str, Any] = {
     "name": "two",

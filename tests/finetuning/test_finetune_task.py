@@ -12,6 +12,7 @@ from electralab.config import ConfigLayer, SettingsTree
 from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
 from electralab.finetuning.task import FinetuneTask, count_steps
 from electralab.model.task_model import HeadConfig, build_task_model
+from electralab.records.run import StepRecord
 from electralab.tasks.catalog import find_task
 from electralab.tasks.features import Feature
 from electralab.tasks.kinds import KINDS
@@ -40,7 +41,7 @@ def make_work(
 
 
 def losses(work: FinetuneTask, *steps: int) -> list[list[float]]:
-    return [[part.item() for part in work.parts(step)] for step in steps]
+    return [[part.item() for part in work.micro_losses(step)] for step in steps]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_an_epoch_of_steps_sees_every_row_once() -> None:
     work = make_work(features)
     tokens = []
     for step in (1, 2, 3):
-        list(work.parts(step))
+        list(work.micro_losses(step))
         tokens.append(work.count_tokens())
     assert sum(tokens) == sum(len(feature.ids) for feature in features)
 
@@ -86,5 +87,5 @@ def test_a_step_is_the_same_whatever_came_before_it() -> None:
 
 
 def test_scores_go_by_the_name_of_dev() -> None:
-    judgement = make_work(make_features(), score=lambda: {"accuracy": 0.5}).judge({"step": 3})
+    judgement = make_work(make_features(), score=lambda: {"accuracy": 0.5}).evaluate(StepRecord(step=3, values={}))
     assert (judgement.scores, judgement.warnings) == ({"dev_accuracy": 0.5}, [])

@@ -17,7 +17,7 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
     [
         "electralab.shell.call",
-        "electralab.pretraining.plan",
+        "electralab.pretraining.stage",
         "electralab.finetuning.stage",
         "electralab.serving.detector",
         "electralab.inspection",

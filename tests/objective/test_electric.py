@@ -22,7 +22,7 @@ from electralab.objective.electric import ElectricObjective, log_odds, nce_forwa
 from electralab.objective.objective import StepInfo
 from electralab.objective.registry import build_objective
 from electralab.objective.settings import ObjectiveConfig
-from electralab.pretraining.account import stand_in
+from electralab.pretraining.cost import placeholder_data
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.randomness import Rng
 from electralab.tokens.batches import batch_at
@@ -99,7 +99,7 @@ def test_a_new_run_begins_at_the_energy_of_a_token_that_is_as_likely_as_any_othe
 
 def test_other_objectives_begin_at_zero() -> None:
     config = resolve_pretrain([ConfigLayer("test", {"objective": "electra"})])
-    objective = build_objective(config, stand_in(config, 100, 16), 0, CPU)
+    objective = build_objective(config, placeholder_data(config, 100, 16), 0, CPU)
     assert objective.networks.get_parameter("discriminator.head.verdict.bias").tolist() == [0.0]
 
 

@@ -15,8 +15,8 @@ from electralab.model.settings import derive_encoders
 from electralab.model.weights import init_weights
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.metrics import join_verdicts, loss_metrics
-from electralab.pretraining import heldout
-from electralab.pretraining.heldout import judge_heldout, measure_baselines
+from electralab.pretraining import task
+from electralab.pretraining.task import evaluate_heldout, measure_baselines
 from electralab.randomness import Rng
 from electralab.tokens.shards import PreparedData
 
@@ -49,7 +49,7 @@ def test_scores_and_loss_are_of_the_masked_positions_only() -> None:
     batch = batch_of([count_row(3, 16), [*count_row(8, 9), *[PAD] * 7]])
     (question,) = objective.pose(batch, 2, SHARE, Rng(3, 1))
     objective.networks.discriminator = cast(Discriminator, Oracle(batch.original_ids, question.positions))
-    scores = judge_heldout(objective, [question])
+    scores = evaluate_heldout(objective, [question])
     verdicts = join_verdicts(objective.examine(question).observation.verdicts)
     assert len(verdicts.logits) == len(question.positions) == 6  # round of a quarter of 14, and of 7
     replaced = int(verdicts.is_replaced.sum())
@@ -63,9 +63,9 @@ def test_scores_and_loss_are_of_the_masked_positions_only() -> None:
 def test_the_baseline_knows_the_share_of_replaced_tokens_among_the_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = make()
     questions = objective.pose(counting_rows(8), 8, SHARE, Rng(3, 1))
-    scores = judge_heldout(objective, questions)
+    scores = evaluate_heldout(objective, questions)
     assert scores["replaced_share"] > 0.5  # an untaught generator is wrong nearly everywhere it was asked
-    monkeypatch.setattr(heldout, "measure_unigram", lambda _: np.log(np.full(VOCAB, 1 / VOCAB)))
+    monkeypatch.setattr(task, "measure_unigram", lambda _: np.log(np.full(VOCAB, 1 / VOCAB)))
     baselines = measure_baselines(cast(PreparedData, None), objective, questions, scores)
     p = scores["replaced_share"]
     assert baselines["discriminator_loss"] == pytest.approx(-p * np.log(p) - (1 - p) * np.log(1 - p))

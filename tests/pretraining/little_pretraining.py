@@ -6,9 +6,9 @@ from typing import Any
 from electralab import api
 from electralab.config import parse_overrides
 from electralab.display import Display
-from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest
+from electralab.records.run import Budget
 
 TEXTS = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "cow") for b in ("sun", "sea", "sky")]
 

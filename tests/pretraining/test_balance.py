@@ -3,7 +3,7 @@
 import pytest
 
 from electralab.config import parse_overrides
-from electralab.pretraining.balance import diagnose, drop_numbers
+from electralab.pretraining.balance import check_balance, drop_numbers
 from electralab.pretraining.settings import read_settings, resolve_pretrain
 
 HEALTHY = {
@@ -20,7 +20,7 @@ NORMS: dict[str, float | None] = {"generator_gradient_norm": 1.0, "discriminator
 
 
 def advise(progress: float = 0.5, norms: dict[str, float | None] | None = None, **scores: float) -> list[str]:
-    return diagnose(HEALTHY | scores, progress, baselines=FREQUENT, record=NORMS | (norms or {}))
+    return check_balance(HEALTHY | scores, progress, baselines=FREQUENT, record=NORMS | (norms or {}))
 
 
 @pytest.mark.parametrize("progress", [0.01, 0.31, 1.0])
@@ -29,7 +29,7 @@ def test_a_healthy_pair_is_left_alone(progress: float) -> None:
 
 
 def test_one_network_is_never_out_of_balance() -> None:
-    assert diagnose({"masked_loss": 9.0, "masked_accuracy": 0.0}, 1.0, baselines={}, record=NORMS) == []
+    assert check_balance({"masked_loss": 9.0, "masked_accuracy": 0.0}, 1.0, baselines={}, record=NORMS) == []
 
 
 def test_a_generator_that_knows_only_frequencies_is_too_weak() -> None:
@@ -47,7 +47,9 @@ def test_either_alone_is_no_sign_of_weakness(auc: float, accuracy: float) -> Non
 
 def test_a_generator_without_anything_to_learn_is_not_called_weak() -> None:
     record = {"discriminator_gradient_norm": 2.0}
-    assert diagnose(HEALTHY | {"auc": 0.97, "generator_accuracy": 0.05}, 0.5, baselines=FREQUENT, record=record) == []
+    assert (
+        check_balance(HEALTHY | {"auc": 0.97, "generator_accuracy": 0.05}, 0.5, baselines=FREQUENT, record=record) == []
+    )
 
 
 def test_a_generator_that_is_right_too_often_is_too_strong() -> None:
@@ -108,7 +110,7 @@ def test_two_faults_are_two_sentences() -> None:
 
 def test_a_generator_that_is_further_from_the_truth_than_it_believes_proposes_nonsense() -> None:
     lost = {"generator_entropy": 8.4, "generator_loss": 10.7, "generator_accuracy": 0.0}
-    (said,) = diagnose(HEALTHY | lost, progress=0.5)
+    (said,) = check_balance(HEALTHY | lost, progress=0.5)
     assert said.startswith("the generator proposes nonsense: it restores 0.0% of the masked tokens, and is")
 
 
@@ -118,7 +120,7 @@ TOO_SURE = HEALTHY | {"auc": 0.55, "discriminator_loss": 0.5}
 
 def advise_with(scores: dict[str, float], *words: str, preset: str = "tiny", rate: float | None = None) -> str:
     config = resolve_pretrain([read_settings(preset), parse_overrides(list(words))])
-    return " ".join(diagnose(scores, 0.5, config=config, highest_rate=rate))
+    return " ".join(check_balance(scores, 0.5, config=config, highest_rate=rate))
 
 
 def test_what_the_settings_already_say_is_not_advised() -> None:

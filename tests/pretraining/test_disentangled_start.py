@@ -11,13 +11,13 @@ from electralab.model.electra import Discriminator, Electra, build_electra
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.objective.objective import Objective
-from electralab.pretraining.account import stand_in
+from electralab.pretraining.cost import placeholder_data
 from electralab.pretraining.settings import resolve_pretrain
-from electralab.pretraining.start import load_origin
+from electralab.pretraining.warm_start import load_pretrained
 
 SIZES: SettingsTree = {"embedding_size": 16, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "feedforward_size": 32}
 
-DATA = stand_in(resolve_pretrain([]), 64, 8)
+DATA = placeholder_data(resolve_pretrain([]), 64, 8)
 
 
 class Exporter:
@@ -51,7 +51,7 @@ def test_both_tables_are_those_of_the_folders(backbone: str, sharing: str, tmp_p
         save_network(tmp_path / name, getattr(saved, name), pad_id=0)
         DATA.tokenizer.save(tmp_path / name)
     begun = make_pair(2, backbone, "disentangled")
-    assert load_origin(tmp_path, cast("Objective[Any]", Exporter(begun)), DATA) == []
+    assert load_pretrained(tmp_path, cast("Objective[Any]", Exporter(begun)), DATA) == []
     assert torch.allclose(judge(begun.discriminator), judge(saved.discriminator), atol=1e-5)
     where = torch.arange(4)
     ids = torch.arange(8)[None]

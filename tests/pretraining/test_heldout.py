@@ -15,8 +15,8 @@ from electralab.objective.corruption import SamplingConfig
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import RtdScores, join_verdicts
-from electralab.pretraining.balance import diagnose
-from electralab.pretraining.heldout import judge_heldout, measure_baselines
+from electralab.pretraining.balance import check_balance
+from electralab.pretraining.task import evaluate_heldout, measure_baselines
 from electralab.tokens.batches import Batch
 from electralab.tokens.shards import PreparedData, Rows
 
@@ -136,15 +136,15 @@ def masked_row(originals: list[int], hidden: list[int], kept: list[int]) -> Mask
 def test_accuracy_counts_only_tokens_that_were_really_hidden() -> None:
     """A generator that copies what it sees restores every kept token and no hidden one: it has learned nothing."""
     row = masked_row([5, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[3, 4, 5])
-    assert judge_heldout(game(CopyingGenerator()), [row])["generator_accuracy"] == 0.0
+    assert evaluate_heldout(game(CopyingGenerator()), [row])["generator_accuracy"] == 0.0
     row = masked_row([7, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[4])
-    assert judge_heldout(game(GuessingGenerator()), [row])["generator_accuracy"] == 0.5
+    assert evaluate_heldout(game(GuessingGenerator()), [row])["generator_accuracy"] == 0.5
 
 
 def test_losses_are_means_over_their_own_targets_whatever_the_batches() -> None:
     objective = game(GuessingGenerator(), logit=0.0)
     rows = [masked_row([7, 6, 7], hidden=[1], kept=[]), masked_row([5, 6, 7, 8, 9, 5], hidden=[1, 2], kept=[])]
-    scores = judge_heldout(objective, rows)
+    scores = evaluate_heldout(objective, rows)
     # One of three targets is a 7, the other two cost 100 nats each.
     assert scores["generator_loss"] == pytest.approx(200 / 3)
     assert scores["discriminator_loss"] == pytest.approx(math.log(2))
@@ -162,7 +162,7 @@ def test_knowing_only_special_tokens_beats_no_baseline_while_the_loss_to_learn_f
     objective = game(GuessingGenerator())
     objective.networks.discriminator = cast(Any, KnowsSpecials())
     row = masked_row([7, 6, 7, 8], hidden=[1, 2], kept=[])  # the 6 becomes a 7
-    scores = judge_heldout(objective, [row])
+    scores = evaluate_heldout(objective, [row])
     assert scores["auc"] == 0.5
     assert scores["replaced_share"] == 0.25
     assert scores["discriminator_loss"] == pytest.approx(math.log(2))
@@ -175,7 +175,7 @@ def test_judging_leaves_the_model_as_it_was() -> None:
     rows = [masked_row([7, 6, 7], hidden=[1], kept=[])]
     for mode in (True, False):
         objective.networks.train(mode)
-        judge_heldout(objective, rows)
+        evaluate_heldout(objective, rows)
         assert objective.networks.training == mode
 
 
@@ -187,7 +187,7 @@ def test_a_collapsed_discriminator_is_reported_although_its_accuracy_is_93_perce
     assert accuracy == pytest.approx(0.93)
     assert (found.recall, found.auc, found.called_replaced) == (0.0, 0.5, 0.0)
     scores = HEALTHY | {"auc": found.auc, "recall": found.recall, "called_replaced": found.called_replaced}
-    assert diagnose(scores, progress=0.5) == [
+    assert check_balance(scores, progress=0.5) == [
         "the discriminator calls every token original (AUC 0.50): it has hardly begun to learn; train longer, try "
         "smaller batches (--batch.size), a smaller generator (--generator.width-share) or one encoder for both "
         "(--model.sharing everything --generator.width-share 1)"
@@ -208,15 +208,15 @@ HEALTHY = {
 
 
 def test_a_healthy_run_is_left_in_peace() -> None:
-    assert diagnose(HEALTHY, progress=1.0) == []
+    assert check_balance(HEALTHY, progress=1.0) == []
 
 
 def test_a_young_run_is_left_in_peace() -> None:
-    assert diagnose(HEALTHY | {"auc": 0.5, "called_replaced": 0.0}, progress=0.1) == []
+    assert check_balance(HEALTHY | {"auc": 0.5, "called_replaced": 0.0}, progress=0.1) == []
 
 
 def test_too_strong_a_generator_is_named() -> None:
-    (said,) = diagnose(HEALTHY | {"generator_accuracy": 0.75, "auc": 0.6}, progress=0.5)
+    (said,) = check_balance(HEALTHY | {"generator_accuracy": 0.75, "auc": 0.6}, progress=0.5)
     assert said.startswith(
         "the generator is too strong (it restores 75% of the masked tokens, AUC 0.60): make it smaller"
     )
@@ -224,18 +224,18 @@ def test_too_strong_a_generator_is_named() -> None:
 
 def test_a_generator_that_is_sure_and_wrong_has_collapsed() -> None:
     collapsed = {"generator_entropy": 1.0, "generator_accuracy": 0.1}  # one nat promises to be right 37 % of the time
-    (said,) = diagnose(HEALTHY | collapsed, progress=0.5)
+    (said,) = check_balance(HEALTHY | collapsed, progress=0.5)
     assert said.startswith("the generator has collapsed: it is sure of its guesses (entropy 1.00 nats) and wrong (10%")
-    assert diagnose(HEALTHY | {"generator_entropy": 1.0, "generator_accuracy": 0.3}, progress=0.5) == []
-    assert diagnose(HEALTHY | {"generator_entropy": 6.0, "generator_accuracy": 0.0}, progress=0.5) == []
+    assert check_balance(HEALTHY | {"generator_entropy": 1.0, "generator_accuracy": 0.3}, progress=0.5) == []
+    assert check_balance(HEALTHY | {"generator_entropy": 6.0, "generator_accuracy": 0.0}, progress=0.5) == []
 
 
 def test_a_discriminator_that_has_not_begun_is_not_judged() -> None:
-    assert diagnose(HEALTHY | {"called_replaced": 0.9, "auc": 0.5}, progress=0.0) == []
+    assert check_balance(HEALTHY | {"called_replaced": 0.9, "auc": 0.5}, progress=0.0) == []
 
 
 def test_suspecting_everything_is_named() -> None:
-    (said,) = diagnose(HEALTHY | {"called_replaced": 0.9}, progress=0.1)
+    (said,) = check_balance(HEALTHY | {"called_replaced": 0.9}, progress=0.1)
     assert said.startswith("the discriminator calls 90% of the tokens replaced, 10% are: the learning rate is probably")
 
 
@@ -255,7 +255,6 @@ def test_baselines_know_frequencies_and_nothing_else() -> None:
     rows = np.array([[CLS, 5, 5, 5, 5, SEP], [CLS, 5, 5, 5, 6, SEP], [CLS, 6, SEP, 0, 0, 0]], dtype=np.uint16)
     data = PreparedData(
         path=cast(Any, None),
-        manifest={},
         identity="",
         tokenizer=cast(Any, Words()),
         sequence_length=6,

@@ -18,7 +18,7 @@ from electralab.model.folders.folder import load_any
 from electralab.objective.objective import Objective
 from electralab.objective.registry import build_objective
 from electralab.pretraining.stage import PretrainRequest, pretrain
-from electralab.pretraining.start import load_origin
+from electralab.pretraining.warm_start import load_pretrained
 from electralab.stopping import StopSignal
 from electralab.tokens.agreement import ABSENT, match_tokens
 from electralab.tokens.shards import open_data
@@ -67,7 +67,7 @@ def request(data: Path, run: Path, *words: str, **changes: Any) -> PretrainReque
 def begin(data: Path, origin: Path, *words: str) -> tuple[Objective[Any], list[str]]:
     prepared = open_data(data)
     objective = build_objective(request(data, origin, *words).config, prepared, 1, torch.device("cpu"))
-    return objective, load_origin(origin, objective, prepared, by_text=True)
+    return objective, load_pretrained(origin, objective, prepared, by_text=True)
 
 
 @pytest.mark.parametrize("place", [".", "export", "export/discriminator"])
@@ -144,7 +144,7 @@ def test_a_model_without_a_tokenizer_is_taken_on_trust_and_that_is_said(
     objective = build_objective(
         request(english, tmp_path, *BACKBONES["electra"]).config, prepared, 1, torch.device("cpu")
     )
-    notes = load_origin(bare, objective, prepared)
+    notes = load_pretrained(bare, objective, prepared)
     assert "holds no tokenizer, so that its ids are those of" in notes[0]
     with pytest.raises(InputError, match="--match-tokens cannot tell its tokens"):
-        load_origin(bare, objective, prepared, by_text=True)
+        load_pretrained(bare, objective, prepared, by_text=True)

@@ -20,7 +20,7 @@ from electralab.objective.objective import Objective
 from electralab.objective.registry import build_objective
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import pretrain
-from electralab.pretraining.start import load_origin
+from electralab.pretraining.warm_start import load_pretrained
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
 
@@ -145,7 +145,7 @@ def test_training_starts_from_both_exported_networks_each_in_its_place(
 ) -> None:
     """Of the table that both share the narrower generator's export knows less, and the model's holds."""
     objective = build(data, arm)
-    load_origin(whole[arm] / "export", objective, open_data(data))
+    load_pretrained(whole[arm] / "export", objective, open_data(data))
     for role, network in objective.exports().items():
         source = load_any(whole[arm] / "export" / role)
         for name, parameter in source.named_parameters():
@@ -156,7 +156,7 @@ def test_training_starts_from_both_exported_networks_each_in_its_place(
 
 def test_training_starts_from_the_encoder_of_a_discriminator(whole: dict[str, Path], data: Path) -> None:
     objective = build(data, "all-tokens-mlm", "--generator.width-share", "1")
-    load_origin(whole["electra-15"] / "export", objective, open_data(data))
+    load_pretrained(whole["electra-15"] / "export", objective, open_data(data))
     theirs = load_encoder(whole["electra-15"] / "export/discriminator")
     ours = objective.exports()["model"].get_submodule("encoder")
     for name, parameter in theirs.named_parameters():

@@ -14,12 +14,12 @@ from electralab.model.electra import Generator
 from electralab.model.folders.folder import load_any
 from electralab.objective.objective import Objective
 from electralab.objective.registry import build_objective
-from electralab.pretraining.identity import RunIdentity, read_identity, require_same
 from electralab.pretraining.settings import complete_settings
-from electralab.pretraining.stage import PretrainRequest, pretrain
-from electralab.pretraining.start import load_origin
+from electralab.pretraining.stage import PretrainRequest, pretrain, read_fingerprint
+from electralab.pretraining.warm_start import load_pretrained
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
+from electralab.training.fingerprints import check_resumable
 
 SMALL = (
     *("--model.num-layers", "2", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -63,7 +63,7 @@ def begin(data: Path, origin: Path, *words: str) -> tuple[Objective[Any], list[s
     config = request(data, origin, *words).config
     prepared = open_data(data)
     objective = build_objective(config, prepared, 1, torch.device("cpu"))
-    return objective, load_origin(origin, objective, prepared)
+    return objective, load_pretrained(origin, objective, prepared)
 
 
 def encoder_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -178,7 +178,7 @@ def test_what_a_run_begins_from_leaves_its_frozen_generator_alone(data: Path, ru
     config = request(data, runs, *frozen(runs)).config
     objective = build_objective(config, open_data(data), 0, torch.device("cpu"))
     before = {name: one.clone() for name, one in objective.networks.named_parameters() if name.startswith("generator.")}
-    load_origin(runs / "pair" / place, objective, open_data(data))
+    load_pretrained(runs / "pair" / place, objective, open_data(data))
     after = dict(objective.networks.named_parameters())
     assert before
     assert all(torch.equal(after[name], one) for name, one in before.items())
@@ -192,13 +192,13 @@ def test_a_run_with_a_frozen_generator_can_be_begun_from(data: Path, runs: Path,
 
 def test_settings_that_came_later_had_their_defaults_before(runs: Path) -> None:
     """A run from before a setting existed goes on; one that differs where it had a say does not."""
-    stored = read_identity(runs / "mlm")
+    stored = read_fingerprint(runs / "mlm")
     assert stored is not None
     old = json.loads(json.dumps(stored.settings))
     for name in ("sentence_task", "procedure_options"):
         del old[name]
     del old["masking"]["unit"]
     assert complete_settings(old) == stored.settings
-    identity = RunIdentity(stored.data, "", complete_settings(old), stored.budget, stored.total_steps, stored.threads)
-    require_same(runs / "mlm", identity, stored, extend=False, allow_inexact=False)
+    identity = stored.model_copy(update={"init_from": "", "settings": complete_settings(old)})
+    check_resumable(runs / "mlm", identity, stored, extend=False, allow_inexact=False)
     assert complete_settings({"no": "settings"}) == {"no": "settings"}

@@ -9,9 +9,8 @@ import transformers
 from little_pretraining import make_request, prepare_sentences
 
 from electralab.errors import ElectraError
-from electralab.pretraining.identity import Budget
-from electralab.pretraining.plan import plan_pretrain
-from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.pretraining.stage import PretrainRequest, plan_pretrain, pretrain
+from electralab.records.run import Budget
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
 

@@ -14,8 +14,7 @@ from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import IdentityMismatch
 from electralab.pretraining import settings
-from electralab.pretraining.resuming import settle_settings
-from electralab.pretraining.settings import read_settings
+from electralab.pretraining.settings import read_settings, settle_settings
 
 SMALL = (
     *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
@@ -40,7 +39,7 @@ def rates(run: Path) -> list[float]:
 
 
 def settle(run: Path, *words: str, config: str = "base") -> tuple[str, ...]:
-    return settle_settings([read_settings(config), parse_overrides([*SMALL, *words])], run, None).notes
+    return settle_settings([read_settings(config), parse_overrides([*SMALL, *words])], run, 0).notes
 
 
 def test_a_run_from_before_a_setting_goes_on_as_it_was(data: Path, tmp_path: Path) -> None:

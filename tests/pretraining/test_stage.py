@@ -18,9 +18,9 @@ from electralab.display import Display
 from electralab.errors import InputError, Stopped
 from electralab.events import Progress, run_to_end
 from electralab.pretraining import task
-from electralab.pretraining.identity import Budget
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.records.run import Budget
 from electralab.stopping import StopSignal
 
 SMALL = (
@@ -67,13 +67,13 @@ def test_a_step_that_is_not_finite_costs_one_step_wherever_it_is(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost_step: int
 ) -> None:
     """The last one too: the run ends with the weights of the step before, and exports them."""
-    parts = task.PretrainTask.parts
+    parts = task.PretrainTask.micro_losses
 
     def lose(self: task.PretrainTask, step: int) -> Iterator[Tensor]:
         for part in parts(self, step):
             yield part * math.nan if step == lost_step else part
 
-    monkeypatch.setattr(task.PretrainTask, "parts", lose)
+    monkeypatch.setattr(task.PretrainTask, "micro_losses", lose)
     results = run_to_end(pretrain(request(data, tmp_path / "run"), StopSignal()))
     assert results["skipped_steps"] == 1
     assert math.isfinite(results["heldout"]["discriminator_loss"])
@@ -88,7 +88,7 @@ def test_each_of_two_stages_warms_up_and_decays(data: Path, tmp_path: Path) -> N
     assert rates == [0.5, 0.75, 0.5, 0.25] * 2
 
 
-@pytest.mark.parametrize("part", ["judge_heldout", "exhibit_heldout"])
+@pytest.mark.parametrize("part", ["evaluate_heldout", "heldout_examples"])
 def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

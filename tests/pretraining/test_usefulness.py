@@ -2,7 +2,7 @@
 
 import pytest
 
-from electralab.pretraining.usefulness import judge_usefulness
+from electralab.pretraining.balance import describe_usefulness
 
 BASELINES = {"generator_loss": 6.9, "generator_accuracy": 0.05, "discriminator_loss": 0.39}
 
@@ -16,7 +16,7 @@ BASELINES = {"generator_loss": 6.9, "generator_accuracy": 0.05, "discriminator_l
     ],
 )
 def test_a_pair_is_judged_by_its_discriminator(auc: float, recall: float, is_useful: bool, begins: str) -> None:
-    found = judge_usefulness({"auc": auc, "recall": recall}, BASELINES, steps=100, tokens=100_000)
+    found = describe_usefulness({"auc": auc, "recall": recall}, BASELINES, steps=100, tokens=100_000)
     assert found is not None
     assert found.is_useful == is_useful
     assert found.text.startswith(begins)
@@ -30,19 +30,19 @@ def test_a_pair_is_judged_by_its_discriminator(auc: float, recall: float, is_use
     ],
 )
 def test_how_much_longer_is_said(tokens: int, longer: str) -> None:
-    found = judge_usefulness({"auc": 0.5}, {}, steps=100, tokens=tokens)
+    found = describe_usefulness({"auc": 0.5}, {}, steps=100, tokens=tokens)
     assert found is not None
     assert found.text.endswith(longer)
 
 
 def test_one_network_is_judged_by_what_it_knows_beyond_frequencies() -> None:
     baselines = {"masked_loss": 6.9, "masked_accuracy": 0.05}
-    short = judge_usefulness({"masked_loss": 6.85}, baselines, steps=100, tokens=100_000)
-    broken = judge_usefulness({"masked_loss": float("nan")}, baselines, steps=100, tokens=100_000)
-    learned = judge_usefulness({"masked_loss": 5.9}, baselines, steps=100, tokens=100_000)
+    short = describe_usefulness({"masked_loss": 6.85}, baselines, steps=100, tokens=100_000)
+    broken = describe_usefulness({"masked_loss": float("nan")}, baselines, steps=100, tokens=100_000)
+    learned = describe_usefulness({"masked_loss": 5.9}, baselines, steps=100, tokens=100_000)
     assert short is not None
     assert broken is not None
     assert learned is not None
     assert (short.is_useful, broken.is_useful, learned.is_useful) == (False, False, True)
     assert short.text.startswith("too short to be useful: the model guesses tokens no better than by how frequent")
-    assert judge_usefulness({"energy": 1.0}, {}, steps=1, tokens=1) is None
+    assert describe_usefulness({"energy": 1.0}, {}, steps=1, tokens=1) is None

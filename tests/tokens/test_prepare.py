@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from watching_events import notes, result_of, warnings
 
-from electralab.artifacts import describe_files
+from electralab.artifacts import MANIFEST, describe_files, read_json
 from electralab.config import ConfigLayer, resolve
 from electralab.errors import (
     DamagedArtifact,
@@ -201,7 +201,7 @@ def test_both_sides_get_a_document_where_there_are_two(tmp_path: Path, documents
     data = open_data(tmp_path / "data")
     assert len(data.train) > 0
     assert len(data.heldout) > 0
-    assert data.manifest["counts"]["documents"] == documents
+    assert read_json(data.path / MANIFEST)["counts"]["documents"] == documents
 
 
 @pytest.mark.parametrize("share", [0.0, 0.999999])
@@ -304,7 +304,7 @@ def test_names_that_are_not_utf8_are_read_passed_over_and_recorded(tmp_path: Pat
     passed_over.write_bytes(b"no text we know")
     run(folder, tmp_path / "data")
     assert PreparedReport.read(tmp_path / "data")["passed_over"] == [str(passed_over)]
-    assert open_data(tmp_path / "data").manifest["sources"][0]["path"] == str(folder / os.fsdecode(b"\xff\xfe.txt"))
+    assert read_json(tmp_path / "data" / MANIFEST)["sources"][0]["path"] == str(folder / os.fsdecode(b"\xff\xfe.txt"))
 
 
 def test_the_report_tells_fertility_and_the_longest_words(tmp_path: Path, corpus: Path) -> None:

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from electralab.errors import DamagedArtifact
+from electralab.records.run import StepRecord
 from electralab.training.checkpoint import (
-    Progress,
+    TrainingProgress,
     TrainingState,
     find_latest,
     list_checkpoints,
@@ -37,7 +38,7 @@ def make_state(seed: int, kind: str = "adamw") -> TrainingState:
     depths = {name: 0 for name, _ in model.named_parameters()}
     matrices = frozenset(["table.weight"])
     optimizer = Optimizer(group_parameters(model.named_parameters(), depths, matrices, config), config)
-    return TrainingState(model, optimizer, LossScale(), Progress(), None)
+    return TrainingState(model, optimizer, LossScale(), TrainingProgress(), None)
 
 
 def take_steps(state: TrainingState, count: int) -> None:
@@ -64,9 +65,9 @@ def flip(path: Path) -> None:
 def test_everything_comes_back_bit_for_bit(tmp_path: Path, kind: str) -> None:
     state = make_state(0, kind)
     take_steps(state, 3)
-    state.progress = Progress(step=3, tokens=96, flops=10**15, skipped_steps=2, skipped_in_a_row=1, seconds=0.1)
-    state.pending = {"step": 3, "loss": 0.1 + 0.2, "auc": 0.5}
-    state.scale = LossScale(value=512.0, calm_steps=7)
+    state.progress = TrainingProgress(step=3, tokens=96, flops=10**15, skipped_steps=2, skipped_in_a_row=1, seconds=0.1)
+    state.pending = StepRecord(step=3, values={"loss": 0.1 + 0.2, "auc": 0.5})
+    state.scale = LossScale(value=512.0, good_steps=7)
     path = save_checkpoint(tmp_path, state, keep=1)
     assert path == tmp_path / "step-3"
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from electralab.errors import Stopped
 from electralab.stopping import StopSignal
-from electralab.training.loop import LossScale, StepParts, StepReport, train
+from electralab.training.loop import LossScale, MicroLosses, StepReport, train
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
 
 
@@ -30,7 +30,7 @@ def _optimizer(model: nn.Module, **settings: object) -> Optimizer:
 def _train(
     model: nn.Module,
     optimizer: Optimizer,
-    parts: StepParts,
+    parts: MicroLosses,
     steps: int = 1,
     clip: float = 0.0,
     stop: StopSignal | None = None,

@@ -3,8 +3,13 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.training.muon import orthogonalise, orthogonalise_flops
-from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
+from electralab.training.optimizer import (
+    Optimizer,
+    OptimizerConfig,
+    group_parameters,
+    orthogonalise,
+    orthogonalise_flops,
+)
 
 
 class Pair(nn.Module):

@@ -27,15 +27,15 @@ from electralab.model.encoder import EncoderLayer
 from electralab.model.flops import encoder_flops
 from electralab.model.pruning import PrunedLayer
 from electralab.randomness import Rng
+from electralab.records.run import StepRecord
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import find_task
 from electralab.tasks.features import order_epoch
-from electralab.training.checkpoint import Progress, TrainingState
+from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
-from electralab.training.metrics import Record
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
-from electralab.training.schedule import follow
-from electralab.training.session import Judgement, Pace, Session, spread
+from electralab.training.schedule import lr_schedule
+from electralab.training.trainer import EvalRecord, LoopConfig, Trainer, every_n_steps
 
 # Rows are corrupted as if at this step, which training never reaches.
 _STEP = -3
@@ -142,7 +142,7 @@ class RecoveryTask:
         self._epoch = 0
         self._tokens = self._flops = 0
 
-    def parts(self, step: int) -> Iterator[Tensor]:
+    def micro_losses(self, step: int) -> Iterator[Tensor]:
         epoch, index = divmod(step - 1, self._batches)
         if epoch != self._epoch:
             self._order = order_epoch(self.task.lengths, self.config.batch_size, seed=self.seed, epoch=epoch)
@@ -173,12 +173,12 @@ class RecoveryTask:
     def count_flops(self) -> int:
         return self._flops
 
-    def describe(self) -> Record:
+    def step_metrics(self) -> dict[str, float]:
         return {}
 
-    def judge(self, record: Record) -> Judgement:
+    def evaluate(self, record: StepRecord) -> EvalRecord:
         del record
-        return Judgement({}, [])
+        return EvalRecord({}, [])
 
 
 def recover(
@@ -191,10 +191,12 @@ def recover(
         learning_rate=config.learning_rate or usual["learning_rate"], weight_decay=0.0, beta2=0.999
     )
     groups = group_parameters(student.named_parameters(), parameter_depths(student), frozenset(), optimizer)
-    state = TrainingState(student, Optimizer(groups, optimizer), LossScale(), Progress(), None)
-    pace = Pace(config.steps, 0, log_every=spread(_LOGGED_STEPS, config.steps), save_every=_SAVE_EVERY, keep=1)
+    state = TrainingState(student, Optimizer(groups, optimizer), LossScale(), TrainingProgress(), None)
+    pace = LoopConfig(
+        config.steps, 0, log_every=every_n_steps(_LOGGED_STEPS, config.steps), save_every=_SAVE_EVERY, keep=1
+    )
     work = RecoveryTask(task, student, task.network, config, seed)
-    lr_factor = follow(config.schedule, config.steps)
-    yield from Session(run_dir, state, work, pace, optimizer, lr_factor, stop).events()
+    lr_factor = lr_schedule(config.schedule, config.steps)
+    yield from Trainer(run_dir, state, work, pace, optimizer, lr_factor, stop).run()
     student.eval()
     shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)

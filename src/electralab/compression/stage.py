@@ -48,7 +48,7 @@ from electralab.records.compression import (
 from electralab.records.kinds import require_empty_or
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
-from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
+from electralab.training.fingerprints import ANOTHER, check_same_settings, check_same_threads
 
 _BATCHES = (1, 32)
 # What may differ when a command is given again: which variants there are, and how they are measured.
@@ -178,8 +178,8 @@ def check_resumable(out: Path, stored: CompressionFingerprint, asked: Compressio
     for what in ("model", "data"):
         if getattr(stored, what) != getattr(asked, what):
             raise IdentityMismatch(f"{out}: holds variants of another {what}; give the same one, or {ANOTHER}")
-    require_same_settings(out, stored.settings, asked.settings)
-    require_same_threads(out, stored.threads, asked.threads)
+    check_same_settings(out, stored.settings, asked.settings)
+    check_same_threads(out, stored.threads, asked.threads)
 
 
 def _find_generator(request: CompressRequest) -> Path:

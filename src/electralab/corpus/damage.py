@@ -56,20 +56,20 @@ def count_words(text: str) -> int:
 
 def damage_text(text: str, kind: DamageKind, share: float, rng: Random) -> Damaged:
     """Damage about this share of the words that count; words are swapped for others of the text."""
-    words = tuple(found.group() for found in _WORD.finditer(text))
+    words = tuple(match.group() for match in _WORD.finditer(text))
     spoil = _SPOIL[kind]
     pieces: list[str] = []
     damages: list[Damage] = []
     end = length = 0
-    for found in _WORD.finditer(text):
-        word = found.group()
+    for match in _WORD.finditer(text):
+        word = match.group()
         spoiled = spoil(word, words, rng) if rng.random() < share else word
         if spoiled.lower() == word.lower():
             continue
-        start = length + found.start() - end
-        pieces += [text[end : found.start()], spoiled]
+        start = length + match.start() - end
+        pieces += [text[end : match.start()], spoiled]
         damages.append(Damage(start, start + len(spoiled), word, spoiled))
-        end, length = found.end(), start + len(spoiled)
+        end, length = match.end(), start + len(spoiled)
     return Damaged("".join([*pieces, text[end:]]), tuple(damages))
 
 

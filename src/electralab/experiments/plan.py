@@ -25,11 +25,9 @@ from electralab.experiments.settings import (
     resolve_study,
 )
 from electralab.model.encoder import EncoderConfig
-from electralab.pretraining.exports import name_main
-from electralab.pretraining.plan import PretrainPlan, plan_pretrain
 from electralab.pretraining.settings import PretrainConfig
-from electralab.pretraining.stage import PretrainRequest
-from electralab.records.run import snapshot_folder, snapshot_step
+from electralab.pretraining.stage import PretrainRequest, plan_pretrain, primary_network
+from electralab.records.run import PretrainPlan, snapshot_folder, snapshot_step
 from electralab.records.study import StudyCorpus, StudyEnvironment
 from electralab.runtime import default_threads, describe_environment, estimate_speed, use_threads
 
@@ -154,7 +152,7 @@ def _check_rtd(arms: Sequence[Arm], scores: Sequence[Score], source: str) -> Non
             raise UsageError(f"{where}: generator: no arm or model named {generator!r}; give one of the arms or a path")
         for arm in arms if score.config.suite == "rtd" else ():
             # Energies are no probability that a token was replaced.
-            can_detect = name_main(arm.config.objective) == "discriminator" and arm.config.objective != "electric"
+            can_detect = primary_network(arm.config.objective) == "discriminator" and arm.config.objective != "electric"
             if score.is_of(arm.name) and not can_detect:
                 raise UsageError(
                     f"{where}: the arm {arm.name!r} has no verdicts on tokens; name those that have in arms = [...]"
@@ -238,7 +236,7 @@ class _Matrix:
         config, name = score.config, score.name + suffix
         if config.suite == "blimp" and not config.metric and arm.config.objective != "electric":
             # The generator of a pair would be asked for every token in turn, for a score that does not count.
-            model = (model if suffix else model / "export") / name_main(arm.config.objective)
+            model = (model if suffix else model / "export") / primary_network(arm.config.objective)
         words: tuple[str, ...] = (str(model), "--data", str(score.data))
         words += ("--config", str(self.request.out / "scores" / f"{score.name}.toml")) if config.settings else ()
         words += ("--task", score.task.name) if score.task else ()

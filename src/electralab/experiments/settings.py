@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 
 from electralab.config import ConfigLayer, Settings, SettingsTree, find_bundled, list_bundled, read_toml, resolve
 from electralab.errors import InputError, UsageError, suggest
-from electralab.pretraining.identity import Budget, BudgetKind
 from electralab.pretraining.settings import Common, Preset, PretrainConfig, read_settings, resolve_pretrain
 from electralab.records.evaluation import Suite
+from electralab.records.run import Budget, BudgetKind
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**20)]

@@ -9,7 +9,7 @@ from electralab.artifacts import read_json, sha256_file, sha256_json
 from electralab.errors import DamagedArtifact, IdentityMismatch
 from electralab.finetuning.settings import complete_settings
 from electralab.records.tuned import TunedRun
-from electralab.training.identity import ANOTHER, require_same_settings, require_same_threads
+from electralab.training.fingerprints import ANOTHER, check_same_settings, check_same_threads
 
 
 def identify_model(*folders: Path) -> str:
@@ -51,6 +51,6 @@ def require_same(run_dir: Path, stored: TunedRun, asked: TunedRun, *, allow_inex
             raise IdentityMismatch(
                 f"{run_dir}: began with another {what} ({was[:8]}…, now {now[:8]}…); give the same or {ANOTHER}"
             )
-    require_same_settings(run_dir, complete_settings(stored.settings), complete_settings(asked.settings))
+    check_same_settings(run_dir, complete_settings(stored.settings), complete_settings(asked.settings))
     if not allow_inexact:
-        require_same_threads(run_dir, stored.threads, asked.threads)
+        check_same_threads(run_dir, stored.threads, asked.threads)

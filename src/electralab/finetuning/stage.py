@@ -72,12 +72,12 @@ from electralab.tasks.features import EncodedSplit, FeatureEncoder, average_logi
 from electralab.tasks.kind import NetworkOutputs, Split, SplitScores, Task, format_bad_rows
 from electralab.tasks.load import TaskData, read_task
 from electralab.tasks.texts import swap_pairs
-from electralab.training.checkpoint import Progress, TrainingState
+from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
 from electralab.training.metrics import Record, format_scores
 from electralab.training.optimizer import Optimizer, group_parameters
-from electralab.training.schedule import follow
-from electralab.training.session import Pace, Session, spread
+from electralab.training.schedule import lr_schedule
+from electralab.training.trainer import LoopConfig, Trainer, every_n_steps
 
 _LOGGED_STEPS = 50
 # Where nobody says how often: the loss is written down more often than a person wants to read it.
@@ -332,29 +332,29 @@ class _Run:
         matrices = frozenset(name for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name)
         groups = group_parameters(network.named_parameters(), parameter_depths(network), matrices, config.optimizer)
         scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
-        state = TrainingState(network, Optimizer(groups, config.optimizer), scale, Progress(), None)
+        state = TrainingState(network, Optimizer(groups, config.optimizer), scale, TrainingProgress(), None)
 
         def score() -> Record:
             return dict(self._score(self.sample, self._predict(network, self.sample)).scores)
 
         pad_id = self.origin.tokenizer.special.pad
         work = FinetuneTask(network, self.kind, self.rows, config, seed, pad_id, self.device, score)
-        pace = Pace(
+        pace = LoopConfig(
             self.steps,
-            spread(config.evaluation.times, self.steps),
-            log_every=self.request.log_every or spread(_LOGGED_STEPS, self.steps),
+            every_n_steps(config.evaluation.times, self.steps),
+            log_every=self.request.log_every or every_n_steps(_LOGGED_STEPS, self.steps),
             save_every=self.request.save_every,
             keep=max(self.request.keep, 1),
             most_lines=0 if self.request.log_every else _LINES_PER_SEED,
         )
-        rate = follow(config.schedule, self.steps)
-        yield from Session(folder, state, work, pace, config.optimizer, rate, self.stop).events()
+        rate = lr_schedule(config.schedule, self.steps)
+        yield from Trainer(folder, state, work, pace, config.optimizer, rate, self.stop).run()
         with state.optimizer.averaged():
             self._finish(seed, folder, network, state.progress)
         if not self.request.keep:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
-    def _finish(self, seed: int, folder: Path, network: TaskModel, progress: Progress) -> None:
+    def _finish(self, seed: int, folder: Path, network: TaskModel, progress: TrainingProgress) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
         outputs = {name: self._predict(network, part) for name, part in self.parts.items()}
         threshold = self._score(self.parts["dev"], outputs["dev"]).best_threshold or 0.0

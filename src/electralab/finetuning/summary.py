@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from electralab.records.run import read_metrics
 from electralab.records.tuned import Baseline, Improvement, Scores, Spread
 from electralab.tasks.kind import Split, Task
-from electralab.training.metrics import read_metrics
 
 Curves = dict[int, list[tuple[int, float]]]
 """By seed: (step, value)"""

@@ -14,11 +14,12 @@ from electralab.finetuning.settings import FinetuneConfig
 from electralab.model.flops import encoder_flops
 from electralab.model.task_model import TaskModel
 from electralab.randomness import Rng
+from electralab.records.run import StepRecord
 from electralab.runtime import autocast
 from electralab.tasks.features import Feature, Ids, TaskBatch, collate, order_epoch
 from electralab.tasks.kind import AnyKind
 from electralab.training.metrics import Record
-from electralab.training.session import Judgement
+from electralab.training.trainer import EvalRecord
 
 
 def count_steps(config: FinetuneConfig, rows: int) -> int:
@@ -54,7 +55,7 @@ class FinetuneTask:
         self._order: list[Ids] = []
         self._tokens = self._flops = 0
 
-    def parts(self, step: int) -> Iterator[Tensor]:
+    def micro_losses(self, step: int) -> Iterator[Tensor]:
         batches = self._batches_at(step)
         total = max(sum(self.kind.count_targets(batch) for batch in batches), 1)
         self._tokens = sum(batch.token_count for batch in batches)
@@ -82,8 +83,8 @@ class FinetuneTask:
     def count_flops(self) -> int:
         return self._flops
 
-    def describe(self) -> Record:
+    def step_metrics(self) -> dict[str, float]:
         return {}
 
-    def judge(self, record: Record) -> Judgement:  # noqa: ARG002
-        return Judgement({f"dev_{name}": value for name, value in self.score().items()}, [])
+    def evaluate(self, record: StepRecord) -> EvalRecord:  # noqa: ARG002
+        return EvalRecord({f"dev_{name}": value for name, value in self.score().items()}, [])

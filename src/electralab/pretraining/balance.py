@@ -1,6 +1,6 @@
-"""Whether the two networks are a match for each other: what is out of balance, and what to do about it.
+"""Whether the two networks are a match for each other, and what a finished run is good for: scores in words.
 
-held-out scores, baselines, the record of a step -> advice in words
+held-out scores, baselines, the record of a step -> advice in words, RunUsefulness
 
 Where the limits come from: docs/objectives/balance.md.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from electralab.objective.settings import JUDGED, UNTAUGHT
 from electralab.pretraining.settings import PretrainConfig
+from electralab.records.run import RunUsefulness
 
 # Before this share of its learning a discriminator may still look like a lost one.
 _YOUNG = 0.3
@@ -32,10 +33,20 @@ _REACHED = 0.5
 # Healthy runs stay between a half and ten.
 _OUT_OF_PROPORTION = 30.0
 
+# Below it a discriminator is hardly better than guessing, which is .5.
+_LEARNED_AUC = 0.6
+# Below it a discriminator marks next to nothing at the usual limit of .5.
+_MARKS = 0.1
+# Nats: what a network that knows more than how frequent tokens are is better by.
+_LEARNED_NATS = 0.1
+# How much longer a run should be that has learned nothing yet, and what no run should be shorter than.
+_LONGER = 4
+_LEAST_TOKENS = 2_000_000
+
 Scores = Mapping[str, float]
 
 
-def diagnose(
+def check_balance(
     scores: Scores,
     progress: float,
     *,
@@ -57,13 +68,13 @@ def diagnose(
         if (norm := (record or {}).get(f"{network}_gradient_norm")) is not None and norm > 0
     }
     remedies = _Remedies(config, highest_rate)
-    found = list(_judge_alarms(scores, remedies))
+    advice = list(_check_alarms(scores, remedies))
     if progress > _YOUNG:
-        found = [*_judge_discriminator(scores, remedies), *_judge_generator(scores, remedies), *found]
+        advice = [*_check_discriminator(scores, remedies), *_check_generator(scores, remedies), *advice]
         if "generator" in norms:  # of one that cannot learn there is nothing to improve
-            found += _judge_ease(scores, baselines or {}, remedies)
-        found += _judge_gradients(norms)
-    return found
+            advice += _check_ease(scores, baselines or {}, remedies)
+        advice += _check_gradients(norms)
+    return advice
 
 
 def drop_numbers(text: str) -> str:
@@ -104,7 +115,7 @@ def _either(remedies: Sequence[str]) -> str:
     return " or ".join([", ".join(remedies[:-1]), remedies[-1]] if len(remedies) > 1 else remedies)
 
 
-def _judge_discriminator(scores: Scores, remedies: _Remedies) -> Iterator[str]:
+def _check_discriminator(scores: Scores, remedies: _Remedies) -> Iterator[str]:
     if scores["auc"] >= _LEARNED:
         return
     if scores["called_replaced"] < 1e-4:
@@ -132,7 +143,7 @@ def _entropy(share: float) -> float:
     return -sum(part * math.log(part) for part in (share, 1 - share) if part > 0)
 
 
-def _judge_generator(scores: Scores, remedies: _Remedies) -> Iterator[str]:
+def _check_generator(scores: Scores, remedies: _Remedies) -> Iterator[str]:
     accuracy, entropy = scores.get("generator_accuracy", 0.0), scores.get("generator_entropy")
     joint = ["train it by maximum likelihood (--procedure joint)"] if remedies.can_be_joint else []
     if accuracy > 0.6 and scores["auc"] < 0.65:
@@ -156,7 +167,7 @@ def _judge_generator(scores: Scores, remedies: _Remedies) -> Iterator[str]:
         )
 
 
-def _judge_alarms(scores: Scores, remedies: _Remedies) -> Iterator[str]:
+def _check_alarms(scores: Scores, remedies: _Remedies) -> Iterator[str]:
     if scores["called_replaced"] > 0.5 and scores["replaced_share"] < 0.3:
         called, true = scores["called_replaced"], scores["replaced_share"]
         came_to = f", it came to {remedies.rate:.2g}" if remedies.rate else ""
@@ -167,7 +178,7 @@ def _judge_alarms(scores: Scores, remedies: _Remedies) -> Iterator[str]:
         )
 
 
-def _judge_ease(scores: Scores, baselines: Scores, remedies: _Remedies) -> Iterator[str]:
+def _check_ease(scores: Scores, baselines: Scores, remedies: _Remedies) -> Iterator[str]:
     accuracy, frequent = scores.get("generator_accuracy"), baselines.get("generator_accuracy")
     if accuracy is None or frequent is None:
         return
@@ -179,7 +190,7 @@ def _judge_ease(scores: Scores, baselines: Scores, remedies: _Remedies) -> Itera
         )
 
 
-def _judge_gradients(norms: Scores) -> Iterator[str]:
+def _check_gradients(norms: Scores) -> Iterator[str]:
     if len(norms) < 2:
         return
     ratio = norms["discriminator"] / norms["generator"]
@@ -193,3 +204,42 @@ def _judge_gradients(norms: Scores) -> Iterator[str]:
             f"the generator's gradient is {1 / ratio:.0f} times the discriminator's, so that clipping holds the "
             "discriminator back: raise --loss.discriminator-weight"
         )
+
+
+def describe_usefulness(scores: Scores, baselines: Scores, *, steps: int, tokens: int) -> RunUsefulness | None:
+    """None of an objective whose scores say nothing of the kind."""
+    factor = math.ceil(max(_LONGER, _LEAST_TOKENS / max(tokens, 1)))
+    longer = f"train at least {factor:,} times as long ({factor * steps:,} steps)"
+    if "auc" in scores:
+        auc, recall = scores["auc"], scores.get("recall", 0.0)
+        if auc < _LEARNED_AUC:
+            return RunUsefulness(
+                is_useful=False,
+                text="too short to be useful: the discriminator tells replaced tokens from original ones hardly better "
+                f"than by guessing (AUC {auc:.2f}, guessing is 0.50); {longer}",
+            )
+        if recall < _MARKS:
+            return RunUsefulness(
+                is_useful=True,
+                text=f"weak: the discriminator has begun to learn (AUC {auc:.2f}, guessing is 0.50), but marks only "
+                f"{recall:.0%} of the replaced tokens; it can be fine-tuned, detection needs more training: {longer}",
+            )
+        return RunUsefulness(
+            is_useful=True,
+            text=f"it has learned: AUC {auc:.2f} (guessing is 0.50), {recall:.0%} of the replaced tokens are marked",
+        )
+    for name, baseline in baselines.items():
+        if name.endswith("_loss") and name in scores:
+            gain = baseline - scores[name]
+            if not gain > _LEARNED_NATS:
+                return RunUsefulness(
+                    is_useful=False,
+                    text="too short to be useful: the model guesses tokens no better than by how frequent they are "
+                    f"(loss {scores[name]:.2f}, frequencies alone {baseline:.2f}); {longer}",
+                )
+            return RunUsefulness(
+                is_useful=True,
+                text=f"it has learned: its guesses are {gain:.2f} nats better than by how frequent tokens are "
+                f"(loss {scores[name]:.2f}, frequencies alone {baseline:.2f})",
+            )
+    return None

@@ -1,12 +1,14 @@
 """The settings of a pre-training run, composed of those of its components, and the presets they start from.
 
-preset, file, flags -> PretrainConfig
+preset, file, flags, run folder -> PretrainConfig
+
+Presets and defaults change from version to version. A run goes on with the settings that it began with, unless the user
+asks for something else in so many words, which is then refused by name.
 """
 
-import difflib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
@@ -15,8 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
-from electralab.config import ConfigLayer, Settings, SettingsTree, find_bundled, list_bundled, read_toml, resolve
-from electralab.errors import UsageError
+from electralab.config import (
+    ConfigLayer,
+    Settings,
+    SettingsTree,
+    differences,
+    find_bundled,
+    list_bundled,
+    read_toml,
+    resolve,
+)
+from electralab.errors import UsageError, suggest
 from electralab.model.settings import SIZES
 from electralab.objective.settings import (
     PUBLISHED,
@@ -26,9 +37,13 @@ from electralab.objective.settings import (
     objective_defaults,
     unused_settings,
 )
+from electralab.records.run import RunFingerprint
 from electralab.runtime import RuntimeConfig
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
+
+# Settings to name where a resumed run keeps others than a new one would have.
+_SHOWN_CHANGES = 3
 
 
 class BatchConfig(Settings):
@@ -165,76 +180,116 @@ def read_settings(name: str) -> ConfigLayer:
     return read_toml(Path(name)) if values is None else Preset(f"preset {name}", values)
 
 
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    config: PretrainConfig
+    preset: str
+    notes: tuple[str, ...] = ()
+
+
+def settle_settings(layers: Sequence[ConfigLayer], run_dir: Path, max_positions: int) -> RunSettings:
+    """The settings of a run that may have been begun before: what is asked for now, over what the run stored then.
+
+    New training also keeps as many positions as what it starts from (0: as the layers say), unless they say otherwise.
+    """
+    start = {"model": {"max_positions": max_positions}} if max_positions else {}
+    requested = resolve_pretrain(_insert(layers, ConfigLayer("--init-from", start)))
+    preset = next((layer.source for layer in layers if isinstance(layer, Preset)), f"preset {requested.size}")
+    stored = RunFingerprint.read(run_dir) if (run_dir / RunFingerprint.FILE).exists() else None
+    if stored is None or stored.preset not in ("", preset):
+        return RunSettings(requested, preset)
+    settings = complete_settings(stored.settings)
+    # The number of steps, which is a budget and no part of the fingerprint, is in the settings file beside it.
+    path = run_dir / "config.toml"
+    steps = read_toml(path).values.get("steps") if path.is_file() else None
+    stored_layer = Stored(str(run_dir), settings if steps is None else settings | {"steps": steps})
+    try:
+        resumed = resolve_pretrain(_insert(layers, stored_layer))
+    except UsageError:  # what is asked for does not go with what is stored: it is refused as another run
+        return RunSettings(requested, preset)
+    changes = list(differences(settings, requested.model_dump(mode="json", exclude={"steps"})))
+    if not changes or resumed.model_dump(mode="json", exclude={"steps"}) != settings:
+        return RunSettings(resumed, preset)
+    shown = ", ".join(f"{name} is {was!r} (a new run: {now!r})" for name, was, now in changes[:_SHOWN_CHANGES])
+    more = f" and {len(changes) - _SHOWN_CHANGES} more" if len(changes) > _SHOWN_CHANGES else ""
+    return RunSettings(resumed, preset, (f"{run_dir}: goes on with the settings that it stored: {shown}{more}",))
+
+
+def _insert(layers: Sequence[ConfigLayer], layer: ConfigLayer) -> list[ConfigLayer]:
+    """Above presets, below what the user says."""
+    index = 1 + max((index for index, other in enumerate(layers) if isinstance(other, Preset)), default=-1)
+    return [*layers[:index], layer, *layers[index:]]
+
+
 def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
-    """Later layers win; below them lies the last size that any of them names, and its preset unless one is given."""
+    """Later layers win; below them lies the last size that any of them names, and its preset unless one is given.
+
+    >>> resolve_pretrain([ConfigLayer("command line", {"size": "small", "batch": {"size": 8}})]).batch.size
+    8
+    """
     size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
     if not isinstance(size, str) or size not in SIZES:
         return resolve(PretrainConfig, layers)  # which says what is wrong with it
-    has_preset = any(isinstance(layer, Preset) for layer in layers)
     published = _find_published(layers)
-    layers = [_name_objective(layer) for layer in layers]
-    stack = [ConfigLayer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *layers]
-    backbones = [layer.values["model"]["backbone"] for layer in stack if "backbone" in _section(layer, "model")]
-    fitted = [_fit(layer, size, backbones[-1]) for layer in stack]
-    fitted = _fit_micro_size(_obey_warmup(fitted))
-    config = resolve(PretrainConfig, _imply(fitted, published, SIZES[size]["generator"]["width_share"]))
-    _refuse_idle(config, layers)
+    # By its own name, which is what a run stores: `albert` is `mlm` with settings that are implied.
+    named = [
+        replace(layer, values={**layer.values, "objective": PUBLISHED[name]})
+        if isinstance(name := layer.values.get("objective"), str) and name in PUBLISHED
+        else layer
+        for layer in layers
+    ]
+    has_preset = any(isinstance(layer, Preset) for layer in layers)
+    stack = [ConfigLayer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *named]
+    backbone = _last(stack, "model.backbone", "")
+    for index, layer in enumerate(stack):
+        preset_size = layer.values.get("size", size)
+        # What a preset says of the networks was chosen for its own size and backbone; for others only the rest holds.
+        if isinstance(layer, Preset) and (preset_size != size or SIZES[size]["model"]["backbone"] != backbone):
+            rest = {key: value for key, value in layer.values.items() if key not in ("model", "generator")}
+            stack[index] = Preset(layer.source, rest)
+    stack = _obey_warmup(stack)
+    rows, micro_rows = _last(stack, "batch.size", 0), _last(stack, "batch.micro_size", 0)
+    is_own_micro_size = any(
+        "micro_size" in _section(layer, "batch") for layer in stack if not isinstance(layer, Preset)
+    )
+    if not is_own_micro_size and isinstance(rows, int) and isinstance(micro_rows, int) and 0 < rows < micro_rows:
+        # What a preset says of micro-batches was chosen for its own batch: in a smaller one they are that batch.
+        stack.append(ConfigLayer("command line", {"batch": {"micro_size": rows}}))
+    config = resolve(PretrainConfig, _with_implied(stack, published, SIZES[size]["generator"]["width_share"]))
+    for layer in named:
+        # What the user asks for in vain; a file that has every setting was written by a run, and asks for nothing.
+        if isinstance(layer, Preset | Stored | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
+            continue
+        for complaint in unused_settings(config, _dotted_names(layer.values)):
+            raise UsageError(f"{layer.source}: {complaint}")
     return config
 
 
 def _find_published(layers: Sequence[ConfigLayer]) -> str:
     """The published model that the last layer to speak of an objective names, "" where it names an objective itself."""
-    named = [(layer.source, layer.values["objective"]) for layer in layers if "objective" in layer.values]
+    layer = next((layer for layer in reversed(layers) if "objective" in layer.values), None)
+    if layer is None:
+        return ""
+    name = layer.values["objective"]
     known = (*get_args(ObjectiveName), *PUBLISHED)
-    for source, name in named[-1:]:
-        if not isinstance(name, str) or name not in known:
-            *others, last = map(repr, known)
-            close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "mend this setting"
-            raise UsageError(
-                f"{source}: objective: input should be {', '.join(others)} or {last} (got {name!r}); {hint}"
-            )
-        return name if name in PUBLISHED else ""
-    return ""
-
-
-def _name_objective(layer: ConfigLayer) -> ConfigLayer:
-    """By its own name, which is what a run stores: `albert` is `mlm` with settings that are implied."""
-    name = layer.values.get("objective")
-    if not isinstance(name, str) or name not in PUBLISHED:
-        return layer
-    return replace(layer, values={**layer.values, "objective": PUBLISHED[name]})
+    if not isinstance(name, str) or name not in known:
+        *others, last = map(repr, known)
+        raise UsageError(
+            f"{layer.source}: objective: input should be {', '.join(others)} or {last} (got {name!r}); "
+            f"{suggest(str(name), known, 'mend this setting')}"
+        )
+    return name if name in PUBLISHED else ""
 
 
 def _obey_warmup(stack: list[ConfigLayer]) -> list[ConfigLayer]:
     """A warm-up of the user's own holds at any length; the length that a preset names is that of its own warm-up."""
-    said = [index for index, layer in enumerate(stack) if "warmup_steps" in _section(layer, "schedule")]
-    if not said or isinstance(stack[said[-1]], Preset):
+    index = max((i for i, layer in enumerate(stack) if "warmup_steps" in _section(layer, "schedule")), default=-1)
+    if index < 0 or isinstance(stack[index], Preset):
         return stack
-    place = said[-1]
-    if any("warmup_reference_steps" in _section(layer, "schedule") for layer in stack[place:]):
+    if any("warmup_reference_steps" in _section(layer, "schedule") for layer in stack[index:]):
         return stack
-    literal = ConfigLayer(stack[place].source, {"schedule": {"warmup_reference_steps": 0}})
-    return [*stack[: place + 1], literal, *stack[place + 1 :]]
-
-
-def _fit_micro_size(stack: list[ConfigLayer]) -> list[ConfigLayer]:
-    """What a preset says of micro-batches was chosen for its own batch: in a smaller one they are that batch."""
-    if any("micro_size" in _section(layer, "batch") for layer in stack if not isinstance(layer, Preset)):
-        return stack
-    size, micro_size = _last(stack, "batch.size", 0), _last(stack, "batch.micro_size", 0)
-    if not (isinstance(size, int) and isinstance(micro_size, int) and 0 < size < micro_size):
-        return stack
-    return [*stack, ConfigLayer("command line", {"batch": {"micro_size": size}})]
-
-
-def _refuse_idle(config: PretrainConfig, layers: Sequence[ConfigLayer]) -> None:
-    """What the user asks for in vain; a file that has every setting was written by a run, and asks for nothing."""
-    for layer in layers:
-        if isinstance(layer, Preset | Stored | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
-            continue
-        for complaint in unused_settings(config, _dotted_names(layer.values)):
-            raise UsageError(f"{layer.source}: {complaint}")
+    literal = ConfigLayer(stack[index].source, {"schedule": {"warmup_reference_steps": 0}})
+    return [*stack[: index + 1], literal, *stack[index + 1 :]]
 
 
 def _dotted_names(values: SettingsTree, prefix: str = "") -> Iterator[str]:
@@ -245,21 +300,22 @@ def _dotted_names(values: SettingsTree, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _imply(stack: list[ConfigLayer], published: str, usual_width: float) -> list[ConfigLayer]:
+def _with_implied(stack: list[ConfigLayer], published: str, usual_width: float) -> list[ConfigLayer]:
     """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
-    place = max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset)) + 1
+    index = 1 + max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset))
+    hidden_size = _last(stack, "model.hidden_size", 0)
     choice = ObjectiveChoice(
         objective=str(_last(stack, "objective", "electra")),
         published=published,
-        hidden_size=hidden_size if isinstance(hidden_size := _last(stack, "model.hidden_size", 0), int) else 0,
+        hidden_size=hidden_size if isinstance(hidden_size, int) else 0,
         procedure=str(_last(stack, "procedure", "joint")),
         kind=str(_last(stack, "generator.kind", "transformer")),
         init_from_generator=_last(stack, "procedure_options.init_from_generator", True) is not False,
-        sharing=str(_last(stack[place:], "model.sharing", "")),
+        sharing=str(_last(stack[index:], "model.sharing", "")),
     )
     named = ", ".join(dict.fromkeys((published or choice.objective, choice.procedure, choice.kind)))
     implied = ConfigLayer(f"what {named} implies", objective_defaults(choice, usual_width))
-    return [*stack[:place], implied, *stack[place:]]
+    return [*stack[:index], implied, *stack[index:]]
 
 
 def _last(stack: Sequence[ConfigLayer], name: str, otherwise: object) -> object:
@@ -272,15 +328,3 @@ def _last(stack: Sequence[ConfigLayer], name: str, otherwise: object) -> object:
 def _section(layer: ConfigLayer, name: str) -> SettingsTree:
     section = layer.values.get(name, {})
     return section if isinstance(section, dict) else {}
-
-
-def _fit(layer: ConfigLayer, size: str, backbone: str) -> ConfigLayer:
-    """What a preset says of the networks was chosen for its own size and backbone; for others only the rest holds."""
-    if not isinstance(layer, Preset):
-        return layer
-    own = layer.values["size"]
-    if own == size and SIZES[own]["model"]["backbone"] == backbone:
-        return layer
-    return Preset(
-        layer.source, {key: value for key, value in layer.values.items() if key not in ("model", "generator")}
-    )

@@ -1,45 +1,107 @@
-"""What a pre-training step consists of: the step's rows, asked about, answered, weighed.
+"""What a pre-training step consists of, and how the networks do on held-out rows.
 
-step -> parts of its loss
+settings, data -> Objective, TrainingState; step -> micro losses; held-out questions -> scores by name
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import add
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from electralab.errors import UsageError
-from electralab.objective.examples import Row
-from electralab.objective.losses import Counts, add_counts
-from electralab.objective.metrics import BatchMetrics, loss_metrics
+from electralab.model.electra import parameter_depths
+from electralab.model.encoder import Encoder
+from electralab.objective.examples import Row, describe_rows
+from electralab.objective.losses import add_counts
+from electralab.objective.metrics import BatchMetrics, join_verdicts, loss_metrics
 from electralab.objective.objective import Objective, StepInfo
 from electralab.objective.procedures import discriminator_progress, step_in_stage
-from electralab.pretraining.balance import diagnose, drop_numbers
-from electralab.pretraining.heldout import exhibit_heldout, judge_heldout, measure_baselines
+from electralab.objective.registry import measure_unigram
+from electralab.pretraining.balance import check_balance, drop_numbers
 from electralab.pretraining.settings import PretrainConfig
-from electralab.pretraining.state import update_flops
 from electralab.randomness import Rng
+from electralab.records.run import StepRecord
 from electralab.runtime import autocast
 from electralab.tokens.batches import batch_at, heldout_batches
 from electralab.tokens.shards import PreparedData
-from electralab.training.metrics import Record
+from electralab.tokens.tokenizer import Tokenizer
+from electralab.training.checkpoint import TrainingProgress, TrainingState
+from electralab.training.loop import LossScale
+from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters, orthogonalise_flops
 from electralab.training.schedule import learning_rate_factor
-from electralab.training.session import Judgement
+from electralab.training.trainer import EvalRecord
 
 # Held-out rows are masked as if at this step, which training never reaches.
 _HELDOUT_STEP = -1
-_EXHIBITED_ROWS = 8
+_EXAMPLE_ROWS = 8
 _SAMPLED_RATES = 200
-# In the record of a step: what was told about it for the first time.
-WARNINGS = "warnings"
+_RTD_SCORES = ("auc", "precision", "recall", "called_replaced", "replaced_share")
+
+
+def build_state(objective: Objective[Any], config: PretrainConfig) -> TrainingState:
+    """Step 0 of a run."""
+    networks = objective.networks
+    if config.runtime.compile:
+        for module in networks.modules():
+            if isinstance(module, Encoder):
+                module.compile()
+    trained = [(name, parameter) for name, parameter in networks.named_parameters() if parameter.requires_grad]
+    lr_factors = _lr_factors([name for name, _ in trained], config.optimizer)
+    groups = group_parameters(
+        trained, parameter_depths(networks), hidden_matrices(networks), config.optimizer, lr_factors
+    )
+    scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
+    return TrainingState(networks, Optimizer(groups, config.optimizer), scale, TrainingProgress(), None)
+
+
+def _lr_factors(names: Iterable[str], config: OptimizerConfig) -> dict[str, float]:
+    """Of parameters that learn at a rate of their own; what both networks share goes by the discriminator's name."""
+    factors: dict[str, float] = {}
+    for name in names:
+        rate = 0.0
+        if ".embeddings.tokens." in name:
+            rate = config.table_learning_rate
+        elif ".head." in name or name.startswith(("heads.", "head.")):
+            rate = config.head_learning_rate
+        factor = rate / config.learning_rate if rate else 1.0
+        factors[name] = factor * (config.generator_rate_factor if name.startswith("generator.") else 1.0)
+    return factors
+
+
+def hidden_matrices(networks: nn.Module) -> frozenset[str]:
+    """What Muon may orthogonalise: the matrices inside the layers, not tables, projections of tables, or heads."""
+    return frozenset(name for name, p in networks.named_parameters() if p.ndim == 2 and ".layers." in name)
+
+
+def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedData, moment: StepInfo) -> int:
+    """Forward, backward and update."""
+    update = 0
+    if config.optimizer.kind == "muon":  # AdamW has no matrix products
+        for name in hidden_matrices(objective.networks):
+            matrix = objective.networks.get_parameter(name)
+            rows, columns = matrix.shape
+            update += orthogonalise_flops(rows, columns, config.optimizer.muon_iterations) * matrix.requires_grad
+    share = config.masking.share_at(moment.progress)
+    rows, length = config.batch.rows_at(moment.step, moment.total_steps), data.sequence_length
+    if config.batch.is_halved(moment.step, moment.total_steps):
+        rows, length = 2 * rows, length // 2
+    return objective.count_flops(moment, rows, length, share) + update
+
+
+def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData) -> float:
+    """Over a run: mask share and rows may change along it, and some procedures have steps of different kinds."""
+    options = config.procedure_options
+    count = 100 * (options.discriminator_updates + options.generator_updates)
+    return sum(flops_at(objective, config, data, StepInfo(step, count)) for step in range(1, count + 1)) / count
 
 
 @dataclass(slots=True)
-class StepTally:
+class StepStats:
     """What a finished step was about, for the log."""
 
     tokens: int
@@ -67,14 +129,14 @@ class PretrainTask:
                 "which cannot be read as two halves; leave it at 0, or prepare contiguous rows of an even length"
             )
         self._micro_size = config.batch.micro_size or config.batch.size
-        self.tally = StepTally(0, 0, BatchMetrics())
-        self.exhibited: list[Row] = []
-        """Of the last judgement, inside which a stop loses nothing."""
-        self.told: set[str] = set()
+        self.stats = StepStats(0, 0, BatchMetrics())
+        self.examples: list[Row] = []
+        """Of the last evaluation, inside which a stop loses nothing."""
+        self.warned: set[str] = set()
         """Warnings of the run so far, without their numbers: each is told once."""
 
-    def parts(self, step: int) -> Iterator[Tensor]:
-        """The step's micro-batches, each as its share of the step's loss; the tally is complete after the last."""
+    def micro_losses(self, step: int) -> Iterator[Tensor]:
+        """The step's micro-batches, each as its part of the step's loss; the stats are complete after the last."""
         rng = Rng(self.config.seed, step)
         moment = StepInfo(step, self.total_steps)
         rows = self.config.batch
@@ -90,59 +152,56 @@ class PretrainTask:
         questions = self.objective.pose(batch, self._micro_size, share, rng)
         counts = add_counts(self.objective.count_targets(question) for question in questions)
         tokens = sum(self.objective.count_tokens(question) for question in questions)
-        flops = flops_at(self.objective, self.config, self.data, moment)
-        self.tally = StepTally(tokens, flops, BatchMetrics())
+        self.stats = StepStats(tokens, flops_at(self.objective, self.config, self.data, moment), BatchMetrics())
         for number, question in enumerate(questions):
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
                 answer = self.objective.answer(question.to(self.device), moment)
             yield answer.losses.weigh(counts, self.objective.weights)
-            self.tally.observation += answer.observation + loss_metrics(answer.losses, _own(counts, number))
+            # The whole step's count goes with its first part, so that the parts' sums add up to the step's mean.
+            own_counts = counts if number == 0 else dict.fromkeys(counts, 0)
+            self.stats.observation += answer.observation + loss_metrics(answer.losses, own_counts)
 
-    def rate_at(self, step: int) -> float:
+    def lr_factor(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
         place = step_in_stage(self.config.procedure, StepInfo(step, self.total_steps))
         return learning_rate_factor(place.step, place.total_steps, self.config.schedule.at_length(place.total_steps))
 
     def count_tokens(self) -> int:
-        return self.tally.tokens
+        return self.stats.tokens
 
     def count_flops(self) -> int:
-        return self.tally.flops
+        return self.stats.flops
 
-    def describe(self) -> Record:
-        return self.tally.observation.describe("auc", "recall", "replaced_share")
+    def step_metrics(self) -> dict[str, float]:
+        return self.stats.observation.describe("auc", "recall", "replaced_share")
 
-    def judge(self, record: Record) -> Judgement:
-        scores, self.exhibited = self.judge_heldout(), self.exhibit()
-        progress = discriminator_progress(self.config.procedure, record["step"] / self.total_steps)
-        advice = diagnose(
+    def evaluate(self, record: StepRecord) -> EvalRecord:
+        scores, self.examples = self.evaluate_heldout(), self.heldout_examples()
+        step = record.step
+        # The highest learning rate so far; of a long run, of steps spread over it.
+        steps = (*range(1, step + 1, max(1, step // _SAMPLED_RATES)), step)
+        advice = check_balance(
             scores,
-            progress,
+            discriminator_progress(self.config.procedure, step / self.total_steps),
             baselines=self._frequencies,
-            record=record,
+            record=record.values,
             config=self.config,
-            highest_rate=self.highest_rate(record["step"]),
+            highest_rate=self.config.optimizer.learning_rate * max(map(self.lr_factor, steps)),
         )
-        fresh = [text for text in advice if drop_numbers(text) not in self.told]
-        judged = {f"heldout_{name}": value for name, value in scores.items()}
-        return Judgement(judged | ({WARNINGS: fresh} if fresh else {}), fresh)
-
-    def highest_rate(self, step: int) -> float:
-        """The highest learning rate up to a step; of a long run, of steps spread over it."""
-        steps = range(1, step + 1, max(1, step // _SAMPLED_RATES))
-        return self.config.optimizer.learning_rate * max(map(self.rate_at, (*steps, step)))
+        fresh = [text for text in advice if drop_numbers(text) not in self.warned]
+        return EvalRecord({f"heldout_{name}": value for name, value in scores.items()}, fresh)
 
     @cached_property
-    def _frequencies(self) -> Record:
+    def _frequencies(self) -> dict[str, float]:
         return measure_baselines(self.data, self.objective, self.heldout(), {})
 
-    def judge_heldout(self) -> Record:
-        return judge_heldout(self.objective, self.heldout())
+    def evaluate_heldout(self) -> dict[str, float]:
+        return evaluate_heldout(self.objective, self.heldout())
 
-    def exhibit(self) -> list[Row]:
+    def heldout_examples(self) -> list[Row]:
         """A few held-out rows, to be looked at."""
-        return exhibit_heldout(self.objective, self.heldout(_EXHIBITED_ROWS), self.data.tokenizer)
+        return heldout_examples(self.objective, self.heldout(_EXAMPLE_ROWS), self.data.tokenizer)
 
     def heldout(self, limit: int = 0) -> Sequence[Any]:
         """Questions about held-out rows, or training rows where none are held out, that never change.
@@ -158,24 +217,51 @@ class PretrainTask:
         return [question.to(self.device) for question in questions]
 
 
-def _own(counts: Counts, number: int) -> Counts:
-    """The whole step's count goes with its first part, so that the parts' sums add up to the step's mean."""
-    return counts if number == 0 else dict.fromkeys(counts, 0)
+@contextmanager
+def eval_mode(networks: nn.Module) -> Iterator[None]:
+    """Without dropout and gradients; then as they were."""
+    was_training = networks.training
+    networks.eval()
+    with torch.no_grad():
+        yield
+    networks.train(was_training)
 
 
-def flops_at(objective: Objective[Any], config: PretrainConfig, data: PreparedData, moment: StepInfo) -> int:
-    """Forward, backward and update."""
-    share = config.masking.share_at(moment.progress)
-    update = update_flops(objective.networks, config.optimizer)
-    rows, length = config.batch.rows_at(moment.step, moment.total_steps), data.sequence_length
-    if config.batch.is_halved(moment.step, moment.total_steps):
-        rows, length = 2 * rows, length // 2
-    return objective.count_flops(moment, rows, length, share) + update
+def evaluate_heldout(objective: Objective[Any], questions: Sequence[Any]) -> dict[str, float]:
+    """All networks on held-out rows, always asked the same with the same uniforms."""
+    seen = BatchMetrics()
+    with eval_mode(objective.networks):
+        for question in questions:
+            answer = objective.examine(question)
+            seen += loss_metrics(answer.losses, objective.count_targets(question)) + answer.observation
+    scores = seen.describe(*_RTD_SCORES) | seen.describe_by_confidence()
+    if seen.verdicts:  # of the tokens that the other scores are about, not of all that the loss is learned from
+        scores["discriminator_loss"] = join_verdicts(seen.verdicts).loss
+    return scores
 
 
-def mean_step_flops(objective: Objective[Any], config: PretrainConfig, data: PreparedData) -> float:
-    """Over a run: mask share and rows may change along it, and some procedures have steps of different kinds."""
-    options = config.procedure_options
-    count = 100 * (options.discriminator_updates + options.generator_updates)
-    steps = [flops_at(objective, config, data, StepInfo(step, count)) for step in range(1, count + 1)]
-    return reduce(add, steps) / count
+def heldout_examples(objective: Objective[Any], questions: Sequence[Any], tokenizer: Tokenizer) -> list[Row]:
+    """What is masked, predicted, put there and thought of it; nothing of an objective that masks nothing."""
+    with eval_mode(objective.networks):
+        exhibits = [objective.exhibit(question) for question in questions]
+    return [row for exhibit in exhibits if exhibit is not None for row in describe_rows(exhibit, tokenizer)]
+
+
+def measure_baselines(
+    data: PreparedData, objective: Objective[Any], questions: Sequence[Any], scores: Mapping[str, float]
+) -> dict[str, float]:
+    """What knowing only frequencies achieves: the numbers that a network must beat to have learned anything.
+
+    Of guesses, frequencies of the training rows on the same targets; of verdicts, the entropy of the replaced share.
+    """
+    log_share = measure_unigram(data)
+    targets = np.concatenate([np.asarray(objective.guessed_ids(question), dtype=np.int64) for question in questions])
+    targets = targets[np.isfinite(log_share[targets])]  # an end of text is no token that frequencies are counted of
+    baselines = {
+        f"{objective.guessed}_loss": float(-log_share[targets].mean()),
+        f"{objective.guessed}_accuracy": float((targets == log_share.argmax()).mean()),
+    }
+    if "replaced_share" not in scores:
+        return baselines
+    p = min(max(scores["replaced_share"], 1e-9), 1 - 1e-9)
+    return baselines | {"discriminator_loss": float(-p * np.log(p) - (1 - p) * np.log(1 - p))}

@@ -100,6 +100,9 @@ class StepRecord(Record):
     def __getitem__(self, name: str) -> Any:
         return self.values[name] if name in self.values else super().__getitem__(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.values
+
     def get(self, name: str) -> float | int | None:
         """The number of that name; None where it was not measured or not finite."""
         return self.values.get(name)

@@ -75,8 +75,8 @@ _PARTS = {
 
 
 def _read_ids(tokenizer: Tokenizer) -> dict[str, int]:
-    found = {index: tokenizer.token(index) for index in range(tokenizer.vocab_size)}
-    return {piece: index for index, piece in found.items() if piece}
+    ids = {tokenizer.token(index): index for index in range(tokenizer.vocab_size)}
+    return {token: index for token, index in ids.items() if token}
 
 
 def _read_rules(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -56,8 +56,8 @@ class Rows:
 @dataclass(frozen=True, slots=True)
 class PreparedData:
     path: Path
-    manifest: dict[str, Any]
     identity: str
+    """What training depends on: the hash of the shards and of the tokenizer."""
     tokenizer: Tokenizer
     sequence_length: int
     packing: PackingKind
@@ -101,7 +101,6 @@ def open_data(data_dir: Path) -> PreparedData:
         raise InputError(f"{data_dir}: holds no training row; prepare it again from more text")
     return PreparedData(
         path=data_dir,
-        manifest=manifest,
         identity=data_identity(manifest["files"]),
         tokenizer=Tokenizer.load(data_dir / TOKENIZER),
         sequence_length=length,

@@ -71,8 +71,8 @@ def _rare_characters(texts: Sequence[str], config: TokenizerConfig) -> dict[int,
     counts = np.zeros(0x110000, dtype=np.int64)
     for text in texts:
         codes = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
-        found, times = np.unique(codes, return_counts=True)
-        counts[found] += times
+        present, times = np.unique(codes, return_counts=True)
+        counts[present] += times
     counts[ord(" ")] = 0
     order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     needed = int(np.searchsorted(np.cumsum(counts[order]), config.character_coverage * counts.sum())) + 1

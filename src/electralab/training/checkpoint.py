@@ -15,10 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from electralab.artifacts import new_folder, read_json, verify_folder
+from electralab.artifacts import new_folder, verify_folder
 from electralab.errors import DamagedArtifact
+from electralab.records.run import CheckpointState, RunProgress, StepRecord, StoredLossScale
 from electralab.training.loop import LossScale
-from electralab.training.metrics import Record
 from electralab.training.optimizer import Optimizer
 
 _NAME = re.compile(r"step-(\d+)")
@@ -26,7 +26,7 @@ _REMEDY = "resuming from an older checkpoint, if there is one"
 
 
 @dataclass(slots=True)
-class Progress:
+class TrainingProgress:
     """Where a run is: everything beside weights and optimizer state that the next step depends on, or reports."""
 
     step: int = 0
@@ -36,39 +36,46 @@ class Progress:
     skipped_in_a_row: int = 0
     seconds: float = 0.0
 
+    def to_record(self) -> RunProgress:
+        return RunProgress(**asdict(self))
+
 
 @dataclass(slots=True)
 class TrainingState:
     model: nn.Module
     optimizer: Optimizer
     scale: LossScale
-    progress: Progress
-    pending: Record | None
+    progress: TrainingProgress
+    pending: StepRecord | None
     """What is to be logged of the last step, if a stop came between the step and its log."""
 
 
 def save_checkpoint(checkpoints_dir: Path, state: TrainingState, keep: int) -> Path:
     """Write step-N beside the others, then let go of all but the newest `keep`."""
-    path = checkpoints_dir / f"step-{state.progress.step}"
-    with new_folder(path, kind="checkpoint", step=state.progress.step) as folder:
-        save_file(_model_tensors(state.model), folder / "model.safetensors")
-        save_file(_contiguous(state.optimizer.tensors()), folder / "optimizer.safetensors")
-        scale = {"value": state.scale.value, "calm_steps": state.scale.calm_steps}
-        stored = {"progress": asdict(state.progress), "loss_scale": scale, "pending": state.pending}
-        (folder / "state.json").write_text(json.dumps(stored, indent=2))
-    _prune(checkpoints_dir, path, keep)
+    step = state.progress.step
+    path = checkpoints_dir / f"step-{step}"
+    with new_folder(path, kind="checkpoint", step=step) as folder:
+        tensors = {"model": _model_tensors(state.model), "optimizer": state.optimizer.tensors()}
+        for name, live in tensors.items():
+            assert all(tensor.is_contiguous() for tensor in live.values())
+            save_file(live, folder / f"{name}.safetensors")
+        stored = CheckpointState(
+            progress=state.progress.to_record(),
+            loss_scale=StoredLossScale(value=state.scale.value, calm_steps=state.scale.good_steps),
+            pending=state.pending,
+        )
+        # Not by `stored.write`: the folder is synced as a whole.
+        (folder / CheckpointState.FILE).write_text(json.dumps(stored.to_json(), indent=2))
+    # What lies above the one just written is a damaged leftover that resuming passed over.
+    checkpoints = list_checkpoints(checkpoints_dir)
+    newer = [other for other in checkpoints if checkpoint_step(other) > step]
+    older = [other for other in checkpoints if checkpoint_step(other) < step]
+    for old in [*newer, *older[max(keep, 1) - 1 :]]:
+        shutil.rmtree(old)
     return path
 
 
-def _prune(checkpoints_dir: Path, written: Path, keep: int) -> None:
-    """Let go of the oldest. What lies above the one just written is a damaged leftover that resuming passed over."""
-    older = [path for path in list_checkpoints(checkpoints_dir) if _step_of(path) < _step_of(written)]
-    newer = [path for path in list_checkpoints(checkpoints_dir) if _step_of(path) > _step_of(written)]
-    for path in [*newer, *older[max(keep, 1) - 1 :]]:
-        shutil.rmtree(path)
-
-
-def _step_of(path: Path) -> int:
+def checkpoint_step(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
@@ -76,8 +83,7 @@ def list_checkpoints(checkpoints_dir: Path) -> list[Path]:
     """Newest first; temporaries begin with a dot and are not among them."""
     if not checkpoints_dir.is_dir():
         return []
-    found = [(int(match[1]), path) for path in checkpoints_dir.iterdir() if (match := _NAME.fullmatch(path.name))]
-    return [path for _, path in sorted(found, reverse=True)]
+    return sorted(filter(lambda path: _NAME.fullmatch(path.name), checkpoints_dir.iterdir()), key=checkpoint_step)[::-1]
 
 
 def clear_leftovers(checkpoints_dir: Path) -> None:
@@ -87,7 +93,7 @@ def clear_leftovers(checkpoints_dir: Path) -> None:
             shutil.rmtree(path)
 
 
-def find_latest(checkpoints_dir: Path, warn: Callable[[str], None]) -> Path | None:
+def find_latest(checkpoints_dir: Path, warn: Callable[[str], None] = lambda _: None) -> Path | None:
     """The newest checkpoint that verifies; each damaged one on the way is named and left where it is."""
     for path in list_checkpoints(checkpoints_dir):
         try:
@@ -103,11 +109,11 @@ def load_checkpoint(path: Path, state: TrainingState) -> None:
     """Fill the live tensors in place: ties survive, and storage is our own, aligned as torch aligned it."""
     _fill(path / "model.safetensors", _model_tensors(state.model))
     _fill(path / "optimizer.safetensors", state.optimizer.tensors())
-    stored = read_json(path / "state.json")
-    state.progress = Progress(**stored["progress"])
-    state.pending = stored["pending"]
-    state.scale.value = stored["loss_scale"]["value"]
-    state.scale.calm_steps = stored["loss_scale"]["calm_steps"]
+    stored = CheckpointState.read(path)
+    state.progress = TrainingProgress(**stored.progress.model_dump())
+    state.pending = stored.pending
+    state.scale.value = stored.loss_scale.value
+    state.scale.good_steps = stored.loss_scale.calm_steps
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -117,13 +123,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 def _model_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Each parameter that learns once, under its first name: a shared table is one tensor."""
-    learning = {name: one.detach() for name, one in model.named_parameters() if one.requires_grad}
-    return _contiguous(learning)
-
-
-def _contiguous(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    assert all(tensor.is_contiguous() for tensor in tensors.values())
-    return tensors
+    return {name: parameter.detach() for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 @torch.no_grad()
@@ -138,6 +138,7 @@ def _fill(path: Path, live: dict[str, Tensor]) -> None:
                 stored = file.get_tensor(name)
                 if stored.shape != tensor.shape or stored.dtype != tensor.dtype:
                     raise DamagedArtifact(f"{path}: {name} is {list(stored.shape)}, expected {list(tensor.shape)}")
+                # Copied, not mapped: the alignment of a memory map can change the bits of a product.
                 tensor.copy_(stored)
     except SafetensorError as error:
         raise DamagedArtifact(f"{path}: not a readable safetensors file ({error})") from None

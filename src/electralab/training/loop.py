@@ -1,6 +1,6 @@
 """The one training loop: a generator that yields after each step; the caller logs, evaluates, saves and stops.
 
-parts of a step -> gradients -> StepReport
+micro losses of a step -> gradients -> StepReport
 """
 
 import math
@@ -15,7 +15,7 @@ from electralab.stopping import StopSignal
 from electralab.training.optimizer import Optimizer
 
 # A step's micro-batches: each is one scalar to go backward through, already weighted by its share of the targets.
-StepParts = Callable[[int], Iterable[Tensor]]
+MicroLosses = Callable[[int], Iterable[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,17 @@ class StepReport:
     gradient_norm: float
     gradient_norms: Mapping[str, Tensor]
     """Before clipping, of each parameter that has a gradient, by its name."""
-    rate_factor: float
+    lr_factor: float
     is_skipped: bool
     """A loss or gradient was not finite: weights and optimizer are as before the step."""
 
 
 @dataclass(slots=True)
 class LossScale:
-    """Keeps fp16 gradients inside their range: halved after an overflow, doubled after a long calm."""
+    """Keeps fp16 gradients inside their range: halved after an overflow, doubled after many good steps."""
 
     value: float = 1.0
-    calm_steps: int = 0
+    good_steps: int = 0
     is_adaptive: bool = False
 
     _PATIENCE = 2000
@@ -43,18 +43,18 @@ class LossScale:
     def adapt(self, is_finite: bool) -> None:
         if not self.is_adaptive:
             return
-        self.calm_steps = self.calm_steps + 1 if is_finite else 0
+        self.good_steps = self.good_steps + 1 if is_finite else 0
         if not is_finite:
             self.value /= 2
-        elif self.calm_steps % self._PATIENCE == 0:
+        elif self.good_steps % self._PATIENCE == 0:
             self.value *= 2
 
 
 def train(
     model: nn.Module,
     optimizer: Optimizer,
-    parts_of: StepParts,
-    rate_factor: Callable[[int], float],
+    micro_losses: MicroLosses,
+    lr_factor: Callable[[int], float],
     *,
     first_step: int,
     last_step: int,
@@ -63,21 +63,23 @@ def train(
     stop: StopSignal,
 ) -> Iterator[StepReport]:
     """Steps first..last. A stop signal abandons the step under way, before it has changed anything (Stopped)."""
-    with _abandon_on(stop, model):
+    with _interrupt_on(stop, model):
         for step in range(first_step, last_step + 1):
             optimizer.clear_gradients()
             model.train()
             loss = 0.0
-            for part in parts_of(step):
-                (part * scale.value if scale.is_adaptive else part).backward()  # type: ignore[no-untyped-call]
-                loss += part.item()
+            for loss_part in micro_losses(step):
+                (loss_part * scale.value if scale.is_adaptive else loss_part).backward()  # type: ignore[no-untyped-call]
+                loss += loss_part.item()
             norms = _gradient_norms(optimizer, scale)
             norm = join_norms(norms.values())
-            factor = rate_factor(step)
+            factor = lr_factor(step)
             is_finite = math.isfinite(loss) and math.isfinite(norm)
             stop.check()
             if is_finite:
-                _clip(optimizer, norm, clip_norm)
+                if clip_norm and norm > clip_norm:
+                    with torch.no_grad():
+                        torch._foreach_mul_(_gradients(optimizer), clip_norm / norm)
                 optimizer.set_rates(factor)
                 optimizer.step()
             scale.adapt(is_finite)
@@ -94,7 +96,11 @@ def _gradient_norms(optimizer: Optimizer, scale: LossScale) -> dict[str, Tensor]
     gradients = _gradients(optimizer)
     if scale.is_adaptive:
         torch._foreach_mul_(gradients, 1.0 / scale.value)
-    names = [name for name, one in zip(optimizer.names, optimizer.parameters, strict=True) if one.grad is not None]
+    names = [
+        name
+        for name, parameter in zip(optimizer.names, optimizer.parameters, strict=True)
+        if parameter.grad is not None
+    ]
     return dict(zip(names, torch._foreach_norm(gradients), strict=True))
 
 
@@ -103,14 +109,8 @@ def join_norms(norms: Iterable[Tensor]) -> float:
     return float(torch.linalg.vector_norm(torch.stack(list(norms))))
 
 
-@torch.no_grad()
-def _clip(optimizer: Optimizer, norm: float, clip_norm: float) -> None:
-    if clip_norm and norm > clip_norm:
-        torch._foreach_mul_(_gradients(optimizer), clip_norm / norm)
-
-
 @contextmanager
-def _abandon_on(stop: StopSignal, model: nn.Module) -> Iterator[None]:
+def _interrupt_on(stop: StopSignal, model: nn.Module) -> Iterator[None]:
     """Look for a signal before every module and after every gradient.
 
     A step can take many seconds inside two calls into C++; these hooks are where Python gets a word in.

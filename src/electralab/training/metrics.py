@@ -1,4 +1,7 @@
-"""metrics.jsonl, one JSON object per logged step, and TensorBoard beside it where that is installed."""
+"""metrics.jsonl, one JSON object per logged step, TensorBoard beside it where that is installed, and a step in words.
+
+StepRecord -> a line of metrics.jsonl, a line on the screen
+"""
 
 import json
 import math
@@ -8,57 +11,44 @@ from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import storage_errors, write_file
-from electralab.errors import DamagedArtifact, StorageError
+from electralab.errors import StorageError
+from electralab.records.run import METRICS, StepRecord, read_metrics
 
 Record = dict[str, Any]
-METRICS = "metrics.jsonl"
-
-
-def read_metrics(path: Path) -> list[Record]:
-    """Every whole record; a line torn by a crash is not one."""
-    if not path.is_file():
-        return []
-    lines = path.read_bytes().split(b"\n")[:-1]  # without a final newline the last line was torn
-    return [_parse(path, number, line) for number, line in enumerate(lines, start=1) if line]
-
-
-def _parse(path: Path, number: int, line: bytes) -> Record:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        record = None
-    if not isinstance(record, dict) or not isinstance(record.get("step"), int):
-        raise DamagedArtifact(f"{path}: line {number} is not the record of a step; remove the line or restore the file")
-    return record
 
 
 def cut_back(path: Path, step: int) -> None:
     """Forget what was logged after a step that training returns to."""
-    kept = [record for record in read_metrics(path) if record["step"] <= step]
-    write_file(path, "".join(_line(record) for record in kept))
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    """JSON has no NaN: a value that is not finite is written as null."""
-    odd = {key for key, value in record.items() if isinstance(value, float) and not math.isfinite(value)}
-    return json.dumps({key: None if key in odd else value for key, value in record.items()}) + "\n"
+    kept = [record for record in read_metrics(path) if record.step <= step]
+    write_file(path, "".join(json.dumps(record.to_json()) + "\n" for record in kept))
 
 
 class MetricsLog:
     def __init__(self, run_dir: Path, step: int) -> None:
+        """`step`: the last one whose record is to stay."""
         self._path = run_dir / METRICS
+        self._tensorboard = run_dir / "tb"
         cut_back(self._path, step)
-        self._board = _open_board(run_dir / "tb", step)
-
-    def write(self, record: Mapping[str, Any]) -> None:
-        with storage_errors(self._path), self._path.open("a", encoding="utf-8") as file:
-            file.write(_line(record))
-        if self._board is None:
+        self._writer: Any = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:  # it is an extra
             return
-        with storage_errors(self._path.with_name("tb")):  # its thread hands a full disk on to the next caller
-            for key, value in record.items():
-                if isinstance(value, int | float) and key != "step" and math.isfinite(value):
-                    self._board.add_scalar(key, value, record["step"])
+        try:
+            str(run_dir).encode()
+        except UnicodeEncodeError:
+            raise StorageError(f"{run_dir}: is not UTF-8, which TensorBoard needs; choose another --out") from None
+        self._writer = SummaryWriter(str(self._tensorboard), purge_step=step + 1)
+
+    def write(self, record: StepRecord) -> None:
+        with storage_errors(self._path), self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record.to_json()) + "\n")
+        if self._writer is None:
+            return
+        with storage_errors(self._tensorboard):  # its thread hands a full disk on to the next caller
+            for name, value in record.values.items():
+                if value is not None and math.isfinite(value):
+                    self._writer.add_scalar(name, value, record.step)
 
     def sync(self) -> None:
         """Before a checkpoint that promises these lines."""
@@ -66,52 +56,39 @@ class MetricsLog:
             os.fsync(file.fileno())
 
     def close(self) -> None:
-        if self._board is not None:
-            with storage_errors(self._path.with_name("tb")):
-                self._board.close()
-
-
-def _open_board(folder: Path, step: int) -> Any:
-    """A TensorBoard writer, or None where tensorboard is not installed: it is an extra."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError:
-        raise StorageError(f"{folder.parent}: is not UTF-8, which TensorBoard needs; choose another --out") from None
-    return SummaryWriter(str(folder), purge_step=step + 1)
+        if self._writer is not None:
+            with storage_errors(self._tensorboard):
+                self._writer.close()
 
 
 _SHORT = {"generator": "G", "discriminator": "D", "auc": "AUC"}
 
 
-def format_step(record: Record) -> str:
+def format_step(record: StepRecord) -> str:
     """Losses by their names, two of them by their letters; then how well the discriminator does, and how fast."""
-    losses = {name.removesuffix("_loss"): value for name, value in record.items() if name.endswith("_loss")}
-    named = losses or {"loss": record["loss"]}
-    words = [f"{_SHORT.get(name, name)} {_loss(value)}" for name, value in named.items() if "heldout" not in name]
-    words += [f"{_SHORT.get(name, name)} {record[name]:.3f}" for name in ("auc", "recall") if name in record]
+    names = [name for name in record.values if name.endswith("_loss") and "heldout" not in name] or ["loss"]
+    words = [_format(name.removesuffix("_loss"), record.get(name), ".4g") for name in names]
+    words += [_format(name, record.get(name), ".3f") for name in ("auc", "recall") if name in record.values]
     return "  ".join([*words, f"{record['tokens_per_second']:,.0f} tok/s"])
 
 
-def format_heldout(record: Record) -> str:
-    scores = {name.removeprefix("heldout_"): value for name, value in record.items() if name.startswith("heldout_")}
+def format_heldout(scores: Mapping[str, float | None]) -> str:
+    """Losses with how often each network was right, then the discriminator's scores."""
     words = []
     for name in (name.removesuffix("_loss") for name in scores if name.endswith("_loss")):
-        right = scores.get(f"{name}_accuracy")
-        words.append(f"{_SHORT.get(name, name)} {_loss(scores[f'{name}_loss'])}")
-        words += [f"({right:.1%} right)"] if right is not None else []
-    line = " ".join(words).replace(") ", ")  ")
+        accuracy = scores.get(f"{name}_accuracy")
+        right = "" if accuracy is None else f" ({accuracy:.1%} right)"
+        words.append(_format(name, scores[f"{name}_loss"], ".4g") + right + (" " if right else ""))
+    line = " ".join(words).strip()
     shown = [name for name in ("auc", "recall", "precision") if name in scores]
-    return "  ".join([line, *(f"{_SHORT.get(name, name)} {scores[name]:.3f}" for name in shown)])
+    return "  ".join([line, *(_format(name, scores[name], ".3f") for name in shown)])
 
 
-def format_scores(scores: Mapping[str, float]) -> str:
-    return "  ".join(f"{name} {value:.4f}" for name, value in scores.items())
+def format_scores(scores: Mapping[str, float | None]) -> str:
+    return "  ".join(_format(name, value, ".4f") for name, value in scores.items())
 
 
-def _loss(value: float | None) -> str:
-    """A loss as logged: null where it was not finite."""
-    return "n/a" if value is None else f"{value:.4g}"
+def _format(name: str, value: float | None, spec: str) -> str:
+    """A number that was not finite is null in the log."""
+    is_finite = value is not None and math.isfinite(value)
+    return f"{_SHORT.get(name, name)} {format(value, spec) if is_finite else 'n/a'}"

@@ -3,7 +3,7 @@
 named parameters, depths -> ParameterGroup... -> Optimizer
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,7 +14,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from electralab.config import Settings
-from electralab.training.muon import Muon
 
 # Adam's bias correction 1 - beta ** step is exactly 1 in float32 from here on: an optimizer born at this age corrects
 # nothing, and the fused kernel needs no second version.
@@ -79,7 +78,10 @@ def group_parameters(
     for name, parameter in parameters:
         method = "muon" if config.kind == "muon" and name in matrices else "adamw"
         decay = config.weight_decay if parameter.ndim > 1 else 0.0
-        factor = _layer_factor(depths[name], top, config) * rate_factors.get(name, 1.0)
+        # decay ** (distance from the heads), so that the top layer, one below the heads, gets decay ** 1.
+        distance = top - depths[name]
+        distance += config.layer_decay_as_released and distance > 0
+        factor = float(config.layer_decay**distance) * rate_factors.get(name, 1.0)
         groups.setdefault((method, decay, factor), []).append((name, parameter))
 
     seen = [id(parameter) for members in groups.values() for _, parameter in members]
@@ -90,12 +92,51 @@ def group_parameters(
     ]
 
 
-def _layer_factor(depth: int, top: int, config: OptimizerConfig) -> float:
-    """decay ** (distance from the heads), so that the top layer, one below the heads, gets decay ** 1."""
-    distance = top - depth
-    if config.layer_decay_as_released and distance > 0:
-        distance += 1
-    return float(config.layer_decay**distance)
+# Muon: momentum whose matrices are orthogonalised before they are applied; Newton–Schulz in float32, because bfloat16
+# without hardware support is many times slower than the precision it saves.
+# The quintic whose iteration drives singular values into a band around 1 in few steps (Jordan, 2024).
+_MUON_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+
+
+def orthogonalise(matrix: Tensor, iterations: int) -> Tensor:
+    """U Vᵀ of the matrix's singular value decomposition, approximately."""
+    a, b, c = _MUON_COEFFICIENTS
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x: Tensor = matrix.T if is_tall else matrix
+    x = x / (x.norm() + 1e-7)
+    for _ in range(iterations):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * (gram @ gram)) @ x
+    return x.T if is_tall else x
+
+
+def orthogonalise_flops(rows: int, columns: int, iterations: int) -> int:
+    """Two products of the Gram matrix with itself and one with the matrix, each iteration."""
+    short, long = sorted((rows, columns))
+    return iterations * (2 * (2 * short * short * long) + 2 * short**3)
+
+
+class Muon(torch.optim.Optimizer):
+    """For hidden matrices only; `lr`, `weight_decay` and the momentum buffers are set by their owner."""
+
+    def __init__(self, params: list[dict[str, Any]], *, momentum: float, iterations: int) -> None:
+        super().__init__(params, {"momentum": momentum, "iterations": iterations})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        assert closure is None
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                buffer = self.state[parameter]["momentum"]
+                buffer.lerp_(parameter.grad, 1 - group["momentum"])
+                nesterov = parameter.grad.lerp(buffer, group["momentum"])
+                update = orthogonalise(nesterov, group["iterations"])
+                # Tall matrices take larger steps so that the change of the output has the same size (per RMS).
+                scale = max(1.0, parameter.shape[0] / parameter.shape[1]) ** 0.5
+                parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                parameter.add_(update, alpha=-group["lr"] * scale)
 
 
 class Optimizer:
@@ -105,8 +146,12 @@ class Optimizer:
         self._groups = groups
         self._config = config
         self._parts: list[torch.optim.Optimizer] = []
-        adamw = [_torch_group(group) for group in groups if group.method == "adamw"]
-        muon = [_torch_group(group) for group in groups if group.method == "muon"]
+        torch_groups: dict[str, list[dict[str, Any]]] = {"adamw": [], "muon": []}
+        for group in groups:
+            parameters = [parameter for _, parameter in group.parameters]
+            options = {"weight_decay": group.weight_decay, "rate_factor": group.rate_factor, "lr": 0.0}
+            torch_groups[group.method].append({"params": parameters, **options})
+        adamw, muon = torch_groups["adamw"], torch_groups["muon"]
         if adamw:
             betas = (config.beta1, config.beta2)
             self._parts.append(torch.optim.AdamW(adamw, betas=betas, eps=config.epsilon, fused=True))
@@ -153,12 +198,10 @@ class Optimizer:
             self._averaged_steps += 1
             # Of the first few steps the plain mean: what the weights were at the start is soon forgotten.
             count = self._averaged_steps.item()
-            self._move_averages(1 - min(self._config.average_decay, count / (count + 9)))
-
-    @torch.no_grad()
-    def _move_averages(self, weight: float) -> None:
-        for parameter in self.parameters:
-            self._averages[self._names[id(parameter)]].lerp_(parameter, weight)
+            weight = 1 - min(self._config.average_decay, count / (count + 9))
+            with torch.no_grad():
+                for parameter in self.parameters:
+                    self._averages[self._names[id(parameter)]].lerp_(parameter, weight)
 
     def _copy_weights(self) -> dict[str, Tensor]:
         return {self._names[id(parameter)]: parameter.detach().clone() for parameter in self.parameters}
@@ -197,12 +240,3 @@ class Optimizer:
             return moments
         averages = {f"average/{name}": average for name, average in self._averages.items()}
         return {**moments, **averages, "averaged_steps": self._averaged_steps}
-
-
-def _torch_group(group: ParameterGroup) -> dict[str, Any]:
-    return {
-        "params": [parameter for _, parameter in group.parameters],
-        "weight_decay": group.weight_decay,
-        "rate_factor": group.rate_factor,
-        "lr": 0.0,
-    }

@@ -9,7 +9,7 @@ from pydantic import Field
 from electralab.config import Settings
 
 # The factor of the learning rate at a step, counted from 1.
-Rate = Callable[[int], float]
+LRSchedule = Callable[[int], float]
 
 
 class ScheduleConfig(Settings):
@@ -24,25 +24,26 @@ class ScheduleConfig(Settings):
 
 
 def learning_rate_factor(step: int, total_steps: int, config: ScheduleConfig) -> float:
-    """The factor for a step, counted from 1. Warm-up is multiplied with the decay, not joined to it."""
+    """The factor for a step, counted from 1. Warm-up is multiplied with the decay, not joined to it.
+
+    >>> [round(learning_rate_factor(step, 4, ScheduleConfig(warmup_steps=2)), 3) for step in (1, 2, 3, 4)]
+    [0.5, 0.75, 0.5, 0.25]
+    """
     done = (step - 1) / total_steps
     warmup_steps = config.warmup_steps or math.ceil(config.warmup_share * total_steps)
     warmup = min(1.0, step / warmup_steps) if warmup_steps else 1.0
-    return warmup * (config.floor + (1 - config.floor) * _decay(done, config))
-
-
-def follow(config: ScheduleConfig, total_steps: int) -> Rate:
-    """One schedule from the first step to the last."""
-    return lambda step: learning_rate_factor(step, total_steps, config)
-
-
-def _decay(done: float, config: ScheduleConfig) -> float:
     match config.kind:
         case "linear":
-            return 1 - done
+            decay = 1 - done
         case "cosine":
-            return 0.5 * (1 + math.cos(math.pi * done))
+            decay = 0.5 * (1 + math.cos(math.pi * done))
         case "stable-decay":
-            return min(1.0, (1 - done) / config.decay_share)
+            decay = min(1.0, (1 - done) / config.decay_share)
         case "constant":
-            return 1.0
+            decay = 1.0
+    return warmup * (config.floor + (1 - config.floor) * decay)
+
+
+def lr_schedule(config: ScheduleConfig, total_steps: int) -> LRSchedule:
+    """One schedule from the first step to the last."""
+    return lambda step: learning_rate_factor(step, total_steps, config)

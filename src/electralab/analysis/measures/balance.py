@@ -15,10 +15,10 @@ from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import PairOutputs, run_pair
 from electralab.artifacts import read_json
 from electralab.errors import InputError
-from electralab.pretraining.balance import diagnose
+from electralab.pretraining.balance import check_balance
 from electralab.pretraining.settings import parse_stored
+from electralab.records.run import read_metrics
 from electralab.statistics import Interval
-from electralab.training.metrics import read_metrics
 
 CONFIDENCES = ("unsure", "middling", "sure")
 CHANCE = "a judge that knows nothing: 1/2"
@@ -128,9 +128,9 @@ def _advise(model: AnalysisModel, outputs: PairOutputs, accuracy: Interval, freq
         "generator_loss": float(outputs.losses.mean()),
     }
     records = read_metrics(model.folder / "metrics.jsonl") if model.control_of is None else []
-    record = records[-1] if records else {"generator_gradient_norm": 1.0}
+    record = records[-1].values if records else {"generator_gradient_norm": 1.0}
     run = model.folder / "run.json"
-    warnings = diagnose(
+    warnings = check_balance(
         scores,
         1.0,
         baselines={"generator_accuracy": frequent.value},

@@ -29,10 +29,9 @@ from electralab.analysis.pair import PairOutputs, run_pair, target_rows
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
 from electralab.objective.electra import ElectraOutput
-from electralab.pretraining.exports import read_snapshots, snapshot_folder
+from electralab.records.run import Snapshot, read_metrics, snapshot_folder
 from electralab.statistics import Interval, Statistic, null_interval
 from electralab.tokens.tokenizer import Tokenizer
-from electralab.training.metrics import read_metrics
 
 HARDENING = "AUC lost since the first snapshot"
 _PURPOSE = "judging replacements"
@@ -228,7 +227,7 @@ def _agreement_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Fi
 def _hardening_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     """One judge, the final discriminator, for both: its own progress must not pass for easier replacements."""
     discriminator = model.require_discriminator(HARDENING)
-    steps = [progress["step"] for progress in read_snapshots(model.folder)]
+    steps = [snapshot.step for snapshot in Snapshot.read_all(model.folder)]
     if not steps:
         raise InputError(
             f"{model.name}: kept no snapshot, whose replacements could be judged beside the last; "
@@ -250,7 +249,7 @@ def _hardening_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Fi
 def _course_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     """By what the run logged, and by its snapshots where it kept some."""
     draws = data.settings.resampler("course")
-    steps = [progress["step"] for progress in read_snapshots(model.folder)]
+    steps = [snapshot.step for snapshot in Snapshot.read_all(model.folder)]
     if len(steps) >= 4:
         folders = [snapshot_folder(model.folder, step) for step in steps]
         scores = [_score_quality(load_analysis_model(folder, device=model.device), data) for folder in folders]

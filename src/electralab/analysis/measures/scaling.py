@@ -18,7 +18,7 @@ from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel, kind_of
 from electralab.artifacts import read_json
 from electralab.errors import DamagedArtifact, InputError
-from electralab.pretraining.exports import name_main
+from electralab.pretraining.stage import primary_network
 from electralab.statistics import Interval, null_interval, percentile_interval
 
 _EXPONENTS = np.geomspace(0.003, 3.0, 40)
@@ -64,7 +64,7 @@ def _read_point(run: Path) -> RunPoint | None:
     heldout, objective = results.get("heldout"), settings.get("objective")
     if not isinstance(heldout, dict) or not isinstance(objective, str):
         return None
-    weights = run / "export" / name_main(objective) / "model.safetensors"
+    weights = run / "export" / primary_network(objective) / "model.safetensors"
     loss = next((float(heldout[name]) for name in _LOSSES if name in heldout), None)
     if loss is None or not weights.is_file():
         return None

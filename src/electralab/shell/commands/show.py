@@ -117,7 +117,7 @@ def _curve(name: str, records: Sequence[Any], key: str, width: int = 0) -> str:
 
 def _run_blocks(view: dict[str, Any]) -> list["Block"]:
     """What a run has of these: losses, how the two networks stand against each other, and held-out scores."""
-    from electralab.records.run import PretrainResults
+    from electralab.records.run import PretrainResults, StepRecord
     from electralab.reporting.blocks import Paragraph
     from electralab.shell.commands.pretrain import result_blocks
     from electralab.training.metrics import format_heldout
@@ -136,7 +136,8 @@ def _run_blocks(view: dict[str, Any]) -> list["Block"]:
     ]
     lines += [_curve(key, records, key, _NAME_WIDTH) for key in chosen]
     if scored := [record for record in records if any(key.startswith("heldout_") for key in record)]:
-        lines.append(f"{'held out':>{_NAME_WIDTH}} {format_heldout(scored[-1])}")
+        scores = StepRecord.model_validate(scored[-1]).with_prefix("heldout_")
+        lines.append(f"{'held out':>{_NAME_WIDTH}} {format_heldout(scores)}")
     results = result_blocks(PretrainResults.model_validate(view["results"])) if view.get("results") else []
     return [*(Paragraph(line) for line in lines if line), *results]
 

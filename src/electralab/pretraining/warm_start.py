@@ -1,8 +1,13 @@
-"""`--init-from`: the weights that new training starts from, ours or Hugging Face's.
+"""What new training starts from: weights of ours or Hugging Face's (`--init-from`), or another run's checkpoint.
 
 run or model folder, or one folder for each network -> weights of both networks
+checkpoint of a run -> the first checkpoint of another run (`--branch-from`)
+
+A branch takes over weights, optimizer and step; the schedule is its own. So one long run at a constant rate gives
+results at many budgets: each is a short branch in which the rate decays.
 """
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from electralab.artifacts import read_json, sha256_file, sha256_json
+from electralab.artifacts import MANIFEST, new_folder, sha256_file, sha256_json, verify_folder, write_file
 from electralab.errors import InputError, UsageError
 from electralab.model.electra import Generator
 from electralab.model.encoder import DisentangledTable, EncoderConfig
@@ -20,10 +25,11 @@ from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encod
 from electralab.model.token_models import TwoTower
 from electralab.model.weight_transfer import take_rows, transfer_weights
 from electralab.objective.objective import Network, Objective
+from electralab.records.run import CHECKPOINTS, METRICS, CheckpointState, RunFingerprint
 from electralab.tokens.agreement import ABSENT, find_difference, match_tokens
 from electralab.tokens.shards import PreparedData
 from electralab.tokens.tokenizer import Tokenizer
-from electralab.training.checkpoint import find_latest, read_weights
+from electralab.training.checkpoint import find_latest, list_checkpoints, read_weights
 
 _NOTABLE_LOSS = 0.01
 _POSITIONS = "embeddings.positions.weight"
@@ -31,12 +37,12 @@ _POSITIONS = "embeddings.positions.weight"
 _BY_TOKEN = ("embeddings.tokens.weight", "embeddings.tokens.delta", "head.bias")
 
 
-def describe_origin(origin: Path | None, generator: Path | None = None) -> str:
+def fingerprint_start(origin: Path | None, generator: Path | None = None) -> str:
     """The origin's identity: the hash of its weights, not its path; empty for a fresh start."""
     if origin is None:
         return ""
     if generator is not None:
-        return sha256_json([describe_origin(folder) for folder, _ in _list_sources(origin, generator)])
+        return sha256_json([fingerprint_start(folder) for folder, _ in _list_sources(origin, generator)])
     checkpoint = _find_checkpoint(origin)
     folders = [checkpoint] if checkpoint else _find_networks(origin)
     files = sorted(file for folder in folders for file in folder.glob("model*.safetensors"))
@@ -62,7 +68,7 @@ def is_without_second_segment(origin: Path | None) -> bool:
     return any(map(has_untrained_segments, _find_networks(origin)))
 
 
-def load_origin(
+def load_pretrained(
     origin: Path,
     objective: Objective[Any],
     data: PreparedData,
@@ -81,8 +87,8 @@ def load_origin(
         # Of another objective the exports may still fit: networks are told by their roles there.
         return _load_networks(origin, generator, objective.exports(), data, by_text)
     # A run's exports would do less well: what Hugging Face's classes cannot say was merged in them.
-    stored = read_json(origin / "run.json")
-    settings = stored["settings"]
+    stored = RunFingerprint.read(origin)
+    settings = stored.settings
     mine = next(iter(objective.exports().values())).config
     theirs = derive_encoders(
         ModelConfig.model_validate(settings["model"]),
@@ -95,8 +101,8 @@ def load_origin(
     notes: list[str] = []
     for role, network in objective.exports().items():
         by_role = {"generator": theirs[0], "model": alone}
-        notes += _require_same(checkpoint, by_role.get(role, theirs[1]), network.config)
-    if stored["data"] != data.identity:
+        notes += _check_compatible(checkpoint, by_role.get(role, theirs[1]), network.config)
+    if stored.data != data.identity:
         exported = _find_networks(origin) if _has_networks(origin) else []
         rows, told = _match_rows(origin, exported[0] if exported else checkpoint, data, by_text)
         notes += told
@@ -139,7 +145,7 @@ def _names(weights: Mapping[str, Tensor]) -> set[str]:
 
 
 def _learning(networks: nn.Module) -> dict[str, Tensor]:
-    return {name: one for name, one in networks.named_parameters() if one.requires_grad}
+    return {name: parameter for name, parameter in networks.named_parameters() if parameter.requires_grad}
 
 
 def _load_networks(
@@ -157,9 +163,9 @@ def _load_networks(
     begun: set[str] = set()
     settled: list[nn.Parameter] = []
     for folder, asked_role in sources:
-        found = load_any(folder)
-        role = asked_role or _find_role(folder, found, mine)
-        if asked_role == "generator" and not isinstance(found, Generator | TwoTower):
+        loaded = load_any(folder)
+        role = asked_role or _find_role(folder, loaded, mine)
+        if asked_role == "generator" and not isinstance(loaded, Generator | TwoTower):
             raise InputError(f"{folder}: holds no generator, which --init-generator needs; give the folder of one")
         if asked_role is None and generator is not None and role == "generator":
             raise InputError(f"{folder}: holds a generator; give --init-from the discriminator that goes with it")
@@ -168,12 +174,18 @@ def _load_networks(
             continue
         rows, told = _match_rows(folder if asked_role else origin, folder, data, by_text)
         notes += told
-        if isinstance(network, TwoTower) or isinstance(found, TwoTower):
-            notes += _load_towers(folder, found, network, rows)
+        if isinstance(network, TwoTower) or isinstance(loaded, TwoTower):
+            if isinstance(network, TwoTower) and isinstance(loaded, TwoTower):
+                _check_compatible(folder, loaded.config, network.config)
+                _copy(folder, dict(loaded.named_parameters()), network, rows)
+            else:
+                notes.append(
+                    f"{folder}: two towers and a single network do not begin as each other; the generator begins anew"
+                )
             begun.add(role)
             continue
-        source = found if isinstance(found, type(network)) else load_encoder(folder)
-        notes += _require_same(folder, source.config, network.config)
+        source = loaded if isinstance(loaded, type(network)) else load_encoder(folder)
+        notes += _check_compatible(folder, source.config, network.config)
         lost = transfer_weights(network, source, str(folder), settled=settled, rows=rows)
         if lost > _NOTABLE_LOSS and settled:
             notes.append(
@@ -182,7 +194,7 @@ def _load_networks(
             )
         elif lost > _NOTABLE_LOSS:
             notes.append(f"{folder}: {lost:.0%} of its token table does not fit the factors of the settings")
-        if source is not found:
+        if source is not loaded:
             notes.append(f"{folder}: has no head of the kind that the {role} needs; the {role}'s head begins anew")
         settled += network.parameters()
         begun.add(role)
@@ -190,25 +202,14 @@ def _load_networks(
             break
     for role in mine.keys() - begun:
         remedy = "; give one with --init-generator" if role == "generator" else ""
-        shared = "what it does not share" if settled and _shares(mine[role], settled) else "it"
+        settled_ids = {id(parameter) for parameter in settled}
+        is_shared = any(id(parameter) in settled_ids for parameter in mine[role].parameters())
+        shared = "what it does not share" if is_shared else "it"
         notes.append(f"{origin}: holds no {role} to start from: {shared} begins anew{remedy}")
     return list(dict.fromkeys(notes))
 
 
-def _shares(network: Network, settled: list[nn.Parameter]) -> bool:
-    known = {id(parameter) for parameter in settled}
-    return any(id(parameter) in known for parameter in network.parameters())
-
-
-def _load_towers(folder: Path, found: nn.Module, network: Network, rows: Tensor | None) -> list[str]:
-    if not (isinstance(network, TwoTower) and isinstance(found, TwoTower)):
-        return [f"{folder}: two towers and a single network do not begin as each other; the generator begins anew"]
-    _require_same(folder, found.config, network.config)
-    _copy(folder, dict(found.named_parameters()), network, rows)
-    return []
-
-
-def _find_role(folder: Path, found: nn.Module, networks: Mapping[str, Network]) -> str:
+def _find_role(folder: Path, loaded: nn.Module, networks: Mapping[str, Network]) -> str:
     """Its own name's if there is such a role, else the one that what it was taught is nearest to.
 
     A language model begins the generator if it has its size, else the discriminator.
@@ -217,14 +218,16 @@ def _find_role(folder: Path, found: nn.Module, networks: Mapping[str, Network]) 
         return folder.name
     if "model" in networks:
         return "model"
-    if isinstance(found, Generator) and "generator" in networks:
+    if isinstance(loaded, Generator) and "generator" in networks:
         sizes = ("hidden_size", "num_layers")
-        has_its_size = all(getattr(found.config, size) == getattr(networks["generator"].config, size) for size in sizes)
+        has_its_size = all(
+            getattr(loaded.config, size) == getattr(networks["generator"].config, size) for size in sizes
+        )
         return "generator" if has_its_size or "discriminator" not in networks else "discriminator"
     return "discriminator"
 
 
-def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> list[str]:
+def _check_compatible(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> list[str]:
     """What decides how weights are used but not their shapes: these would load, and mean something else.
 
     Returned is what the user should know.
@@ -248,7 +251,7 @@ def _require_same(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -> li
 
 
 def _find_checkpoint(origin: Path) -> Path | None:
-    return find_latest(origin / "checkpoints", lambda _: None)
+    return find_latest(origin / CHECKPOINTS)
 
 
 def _has_networks(origin: Path) -> bool:
@@ -271,13 +274,10 @@ def _find_networks(origin: Path) -> list[Path]:
     The generator last: of a table that both have, the wider network knows more.
     """
     for parent in (origin / "export", origin):
-        found = [
-            parent / name
-            for name in ("discriminator", "model", "generator")
-            if (parent / name / "config.json").is_file()
-        ]
-        if found:
-            return found
+        folders = [parent / name for name in ("discriminator", "model", "generator")]
+        networks = [folder for folder in folders if (folder / "config.json").is_file()]
+        if networks:
+            return networks
     if (origin / "config.json").is_file():
         return [origin]
     raise InputError(f"{origin}: holds no model to start from (no config.json); give a run or a model folder")
@@ -289,15 +289,60 @@ def _copy(where: Path, theirs: Mapping[str, Tensor], target: nn.Module, rows: Te
     for name in sorted(_names(theirs) - {name for name, _ in target.named_parameters()}):
         raise InputError(f"{where}: has {name}, the settings do not; give the model settings of what to start from")
     for name in sorted(_names(known)):
-        parameter, found = known[name], theirs.get(name)
-        if found is not None and rows is not None and name.endswith(_BY_TOKEN):
-            found = take_rows(found, parameter, rows)
-        if found is not None and name.endswith(_POSITIONS):
-            found = found[: len(parameter)]  # a model of longer rows knows the positions of shorter ones
-        if found is None or found.shape != parameter.shape:
-            got = "absent" if found is None else list(found.shape)
+        parameter, weight = known[name], theirs.get(name)
+        if weight is not None and rows is not None and name.endswith(_BY_TOKEN):
+            weight = take_rows(weight, parameter, rows)
+        if weight is not None and name.endswith(_POSITIONS):
+            weight = weight[: len(parameter)]  # a model of longer rows knows the positions of shorter ones
+        if weight is None or weight.shape != parameter.shape:
+            got = "absent" if weight is None else list(weight.shape)
             raise InputError(
                 f"{where}: {name} is {got} there, {list(parameter.shape)} here; choose the --size, the settings and "
                 "the tokenizer of the model to start from"
             )
-        parameter.copy_(found)
+        parameter.copy_(weight)
+
+
+def find_branch_point(path: Path) -> Path:
+    """The checkpoint that is meant: the folder itself, or the latest of a run."""
+    checkpoint = path if path.parent.name == CHECKPOINTS else find_latest(path / CHECKPOINTS)
+    if checkpoint is None or not (checkpoint / MANIFEST).is_file():
+        raise InputError(
+            f"{path}: holds no checkpoint to go on from; give a folder such as RUN/checkpoints/step-1000, or a run"
+        )
+    verify_folder(checkpoint, "give another checkpoint")
+    return checkpoint
+
+
+def fingerprint_branch(path: Path) -> str:
+    """What it is, not where it lies: the hash of its manifest, which has those of its files."""
+    return f"branch {sha256_file(find_branch_point(path) / MANIFEST)}"
+
+
+def check_branch(path: Path, data: PreparedData, total_steps: int) -> None:
+    """The rows already seen are told by the step alone, so the data must be the same; and steps must be left."""
+    checkpoint = find_branch_point(path)
+    run_dir = checkpoint.parent.parent
+    if RunFingerprint.read(run_dir).data != data.identity:
+        raise InputError(f"{run_dir}: was trained on other data than {data.path}; give --branch-from a run on the same")
+    step = CheckpointState.read(checkpoint).progress.step
+    if step >= total_steps:
+        raise UsageError(
+            f"--branch-from: {checkpoint} is at step {step:,}, and this run would have {total_steps:,} steps in all; "
+            "give a larger budget or an earlier checkpoint"
+        )
+
+
+def begin_branch(run_dir: Path, path: Path) -> None:
+    """Copy the checkpoint and what was logged up to it, unless the run has checkpoints already."""
+    if list_checkpoints(run_dir / CHECKPOINTS):
+        return
+    checkpoint = find_branch_point(path)
+    log = checkpoint.parent.parent / METRICS
+    if log.is_file():  # what was logged after the checkpoint is cut off when the log is opened
+        write_file(run_dir / METRICS, log.read_bytes())
+    step = CheckpointState.read(checkpoint).progress.step
+    with new_folder(run_dir / CHECKPOINTS / f"step-{step}", kind="checkpoint", step=step) as folder:
+        for file in checkpoint.iterdir():
+            if file.name != MANIFEST:
+                shutil.copyfile(file, folder / file.name)

@@ -14,12 +14,10 @@ from electralab.errors import UsageError
 from electralab.objective.losses import add_counts
 from electralab.objective.objective import StepInfo
 from electralab.objective.registry import build_objective
-from electralab.pretraining.account import Account, draw_up, stand_in
-from electralab.pretraining.identity import Budget
-from electralab.pretraining.paper import count_paper_runs
-from electralab.pretraining.price import choose_rows, price_run
+from electralab.pretraining.cost import choose_rows, estimate_cost, estimate_run, paper_runs, placeholder_data
 from electralab.pretraining.settings import PretrainConfig, resolve_pretrain
 from electralab.randomness import Rng
+from electralab.records.run import Budget, CostEstimate
 from electralab.tokens.batches import make_batch
 
 ROWS, LENGTH, VOCABULARY = 4, 32, 100
@@ -37,13 +35,14 @@ def configure(**changes: Any) -> PretrainConfig:
     return resolve_pretrain([ConfigLayer("test", small)])
 
 
-def account_of(config: PretrainConfig, budget: Budget | None = None) -> Account:
-    return draw_up(config, stand_in(config, VOCABULARY, LENGTH), budget or Budget("steps", float(config.steps)))
+def account_of(config: PretrainConfig, budget: Budget | None = None) -> CostEstimate:
+    data = placeholder_data(config, VOCABULARY, LENGTH)
+    return estimate_cost(config, data, budget or Budget("steps", float(config.steps)))
 
 
 def count_by_torch(config: PretrainConfig) -> int:
     """One real step, its matrix products counted as they happen."""
-    data = stand_in(config, VOCABULARY, LENGTH)
+    data = placeholder_data(config, VOCABULARY, LENGTH)
     device = torch.device("cpu")
     objective = build_objective(config, data, 0, device)
     special = data.tokenizer.special
@@ -99,7 +98,7 @@ def test_torch_counts_the_same_in_a_real_step(changes: dict[str, Any]) -> None:
 )
 def test_an_outline_has_the_parameters_of_the_networks(changes: dict[str, Any]) -> None:
     config = configure(**changes)
-    built = build_objective(config, stand_in(config, VOCABULARY, LENGTH), 0, torch.device("cpu"))
+    built = build_objective(config, placeholder_data(config, VOCABULARY, LENGTH), 0, torch.device("cpu"))
     account = account_of(config)
     assert account.total_parameters == sum(parameter.numel() for parameter in built.networks.parameters())
 
@@ -145,13 +144,13 @@ def test_the_paper_has_a_convention_for_electra_and_bert_only() -> None:
 
 
 def test_the_papers_runs_cost_what_was_published() -> None:
-    runs = {run.model: run for run in count_paper_runs()}
+    runs = paper_runs().runs
     assert list(runs) == [
         *("ELECTRA-Small", "BERT-Small", "ELECTRA-Base", "BERT-Base", "ELECTRA-400K", "ELECTRA-1.75M"),
     ]
-    for run in runs.values():
-        assert run.ratio == pytest.approx(1.0, abs=0.01), run.model
-    assert runs["ELECTRA-Small"].account.total_parameters == pytest.approx(14e6, rel=0.02)
+    for model, run in runs.items():
+        assert run.ratio == pytest.approx(1.0, abs=0.01), model
+    assert runs["ELECTRA-Small"].parameters == pytest.approx(14e6, rel=0.02)
 
 
 def test_data_and_sizes_are_not_both_given(tmp_path: Path) -> None:
@@ -160,7 +159,7 @@ def test_data_and_sizes_are_not_both_given(tmp_path: Path) -> None:
 
 
 def test_sizes_that_are_not_given_are_those_of_preparing() -> None:
-    price = price_run(configure(), Budget("steps", 3.0), choose_rows(configure(), None, None, None))
+    price = estimate_run(configure(), Budget("steps", 3.0), choose_rows(configure(), None, None, None))
     assert (price["vocab_size"], price["sequence_length"], price["steps"]) == (8192, 128, 3)
     assert price["estimated_minutes"] > 0
     assert price["memory_bytes"] > 400 * 2**20
@@ -184,9 +183,9 @@ def table_rows(page: str, columns: int) -> list[list[str]]:
     return rows
 
 
-def whole_account(size: str, objective: str, vocabulary: int) -> Account:
+def whole_account(size: str, objective: str, vocabulary: int) -> CostEstimate:
     config = resolve_pretrain([ConfigLayer("test", {"size": size, "objective": objective})])
-    return draw_up(config, stand_in(config, vocabulary, 128), Budget("steps", 1.0))
+    return estimate_cost(config, placeholder_data(config, vocabulary, 128), Budget("steps", 1.0))
 
 
 def test_the_page_of_all_tokens_mlm_says_what_a_step_costs() -> None:

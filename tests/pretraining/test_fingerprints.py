@@ -1,33 +1,40 @@
 """A run is its data, settings, length and threads: the first difference is named, and what to do about it."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
-from electralab.pretraining.identity import Budget, RunIdentity, read_identity, require_same, write_identity
+from electralab.pretraining.stage import read_fingerprint
+from electralab.records.run import Budget, RunFingerprint
+from electralab.training.fingerprints import check_resumable
 
 RUN = Path("runs/a")
 SETTINGS: dict[str, Any] = {"seed": 0, "masking": {"mask_share": 0.15, "appearance": "mask"}}
-IDENTITY = RunIdentity("d" * 64, "", SETTINGS, Budget("steps", 100.0), 100, 2)
+IDENTITY = RunFingerprint(
+    data="d" * 64, init_from="", settings=SETTINGS, budget=Budget("steps", 100.0), total_steps=100, threads=2
+)
 
 
-def refusal(asked: RunIdentity, *, extend: bool = False, allow_inexact: bool = False) -> str:
+def replace(fingerprint: RunFingerprint, **changes: Any) -> RunFingerprint:
+    return fingerprint.model_copy(update=changes)
+
+
+def refusal(asked: RunFingerprint, *, extend: bool = False, allow_inexact: bool = False) -> str:
     with pytest.raises(IdentityMismatch) as caught:
-        require_same(RUN, IDENTITY, asked, extend=extend, allow_inexact=allow_inexact)
+        check_resumable(RUN, IDENTITY, asked, extend=extend, allow_inexact=allow_inexact)
     return str(caught.value)
 
 
 def test_the_same_run_goes_on() -> None:
-    require_same(RUN, IDENTITY, replace(IDENTITY), extend=False, allow_inexact=False)
+    check_resumable(RUN, IDENTITY, replace(IDENTITY), extend=False, allow_inexact=False)
 
 
 def test_an_identity_survives_its_file(tmp_path: Path) -> None:
-    assert read_identity(tmp_path) is None
-    write_identity(tmp_path, IDENTITY)
-    assert read_identity(tmp_path) == IDENTITY
+    assert read_fingerprint(tmp_path) is None
+    IDENTITY.write(tmp_path)
+    assert read_fingerprint(tmp_path) == IDENTITY
 
 
 def test_other_data_is_named() -> None:
@@ -66,32 +73,32 @@ def test_other_threads_are_refused_unless_inexactness_is_allowed() -> None:
     assert refusal(asked) == (
         "runs/a: ran with --threads 2, now 4, which changes sums; give the same number, or --allow-inexact"
     )
-    require_same(RUN, IDENTITY, asked, extend=False, allow_inexact=True)
+    check_resumable(RUN, IDENTITY, asked, extend=False, allow_inexact=True)
 
 
 def test_another_budget_needs_extend_and_must_be_larger() -> None:
     longer = replace(IDENTITY, budget=Budget("steps", 200.0), total_steps=200)
     assert refusal(longer) == "runs/a: its budget was --steps 100, now --steps 200; give the same, or --extend it"
-    require_same(RUN, IDENTITY, longer, extend=True, allow_inexact=False)
+    check_resumable(RUN, IDENTITY, longer, extend=True, allow_inexact=False)
     shorter = replace(IDENTITY, budget=Budget("steps", 50.0), total_steps=50)
     with pytest.raises(UsageError, match="--steps 50 is 50 steps, the run has 100; give more"):
-        require_same(RUN, IDENTITY, shorter, extend=True, allow_inexact=False)
+        check_resumable(RUN, IDENTITY, shorter, extend=True, allow_inexact=False)
 
 
 def test_a_run_in_two_stages_is_not_extended() -> None:
     stored = replace(IDENTITY, settings={**SETTINGS, "procedure": "two-stage"})
     longer = replace(stored, budget=Budget("steps", 200.0), total_steps=200)
     with pytest.raises(UsageError) as caught:
-        require_same(RUN, stored, longer, extend=True, allow_inexact=False)
+        check_resumable(RUN, stored, longer, extend=True, allow_inexact=False)
     assert str(caught.value) == (
         "--extend: the stages of procedure 'two-stage' are halves of 100 steps, and in a longer run the generator "
         "would learn again and the discriminator begin anew; choose another --out for a new run"
     )
-    require_same(RUN, stored, replace(stored, budget=Budget("tokens", 9.0)), extend=True, allow_inexact=False)
+    check_resumable(RUN, stored, replace(stored, budget=Budget("tokens", 9.0)), extend=True, allow_inexact=False)
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"budget": 3}', '{"budget": {"kind": "steps", "amount": 1}}', "{"])
 def test_a_damaged_identity_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(DamagedArtifact, match=r"run\.json: not "):
-        read_identity(tmp_path)
+        read_fingerprint(tmp_path)

@@ -12,14 +12,13 @@ from watching_events import notes, step_records, warnings
 
 from electralab.errors import TrainingDiverged
 from electralab.events import Progress, Update
+from electralab.records.run import StepRecord, read_metrics
 from electralab.stopping import StopSignal
-from electralab.training.checkpoint import Progress as RunProgress
-from electralab.training.checkpoint import TrainingState
+from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
-from electralab.training.metrics import Record, read_metrics
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters
-from electralab.training.schedule import ScheduleConfig, follow
-from electralab.training.session import Judgement, Pace, Session, spread
+from electralab.training.schedule import ScheduleConfig, lr_schedule
+from electralab.training.trainer import EvalRecord, LoopConfig, Trainer, every_n_steps
 
 
 class Number(nn.Module):
@@ -37,7 +36,7 @@ class Climb:
         self.lost_at = lost_at
         self.judged: list[int] = []
 
-    def parts(self, step: int) -> Iterator[Tensor]:
+    def micro_losses(self, step: int) -> Iterator[Tensor]:
         yield ((self.number.value - 1) ** 2).sum() * (math.nan if step in self.lost_at else 1.0)
 
     def count_tokens(self) -> int:
@@ -46,13 +45,13 @@ class Climb:
     def count_flops(self) -> int:
         return 100
 
-    def describe(self) -> Record:
+    def step_metrics(self) -> dict[str, float]:
         return {"value": self.number.value.tolist()[0]}
 
-    def judge(self, record: Record) -> Judgement:
+    def evaluate(self, record: StepRecord) -> EvalRecord:
         step = record["step"]
         self.judged.append(step)
-        return Judgement({"score": float(step) * self.factor}, [f"step {step} was judged"])
+        return EvalRecord({"score": float(step) * self.factor}, [f"step {step} was judged"])
 
 
 def sit(
@@ -68,12 +67,12 @@ def sit(
     number = Number()
     config = OptimizerConfig(learning_rate=0.1, max_skipped_in_a_row=2)
     optimizer = Optimizer(group_parameters(number.named_parameters(), {"value": 0}, frozenset(), config), config)
-    state = TrainingState(number, optimizer, LossScale(), RunProgress(), None)
+    state = TrainingState(number, optimizer, LossScale(), TrainingProgress(), None)
     work = kind(number, frozenset(lost_at), score)
     often = {"log_every": 2, "save_every": 2, "keep": 9} | pace
-    paces = Pace(steps, evaluate_every, marks=frozenset(), **often)
-    session = Session(run, state, work, paces, config, follow(ScheduleConfig(), steps), StopSignal())
-    return work, list(session.events())
+    paces = LoopConfig(steps, evaluate_every, snapshot_steps=frozenset(), **often)
+    session = Trainer(run, state, work, paces, config, lr_schedule(ScheduleConfig(), steps), StopSignal())
+    return work, list(session.run())
 
 
 def saved(events: list[Update]) -> list[str]:
@@ -88,7 +87,7 @@ def test_progress_adds_up_what_the_work_counts(tmp_path: Path) -> None:
         (4, 40, 400),
         (6, 60, 600),
     ]
-    assert read_metrics(tmp_path / "metrics.jsonl") == records
+    assert [record.to_json() for record in read_metrics(tmp_path / "metrics.jsonl")] == records
     assert 0 < records[0]["value"] < records[2]["value"]
 
 
@@ -105,20 +104,20 @@ def test_several_networks_have_a_gradient_norm_each(tmp_path: Path) -> None:
     optimizer = Optimizer(group_parameters(network.named_parameters(), depths, frozenset(), config), config)
 
     class Pull(Climb):
-        def parts(self, step: int) -> Iterator[Tensor]:
+        def micro_losses(self, step: int) -> Iterator[Tensor]:
             del step
             value = network.get_parameter
             yield (3 * value("judge.weight") + 4 * value("judge.bias") + 12 * value("guesser.weight")).sum()
 
-        def describe(self) -> Record:
+        def step_metrics(self) -> dict[str, float]:
             return {}
 
-    state = TrainingState(network, optimizer, LossScale(), RunProgress(), None)
-    pace = Pace(1, 0, log_every=1, save_every=0, keep=1)
+    state = TrainingState(network, optimizer, LossScale(), TrainingProgress(), None)
+    pace = LoopConfig(1, 0, log_every=1, save_every=0, keep=1)
     work = Pull(Number(), frozenset())
-    list(Session(tmp_path, state, work, pace, config, follow(ScheduleConfig(), 1), StopSignal()).events())
+    list(Trainer(tmp_path, state, work, pace, config, lr_schedule(ScheduleConfig(), 1), StopSignal()).run())
     (record,) = read_metrics(tmp_path / "metrics.jsonl")
-    norms = {key: value for key, value in record.items() if key.endswith("gradient_norm")}
+    norms = {key: value for key, value in record.values.items() if key.endswith("gradient_norm")}
     assert norms == pytest.approx({"gradient_norm": 13, "judge_gradient_norm": 5, "guesser_gradient_norm": 12})
 
 
@@ -187,7 +186,7 @@ def test_a_finished_run_takes_no_step(tmp_path: Path) -> None:
     ("times", "steps", "every"), [(0, 100, 0), (1, 100, 100), (3, 100, 34), (4, 100, 25), (200, 100, 1)]
 )
 def test_so_many_times_in_a_run_are_every_so_many_steps(times: int, steps: int, every: int) -> None:
-    assert spread(times, steps) == every
+    assert every_n_steps(times, steps) == every
 
 
 def lines(events: list[Update]) -> list[str]:
@@ -208,8 +207,8 @@ def test_a_pipe_is_told_how_far_it_is_and_what_was_saved(tmp_path: Path) -> None
 class Scored(Climb):
     """Step 17 is the only one with a score."""
 
-    def judge(self, record: Record) -> Judgement:
-        return Judgement({"dev_accuracy": 0.5}, []) if record["step"] == 17 else Judgement({}, [])
+    def evaluate(self, record: StepRecord) -> EvalRecord:
+        return EvalRecord({"dev_accuracy": 0.5}, []) if record["step"] == 17 else EvalRecord({}, [])
 
 
 def test_a_pipe_gets_a_few_lines_of_many_steps_and_every_score(tmp_path: Path) -> None:

@@ -1,0 +1,296 @@
+"""A run from where it is to its end: restore, take steps, log, evaluate, save, stop.
+
+What a step is about belongs to the `TrainingTask`.
+
+TrainingTask, TrainingState -> Progress, Note...
+"""
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from electralab.errors import Stopped, TrainingDiverged
+from electralab.events import Note, Progress, Update, warn
+from electralab.records.run import CHECKPOINTS, StepRecord
+from electralab.stopping import StopSignal
+from electralab.training.checkpoint import (
+    TrainingState,
+    clear_leftovers,
+    find_latest,
+    list_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from electralab.training.loop import StepReport, join_norms, train
+from electralab.training.metrics import MetricsLog, format_heldout, format_scores, format_step
+from electralab.training.optimizer import OptimizerConfig
+from electralab.training.schedule import LRSchedule
+
+TRAINING = "training"
+SNAPSHOT = "snapshot"
+"""The phase of a step among `LoopConfig.snapshot_steps`: before the run goes on, its weights can be copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRecord:
+    """Scores on rows that training does not see, and what to tell the user about them."""
+
+    scores: Mapping[str, float | None]
+    warnings: Sequence[str] = ()
+
+
+class TrainingTask(Protocol):
+    """What differs between one kind of training and another."""
+
+    def micro_losses(self, step: int) -> Iterable[Tensor]:
+        """The step's micro-batches, each as its part of the step's loss."""
+        ...
+
+    def count_tokens(self) -> int:
+        """How many tokens the step just taken had."""
+        ...
+
+    def count_flops(self) -> int:
+        """The FLOPs of the step just taken, forward and backward."""
+        ...
+
+    def step_metrics(self) -> Mapping[str, float]:
+        """What is logged of the step just taken, beside its loss."""
+        ...
+
+    def evaluate(self, record: StepRecord) -> EvalRecord:
+        """The networks as they are after the step of this record."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
+    """How long a run is and how often it stops to write; only the first two belong to what the run is."""
+
+    total_steps: int
+    evaluate_every: int
+    log_every: int
+    save_every: int
+    keep: int
+    snapshot_steps: frozenset[int] = frozenset()
+    """Steps that are told of as they are reached."""
+    most_lines: int = 0
+    """In a pipe at most so many lines, beside those with scores; 0: one for every step that is logged."""
+
+
+def every_n_steps(times: int, total_steps: int) -> int:
+    """Every how many steps, to do something so many times in a run; 0 for never.
+
+    >>> every_n_steps(4, 10), every_n_steps(0, 10)
+    (3, 0)
+    """
+    return max(1, math.ceil(total_steps / times)) if times else 0
+
+
+def take_steps(
+    state: TrainingState,
+    task: TrainingTask,
+    optimizer: OptimizerConfig,
+    lr_schedule: LRSchedule,
+    total_steps: int,
+    stop: StopSignal,
+) -> Iterator[StepReport]:
+    """The steps of a run from where its state is, without anything around them."""
+    return train(
+        state.model,
+        state.optimizer,
+        task.micro_losses,
+        lr_schedule,
+        first_step=state.progress.step + 1,
+        last_step=total_steps,
+        clip_norm=optimizer.clip_norm,
+        scale=state.scale,
+        stop=stop,
+    )
+
+
+class Trainer:
+    def __init__(
+        self,
+        run_dir: Path,
+        state: TrainingState,
+        task: TrainingTask,
+        config: LoopConfig,
+        optimizer: OptimizerConfig,
+        lr_schedule: LRSchedule,
+        stop: StopSignal,
+    ) -> None:
+        self.run_dir = run_dir
+        self.checkpoints_dir = run_dir / CHECKPOINTS
+        self.state = state
+        self.task = task
+        self.config = config
+        self.optimizer = optimizer
+        self.lr_schedule = lr_schedule
+        self.stop = stop
+        self.saved_step = -1
+        self.line_step = 0
+
+    def run(self) -> Iterator[Update]:
+        """Every step from where the run is to its end; then the state is that of the last one."""
+        yield from self.restore()
+        yield from self.train()
+
+    def restore(self) -> Iterator[Update]:
+        """The newest checkpoint that verifies; without any, the state stays as it was built."""
+        clear_leftovers(self.checkpoints_dir)
+        warnings: list[str] = []
+        latest = find_latest(self.checkpoints_dir, warnings.append)
+        yield from map(warn, warnings)
+        if latest is not None:
+            load_checkpoint(latest, self.state)
+            self.saved_step = self.state.progress.step
+        elif list_checkpoints(self.checkpoints_dir):
+            yield warn(f"{self.checkpoints_dir}: no checkpoint is intact; starting again from step 1")
+
+    def train(self) -> Iterator[Update]:
+        """Every step from the restored one to the end."""
+        progress, total = self.state.progress, self.config.total_steps
+        if progress.step >= total:
+            yield Note(f"already finished: {total:,} steps")
+        else:
+            parameters = sum(parameter.numel() for parameter in self.state.model.parameters())
+            threads = torch.get_num_threads()
+            yield Note(
+                f"{'resuming' if progress.step else 'starting'} at step {progress.step + 1:,} of {total:,}, "
+                f"{parameters:,} parameters, {threads} thread{'s' if threads > 1 else ''}"
+            )
+        self.line_step = progress.step
+        yield self._progress(TRAINING)
+        log = MetricsLog(self.run_dir, progress.step - (1 if self.state.pending else 0))
+        try:
+            yield from self._log_pending(log)
+            yield from self._take_steps(log)
+        except Stopped:
+            # The step that a checkpoint already holds is not written again: replacing it would put it at risk.
+            if progress.step != self.saved_step:
+                yield from self._save(log)
+            raise
+        finally:
+            log.close()
+
+    def _progress(self, phase: str, line: str = "") -> Progress:
+        return Progress(phase, self.state.progress.step, self.config.total_steps, line=line)
+
+    def _take_steps(self, log: MetricsLog) -> Iterator[Update]:
+        progress, config = self.state.progress, self.config
+        tokens_before, seconds_before = progress.tokens, progress.seconds
+        clock = time.perf_counter()
+        for report in take_steps(
+            self.state, self.task, self.optimizer, self.lr_schedule, config.total_steps, self.stop
+        ):
+            progress.step = report.step
+            progress.tokens += self.task.count_tokens()
+            progress.flops += self.task.count_flops()
+            progress.seconds += time.perf_counter() - clock
+            clock = time.perf_counter()
+            progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if report.is_skipped else 0
+            if report.is_skipped:
+                progress.skipped_steps += 1
+                if progress.skipped_in_a_row > self.optimizer.max_skipped_in_a_row:
+                    raise self._diverged()
+                what = f"loss {report.loss:g}, gradient norm {report.gradient_norm:g}"
+                count = f"{progress.skipped_steps} so far"
+                yield warn(f"step {report.step} was not finite ({what}) and changed nothing; {count}")
+            # Amid skipped steps the weights may be past saving, and must not push out the checkpoints before them. An
+            # adaptive loss scale skips a step now and then to find its value; that says nothing about the weights.
+            is_sound = not report.is_skipped or self.state.scale.is_adaptive
+            is_end = report.step == config.total_steps
+            # Before the step can be saved: who resumes behind it has been told of it.
+            if report.step in config.snapshot_steps:
+                yield self._progress(SNAPSHOT)
+            if self._is_due(config.log_every) or self._is_evaluated():
+                speed = (progress.tokens - tokens_before) / max(progress.seconds - seconds_before, 1e-9)
+                tokens_before, seconds_before = progress.tokens, progress.seconds
+                self.state.pending = self._record_step(report, speed)
+                if is_end and not is_sound:
+                    # A run may end on a step that was skipped, as any other may be, but not with weights past saving.
+                    scores = self.task.evaluate(self.state.pending).scores.values()
+                    if not all(math.isfinite(score) for score in scores if isinstance(score, float)):
+                        raise self._diverged()
+                yield from self._log_pending(log)
+            if self._is_due(config.save_every) and (is_end or is_sound):
+                yield from self._save(log)
+            clock = time.perf_counter()
+
+    def _is_due(self, every: int) -> bool:
+        step = self.state.progress.step
+        return step == self.config.total_steps or (every > 0 and step % every == 0)
+
+    def _is_evaluated(self) -> bool:
+        return self.config.evaluate_every > 0 and self._is_due(self.config.evaluate_every)
+
+    def _record_step(self, report: StepReport, speed: float) -> StepRecord:
+        # Of each network, where there are several; what two share goes by the name of the first.
+        networks = {name.partition(".")[0] for name in self.state.optimizer.names}
+        norms: dict[str, list[Tensor]] = {}
+        for name, norm in report.gradient_norms.items():
+            norms.setdefault(name.partition(".")[0], []).append(norm)
+        progress = self.state.progress
+        values: dict[str, float | int | None] = {
+            "tokens": progress.tokens,
+            "flops": progress.flops,
+            "loss": report.loss,
+            **self.task.step_metrics(),
+            "learning_rate": self.optimizer.learning_rate * report.lr_factor,
+            "gradient_norm": report.gradient_norm,
+            **{f"{name}_gradient_norm": join_norms(norms[name]) for name in norms if len(networks) > 1},
+            "skipped_steps": progress.skipped_steps,
+            "tokens_per_second": round(speed, 1),
+            "seconds": round(progress.seconds, 3),
+        }
+        return StepRecord(step=report.step, values=values)
+
+    def _log_pending(self, log: MetricsLog) -> Iterator[Update]:
+        """Write the pending record. It outlives a stop inside its evaluation: the checkpoint carries it along."""
+        record = self.state.pending
+        if record is None:
+            return
+        if self._is_evaluated():
+            with self.state.optimizer.averaged():
+                evaluated = self.task.evaluate(record)
+            values = {**record.values, **evaluated.scores}
+            record = StepRecord(step=record.step, values=values, warnings=list(evaluated.warnings))
+            yield from map(warn, evaluated.warnings)
+        log.write(record)
+        self.state.pending = None
+        # Live the losses beside the bar; a line of its own, live too, for a step with scores.
+        step, total, most = record.step, self.config.total_steps, self.config.most_lines
+        left = int(record["seconds"] / step * (total - step))
+        line = f"step {step:>6}/{total}  {format_step(record)}  eta {left // 60}:{left % 60:02d}"
+        is_due = not most or most * step // total > most * self.line_step // total
+        if is_due:
+            self.line_step = step
+        scores = []
+        if heldout := record.with_prefix("heldout_"):
+            scores.append(f"       held out  {format_heldout(heldout)}")
+        if dev := record.with_prefix("dev_"):
+            scores.append(f"       dev  {format_scores(dev)}")
+        is_line = is_due and not scores
+        yield Progress(TRAINING, step, total, format_step(record), line if is_line else "", record.to_json())
+        yield from [Note(line)] if scores else []
+        yield from (Note(text, "score") for text in scores)
+
+    def _diverged(self) -> TrainingDiverged:
+        last = next(iter(list_checkpoints(self.checkpoints_dir)), None)
+        return TrainingDiverged(
+            f"{self.run_dir}: {self.state.progress.skipped_in_a_row} steps in a row were not finite; the last good "
+            f"checkpoint is {last or 'none'}; lower --optimizer.learning-rate and start a new run from it"
+        )
+
+    def _save(self, log: MetricsLog) -> Iterator[Update]:
+        log.sync()
+        path = save_checkpoint(self.checkpoints_dir, self.state, self.config.keep)
+        self.saved_step = self.state.progress.step
+        yield self._progress(TRAINING, f"saved {path}")
