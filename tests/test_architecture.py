@@ -76,7 +76,7 @@ VAGUE_NAMES_LEFT: dict[str, int] = {
     "compression": 0,
     "evaluation": 8,
     "experiments": 4,
-    "exporting": 4,
+    "exporting": 0,
     "finetuning": 61,
     "inspection": 4,
     "model": 19,

@@ -60,9 +60,9 @@ def _view_folder(path: Path) -> View:
         has_results = (path / StudyResults.FILE).is_file()
         return {"kind": "study", "results": StudyResults.read(path).to_json() if has_results else {}}
     if (path / "tradeoff.json").is_file():
-        from electralab.compression.report import read_results as read_tradeoff
+        from electralab.records.compression import Tradeoff
 
-        return {"kind": "trade-off", "results": read_tradeoff(path)}
+        return {"kind": "trade-off", "results": Tradeoff.read(path).to_json()}
     if (path / "analysis.json").is_file():
         from electralab.records.findings import Analysis
 

@@ -16,7 +16,6 @@ from watching_events import notes
 
 import electralab
 from electralab.compression import finetuned_task, stage
-from electralab.compression.report import explain
 from electralab.compression.settings import list_variants
 from electralab.compression.stage import CompressRequest, check_plan, plan_compress
 from electralab.errors import (
@@ -32,6 +31,7 @@ from electralab.finetuning.task_model import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import load_any, load_network, save_network
 from electralab.records.compression import KeptParts, NoiseFloor, Tradeoff, TradeoffPoint
+from electralab.reporting.study_page import explain_tradeoff
 from electralab.serving.model import Model
 from electralab.statistics import bootstrap_indices
 
@@ -137,13 +137,17 @@ def test_what_is_there_is_not_made_again_and_more_can_be_added(tuned: tuple[Path
 
 
 def test_a_negative_loss_is_explained(tuned: tuple[Path, Path], tmp_path: Path) -> None:
-    results = run(ask_for(*tuned, tmp_path)).to_json()
-    first, *variants = results["variants"]
-    as_good = {**results, "variants": [first, *({**point, "loss": 0.0} for point in variants)]}
-    assert not [line for line in explain(as_good) if "negative loss" in line]
-    better = {**results, "variants": [first, *({**point, "loss": -30.0} for point in variants)]}
-    (line,) = [line for line in explain(better) if "negative loss" in line]
-    assert f"{variants[0]['name']}" in line
+    results = run(ask_for(*tuned, tmp_path))
+    first, *variants = results.variants
+
+    def explain(loss: float) -> list[str]:
+        moved = tuple(point.model_copy(update={"loss": loss}) for point in variants)
+        lines = explain_tradeoff(results.model_copy(update={"variants": (first, *moved)}))
+        return [line for line in lines if "negative loss" in line]
+
+    assert not explain(0.0)
+    (line,) = explain(-30.0)
+    assert variants[0].name in line
     assert "scored above fp32, not below; most often the model was trained too little" in line
 
 

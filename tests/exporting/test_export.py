@@ -15,7 +15,7 @@ from torch import Tensor
 import electralab
 from electralab.artifacts import write_json
 from electralab.errors import DamagedArtifact, ElectraError, InputError, UsageError
-from electralab.exporting import export as portable
+from electralab.exporting import export as export_module
 from electralab.exporting.fidelity import compare_networks, require_equal
 from electralab.exporting.metadata import read_license
 from electralab.exporting.samples import sample_rows
@@ -272,7 +272,7 @@ def test_stopped_export_leaves_nothing_and_says_so(
         signal.raise_signal(signal.SIGINT)
         return compare_networks(*arguments, **named)
 
-    monkeypatch.setattr(portable, "compare_networks", interrupt)
+    monkeypatch.setattr(export_module, "compare_networks", interrupt)
     before = {number: signal.getsignal(number) for number in stop_signals()}
     try:
         status = main(["export", str(model), "--out", str(tmp_path / "out"), "--threads", "1"])

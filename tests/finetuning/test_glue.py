@@ -18,12 +18,12 @@ from electralab.config import SettingsTree
 from electralab.display import Display
 from electralab.errors import InputError, Stopped, UsageError
 from electralab.events import Event, Note
-from electralab.exporting.tuned_scores import describe_tuned
 from electralab.finetuning import stage
 from electralab.finetuning.glue import PAPER, choose_tasks, run_suite, tabulate
 from electralab.finetuning.summary import spread_scores
 from electralab.inspection import view
 from electralab.records.tuned import ClassReport, SeedScores, TunedResults
+from electralab.reporting.tuned_page import tuned_score_table
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import GLUE
 from electralab.training.metrics import Record
@@ -301,7 +301,8 @@ def test_labelled_diagnostic_rows_are_scored_with_the_model_of_mnli(
     for metric in ("mcc", "accuracy"):
         assert results["spread"]["ax"][metric]["best"] == max(scores[metric] for scores in by_seed)
         assert results["ax"][metric] == pytest.approx((by_seed[0][metric] + by_seed[1][metric]) / 2)
-    assert [row[0] for row in describe_tuned(results)[1] if row[0].startswith("ax")] == ["ax mcc", "ax accuracy"]
+    table_rows = tuned_score_table(TunedResults.model_validate(results), in_points=False).rows
+    assert [row[0] for row in table_rows if str(row[0]).startswith("ax")] == ["ax mcc", "ax accuracy"]
     table = result_of(events)
     assert table["diagnostics"] == {"ax": {"metric": "mcc", **results["spread"]["ax"]["mcc"]}}
     assert list(table["tasks"]) == ["mnli"], "it is trained on nothing and averaged nowhere"

@@ -15,7 +15,6 @@ from electralab.artifacts import MANIFEST, lock_folder, read_json, verify_folder
 from electralab.compression.finetuned_task import load_finetuned_task
 from electralab.compression.picture import draw_tradeoff
 from electralab.compression.pruning import Importance, choose_kept, measure_importance, recover
-from electralab.compression.report import write_report
 from electralab.compression.rtd_task import load_rtd_task
 from electralab.compression.settings import BASELINE, CompressConfig, ModelVariant, list_variants
 from electralab.compression.task import CompressionTask, Network
@@ -46,6 +45,7 @@ from electralab.records.compression import (
     VariantScore,
 )
 from electralab.records.kinds import require_empty_or
+from electralab.reporting.cards import write_tradeoff_report
 from electralab.runtime import choose_device, default_threads, describe_environment, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.training.fingerprints import ANOTHER, check_same_settings, check_same_threads
@@ -215,8 +215,8 @@ class _CompressionRun:
         yield Progress("measuring", 0, 1, line="measuring")
         tradeoff = self._measure(scores)
         tradeoff.write(self.out)
-        draw_tradeoff(self.out, tradeoff.to_json())
-        write_report(self.out, tradeoff.to_json())
+        draw_tradeoff(self.out, tradeoff)
+        write_tradeoff_report(self.out, tradeoff)
         has_wish = self.wish.target_speedup is not None or self.wish.max_loss is not None
         if tradeoff.picked is not None:
             # So that the folder itself is a MODEL, with its generator where it has one.
