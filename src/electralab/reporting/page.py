@@ -15,7 +15,7 @@ from electralab.artifacts import write_file
 from electralab.events import Note
 from electralab.records.record import Record
 from electralab.records.run import ExampleRow
-from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_analysis, tell_answers
+from electralab.reporting.analysis_blocks import claim_blocks, finding_blocks, tell_analysis, tell_answers
 from electralab.reporting.artifact import Artifact, ReportKind, find_report_kind, name_artifacts, read_artifact
 from electralab.reporting.blocks import (
     Absent,
