@@ -6,11 +6,11 @@ import pytest
 from little_study import blimp, finish, plan_little, summarise
 
 from electralab.errors import InputError
-from electralab.experiments.report import write_report
 from electralab.experiments.scores import Score, read_score
 from electralab.experiments.settings import ScoreConfig
 from electralab.experiments.stage import estimate_rest
 from electralab.records.study import ArmRow, StudyResults
+from electralab.reporting.cards import write_study_report
 
 
 def mean_of(row: ArmRow, score: str) -> float:
@@ -45,9 +45,9 @@ def test_the_average_is_of_the_scores_that_all_arms_have(tmp_path: Path) -> None
     assert results.averaged == ("blimp", "cola")
     assert [mean_of(row, "average") for row in results.table] == pytest.approx([0.38, 0.48])
     assert [row.scores["own"] for row in results.table] == [None, None]
-    write_report(tmp_path, results)
+    write_study_report(tmp_path, results)
     assert (
-        "The average is the plain mean over blimp (discriminator) and cola (mcc)"
+        "The average is the plain mean over blimp (discriminator) and cola (MCC)"
         in (tmp_path / "report.md").read_text()
     )
 
@@ -103,7 +103,7 @@ def test_a_score_that_is_never_reached_says_so(tmp_path: Path) -> None:
         finish(cell)
     results = summarise(plan)
     assert results.reach["blimp"].lines["plain"].flops is None
-    write_report(tmp_path, results)
+    write_study_report(tmp_path, results)
     assert "| plain | not reached |" in (tmp_path / "report.md").read_text()
 
 
@@ -141,7 +141,7 @@ def test_what_is_not_there_yet_is_left_out(tmp_path: Path) -> None:
     assert better.scores["blimp"] is not None
     assert better.scores["blimp"].n == 1
     assert (better.scores["cola"], better.scores["average"]) == (None, None)
-    write_report(tmp_path, results)
+    write_study_report(tmp_path, results)
     report = (tmp_path / "report.md").read_text()
     assert "- better seed 0: cola: the disk is full" in report
     assert "- plain seed 1: not run to its end" in report
@@ -149,7 +149,7 @@ def test_what_is_not_there_yet_is_left_out(tmp_path: Path) -> None:
 
 def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
     plan = plan_little(tmp_path)
-    write_report(tmp_path, summarise(plan))
+    write_study_report(tmp_path, summarise(plan))
     assert not (tmp_path / "curves.png").exists()
     report = (tmp_path / "report.md").read_text()
     assert "curves.png" not in report
@@ -165,7 +165,7 @@ def test_an_arm_of_which_nothing_is_known_reaches_nothing_yet(tmp_path: Path) ->
 
 
 def test_the_report_shows_means_with_half_their_interval(tmp_path: Path, results: StudyResults) -> None:
-    write_report(tmp_path, results)
+    write_study_report(tmp_path, results)
     # 0.60 and 0.62: the interval is 12.7 times a standard error of 0.01 to each side.
     assert "| plain (baseline) | 61.0 ± 12.7 | 15.0 ± 63.5 |" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
@@ -176,19 +176,19 @@ def test_one_seed_is_shown_without_an_interval_and_said_to_be(tmp_path: Path) ->
     plan = plan_little(tmp_path, seeds=[0], snapshots={})
     for cell in plan.cells:
         finish(cell)
-    write_report(tmp_path, summarise(plan))
+    write_study_report(tmp_path, summarise(plan))
     report = (tmp_path / "report.md").read_text()
     assert "| plain (baseline) | 60.0 | 10.0 | 35.0 |" in report
     assert "one seed tells nothing of the spread" in report
     assert (
-        "The average is the plain mean over blimp (discriminator) and cola (mcc), which are not of one kind." in report
+        "The average is the plain mean over blimp (discriminator) and cola (MCC), which are not of one kind." in report
     )
     assert (tmp_path / "curves.png").is_file()
 
 
 def test_equal_studies_have_equal_pictures(tmp_path: Path, results: StudyResults) -> None:
     for name in ("a", "b"):
-        write_report(tmp_path / name, results)
+        write_study_report(tmp_path / name, results)
     for name in ("curves.png", "curves.svg", "report.md"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -239,7 +239,7 @@ def test_along_a_budget_of_tokens_curves_are_over_tokens(tmp_path: Path) -> None
     assert results.x == "tokens"
     # 0.61 after half of its 500 tokens, as after half of its FLOPs.
     assert results.reach["blimp"].lines["better"].tokens == pytest.approx(250)
-    write_report(tmp_path, results)
+    write_study_report(tmp_path, results)
     assert "## Tokens to reach the final score of plain" in (tmp_path / "report.md").read_text()
 
 
@@ -256,5 +256,5 @@ def test_notes_are_told_once_and_what_was_not_asked_alike_is_named(tmp_path: Pat
         "blimp: the arms were not asked the same (their results differ in identity): do not compare them by it",
         "blimp: the model holds no generator: no score of one",
     )
-    write_report(tmp_path, results)
+    write_study_report(tmp_path, results)
     assert "- blimp: the model holds no generator" in (tmp_path / "report.md").read_text()

@@ -13,7 +13,6 @@ import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, read_json, verify_folder, write_file, write_json
 from electralab.compression.finetuned_task import load_finetuned_task
-from electralab.compression.picture import draw_tradeoff
 from electralab.compression.pruning import Importance, choose_kept, measure_importance, recover
 from electralab.compression.rtd_task import load_rtd_task
 from electralab.compression.settings import BASELINE, CompressConfig, ModelVariant, list_variants
@@ -215,7 +214,6 @@ class _CompressionRun:
         yield Progress("measuring", 0, 1, line="measuring")
         tradeoff = self._measure(scores)
         tradeoff.write(self.out)
-        draw_tradeoff(self.out, tradeoff)
         write_tradeoff_report(self.out, tradeoff)
         has_wish = self.wish.target_speedup is not None or self.wish.max_loss is not None
         if tradeoff.picked is not None:

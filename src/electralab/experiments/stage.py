@@ -15,7 +15,6 @@ from electralab.artifacts import lock_folder, write_file
 from electralab.config import read_toml, to_toml
 from electralab.errors import InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
-from electralab.experiments.picture import draw_study
 from electralab.experiments.plan import Plan, StudyRequest, plan_study
 from electralab.experiments.results import gather, summarise_study
 from electralab.experiments.running import StepFailed, StepFinished, StepStarted, run_cells
@@ -100,7 +99,6 @@ def run_study(
             # Also at a stop: what is there by then can be read.
             results = summarise_study(plan, gather(plan, errors))
             results.write(request.out)
-            draw_study(request.out, results)
             write_study_report(request.out, results)
         yield Result(results)
 

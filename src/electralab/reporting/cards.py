@@ -22,6 +22,7 @@ from electralab.records.study import StudyResults
 from electralab.records.tuned import TunedResults, TunedRun
 from electralab.reporting.html import read_asset
 from electralab.reporting.markdown import escape_cell, render_markdown, render_table
+from electralab.reporting.result_plots import plot_study, plot_tradeoff
 from electralab.reporting.study_page import study_readme, study_report, tradeoff_report
 from electralab.reporting.tuned_page import tuned_score_table
 
@@ -249,10 +250,13 @@ def render_export_card(export: ExportRecord, config: CardConfig, license_name: s
 
 
 def write_study_report(out: Path, study: StudyResults) -> None:
-    """report.md and README.md of a study; its pictures are drawn by the study itself."""
+    """report.md, README.md and the picture of a study."""
+    plot_study(out, study)
     write_file(out / README, render_markdown(list(study_readme(study))))
     write_file(out / "report.md", render_markdown(list(study_report(study))))
 
 
 def write_tradeoff_report(out: Path, tradeoff: Tradeoff) -> None:
+    """report.md and the picture of a trade-off."""
+    plot_tradeoff(out, tradeoff)
     write_file(out / "report.md", render_markdown(list(tradeoff_report(tradeoff))))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from little_study import finish, plan_little, summarise
 
-from electralab.experiments.picture import choose_styles, draw_study
 from electralab.records.study import StudyResults
+from electralab.reporting.result_plots import choose_styles, plot_study
 
 LINES = {"plain": {"line": "one"}, "better": {"line": "two", "masking": {"mask_share": 0.3}}}
 
@@ -26,7 +26,8 @@ def texts_of(folder: Path, results: StudyResults, monkeypatch: pytest.MonkeyPatc
     from matplotlib import rcParams
 
     monkeypatch.setitem(rcParams, "svg.fonttype", "none")
-    _, svg = draw_study(folder, results)
+    plot_study(folder, results)
+    svg = folder / "curves.svg"
     return re.findall(r"<text[^>]*>([^<]*)</text>", svg.read_text())
 
 
