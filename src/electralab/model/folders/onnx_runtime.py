@@ -145,7 +145,7 @@ def load_onnx(folder: Path, tree: Mapping[str, Any]) -> OnnxModel:
             network: OnnxModel = OnnxDiscriminator(config, session)
         case "Generator":
             network = OnnxGenerator(config, session)
-        case "TaskModel":
+        case "Tuned":  # its name on disk, as it always was
             network = OnnxTaskModel(config, session, _read_head(own, str(folder)))
         case _:
             raise InputError(f"{folder}: config.json names the class {name!r}, of which there are no graphs")
