@@ -574,7 +574,7 @@ def predict(
     if dry_run:
         return PredictPlan(
             model=str(model),
-            task=predictor.kind,
+            task=predictor.kind.name,
             rows=split.rows,
             bad_rows=len(split.bad_rows),
             columns=dict(split.columns),

@@ -139,6 +139,8 @@ def format_folder(path: str, *printed: str) -> list[str]:
     from electralab.reporting.artifact import read_artifact
     from electralab.reporting.page import summarise
 
-    known = {text.removeprefix("verdict: ").rstrip(".").lower() for text in printed}
-    lines = summarise(read_artifact(Path(path)))
-    return [line for line in lines if line.removeprefix("verdict: ").rstrip(".").lower() not in known]
+    def bare(text: str) -> str:
+        return text.lower().removeprefix("verdict: ").rstrip(".")
+
+    known = set(map(bare, printed))
+    return [line for line in summarise(read_artifact(Path(path))) if bare(line) not in known]
