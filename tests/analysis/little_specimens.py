@@ -1,6 +1,7 @@
 """Models, text and labelled sets so small that an analysis takes a moment."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from little_models import TEXT, TOKENIZER, build_pair, save_pair
@@ -13,6 +14,7 @@ from electralab.model.electra import Generator
 from electralab.model.encoder import EncoderConfig
 from electralab.model.folders.folder import save_network
 from electralab.model.weights import init_weights
+from electralab.records.compression import Tradeoff
 from electralab.records.findings import Analysis
 from electralab.stopping import StopSignal
 
@@ -85,3 +87,32 @@ def make_request(
 
 def run(request: AnalysisRequest, stop: StopSignal | None = None) -> list[Event[Analysis]]:
     return list(analyze(request, stop or StopSignal()))
+
+
+def write_tradeoff(model: str, variants: dict[str, tuple[int, float, float]], floor: float) -> dict[str, Any]:
+    """tradeoff.json of variants by bytes, speed-up and loss; the first is the baseline."""
+    kept = {"layers": 2, "heads": 4, "neurons": 64}
+    rest = {"parameters": 9, "milliseconds": {"1": 1.0}, "score": 0.9, "kept": kept, "speedups": {"1": 1.0}}
+    flags = {"is_floored": False, "efficiency": 1.0, "is_best": True}
+    table = Tradeoff.model_validate(
+        {
+            "model": model,
+            "data": "data",
+            "metric": "auc",
+            "baseline": next(iter(variants)),
+            "examples": 20,
+            "speedup_batch": 1,
+            "tokens": {"1": 16},
+            "threads": 1,
+            "floor": {"points": floor, "origin": "over rows drawn again"},
+            "failed": {},
+            "variants": [
+                {"name": name, "bytes": size, "speedup": speedup, "loss": loss, **rest, **flags}
+                for name, (size, speedup, loss) in variants.items()
+            ],
+            "picked": None,
+            "asked": {"target_speedup": None, "max_loss": None},
+            "notes": [],
+        }
+    )
+    return table.to_json()

@@ -4,6 +4,7 @@ from math import log
 from typing import Any
 
 import pytest
+from little_specimens import write_tradeoff
 
 from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, Evidence, Measurement, MissingEvidence
 from electralab.analysis.claims.rules import decide_quarter, decide_scaling, decide_sizes
@@ -194,9 +195,7 @@ def test_damage_must_cost_less_in_all_its_kinds() -> None:
 
 def test_variants_count_from_half_as_fast_again() -> None:
     def planted(speedup: float, loss: float) -> Evidence:
-        whole = {"name": "fp32", "speedup": 1.0, "loss": 0.0, "bytes": 4}
-        variants = [whole, {"name": "int8", "speedup": speedup, "loss": loss, "bytes": 1}]
-        return Evidence({}, tradeoff={"floor": {"points": 0.1}, "baseline": "fp32", "variants": variants})
+        return Evidence({}, tradeoff=write_tradeoff("a", {"fp32": (4, 1.0, 0.0), "int8": (1, speedup, loss)}, 0.1))
 
     assert verdict("M42", planted(1.6, 0.2)) == "holds"
     assert verdict("M42", planted(1.6, 3.0)) == "does not hold"

@@ -8,14 +8,14 @@ from studied import LENGTH, build_networks, deafen, guesser_of, judge_of, mask_s
 
 from electralab.analysis.measures import context_length
 from electralab.analysis.measures.context_length import (
+    auc_scores,
     context_widths,
     crop_context,
     find_reach,
     lm_losses_in_context,
-    measure_far_lm,
-    measure_far_rtd,
-    measure_lm_curve,
-    measure_rtd_curve,
+    mean_losses,
+    measure_curve,
+    measure_far,
     rtd_logits_in_context,
     rtd_logits_in_foreign_context,
     select_tokens,
@@ -74,7 +74,7 @@ def test_a_network_that_hears_its_neighbours_has_a_reach_of_one() -> None:
     assert said[0] != pytest.approx(said[-1], abs=0.1)
     # What it says is the truth, which is therefore known from the neighbours on.
     truth = said[-1] > np.median(said[-1])
-    found = measure_rtd_curve(said, truth, positions.numpy() // LENGTH, widths, draws(0))
+    found = measure_curve(auc_scores(said, truth), positions.numpy() // LENGTH, widths, draws(0))
     assert found.scores[0].value < 0.95
     assert [score.value for score in found.scores[1:]] == pytest.approx([1.0] * (len(widths) - 1))
     assert (found.reach.value, found.reach.low, found.reach.high) == (1, 1, 1)
@@ -126,7 +126,7 @@ def test_a_planted_loss_has_its_gain_and_reach() -> None:
     falls = np.array([3.0, 2.0, 1.02, 1.0])
     noise = RNG(1).normal(0, 0.5, size=400)
     losses = falls[:, None] + noise - noise.mean()
-    found = measure_lm_curve(losses, np.arange(400) // 10, [0, 1, 2, 8], draws(0))
+    found = measure_curve(mean_losses(losses), np.arange(400) // 10, [0, 1, 2, 8], draws(0), is_loss=True)
     assert found.gain.value == pytest.approx(2)
     # The rows are the same at every width, so that their spread is not in the gain.
     assert found.gain.high - found.gain.low < 1e-9
@@ -156,11 +156,11 @@ def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_hea
 def test_far_context_that_is_all_there_is_to_know_has_the_whole_gain() -> None:
     truth, rows = np.tile([True, False], 200), np.arange(400) // 10
     alone, whole, astray = RNG(0).normal(size=400), truth.astype(np.float64), RNG(1).normal(size=400)
-    found = measure_far_rtd(np.stack([alone, whole, astray]), truth, rows, draws(1))
+    found = measure_far(auc_scores(np.stack([alone, whole, astray]), truth), rows, draws(1))
     assert found.gain.value == pytest.approx(0.5, abs=0.06)
     assert found.gain.low > 0.3
     assert found.share.value == pytest.approx(1.0, abs=0.15)
-    same = measure_far_rtd(np.stack([alone, whole, whole]), truth, rows, draws(1))
+    same = measure_far(auc_scores(np.stack([alone, whole, whole]), truth), rows, draws(1))
     assert (same.gain, same.share) == (Interval(0, 0, 0), Interval(0, 0, 0))
 
 
@@ -168,15 +168,15 @@ def test_the_share_of_far_context_is_of_what_the_row_adds_whatever_the_unit() ->
     """Losses of 5 nats from the token alone, 3 with the row, 3.5 with another's far text: a quarter of what it adds."""
     noise, rows = RNG(0).normal(0, 0.5, size=400), np.arange(400) // 10
     losses = np.array([5.0, 3.0, 3.5])[:, None] + noise
-    found = measure_far_lm(losses, rows, draws(1))
+    found = measure_far(mean_losses(losses), rows, draws(1), is_loss=True)
     assert found.gain.value == pytest.approx(0.5)
     assert found.share.value == pytest.approx(0.25)
-    nothing = measure_far_lm(losses[[1, 1, 2]], rows, draws(1))
+    nothing = measure_far(mean_losses(losses[[1, 1, 2]]), rows, draws(1), is_loss=True)
     assert np.isnan(nothing.share.value), "nobody can say which part of nothing it is"
 
 
 def test_too_few_are_said() -> None:
     with pytest.raises(InputError, match="at least 2 replaced tokens, got 0"):
-        measure_rtd_curve(np.zeros((2, 3)), np.zeros(3, dtype=bool), np.arange(3), [0, 1], draws(0))
+        measure_curve(auc_scores(np.zeros((2, 3)), np.zeros(3, dtype=bool)), np.arange(3), [0, 1], draws(0))
     with pytest.raises(InputError, match="at least 2 rows, got 1"):
-        measure_lm_curve(np.zeros((2, 3)), np.zeros(3, dtype=int), [0, 1], draws(0))
+        measure_curve(mean_losses(np.zeros((2, 3))), np.zeros(3, dtype=int), [0, 1], draws(0), is_loss=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from little_models import TEXT, TOKENIZER, build_pair, save_pair
+from little_specimens import write_tradeoff
 from little_tuned import make_tuned
 from test_run_points import write_run
 
@@ -223,15 +224,8 @@ def test_a_planted_law_is_found_over_runs(place: Path, tmp_path: Path) -> None:
 def test_a_tradeoff_is_read_as_it_was_written(place: Path, tmp_path: Path) -> None:
     _, missing, _ = measure(place, "M42")
     assert "electra compress" in missing[0].reason
-    point = {"bytes": 100, "speedup": 1.0, "loss": 0.0}
-    table = {
-        "model": str(place / "pair"),
-        "metric": "auc",
-        "baseline": "fp32",
-        "speedup_batch": 1,
-        "floor": {"points": 0.5, "origin": "over rows drawn again"},
-        "variants": [{"name": "fp32", **point}, {"name": "half", "bytes": 50, "speedup": 3.0, "loss": 2.0}],
-    }
+    variants = {"fp32": (100, 1.0, 0.0), "half": (50, 3.0, 2.0)}
+    table = write_tradeoff(str(place / "pair"), variants, 0.5)
     (tmp_path / "tradeoff.json").write_text(json.dumps(table))
     figures, missing, _ = measure(place, "M42", tradeoff=str(tmp_path))
     assert missing == []

@@ -12,8 +12,8 @@ from electralab.errors import InputError
 from electralab.statistics import FloatArray as FloatArray
 from electralab.statistics import Indices as Indices
 
+# (N, D), one row for each token, word or text.
 Matrix = NDArray[np.floating[Any]]
-"""(N, D), one row for each token, word or text."""
 IntArray = NDArray[np.integer[Any]]
 BoolArray = NDArray[np.bool_]
 

@@ -24,8 +24,8 @@ from electralab.model.token_models import TwoStream, TwoTower
 from electralab.model.weights import init_weights
 from electralab.tokens.tokenizer import Tokenizer
 
+# The objective that it was trained with; "encoder" where its folder holds no head for tokens.
 Kind = Literal["electra", "electra-15", "electric", "all-tokens-mlm", "mlm", "causal", "other", "encoder"]
-"""The objective that it was trained with; "encoder" where its folder holds no head for tokens."""
 
 _KINDS: dict[str, Kind] = {
     "electra": "electra",

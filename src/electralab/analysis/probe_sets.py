@@ -17,10 +17,10 @@ from electralab.tasks.kinds.tagging import TAGS, WORDS, has_spans, read_conll
 from electralab.tasks.table import BadRow, Row, Table, read_table
 
 SETS = Path(__file__).parent / "sets"
+# The part of speech of a word in a file that tells none.
 NO_TAG = ""
-"""The part of speech of a word in a file that tells none."""
+# The entity type of a word that is part of no name.
 OUTSIDE = "O"
-"""The entity type of a word that is part of no name."""
 _PIECE = re.compile(r"\w+|[^\w\s]")
 
 

@@ -22,12 +22,12 @@ from electralab.records.findings import Analysis, EstimateRecord, FindingRecord,
 from electralab.statistics import Interval
 
 MLM, CAUSAL, XLNET, UNTRAINED = "mlm", "causal", "xlnet", "untrained"
+# ELECTRA in its two arrangements: with a generator of its own, as in the paper; one encoder with two heads.
 PAPER, ONE_ENCODER = "electra (paper)", "electra (one encoder)"
-"""ELECTRA in its two arrangements: with a generator of its own, as in the paper; one encoder with two heads."""
+# What studies call the arm of an arrangement, the likeliest first; its settings decide.
 _ARM_NAMES = {PAPER: ("electra-paper", "electra", "electra-quarter"), ONE_ENCODER: ("electra", "electra-one-encoder")}
-"""What studies call the arm of an arrangement, the likeliest first; its settings decide."""
+# An arm, and the id of a finding.
 Key = tuple[str, str]
-"""An arm, and the id of a finding."""
 
 
 class MissingEvidence(Exception):

@@ -11,29 +11,31 @@ from functools import partial
 from math import isfinite, nan
 
 import numpy as np
+from pydantic import ValidationError
 
 from electralab.analysis.claims.evidence import MLM, PAPER, UNTRAINED, XLNET, Evidence, MissingEvidence
 from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract, subtract_each
 from electralab.analysis.measures.scaling import fit_log_law, fit_slope
 from electralab.analysis.measures.tradeoff import list_variants
 from electralab.records.claims import Verdict
+from electralab.records.compression import Tradeoff
 from electralab.statistics import Interval
 
 _WEAK, _QUARTER_WIDE, _STRONG = "electra-weak", "electra-quarter", "electra-strong"
 _QUARTER = 0.25
+# A run ends at a whole step, so that a quarter of the compute is met about.
 _ROUNDING = 1.05
-"""A run ends at a whole step, so that a quarter of the compute is met about."""
 _MASKED = 0.15
 _ALMOST_TWICE = (1.7, 2.1)
 _FASTER = 1.5
+# The similarity from which on a state counts as the same.
 _SAME = 0.9
-"""The similarity from which on a state counts as the same."""
 _W2 = "transfer.w2."
 _PAIR_ERROR = "equivariance.error."
 
 Pick = Callable[[Evidence, str, str], list[Interval]]
+# An arm -> a figure of each of its runs.
 Figures = Callable[[str], list[Interval]]
-"""An arm -> a figure of each of its runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,8 @@ class ClaimVerdict:
     """Something that is needed was not measured."""
 
 
+# The second is the arm that is taken as ELECTRA.
 Rule = Callable[[Evidence, str], ClaimVerdict]
-"""The second is the arm that is taken as ELECTRA."""
 
 
 def _format(estimate: Interval) -> str:
@@ -223,9 +225,10 @@ def decide_compression(evidence: Evidence, _: str) -> ClaimVerdict:
     if not evidence.tradeoff:
         raise MissingEvidence("no trade-off; run 'electra compress' and give its folder with --tradeoff")
     try:
-        fast = [variant for variant in list_variants(evidence.tradeoff) if variant.speedup >= _FASTER]
-    except (KeyError, TypeError, ValueError):
+        variants = list_variants(Tradeoff.model_validate(evidence.tradeoff))
+    except ValidationError:
         raise MissingEvidence("the table is not a trade-off; run 'electra compress' again") from None
+    fast = [variant for variant in variants if variant.speedup >= _FASTER]
     verdicts = [is_below(variant.loss, 1.0) for variant in fast]
     verdict: Verdict = "holds" if "holds" in verdicts else "undecided" if "undecided" in verdicts else "does not hold"
     texts = ", ".join(f"{variant.name} {variant.speedup:.2f}× {_format(variant.loss)} points" for variant in fast)

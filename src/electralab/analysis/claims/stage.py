@@ -27,8 +27,8 @@ from electralab.statistics import Interval
 
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"
+# The values that there can be, by unit.
 _BOUNDS = {**dict.fromkeys(("accuracy", "share of tokens", "smoothness"), (0.0, 1.0)), "rho": (-1.0, 1.0)}
-"""The values that there can be, by unit."""
 
 
 def read_runs(runs: Path) -> StudyResults:

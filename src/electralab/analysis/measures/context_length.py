@@ -5,6 +5,7 @@ AnalysisModel, rows -> AUC or loss by the width of the context, the width that s
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -21,24 +22,23 @@ from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
 from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.token_models import TwoTower
-from electralab.objective.electra import ElectraOutput
 from electralab.objective.masking import MaskedBatch
 from electralab.statistics import Interval, count_units, percentile_interval
 from electralab.tokens.batches import Batch
 
+# A width suffices where it has this share of what the whole row adds to the token alone.
 SUFFICES = 0.9
-"""A width suffices where it has this share of what the whole row adds to the token alone."""
+# What is further away than this many tokens is far.
 FAR = 16
-"""What is further away than this many tokens is far."""
 _PURPOSE = "long-range sensitivity"
+# Replaced and original tokens of every row that are scored; twice as many masked ones are named.
 _EACH = 2
-"""Replaced and original tokens of every row that are scored; twice as many masked ones are named."""
 _BATCH_TOKENS = 8192
 _UNKNOWN = Interval(float("nan"), float("nan"), float("nan"))
 
 Float32Array = NDArray[np.float32]
+# Indices of tokens, drawn again -> the score at every width.
 Scores = Callable[[Indices], FloatArray]
-"""Indices of tokens, drawn again -> the score at every width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,45 +193,35 @@ def find_reach(widths: Sequence[int], scores: FloatArray) -> float:
     return float(widths[int(np.argmax(scores - scores[0] >= SUFFICES * gain))])
 
 
-def _auc_scores(logits: NDArray[np.floating], is_replaced: BoolArray, purpose: str) -> Scores:
+def auc_scores(logits: NDArray[np.floating], is_replaced: BoolArray) -> Scores:
     """The AUC at every width (W,) of logits (W, P) of the same tokens."""
-    require_count(purpose, int(is_replaced.sum()), 2, "replaced tokens")
-    require_count(purpose, int((~is_replaced).sum()), 2, "original tokens")
+    require_count(_PURPOSE, int(is_replaced.sum()), 2, "replaced tokens")
+    require_count(_PURPOSE, int((~is_replaced).sum()), 2, "original tokens")
+    require_finite(_PURPOSE, logits)
     return lambda indices: np.array([auc(row[indices], is_replaced[indices]) for row in logits])
 
 
-def _mean_losses(losses: NDArray[np.floating], purpose: str) -> Scores:
+def mean_losses(losses: NDArray[np.floating]) -> Scores:
     """The mean loss at every width (W,) of losses (W, P)."""
-    require_count(purpose, losses.shape[1], 2, "guesses")
+    require_count(_PURPOSE, losses.shape[1], 2, "guesses")
+    require_finite(_PURPOSE, losses)
     return lambda indices: np.asarray(losses[:, indices].mean(axis=1, dtype=np.float64))
 
 
-def measure_rtd_curve(
-    logits: NDArray[np.floating], is_replaced: BoolArray, rows: IntArray, widths: Sequence[int], draws: Resampler
+def measure_curve(
+    score: Scores, rows: IntArray, widths: Sequence[int], draws: Resampler, *, is_loss: bool = False
 ) -> ContextCurve:
-    """By AUC, of logits (W, P) of the same tokens at every width; `rows` says which row each stands in."""
-    scores = _auc_scores(logits, is_replaced, _PURPOSE)
-    return _measure_curve(scores, logits, rows, widths, draws, sign=1)
+    """The score of the same tokens at every width; `rows` says which row each stands in.
 
-
-def measure_lm_curve(
-    losses: NDArray[np.floating], rows: IntArray, widths: Sequence[int], draws: Resampler
-) -> ContextCurve:
-    """By mean loss (W, P); lower is better, and the gain is what the loss falls by."""
-    return _measure_curve(_mean_losses(losses, _PURPOSE), losses, rows, widths, draws, sign=-1)
-
-
-def _measure_curve(
-    score: Scores, values: NDArray[np.floating], rows: IntArray, widths: Sequence[int], draws: Resampler, sign: int
-) -> ContextCurve:
+    Of a loss, which is better where it is lower, the gain is what it falls by.
+    """
     require_count(_PURPOSE, len(widths), 2, "widths, the last being the whole row")
     require_count(_PURPOSE, len(np.unique(rows)), 2, "rows")
-    require_finite(_PURPOSE, values)
-    assert len(values) == len(widths), "an answer at every width"
-    units, count = count_units(len(rows), rows), len(rows)
-    whole = score(np.arange(count))
+    units, sign = count_units(len(rows), rows), -1 if is_loss else 1
+    whole = score(np.arange(len(rows)))
+    assert len(whole) == len(widths), "an answer at every width"
     # The same draws for every width, so that what wider adds is not drowned in which rows were drawn.
-    drawn = [score(indices) for indices in draws.indices(count, rows)]
+    drawn = [score(indices) for indices in draws.indices(len(rows), rows)]
 
     def interval(summary: Callable[[FloatArray], float]) -> Interval:
         return percentile_interval(float(summary(whole)), map(summary, drawn), units)
@@ -252,22 +242,11 @@ class FarContext:
     other. NaN where the row may add nothing."""
 
 
-def measure_far_rtd(
-    logits: NDArray[np.floating], is_replaced: BoolArray, rows: IntArray, draws: Resampler
-) -> FarContext:
-    """By AUC, of logits (3, P) of the same tokens: from the token alone, its row, and another row's far context."""
-    return _measure_far(_auc_scores(logits, is_replaced, "far context"), rows, draws, sign=1)
-
-
-def measure_far_lm(losses: NDArray[np.floating], rows: IntArray, draws: Resampler) -> FarContext:
-    """By mean loss (3, P), as by AUC."""
-    return _measure_far(_mean_losses(losses, "far context"), rows, draws, sign=-1)
-
-
-def _measure_far(score: Scores, rows: IntArray, draws: Resampler, sign: int) -> FarContext:
-    units, count = count_units(len(rows), rows), len(rows)
-    whole = sign * score(np.arange(count))
-    drawn = [sign * score(indices) for indices in draws.indices(count, rows)]
+def measure_far(score: Scores, rows: IntArray, draws: Resampler, *, is_loss: bool = False) -> FarContext:
+    """By scores (3,): from the token alone, from its row, and from the row with another row's far context."""
+    units, sign = count_units(len(rows), rows), -1 if is_loss else 1
+    whole = sign * score(np.arange(len(rows)))
+    drawn = [sign * score(indices) for indices in draws.indices(len(rows), rows)]
 
     def interval(summary: Callable[[FloatArray], float]) -> Interval:
         return percentile_interval(summary(whole), map(summary, drawn), units)
@@ -289,8 +268,13 @@ class _Task:
     name: str
     unit: str
     meaning: str
-    curve: Callable[[AnalysisModel], ContextCurve]
-    far: Callable[[AnalysisModel], FarContext]
+    selected: Sequence[tuple[MaskedBatch, Indices]]
+    """Batches, and the flat positions of the tokens that are asked about."""
+    answers: Callable[[AnalysisModel, int], Iterator[Float32Array]]
+    """A network and the number of a batch -> the answers at every width, the whole row, and with a foreign far
+    context. (P,) each"""
+    score: Callable[[Float32Array], Scores]
+    is_loss: bool = False
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
@@ -300,83 +284,51 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
 
 
 def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
-    settings, draws = data.settings, data.settings.resampler("reach of verdicts")
-    selected: list[tuple[ElectraOutput, Indices]] = []
-    for trial in run_pair(model, data, _PURPOSE):
-        is_candidate = trial.masked.batch.is_ordinary.cpu().numpy()
+    draws, outputs, selected, truth = data.settings.resampler("reach of verdicts"), [], [], []
+    for output in run_pair(model, data, _PURPOSE):
+        masked, is_replaced = output.masked, output.corrupted.is_replaced.cpu().numpy()
+        is_candidate = masked.batch.is_ordinary.cpu().numpy()
         if model.kind == "electra-15":  # trained on masked positions alone
             is_masked = np.zeros(is_candidate.size, dtype=np.bool_)
-            is_masked[trial.masked.positions.cpu().numpy()] = True
+            is_masked[masked.positions.cpu().numpy()] = True
             is_candidate = is_candidate & is_masked.reshape(is_candidate.shape)
-        is_replaced = trial.corrupted.is_replaced.cpu().numpy()
-        selected.append((trial, select_tokens(is_replaced, is_candidate, _EACH, draws)))
-    truth = np.concatenate([trial.corrupted.is_replaced.cpu().numpy().ravel()[at] for trial, at in selected])
-    rows, length = _row_numbers([(trial.masked, at) for trial, at in selected])
+        positions = select_tokens(is_replaced, is_candidate, _EACH, draws)
+        outputs.append(output)
+        selected.append((masked, positions))
+        truth.append(is_replaced.ravel()[positions])
+    widths = context_widths(selected[0][0].input_ids.shape[1])
 
-    def logits(network: AnalysisModel, widths: Sequence[int | None], far: int | None = None) -> Float32Array:
-        discriminator, columns = network.require_discriminator(_PURPOSE), []
-        for trial, at in selected:
-            data.conditions.check()
-            inputs = trial.corrupted.input_ids, trial.masked.batch, torch.from_numpy(at)
-            column = [rtd_logits_in_context(discriminator, *inputs, width) for width in widths]
-            if far is not None:
-                column.append(rtd_logits_in_foreign_context(discriminator, *inputs, far))
-            columns.append(np.stack(column))
-        return np.concatenate(columns, axis=1)
+    def answers(network: AnalysisModel, number: int) -> Iterator[Float32Array]:
+        discriminator, (masked, positions) = network.require_discriminator(_PURPOSE), selected[number]
+        inputs = outputs[number].corrupted.input_ids, masked.batch, torch.from_numpy(positions)
+        for width in (*widths, None):
+            yield rtd_logits_in_context(discriminator, *inputs, width)
+        yield rtd_logits_in_foreign_context(discriminator, *inputs, FAR)
 
-    def curve(network: AnalysisModel) -> ContextCurve:
-        widths = context_widths(length)
-        values = logits(network, [*widths, None])
-        return measure_rtd_curve(values, truth, rows, [*widths, length], settings.resampler("reach"))
-
-    def far(network: AnalysisModel) -> FarContext:
-        values = logits(network, [0, None], FAR)
-        return measure_far_rtd(values, truth, rows, settings.resampler("far context"))
-
+    is_replaced = np.concatenate(truth)
     meaning = "AUC of verdicts on tokens of which only so many neighbours to each side are shown"
-    return _Task("rtd_auc", "verdict AUC", "AUC", meaning, curve, far)
+    score = partial(auc_scores, is_replaced=is_replaced)
+    return _Task("rtd_auc", "verdict AUC", "AUC", meaning, selected, answers, score)
 
 
 def _lm_task(model: AnalysisModel, data: AnalysisData) -> _Task:
-    settings, draws = data.settings, data.settings.resampler("reach of guesses")
-    selected: list[tuple[MaskedBatch, Indices]] = []
+    draws, selected = data.settings.resampler("reach of guesses"), []
     for masked in masked_batches(model, data):
         is_masked = np.zeros(masked.input_ids.shape, dtype=np.bool_)
-        positions = masked.positions.cpu().numpy()
-        is_masked.ravel()[positions] = True
-        chosen = select_tokens(is_masked, is_masked, 2 * _EACH, draws)
-        selected.append((masked, np.searchsorted(positions, chosen)))
-    rows, length = _row_numbers([(masked, masked.positions.cpu().numpy()[indices]) for masked, indices in selected])
+        is_masked.ravel()[masked.positions.cpu().numpy()] = True
+        selected.append((masked, select_tokens(is_masked, is_masked, 2 * _EACH, draws)))
+    widths = context_widths(selected[0][0].input_ids.shape[1])
 
-    def losses(network: AnalysisModel, widths: Sequence[int | None], far: int | None = None) -> Float32Array:
-        generator, columns = network.require_generator(_PURPOSE), []
-        for masked, indices in selected:
-            data.conditions.check()
-            at = torch.from_numpy(indices)
-            column = [lm_losses_in_context(generator, masked, at, width) for width in widths]
-            if far is not None:
-                column.append(lm_losses_in_context(generator, masked, at, far, is_foreign=True))
-            columns.append(np.stack(column))
-        return np.concatenate(columns, axis=1)
-
-    def curve(network: AnalysisModel) -> ContextCurve:
-        widths = context_widths(length)
-        values = losses(network, [*widths, None])
-        return measure_lm_curve(values, rows, [*widths, length], settings.resampler("reach"))
-
-    def far(network: AnalysisModel) -> FarContext:
-        values = losses(network, [0, None], FAR)
-        return measure_far_lm(values, rows, settings.resampler("far context"))
+    def answers(network: AnalysisModel, number: int) -> Iterator[Float32Array]:
+        generator, (masked, positions) = network.require_generator(_PURPOSE), selected[number]
+        indices = torch.from_numpy(np.searchsorted(masked.positions.cpu().numpy(), positions))
+        for width in (*widths, None):
+            yield lm_losses_in_context(generator, masked, indices, width)
+        yield lm_losses_in_context(generator, masked, indices, FAR, is_foreign=True)
 
     sides = "before it" if model.kind == "causal" else "to each side"
     meaning = f"the loss of naming a token of which only so many neighbours {sides} are shown"
-    return _Task("lm_loss", "guess loss", "nats", meaning, curve, far)
-
-
-def _row_numbers(selected: Sequence[tuple[MaskedBatch, Indices]]) -> tuple[IntArray, int]:
-    """The rows in which flat positions stand, and how long these are."""
-    length = selected[0][0].input_ids.shape[1]
-    return np.concatenate([masked.batch.row_numbers[at // length] for masked, at in selected]), length
+    return _Task("lm_loss", "guess loss", "nats", meaning, selected, answers, mean_losses, is_loss=True)
 
 
 def _findings(
@@ -384,27 +336,38 @@ def _findings(
 ) -> Iterator[Finding]:
     task = prepare(model, data)
     id, name, unit = task.id, task.name, task.unit
-    sides = "−" if model.kind == "causal" else "±"
-    note = "the row's first token is always shown"
+    sides, note = "−" if model.kind == "causal" else "±", "the row's first token is always shown"
+    length = task.selected[0][0].input_ids.shape[1]
+    widths = [*context_widths(length), length]
+    rows = np.concatenate([masked.batch.row_numbers[positions // length] for masked, positions in task.selected])
 
     def compute(network: AnalysisModel) -> Iterator[Finding]:
-        curve, far = task.curve(network), task.far(network)
+        columns = []
+        for number in range(len(task.selected)):
+            data.conditions.check()
+            columns.append(np.stack(list(task.answers(network, number))))
+        values = np.concatenate(columns, axis=1)  # (widths, whole row, far context; P)
+        curve = measure_curve(
+            task.score(values[:-1]), rows, widths, data.settings.resampler("reach"), is_loss=task.is_loss
+        )
+        # The token alone, its row, and the row with another's far context.
+        score = task.score(values[[0, -2, -1]])
+        far = measure_far(score, rows, data.settings.resampler("far context"), is_loss=task.is_loss)
         meaning = "the narrowest width with nine tenths of what the whole row adds to the token alone"
         yield Finding(f"{id}.reach", f"{name}, reach", "tokens", meaning, curve.reach, note=note)
         meaning = "how much better answers are with the whole row than from the token alone"
         yield Finding(f"{id}.gain", f"{name}, gain by context", unit, meaning, curve.gain, note=note)
-        meaning = (
-            f"what the row's own text beyond {FAR} tokens adds to the answers, over that of another row in its place"
-        )
+        own = f"what the row's own text beyond {FAR} tokens adds to the answers"
+        meaning = f"{own}, over that of another row in its place"
         yield Finding(f"{id}.far_gain", f"{name}, gain beyond ±{FAR}", unit, meaning, far.gain, note=note)
         meaning = f"how much of what the row adds to the token alone comes from beyond {FAR} tokens"
         yield Finding(f"{id}.far_share", f"{name}, share beyond ±{FAR}", "share", meaning, far.share, note=note)
-        for width, score in zip(curve.widths, curve.scores, strict=True):
-            is_all = width == curve.widths[-1]
+        for width, score_at in zip(curve.widths, curve.scores, strict=True):
+            is_all = width == length
             part = "all" if is_all else str(width)
             label = f"{name}, whole row" if is_all else f"{name}, {sides}{width}"
             series = f"{name} by neighbours shown"
-            yield Finding(f"{id}.{part}", label, unit, task.meaning, score, note=note, series=series, part=part)
+            yield Finding(f"{id}.{part}", label, unit, task.meaning, score_at, note=note, series=series, part=part)
 
     return with_untrained_control(model, data, compute)
 

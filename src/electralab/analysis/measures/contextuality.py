@@ -19,8 +19,8 @@ from electralab.analysis.probe_sets import NO_TAG, OUTSIDE, TaggedSentence
 from electralab.analysis.states import TokenStates, embed_rows, embed_words
 from electralab.statistics import Interval, null_interval
 
+# A word seen less often says little of what contexts do to it.
 LEAST_CONTEXTS = 5
-"""A word seen less often says little of what contexts do to it."""
 _BASELINE_DRAWS = 20
 _ENDS = frozenset(".!?。！？…")
 # Words must recur for their contexts to be compared.

@@ -24,8 +24,8 @@ from electralab.statistics import Interval
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 _FOLDS = 5
 _SHUFFLED = "T' taught with the pairs shuffled"
+# Pairs that a rare word may stand in; of many pairs, a twentieth.
 _MOST = 8
-"""Pairs that a rare word may stand in; of many pairs, a twentieth."""
 LinearMap = Callable[[FloatArray], FloatArray]
 
 
@@ -43,15 +43,6 @@ class Equivariance:
     moved: Interval
     """The error of adding one and the same step."""
     penalty: float
-
-    @property
-    def r2(self) -> Controlled:
-        """1 - error^2."""
-        estimate, control = (
-            Interval(1 - error.value**2, 1 - error.high**2, 1 - error.low**2)
-            for error in (self.error.estimate, self.error.control)
-        )
-        return Controlled(estimate, control)
 
 
 def fit_linear(before: FloatArray, after: FloatArray, penalty: float) -> LinearMap:

@@ -27,8 +27,8 @@ from electralab.objective.masking import MaskedBatch
 from electralab.statistics import Interval
 from electralab.tokens.batches import Batch
 
+# A token is reached where it is pulled at by this share of its row's mean, or more.
 REACHED = 0.1
-"""A token is reached where it is pulled at by this share of its row's mean, or more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from electralab.records.figures import HeatmapFigure
 from electralab.statistics import Interval
 from electralab.tokens.batches import Batch, make_batch
 
+# Entropy in nats, distance in tokens, the others shares of the weight: on the token itself, its neighbours, the first
+# of the row, any [SEP], and the same token elsewhere in the row.
 PATTERNS = ("entropy", "distance", "self", "previous", "next", "first", "separator", "same")
-"""Entropy in nats, distance in tokens, the others shares of the weight: on the token itself, its neighbours, the first
-of the row, any [SEP], and the same token elsewhere in the row."""
 _BY_LAYER = {
     "entropy": ("nats", "of the weights that a token gives the others, mean over heads; ln T where all are equal"),
     "distance": ("tokens", "how far from itself a token looks, mean over heads"),

@@ -29,8 +29,8 @@ _LOSSES = ("discriminator_loss", "masked_loss", "next_loss", "permuted_loss")
 _SHUFFLED = "the runs' losses shuffled"
 _MEAN = "the mean of the other runs"
 Predict = Callable[[FloatArray], FloatArray]
+# Columns of runs (N, C) and their scores (N,) -> what the law says of other runs.
 Fit = Callable[[FloatArray, FloatArray], Predict]
-"""Columns of runs (N, C) and their scores (N,) -> what the law says of other runs."""
 
 
 @dataclass(frozen=True, slots=True)
