@@ -80,8 +80,10 @@ class AnalysisData:
     def read_rows(self, model: AnalysisModel) -> HeldoutRows:
         """The same rows for all models with one tokenizer and length."""
         length = model.sequence_length
+        # Prepared rows have a length of their own; rows made of text may be shorter than what the model takes.
         if not (self.data / "manifest.json").is_file():
             length = min(length, self.settings.row_length)
+        # By content and not by model: several runs with one tokenizer read the text once.
         key = sha256_json([model.tokenizer.to_json(), length])
         if key not in self._rows:
             reading = self.settings.reading

@@ -44,6 +44,7 @@ class Resampler:
 
     def shuffled(self, statistic: Statistic, count: int, most: int | None = None) -> Interval:
         """The statistic in orders that mean nothing, at most so many of them."""
+        # Controls need their middle and no thin tails, so that a few orders are enough for slow statistics.
         num_orders = self.num_resamples if most is None else min(self.num_resamples, most)
         return shuffle_interval(statistic, count, num_orders, self.rng)
 

@@ -110,6 +110,7 @@ def load_analysis_model(folder: Path, name: str = "", device: torch.device | Non
     if any(Tokenizer.load(other).to_json() != tokenizer.to_json() for other in folders[1:]):
         raise InputError(f"{folder}: its two networks have different tokenizers; analyze their folders one by one")
     discriminator, generator, encoder = _load_networks(folders, device or torch.device("cpu"))
+    # A table that is too small for the tokenizer would fail far from its cause.
     tokenizer.require_fit(encoder.config.vocab_size, folder)
     run = folder / "run.json"
     settings = read_json(run).get("settings", {}) if run.is_file() else {}
@@ -166,6 +167,7 @@ def _count_flops(
     forward = count(generator.config, 1, length, num_targets)
     if discriminator is not None:
         forward += discriminator_flops(discriminator.config, 1, length, discriminator.head.kind)
+    # A backward pass takes twice a forward one.
     return 3 * forward / length
 
 
@@ -192,6 +194,7 @@ def reinitialise(model: AnalysisModel, seed: int) -> AnalysisModel:
 def _redraw(network: N, seed: int) -> N:
     if network is None:
         return network
+    # First weights are a function of the seed and the parameters' names: every analysis has the same control.
     drawn = copy.deepcopy(network)
     init_weights(drawn, seed)
     return drawn.eval()

@@ -33,6 +33,7 @@ def masked_batches(model: AnalysisModel, data: AnalysisData) -> list[MaskedBatch
 def run_pair(model: AnalysisModel, data: AnalysisData, purpose: str) -> Iterator[ElectraOutput]:
     """Each batch through the model's own generator and discriminator."""
     discriminator, generator = model.require_discriminator(purpose), model.require_generator(purpose)
+    # "none": sharing was settled when the networks were loaded; both are whole.
     pair = Electra(generator, discriminator, "none").eval()
     prohibition = special_token_bias(model.tokenizer, model.device, generator.config.vocab_size)
     for masked in masked_batches(model, data):
@@ -94,6 +95,7 @@ class PairOutputs:
     def from_batch(cls, trial: ElectraOutput) -> "PairOutputs":
         masked, corrupted = trial.masked, trial.corrupted
         log_probs = torch.log_softmax(trial.guesses.float(), dim=-1)  # (M, V)
+        # A probability of 0 has no logarithm, and 0 times minus infinity is no number.
         entropies = -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(dim=-1)
         drawn = log_probs.gather(1, corrupted.input_ids.flatten()[masked.positions][:, None]).squeeze(1)
         is_new = corrupted.is_replaced.flatten()[masked.positions]
@@ -124,6 +126,7 @@ def with_untrained_control(
     model: AnalysisModel, data: AnalysisData, compute: Callable[[AnalysisModel], Iterable[Finding]]
 ) -> Iterator[Finding]:
     """Each finding with that of the untrained network as its control; an untrained one has none."""
+    # The model first, whole: its control may fail only where it did not.
     findings = list(compute(model))
     is_alone = model.control_of is not None or not data.settings.untrained
     untrained = () if is_alone else compute(reinitialise(model, data.settings.seed))

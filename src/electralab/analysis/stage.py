@@ -77,6 +77,7 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
             claim = measure.claim
             yield Progress("analyzing", done, len(work), f"{claim} {measure.title}: {model.name}")
             identity = _fingerprint(model, measure, data)
+            # One file for each model and measure, so that a stop loses one of them at most.
             path = out / "parts" / f"{slug(model.name)}-{claim}.json"
             result = _read_result(path, out, identity)
             is_reused = result is not None
@@ -97,6 +98,7 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
             if not is_reused:
                 _write_analysis(out, _join_results(settings, models, measures, results), results)
         analysis = _join_results(settings, models, measures, results)
+        # Pictures of claims hold all models side by side, so that they are drawn when all are measured.
         pictures = plot_claims(out, analysis, {measure.claim: measure.title for measure in measures})
         analysis = analysis.model_copy(update={"drawings": (*pictures, *analysis.drawings)})
         _write_analysis(out, analysis, results)
@@ -157,6 +159,7 @@ def run_measure(model: AnalysisModel, measure: Measure, data: AnalysisData, out:
                 case Skipped():
                     missing.append(skip(output))
                 case Projection():
+                    # Four digits are more than a screen shows, and the file is read by a page.
                     points = tuple(tuple(round(float(x), 4) for x in point) for point in output.coordinates)
                     clouds.append(
                         PointCloud(
@@ -227,9 +230,11 @@ def _fingerprint(model: AnalysisModel, measure: Measure, data: AnalysisData) -> 
     """A hash of all that a result depends on; where the model lies and how it is batched are not among it."""
     beside = {name for other in list_measures().values() for name in other.reads}
     settings = data.settings.model_dump(mode="json", exclude=_IDLE_SETTINGS | beside)
+    # Left out for version 1, so that what was measured before there were versions stays valid.
     version = [measure.version] if measure.version > 1 else []
     measured = [__version__, Analysis.model_fields["version"].default, _SCORED, measure.claim, *version]
     files = [_hash_files(getattr(data.settings, name)) for name in measure.reads]
+    # The log and the snapshots of a run say something to some measures, and grow while it goes on.
     snapshots = sorted(path.name for path in model.folder.glob("snapshots/*"))
     log = [*_hash_files(str(model.folder / "metrics.jsonl")), *snapshots]
     network = identify_model(*model.networks)

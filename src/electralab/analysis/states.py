@@ -82,6 +82,7 @@ def embed_rows(model: AnalysisModel, data: AnalysisData, count: int, *, is_sprea
         is_taken[chosen] = True
         is_taken = is_taken.reshape(ids.shape)
     else:
+        # Whole rows, since what asks for neighbours needs them all.
         enough = int(np.searchsorted(is_taken.sum(axis=1).cumsum(), count)) + 1
         ids, is_taken = ids[:enough], is_taken[:enough]
     rows, columns = np.nonzero(is_taken)
@@ -106,6 +107,7 @@ def token_layers(
 def _list_layers(model: AnalysisModel, layers: Layers) -> list[Matrix]:
     """In their order; the last as the heads read it, after the final norm where there is one."""
     names = ["embeddings", *(f"layers.{index}" for index in range(model.num_layers))]
+    # A final norm belongs to what the heads read, not to a layer of its own.
     if "states" in layers:
         names[-1] = "states"
     states: list[Matrix] = [layers[name] for name in names]

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, nan
+from operator import attrgetter
 from typing import Any
 
 from electralab.records.claims import (
@@ -82,6 +83,7 @@ class Evidence:
         """`arms`: the name of a model in the analysis -> the arm that it is a run of, in the order of seeds."""
         figures: dict[Key, dict[str, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
         for finding in findings:
+            # Files of before there were ids have none for findings that no claim asks for.
             if finding.model in arms and finding.id:
                 measurement = Measurement(finding.layer, _read_interval(finding), _read_control(finding.control))
                 figures[arms[finding.model], finding.id][finding.model].append(measurement)
@@ -93,7 +95,11 @@ class Evidence:
         ]
         names = {finding.id: finding.name for finding in findings}
         return cls(
-            {key: [sorted(seed, key=_depth) for seed in seeds.values()] for key, seeds in figures.items()},
+            # A figure of the whole model has no layer, and stands alone or before the others.
+            {
+                key: [sorted(seed, key=lambda row: -1 if row.layer is None else row.layer) for seed in seeds.values()]
+                for key, seeds in figures.items()
+            },
             reasons,
             study,
             tradeoff or {},
@@ -152,16 +158,17 @@ class Evidence:
 
     def highest(self, arm: str, id: str) -> list[Interval]:
         """At the layer where it is highest, which may be another for each model."""
-        return [max((figure.estimate for figure in figures), key=_value) for figures in self._find(arm, id)]
+        return [max((row.estimate for row in rows), key=attrgetter("value")) for rows in self._find(arm, id)]
 
     def lowest(self, arm: str, id: str) -> list[Interval]:
-        return [min((figure.estimate for figure in figures), key=_value) for figures in self._find(arm, id)]
+        return [min((row.estimate for row in rows), key=attrgetter("value")) for rows in self._find(arm, id)]
 
     def control(self, arm: str, id: str) -> list[Interval]:
         """What the measure says, at the last layer, of what cannot hold the answer."""
         return [figures[-1].control for figures in self._find(arm, id) if figures[-1].control is not None]
 
     def _find(self, arm: str, id: str) -> Sequence[Sequence[Measurement]]:
+        # Noted also where there is nothing: what is kept with the verdicts are the figures that were looked for.
         self.looked_up.add((arm, id))
         figures = self.figures.get((arm, id))
         if not figures:
@@ -222,14 +229,6 @@ def name_controls(analysis: Analysis, arms: Mapping[str, str]) -> dict[str, str]
     """Models of the analysis -> arms; untrained controls are the arm of their model with ', untrained' behind it."""
     untrained = {name: f"{arms[model]}, {UNTRAINED}" for name, model in analysis.controls.items() if model in arms}
     return {**arms, **untrained}
-
-
-def _value(interval: Interval) -> float:
-    return interval.value
-
-
-def _depth(measurement: Measurement) -> int:
-    return -1 if measurement.layer is None else measurement.layer
 
 
 def _read_interval(record: FindingRecord | EstimateRecord) -> Interval:

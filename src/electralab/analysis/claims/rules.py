@@ -145,6 +145,7 @@ def decide_generators(evidence: Evidence, _: str) -> ClaimVerdict:
 def decide_doubling(evidence: Evidence, _: str) -> ClaimVerdict:
     """Counted, so without an interval."""
     strong, quarter, mlm = (evidence.flops_per_token(arm) for arm in (_STRONG, _QUARTER_WIDE, MLM))
+    # Per token, since runs of a study end at whole steps and differ a little in their tokens.
     ratio = strong / mlm
     least, most = _ALMOST_TWICE
     why = (
@@ -189,17 +190,13 @@ def decide_equivariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     verdicts: list[Verdict] = []
     texts = []
     for id in ids:
-        lowest = partial(_lowest, evidence, id)
+        lowest = partial(Evidence.lowest, evidence, id=id)
         trained = subtract(lowest(arm), lowest(f"{arm}, {UNTRAINED}"))
         against_mlm, why = _compare_with(lowest(arm), [MLM], lowest, is_less=True)
         verdicts += [is_below(trained), *against_mlm]
         texts.append(f"{id.removeprefix(_PAIR_ERROR)}: trained - untrained {_format(trained)}, {why}")
     values = _columns(evidence, lambda other: [pool(evidence.lowest(other, id)) for id in ids])
     return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
-
-
-def _lowest(evidence: Evidence, id: str, arm: str) -> list[Interval]:
-    return evidence.lowest(arm, id)
 
 
 def _is_electra(evidence: Evidence, arm: str) -> bool:
@@ -230,6 +227,7 @@ def decide_compression(evidence: Evidence, _: str) -> ClaimVerdict:
         raise MissingEvidence("the table is not a trade-off; run 'electra compress' again") from None
     fast = [variant for variant in variants if variant.speedup >= _FASTER]
     verdicts = [is_below(variant.loss, 1.0) for variant in fast]
+    # One variant is enough: the claim is that it can be done, not that all ways do it.
     verdict: Verdict = "holds" if "holds" in verdicts else "undecided" if "undecided" in verdicts else "does not hold"
     texts = ", ".join(f"{variant.name} {variant.speedup:.2f}× {_format(variant.loss)} points" for variant in fast)
     return ClaimVerdict(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {texts or 'none'}")
@@ -349,6 +347,7 @@ def decide_quarter(evidence: Evidence, arm: str) -> ClaimVerdict:
             continue
     if not final:
         raise MissingEvidence(f"no run of {MLM!r} or {XLNET!r} has the score 'blimp'")
+    # Of the cheaper of the two, so that neither had less than four times as much.
     most = _QUARTER * _ROUNDING * min(evidence.flops(other) for other in final)
     runs = [point for point in evidence.finished_runs(arm, "blimp") if point.flops <= most]
     if not runs:

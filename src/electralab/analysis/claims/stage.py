@@ -77,6 +77,7 @@ def list_tuned(runs: Path, study: StudyResults) -> TunedModels | None:
             models[task] = finished
     if not models:
         return None
+    # Chance is the most frequent class, not one over the number of classes.
     best = max(models, key=lambda task: mean(map(_gain_over_chance, models[task])))
     scores = read_toml(runs / "study.toml").values.get("scores", [])
     folder = next((score["data"] for score in scores if best in (score.get("name"), score.get("task"))), ".")
@@ -152,6 +153,7 @@ def decide_claims(
         claims=(),
     )
     result = _decide_all(claims, evidence, about)
+    # The answer is short; the file also keeps what it rests on, for `electra claims --runs claims.json`.
     result.model_copy(update={"evidence": evidence.to_record()}).write(runs)
     write_file(runs / "claims.md", render_markdown(claims_blocks(result)))
     return result

@@ -52,6 +52,7 @@ def compare(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
     if freedom == 0:
         return Interval(value, nan, nan)
     variance = sum(float(((group - group.mean()) ** 2).sum()) for group in groups) / freedom
+    # A common variance of both groups: two seeds each are too few for Welch's own estimate of each.
     spread = student_margin(sqrt(variance * sum(1 / len(group) for group in groups)), freedom)
     return _around(value, [_add_errors(ours, theirs), spread])
 

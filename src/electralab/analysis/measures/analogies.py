@@ -37,6 +37,7 @@ def rank_answers(vectors: Matrix, quadruples: IntArray, *, with_step: bool = Tru
     target = units[b] - units[a] + units[c] if with_step else units[c]
     nearness = normalise(target) @ units.T  # (Q, V)
     answers = nearness[np.arange(len(d)), d].copy()
+    # The answer itself too: it is compared with the others, not among them.
     for word in (a, b, c, d):
         nearness[np.arange(len(d)), word] = -np.inf
     return np.asarray((nearness >= answers[:, None]).sum(axis=1) + 1, dtype=np.int64)

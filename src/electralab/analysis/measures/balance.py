@@ -46,6 +46,7 @@ def measure_auc_by_confidence(outputs: PairOutputs, draws: Resampler) -> dict[st
     """On the thirds of the replacements that the generator was least to most sure of, against all originals."""
     num_replaced = int(outputs.is_replaced.sum())
     require_count("balance by confidence", num_replaced, 2 * len(CONFIDENCES), "replaced tokens")
+    # Originals sort behind all replacements, so that thirds are of replacements alone.
     order = np.argsort(np.where(outputs.is_replaced, outputs.confidences, np.inf), kind="stable")
     results = {}
     for name, third in zip(CONFIDENCES, np.array_split(order[:num_replaced], len(CONFIDENCES)), strict=True):

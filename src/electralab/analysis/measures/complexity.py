@@ -81,6 +81,7 @@ def measure_rademacher(
     require_count("Rademacher complexity", len(features), 2, "rows")
     require_finite("Rademacher complexity", features)
     rows = scale_rows(features)
+    # Of the same lengths: the complexity of the l2 ball depends on little else.
     aimless = normalise(rng.normal(size=rows.shape)) * np.linalg.norm(rows, axis=1, keepdims=True)
 
     def estimate(cloud: FloatArray) -> Interval:

@@ -37,6 +37,7 @@ def _findings(model: AnalysisModel, mask_share: float) -> Iterator[Finding]:
     config = model.encoder.config
     length = config.sequence_length
     masked = count_masked(length, mask_share)
+    # A masked language model reads the whole row whatever is masked: that is the claim's weak point.
     reading = encoder_flops(config, 1, length)
     mlm = generator_flops(config, 1, length, masked)
     meaning = "forward and backward of all networks, a backward pass as two forward ones, matrix products only"

@@ -106,6 +106,7 @@ def measure_senses(vectors: Matrix, words: IntArray, senses: IntArray, draws: Re
     units, senses = normalise(vectors[repeated]), senses[repeated]
     by_word = [part for part in split_by(words[repeated], 4) if len(np.unique(senses[part])) > 1]
     require_count("senses", len(by_word), 2, "words with two senses that occur twice")
+    # Only among occurrences of the same word: another word's would tell words apart, not senses.
     nearest = []
     for part in by_word:
         cosines = units[part] @ units[part].T
@@ -203,6 +204,7 @@ def _smoothness_findings(data: AnalysisData, tokens: TokenStates) -> Iterator[Fi
 def _sense_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
     items = data.senses.read_by(model)
     split = [item.split() for item in items]
+    # Embedded as tagged sentences are, without tags: each word has one state.
     untagged = [TaggedSentence(words, (NO_TAG,) * len(words), (OUTSIDE,) * len(words)) for words, _ in split]
     states = embed_words(model, untagged, data)
     indices = np.searchsorted(states.sentences, np.arange(len(items))) + np.array([index for _, index in split])

@@ -54,6 +54,7 @@ def fit_linear(before: FloatArray, after: FloatArray, penalty: float) -> LinearM
     """
     centre, target = before.mean(axis=0), after.mean(axis=0)
     left, lengths, right = np.linalg.svd(before - centre, full_matrices=False)
+    # Directions without variance say nothing, and dividing by them would say anything.
     known = lengths > 1e-10 * lengths.max(initial=0.0)
     strict = penalty * float((lengths**2).mean())
     shrink = np.where(known, lengths / np.where(known, lengths**2 + strict, 1), 0)
@@ -114,6 +115,7 @@ def measure_equivariance(
         return bootstrap(lambda indices: float(is_own[indices].mean()))
 
     penalty = choose_penalty(taught_x, taught_y, group_ids[is_taught], penalties, draws)
+    # The control is fitted with the same care, penalty included, to pairs that do not belong together.
     order = draws.rng.permutation(len(taught_y))
     shuffled_penalty = choose_penalty(taught_x, taught_y[order], group_ids[is_taught], penalties, draws)
     mapped = fit_linear(taught_x, taught_y, penalty)(test_x)

@@ -46,6 +46,7 @@ def normalise(vectors: Matrix) -> FloatArray:
 def mean_cosine(units: FloatArray, counts: FloatArray) -> float:
     """Over all pairs of different rows, each row as often as its count: never of a row with a copy of itself."""
     whole = counts @ units
+    # |sum of units|^2 holds every pair twice and every row with itself once: no need for all pairs.
     selves = (counts**2).sum()
     pairs = counts.sum() ** 2 - selves
     return float((whole @ whole - (counts**2) @ (units**2).sum(axis=1)) / pairs) if pairs else float("nan")

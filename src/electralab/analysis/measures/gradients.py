@@ -101,8 +101,10 @@ def _mark(positions: Tensor, batch: Batch) -> Tensor:
 def _read_flow(
     loss: Tensor, trace: HiddenStates, batch: Batch, is_masked: Tensor, is_replaced: Tensor, has_loss: Tensor
 ) -> GradientFlow:
+    # At the embeddings, the one place that every loss reaches through all layers.
     (gradient,) = torch.autograd.grad(loss, trace["embeddings"])  # (B, T, D)
     is_token = ~batch.is_pad
+    # In double: squares of small gradients vanish in single precision.
     norms = gradient.double().norm(dim=-1).masked_fill(batch.is_pad, 0.0)  # (B, T)
     means = norms.sum(dim=1, keepdim=True) / is_token.sum(dim=1, keepdim=True).clamp(min=1)
     if not bool((means > 0).all()):

@@ -70,6 +70,7 @@ def attention_weights(
         assert isinstance(layer, EncoderLayer)
         rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
         window = config.local_attention if layer.is_local else 0
+        # Weights are computed again from what each layer reads: the fused attention does not hand them out.
         is_visible = build_attention_mask(length, window, is_pad, config.is_causal, input_ids.device)
         if is_visible is None and config.is_causal:
             is_visible = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()

@@ -105,6 +105,7 @@ def measure_rtd_bits(logits: Matrix, is_replaced: BoolArray, rows: IntArray, dra
 
     losses = row_losses(logits)
     estimate = draws.interval(lambda indices: bits(losses, indices), count)
+    # Shuffled over all tokens, not within rows: what is left then is the prior alone.
     control = draws.shuffled(lambda order: bits(row_losses(logits[order]), np.arange(count)), len(logits), 20)
     return Controlled(estimate, control)
 
@@ -124,6 +125,7 @@ def measure_lm_bits(
     gains = count_at(rows, count, unigram_losses - losses) / _LN2
     priors = count_at(rows, count, unigram_losses) / _LN2
     targets = count_at(rows, count)
+    # What guesses at the unigram's average price would seem to gain in rows of rare tokens.
     noise = float(priors.sum() / targets.sum()) * targets - priors
 
     def average(sums: FloatArray) -> Interval:
@@ -194,6 +196,7 @@ def _causal_losses(model: AnalysisModel, data: AnalysisData) -> LmLosses:
         data.conditions.check()
         batch = part.to(model.device)
         is_target = batch.is_ordinary.clone()
+        # Nothing stands before the first token that it could be named from.
         is_target[:, 0] = False
         positions = is_target.view(-1).nonzero().squeeze(1)
         with torch.inference_mode():

@@ -55,6 +55,7 @@ def measure_invariance(
     own = (here * there).sum(axis=1)
     everything = np.arange(len(here))
     is_nearest = (here @ there.T).argmax(axis=1) == everything
+    # What recognising by a random assignment gives: about 1 in N.
     is_chance = draws.rng.permutation(len(here)) == everything
 
     def match(indices: Indices) -> float:

@@ -72,9 +72,11 @@ def score_replacements(logits: Matrix, sampled_ids: IntArray, original_ids: IntA
     is_kept = sampled_ids != original_ids
     require_count("plausibility of replacements", int(is_kept.sum()), 2, "replaced tokens")
     wide = logits[is_kept].astype(np.float64)
+    # Less the highest, so that no exponential overflows.
     highest = wide.max(axis=1, keepdims=True)
     log_probs = wide - highest - np.log(np.exp(wide - highest).sum(axis=1, keepdims=True))
     rows, sampled = np.arange(len(wide)), sampled_ids[is_kept]
+    # As frequent as the replacements themselves, which tokens of the whole vocabulary would not be.
     dealt = draws.rng.permutation(sampled)
 
     def rank(ids: IntArray) -> Indices:

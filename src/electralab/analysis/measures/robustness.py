@@ -169,8 +169,9 @@ def answer_damaged(
     """(N,) whether each is classified rightly; the same words are hit for every model."""
     damaged = []
     for example in examples:
-        draws = Random(f"{data.settings.seed} {kind} {example.id}")
-        texts = tuple(damage_text(text, kind, share, draws).text for text in example.texts)
+        # By the example and not by the model, so that all models meet the same damage.
+        rng = Random(f"{data.settings.seed} {kind} {example.id}")
+        texts = tuple(damage_text(text, kind, share, rng).text for text in example.texts)
         damaged.append(replace(example, texts=texts))
     data.conditions.check()
     events = predict_examples([tuned], damaged, batch_tokens=data.conditions.batch_tokens, stop=StopSignal())

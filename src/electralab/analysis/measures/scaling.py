@@ -175,6 +175,7 @@ def measure_log_law(parameters: FloatArray, tokens: FloatArray, performance: Flo
     if np.isnan(law.alpha):
         raise InputError("scaling law: size and data of the runs cannot be told apart; vary each by itself")
     count = len(performance)
+    # Runs are drawn again whole: a run is one point of the law, however many tokens it has seen.
     drawn = [fit_log_law(parameters[runs], tokens[runs], performance[runs]) for runs in draws.indices(count)]
     orders = (draws.rng.permutation(performance) for _ in range(draws.num_resamples))
     shuffled = [fit_log_law(parameters, tokens, order) for order in orders]

@@ -143,6 +143,7 @@ def measure_w2(
     ]
     estimate = percentile_interval(value, draws, min(len(cloud), len(other)), centred=True)
     control = shuffle_interval(deal, len(points), min(num_resamples, _SHUFFLES), rng)
+    # A distance is not below 0, which centring alone does not know.
     return Controlled(Interval(value, max(estimate.low, 0.0), estimate.high), control)
 
 
@@ -224,6 +225,7 @@ def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Sk
     names = name_models(paths)
     short = [str(Path(name).with_suffix("")) for name in names]
     for name, path in zip(short if len(set(short)) == len(short) else names, paths, strict=True):
+        # Rows of the other text are not those of home: the cache starts empty.
         away = replace(data, data=path, settings=settings.model_copy(update={"row_length": length}), _rows={})
         yield from skip_on_error(f"w2.{name}", f"transfer to {name}", _domain_findings, model, home, away, name, shifts)
     yield from skip_on_error("w2_with_auc_fall", "distance and loss", _correlation_findings, shifts, data)
