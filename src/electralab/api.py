@@ -285,13 +285,12 @@ def evaluate(
     """Scores of a model as it is: minimal pairs, replaced tokens, masked tokens, similarity, linear probes."""
     display = _choose_display(display)
     display.tell_loading()
-    from dataclasses import asdict
     from typing import cast
 
     from electralab.config import config_layers, resolve
     from electralab.evaluation import stage
     from electralab.model.folders.folder import locate_encoder
-    from electralab.records.evaluation import EvaluationPlan, EvaluationResult
+    from electralab.records.evaluation import EvaluationPlan
     from electralab.runtime import use_threads
     from electralab.stopping import handle_signals
 
@@ -311,7 +310,7 @@ def evaluate(
         events = stage.evaluate(
             Path(model), chosen, Path(data), resolved, generator=_path(generator), task=task, stop=stop
         )
-        return _typed(EvaluationResult, asdict(display.follow(events)))
+        return display.follow(events)
 
 
 def study(

@@ -2,16 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from electralab.evaluation.outcome import Evaluation, Steps, Suite, T
+from electralab.evaluation.context import EvalModel, Progressive, T, load_eval_model
 from electralab.evaluation.stage import EvaluateConfig, evaluate
-from electralab.evaluation.subject import Subject, load_subject
 from electralab.events import run_to_end
 from electralab.model.electra import Electra, build_electra
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.records.evaluation import Suite
 from electralab.tokens.tokenizer import Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer
 
@@ -38,11 +39,11 @@ def save_pair(folder: Path, pair: Electra, tokenizer: Tokenizer = TOKENIZER, obj
     return folder
 
 
-def make_subject(folder: Path, seed: int = 1) -> Subject:
-    return load_subject(save_pair(folder, build_pair(seed)), torch.device("cpu"))
+def make_subject(folder: Path, seed: int = 1) -> EvalModel:
+    return load_eval_model(save_pair(folder, build_pair(seed)), torch.device("cpu"))
 
 
-def finish(steps: Steps[T]) -> T:
+def finish(steps: Progressive[T]) -> T:
     """Run to the end and return what comes out."""
     while True:
         try:
@@ -59,7 +60,8 @@ def run(
     generator: Path | None = None,
     task: str | None = None,
     **settings: object,
-) -> Evaluation:
+) -> Any:
+    """The result of a suite, untyped: a test knows which of its scores are numbers."""
     config = EvaluateConfig.model_validate(settings)
     evaluation = run_to_end(evaluate(model, suite, data, config, generator=generator, task=task))
     json.dumps(evaluation.scores)

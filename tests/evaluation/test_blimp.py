@@ -11,9 +11,8 @@ import pytest
 from little_models import build_pair, run, save_pair
 
 from electralab.errors import InputError
-from electralab.evaluation.blimp import Outcomes, choose_pairs, compare, summarise
+from electralab.evaluation.blimp import PairOutcomes, choose_pairs, compare_halves, summarise_pairs
 from electralab.evaluation.minimal_pairs import MinimalPair, read_pairs
-from electralab.evaluation.plausibility import Plausibility
 
 PAIR = MinimalPair("the cat sat", "the cat sit", "agreement", "verbs", "morphology")
 
@@ -44,14 +43,12 @@ def write_archive(path: Path, members: dict[str, str]) -> Path:
 
 
 def test_a_tie_counts_one_half() -> None:
-    wins = compare(Plausibility(np.array([-1.0, -2.0, -3.0, -2.0, -2.0, -2.0]), np.zeros(6)), "discriminator")
-    assert wins["discriminator"].tolist() == [1.0, 0.5, 0.0]
-    assert wins["discriminator_mean"].tolist() == [0.5, 0.5, 0.5]
+    assert compare_halves(np.array([-1.0, -2.0, -3.0, -2.0, -2.0, -2.0])).tolist() == [1.0, 0.5, 0.0]
 
 
 def test_groups_are_means_of_paradigms_and_not_of_pairs() -> None:
     pairs = [pair_of("a"), pair_of("a"), pair_of("a"), pair_of("b"), pair_of("c", "nouns", "semantics")]
-    scores, groups = summarise([Outcomes(pairs, {"discriminator": np.array([1.0, 1.0, 1.0, 0.0, 0.5])})])
+    scores, groups = summarise_pairs([PairOutcomes(pairs, {"discriminator": np.array([1.0, 1.0, 1.0, 0.0, 0.5])})])
     assert scores["discriminator"] == 0.5
     assert {uid: found["discriminator"] for uid, found in groups["uid"].items()} == {"a": 1.0, "b": 0.0, "c": 0.5}
     assert groups["field"]["syntax"]["discriminator"] == 0.5
@@ -60,10 +57,12 @@ def test_groups_are_means_of_paradigms_and_not_of_pairs() -> None:
 
 def test_an_interval_narrows_with_more_pairs_and_is_never_a_point() -> None:
     def width(count: int) -> float:
-        scores, _ = summarise([Outcomes([pair_of("a")] * count, {"d": np.ones(count)})])
-        low, high = scores["d_interval"]
+        scores, _ = summarise_pairs([PairOutcomes([pair_of("a")] * count, {"d": np.ones(count)})])
+        interval = scores["d_interval"]
+        assert isinstance(interval, list)
+        low, high = interval
         assert high == 1.0
-        return float(1 - low)
+        return 1 - (low or 0.0)
 
     assert 0 < width(1000) < width(10) < 0.5
 

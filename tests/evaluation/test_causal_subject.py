@@ -12,10 +12,9 @@ from little_models import LENGTH, TOKENIZER, build_pair, finish, run
 from torch import Tensor
 
 from electralab.errors import InputError
-from electralab.evaluation.outcome import Conditions
-from electralab.evaluation.plausibility import choose_scoring, guess_sentences
-from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.subject import load_subject
+from electralab.evaluation.blimp import choose_scoring, pll_scores
+from electralab.evaluation.context import EvalContext, load_eval_model
+from electralab.evaluation.states import encode_sentences
 from electralab.model.electra import Discriminator, Generator, TokenModel
 from electralab.model.folders.folder import locate_encoder, locate_networks, save_network, save_task_model
 from electralab.model.task_model import HeadConfig, build_task_model
@@ -94,8 +93,8 @@ def test_one_pass_agrees_with_its_slow_twin(
 ) -> None:
     assert choose_scoring(network, objective) == scoring
     sentences = encode_sentences(TOKENIZER, TEXTS, LENGTH)
-    conditions = Conditions(batch_tokens=batch_tokens)
-    found = finish(guess_sentences(network, TOKENIZER, sentences, conditions, choose_scoring(network, objective)))
+    conditions = EvalContext(batch_tokens=batch_tokens)
+    found = finish(pll_scores(network, TOKENIZER, sentences, conditions, choose_scoring(network, objective)))
     np.testing.assert_allclose(found.sums, [slow_sum(network, text, read) for text in TEXTS], rtol=1e-4)
 
 
@@ -132,8 +131,8 @@ def test_the_model_of_a_run_goes_before_the_generator_that_taught_it(tmp_path: P
     save_run(tmp_path, make_masked(), "replace-mlm")
     save_run(tmp_path, build_pair(seed=2).generator, "replace-mlm", "generator")  # type: ignore[arg-type]
     assert locate_networks(tmp_path) == [tmp_path / "export" / "model"]
-    assert load_subject(tmp_path, torch.device("cpu")).objective == "replace-mlm"
-    assert load_subject(tmp_path / "export/generator", torch.device("cpu")).objective == ""
+    assert load_eval_model(tmp_path, torch.device("cpu")).objective == "replace-mlm"
+    assert load_eval_model(tmp_path / "export/generator", torch.device("cpu")).objective == ""
 
 
 def test_a_causal_model_guesses_the_same_held_out_tokens_from_those_before(tmp_path: Path) -> None:
@@ -168,14 +167,14 @@ def test_a_tuned_causal_model_is_no_subject(tmp_path: Path) -> None:
     save_task_model(target, build_task_model(make_causal().encoder, head, seed=1), pad_id=0, cls_id=2, sep_id=3)
     TOKENIZER.save(target)
     with pytest.raises(InputError, match="is a tuned model, which neither judges nor guesses tokens"):
-        load_subject(tmp_path, torch.device("cpu"))
+        load_eval_model(tmp_path, torch.device("cpu"))
 
 
 def test_towers_are_saved_in_a_folder_of_our_own_and_play_against_the_discriminator(tmp_path: Path) -> None:
     towers = make_towers()
     save_run(tmp_path, towers, "electra", "generator")
     save_run(tmp_path, build_pair().discriminator, "electra", "discriminator")
-    subject = load_subject(tmp_path, torch.device("cpu"))
+    subject = load_eval_model(tmp_path, torch.device("cpu"))
     assert isinstance(subject.generator, TwoTower)
     assert all(
         torch.equal(ours, theirs)

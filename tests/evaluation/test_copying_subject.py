@@ -8,10 +8,9 @@ import pytest
 import torch
 from little_models import LENGTH, TOKENIZER, build_pair, finish
 
-from electralab.evaluation.outcome import Conditions
-from electralab.evaluation.plausibility import choose_scoring, guess_sentences
-from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.subject import load_subject
+from electralab.evaluation.blimp import choose_scoring, pll_scores
+from electralab.evaluation.context import EvalContext, load_eval_model
+from electralab.evaluation.states import encode_sentences
 from electralab.model.folders.folder import save_network
 from electralab.model.token_models import CopyMLM
 from electralab.model.weights import init_weights
@@ -46,11 +45,11 @@ def slow_sum(network: CopyMLM, text: str) -> float:
 @pytest.mark.parametrize("batch_tokens", [1, 8192])
 def test_a_sentence_is_scored_by_what_is_kept_or_guessed_in_one_pass(batch_tokens: int, tmp_path: Path) -> None:
     network = save_run(tmp_path)
-    subject = load_subject(tmp_path, torch.device("cpu"))
-    generator = subject.need_generator("scoring")
+    subject = load_eval_model(tmp_path, torch.device("cpu"))
+    generator = subject.require_generator("scoring")
     scoring = choose_scoring(generator, subject.objective)
     assert scoring == "unmasked"
     sentences = encode_sentences(TOKENIZER, TEXTS, LENGTH)
-    conditions = Conditions(batch_tokens=batch_tokens)
-    found = finish(guess_sentences(generator, TOKENIZER, sentences, conditions, scoring))
+    conditions = EvalContext(batch_tokens=batch_tokens)
+    found = finish(pll_scores(generator, TOKENIZER, sentences, conditions, scoring))
     np.testing.assert_allclose(found.sums, [slow_sum(network, text) for text in TEXTS], rtol=1e-4)

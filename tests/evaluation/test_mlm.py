@@ -10,10 +10,10 @@ from little_models import TEXT, TOKENIZER, build_pair, run, save_pair
 
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError
-from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows, read_rows
-from electralab.evaluation.mlm import count_characters
-from electralab.evaluation.outcome import Conditions, Suite
-from electralab.evaluation.resampling import choose_some, draw_again, find_interval
+from electralab.evaluation.context import EvalContext
+from electralab.evaluation.heldout import HeldoutConfig, count_characters, mask_rows, read_rows
+from electralab.records.evaluation import Suite
+from electralab.statistics import bootstrap_indices, subsample
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_loss_and_accuracy_are_those_of_the_hidden_tokens(place: Path) -> None:
         read_rows(place / "text.txt", TOKENIZER, 24, 0, ReadingConfig()),
         TOKENIZER,
         HeldoutConfig(),
-        Conditions(batch_tokens=10**6),
+        EvalContext(batch_tokens=10**6),
     )
     with torch.no_grad():
         guesses = generator(masked.input_ids, masked.batch.segment_ids, masked.batch.is_pad, masked.positions)
@@ -72,12 +72,11 @@ def test_the_column_of_the_text_may_be_named(place: Path, tmp_path: Path) -> Non
 
 
 def test_choosing_and_drawing_again_depend_on_the_seed_alone() -> None:
-    assert choose_some(5, 0, 1).tolist() == choose_some(5, 9, 1).tolist() == [0, 1, 2, 3, 4]
-    chosen = choose_some(100, 10, 1).tolist()
+    assert subsample(5, 0, 1).tolist() == subsample(5, 9, 1).tolist() == [0, 1, 2, 3, 4]
+    chosen = subsample(100, 10, 1).tolist()
     assert len(set(chosen)) == 10
-    assert chosen == sorted(chosen) == choose_some(100, 10, 1).tolist()
-    assert chosen != choose_some(100, 10, 2).tolist()
-    draws = draw_again(7, 50, 3)
+    assert chosen == sorted(chosen) == subsample(100, 10, 1).tolist()
+    assert chosen != subsample(100, 10, 2).tolist()
+    draws = bootstrap_indices(7, 50, 3)
     assert draws.shape == (50, 7)
     assert set(draws.ravel().tolist()) == set(range(7))
-    assert find_interval(range(101)) == [2.5, 97.5]

@@ -9,10 +9,9 @@ import pytest
 import torch
 from little_models import LENGTH, TOKENIZER, build_pair, finish, run
 
-from electralab.evaluation.outcome import Conditions
-from electralab.evaluation.plausibility import choose_scoring, guess_sentences
-from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.subject import load_subject
+from electralab.evaluation.blimp import choose_scoring, pll_scores
+from electralab.evaluation.context import EvalContext, load_eval_model
+from electralab.evaluation.states import encode_sentences
 from electralab.model.folders.folder import save_network
 from electralab.model.token_models import TwoStream
 from electralab.model.weights import init_weights
@@ -56,14 +55,14 @@ def test_a_sentence_is_as_likely_as_each_token_after_all_others(batch_tokens: in
     scoring = choose_scoring(streams, "permutation")
     assert scoring == "pseudo-log-likelihood"
     sentences = encode_sentences(TOKENIZER, TEXTS, LENGTH)
-    conditions = Conditions(batch_tokens=batch_tokens)
-    found = finish(guess_sentences(streams, TOKENIZER, sentences, conditions, scoring))
+    conditions = EvalContext(batch_tokens=batch_tokens)
+    found = finish(pll_scores(streams, TOKENIZER, sentences, conditions, scoring))
     np.testing.assert_allclose(found.sums, [slow_sum(streams, text) for text in TEXTS], rtol=1e-4)
 
 
 def test_a_run_is_scored_on_minimal_pairs_and_on_held_out_tokens(tmp_path: Path) -> None:
     model = save_run(tmp_path)
-    subject = load_subject(model, torch.device("cpu"))
+    subject = load_eval_model(model, torch.device("cpu"))
     assert isinstance(subject.generator, TwoStream)
     assert subject.objective == "permutation"
     pairs = tmp_path / "pairs.jsonl"

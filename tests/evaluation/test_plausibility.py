@@ -8,10 +8,9 @@ import pytest
 import torch
 from little_models import TOKENIZER, finish, make_subject
 
-from electralab.evaluation.outcome import Conditions
-from electralab.evaluation.plausibility import guess_sentences, judge_sentences
-from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.subject import Subject
+from electralab.evaluation.blimp import pll_scores, score_sentences
+from electralab.evaluation.context import EvalContext, EvalModel
+from electralab.evaluation.states import encode_sentences
 from electralab.tokens.batches import batch_by_length
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing", "the cat sat", "[MASK] 中 cat"]
@@ -19,7 +18,7 @@ SPECIAL = TOKENIZER.special
 
 
 @pytest.fixture(scope="module")
-def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+def subject(tmp_path_factory: pytest.TempPathFactory) -> EvalModel:
     return make_subject(tmp_path_factory.mktemp("model"))
 
 
@@ -29,7 +28,7 @@ def ordinary(text: str) -> list[int]:
 
 
 @torch.no_grad()
-def slow_verdict_sum(subject: Subject, text: str) -> float:
+def slow_verdict_sum(subject: EvalModel, text: str) -> float:
     assert subject.discriminator is not None
     ids = ordinary(text)
     input_ids = torch.tensor([[SPECIAL.cls, *ids, SPECIAL.sep]])
@@ -38,7 +37,7 @@ def slow_verdict_sum(subject: Subject, text: str) -> float:
 
 
 @torch.no_grad()
-def slow_guess_sum(subject: Subject, text: str) -> float:
+def slow_guess_sum(subject: EvalModel, text: str) -> float:
     assert subject.generator is not None
     total = 0.0
     row = [SPECIAL.cls, *ordinary(text), SPECIAL.sep]
@@ -51,25 +50,25 @@ def slow_guess_sum(subject: Subject, text: str) -> float:
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 20, 8192])
-def test_discriminator_agrees_with_its_slow_twin(subject: Subject, batch_tokens: int) -> None:
+def test_discriminator_agrees_with_its_slow_twin(subject: EvalModel, batch_tokens: int) -> None:
     assert subject.discriminator is not None
     sentences = encode_sentences(TOKENIZER, TEXTS, 24)
-    found = finish(judge_sentences(subject.discriminator, TOKENIZER, sentences, Conditions(batch_tokens=batch_tokens)))
+    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext(batch_tokens=batch_tokens)))
     np.testing.assert_allclose(found.sums, [slow_verdict_sum(subject, text) for text in TEXTS], rtol=1e-4)
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 20, 8192])
-def test_generator_agrees_with_its_slow_twin(subject: Subject, batch_tokens: int) -> None:
+def test_generator_agrees_with_its_slow_twin(subject: EvalModel, batch_tokens: int) -> None:
     assert subject.generator is not None
     sentences = encode_sentences(TOKENIZER, TEXTS, 24)
-    found = finish(guess_sentences(subject.generator, TOKENIZER, sentences, Conditions(batch_tokens=batch_tokens)))
+    found = finish(pll_scores(subject.generator, TOKENIZER, sentences, EvalContext(batch_tokens=batch_tokens)))
     np.testing.assert_allclose(found.sums, [slow_guess_sum(subject, text) for text in TEXTS], rtol=1e-4)
 
 
-def test_means_are_per_token_that_counts(subject: Subject) -> None:
+def test_means_are_per_token_that_counts(subject: EvalModel) -> None:
     assert subject.discriminator is not None
     sentences = encode_sentences(TOKENIZER, ["the cat sat", "中", "the 中"], 24)
-    found = finish(judge_sentences(subject.discriminator, TOKENIZER, sentences, Conditions()))
+    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext()))
     assert ordinary("中") == [SPECIAL.unk]
     count = len(ordinary("the cat sat"))
     assert found.means.tolist() == [found.sums[0] / count, 0.0, found.sums[2] / len(ordinary("the"))]
@@ -83,7 +82,7 @@ def test_a_special_token_written_in_a_text_is_only_text() -> None:
 
 def test_equal_texts_are_one_row_and_long_ones_are_cut_and_counted() -> None:
     sentences = encode_sentences(TOKENIZER, ["cat", "mat cat", "cat", "the mat " * 20], 8)
-    assert sentences.places.tolist() == [0, 1, 0, 2]
+    assert sentences.row_ids.tolist() == [0, 1, 0, 2]
     assert sentences.truncated == 1
     assert len(sentences.rows[2]) == 8
     assert sentences.rows[2][-1] == SPECIAL.sep
@@ -101,7 +100,7 @@ def test_a_row_beyond_the_batch_is_a_batch_of_its_own() -> None:
     assert [batch.rows.tolist() for batch in batches] == [[0], [1]]
 
 
-def test_work_is_abandoned_between_batches(subject: Subject) -> None:
+def test_work_is_abandoned_between_batches(subject: EvalModel) -> None:
     class Enough(BaseException):
         pass
 
@@ -111,25 +110,25 @@ def test_work_is_abandoned_between_batches(subject: Subject) -> None:
     assert subject.generator is not None
     sentences = encode_sentences(TOKENIZER, TEXTS, 24)
     with pytest.raises(Enough):
-        finish(guess_sentences(subject.generator, TOKENIZER, sentences, Conditions(check=stop)))
+        finish(pll_scores(subject.generator, TOKENIZER, sentences, EvalContext(check=stop)))
 
 
 def test_a_folder_with_one_network_is_a_subject_with_one(tmp_path: Path) -> None:
-    from electralab.evaluation.subject import load_subject
+    from electralab.evaluation.context import load_eval_model
 
     whole = make_subject(tmp_path)
     assert whole.discriminator is not None
     assert whole.generator is not None
-    alone = load_subject(tmp_path / "export" / "generator", torch.device("cpu"))
+    alone = load_eval_model(tmp_path / "export" / "generator", torch.device("cpu"))
     assert alone.discriminator is None
     assert alone.generator is not None
 
 
-def test_energies_are_summed_as_they_are(subject: Subject) -> None:
+def test_energies_are_summed_as_they_are(subject: EvalModel) -> None:
     assert subject.discriminator is not None
     row = torch.tensor([[SPECIAL.cls, *ordinary("the cat sat"), SPECIAL.sep]])
     with torch.no_grad():
         energies = subject.discriminator(row, torch.zeros_like(row), None)[0, 1:-1]
     sentences = encode_sentences(TOKENIZER, ["the cat sat"], 24)
-    found = finish(judge_sentences(subject.discriminator, TOKENIZER, sentences, Conditions(), has_energies=True))
+    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext(), outputs_energies=True))
     assert found.sums[0] == pytest.approx(-sum(energies.tolist()), rel=1e-4)

@@ -7,8 +7,8 @@ import pytest
 from little_models import TEXT, build_pair, finish, run, save_pair
 
 from electralab.errors import InputError, UsageError
-from electralab.evaluation.outcome import Conditions
-from electralab.evaluation.probes import Judge, Labelled, ProbeConfig, join_pair
+from electralab.evaluation.context import EvalContext
+from electralab.evaluation.probes import LinearProbe, ProbeConfig, ProbeData, join_pair
 
 WORDS = TEXT.split()
 QUICK = ProbeConfig(strengths=(0.1,))
@@ -19,18 +19,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_pair(tmp_path_factory.mktemp("probe"), build_pair())
 
 
-def make_judge(config: ProbeConfig = QUICK) -> Judge:
-    return Judge(("accuracy",), 2, config, Conditions())
+def make_judge(config: ProbeConfig = QUICK) -> LinearProbe:
+    return LinearProbe(("accuracy",), 2, config, EvalContext())
 
 
-def planted(count: int, seed: int) -> Labelled:
+def planted(count: int, seed: int) -> ProbeData:
     """Noise at one layer, the class along one direction at the other."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 2, count)
     noise = rng.normal(size=(count, 8)).astype(np.float32)
     line = noise.copy()
     line[:, 3] += 6.0 * truth
-    return Labelled({"noise": noise, "line": line}, truth, np.arange(count))
+    return ProbeData({"noise": noise, "line": line}, truth, np.arange(count))
 
 
 def test_a_planted_line_is_found_at_its_layer() -> None:
@@ -56,7 +56,7 @@ def test_words_of_one_sentence_are_kept_aside_together() -> None:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 2, 60)
     own = rng.normal(size=(60, 200)).astype(np.float32)
-    words = Labelled({"own": np.repeat(own, 5, axis=0)}, np.repeat(truth, 5), np.repeat(np.arange(60), 5))
+    words = ProbeData({"own": np.repeat(own, 5, axis=0)}, np.repeat(truth, 5), np.repeat(np.arange(60), 5))
     choice = finish(make_judge(ProbeConfig(strengths=(1.0,), validation_share=0.5)).choose(words, "x"))
     assert choice.validation["own"] < 0.75
 

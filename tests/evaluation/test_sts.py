@@ -35,13 +35,14 @@ def test_equal_vectors_have_cosine_one_and_none_has_zero() -> None:
 def test_identical_sentences_have_cosine_one_at_every_layer(model: Path) -> None:
     from little_models import TOKENIZER, finish
 
-    from electralab.evaluation.outcome import Conditions
-    from electralab.evaluation.sentences import encode_sentences
-    from electralab.evaluation.states import StatesConfig, load_frozen, pool_texts
+    from electralab.evaluation.context import EvalContext
+    from electralab.evaluation.states import StatesConfig, encode_sentences, load_frozen_encoder, pooled_states
 
     sentences = encode_sentences(TOKENIZER, ["the cat sat", "dogs sing", "the cat sat", "dogs sing"], 24)
     layers = finish(
-        pool_texts(load_frozen(model, StatesConfig(), "cpu"), sentences, "mean", Conditions(batch_tokens=1), "x")
+        pooled_states(
+            load_frozen_encoder(model, StatesConfig(), "cpu"), sentences, "mean", EvalContext(batch_tokens=1), "x"
+        )
     )
     for vectors in layers.values():
         assert find_cosines(*np.split(vectors, 2)).tolist() == pytest.approx([1.0, 1.0])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from networks import exaggerate, make_pair, make_rows
 
 from electralab.errors import ElectraError
-from electralab.evaluation.plausibility import choose_scoring
+from electralab.evaluation.blimp import choose_scoring
 from electralab.model import token_models
 from electralab.model.folders.folder import load_any, load_encoder, load_network, save_network
 from electralab.model.token_models import CopyMLM

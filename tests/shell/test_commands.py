@@ -11,7 +11,7 @@ import pytest
 import electralab
 from electralab import api
 from electralab.config import list_bundled
-from electralab.evaluation.outcome import Suite
+from electralab.records.evaluation import Suite
 from electralab.shell import commands
 from electralab.shell.cli import build_parser, main
 from electralab.shell.parser import SETTING_DEFAULTS

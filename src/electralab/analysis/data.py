@@ -24,8 +24,8 @@ from electralab.analysis.probe_sets import (
 from electralab.analysis.settings import AnalysisSettings
 from electralab.artifacts import sha256_json
 from electralab.errors import InputError
-from electralab.evaluation.heldout_rows import HeldoutRows, read_rows
-from electralab.evaluation.outcome import Conditions
+from electralab.evaluation.context import EvalContext
+from electralab.evaluation.heldout import HeldoutRows, read_rows
 from electralab.runtime import choose_device
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class AnalysisData:
     classes: tuple[ClassedText, ...]
     """The user's alone; none come along."""
     settings: AnalysisSettings
-    conditions: Conditions
+    conditions: EvalContext
     _rows: dict[str, HeldoutRows] = field(default_factory=dict)
 
     def read_rows(self, model: AnalysisModel) -> HeldoutRows:
@@ -106,7 +106,7 @@ def load_analysis_data(
 ) -> AnalysisData:
     if not data.exists():
         raise InputError(f"{data}: no such file or folder; give prepared data or text")
-    conditions = Conditions(
+    conditions = EvalContext(
         seed=settings.seed,
         batch_tokens=settings.batch_tokens,
         device=str(choose_device(settings.device)),

@@ -13,7 +13,7 @@ from torch import nn
 
 from electralab.artifacts import read_json
 from electralab.errors import InputError
-from electralab.evaluation.states import Frozen
+from electralab.evaluation.states import FrozenEncoder
 from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.encoder import Encoder
 from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
@@ -72,8 +72,8 @@ class AnalysisModel:
         return min(network.config.sequence_length for network in networks if network is not None)
 
     @property
-    def frozen(self) -> Frozen:
-        return Frozen(self.encoder, self.tokenizer)
+    def frozen(self) -> FrozenEncoder:
+        return FrozenEncoder(self.encoder, self.tokenizer)
 
     @property
     def device(self) -> torch.device:

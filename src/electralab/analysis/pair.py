@@ -15,7 +15,7 @@ from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Finding
 from electralab.analysis.model import AnalysisModel, reinitialise
 from electralab.errors import InputError
-from electralab.evaluation.heldout_rows import HeldoutConfig, mask_rows
+from electralab.evaluation.heldout import HeldoutConfig, mask_rows
 from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig, special_token_bias
 from electralab.objective.electra import ElectraOutput, electra_forward, generator_forward

@@ -15,9 +15,8 @@ from electralab.analysis.data import AnalysisData
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
-from electralab.evaluation.outcome import Steps
-from electralab.evaluation.sentences import encode_sentences
-from electralab.evaluation.states import Layers, pool_texts, take_tokens
+from electralab.evaluation.context import Progressive
+from electralab.evaluation.states import Layers, encode_sentences, pooled_states, token_states
 from electralab.model.encoder import HiddenStates
 from electralab.statistics import subsample
 from electralab.tasks.features import FeatureEncoder
@@ -68,7 +67,7 @@ def embed_words(model: AnalysisModel, sentences: Sequence[TaggedSentence], data:
 def embed_texts(model: AnalysisModel, texts: Sequence[str], data: AnalysisData) -> list[Matrix]:
     """The mean of a text's tokens."""
     sentences = encode_sentences(model.tokenizer, texts, model.sequence_length)
-    return _list_layers(model, _finish(pool_texts(model.frozen, sentences, "mean", data.conditions, "texts")))
+    return _list_layers(model, _finish(pooled_states(model.frozen, sentences, "mean", data.conditions, "texts")))
 
 
 def embed_rows(model: AnalysisModel, data: AnalysisData, count: int, *, is_spread: bool) -> TokenStates:
@@ -101,7 +100,7 @@ def token_layers(
     model: AnalysisModel, data: AnalysisData, rows: Sequence[Indices], columns: Sequence[Indices], what: str
 ) -> list[Matrix]:
     """The states at these columns of each row, one after the other. (N, D) at every layer"""
-    return _list_layers(model, _finish(take_tokens(model.frozen, rows, columns, data.conditions, what)))
+    return _list_layers(model, _finish(token_states(model.frozen, rows, columns, data.conditions, what)))
 
 
 def _list_layers(model: AnalysisModel, layers: Layers) -> list[Matrix]:
@@ -126,8 +125,8 @@ def trace_batch(model: AnalysisModel, ids: IntArray, is_pad: IntArray) -> list[M
     return _list_layers(model, {name: states.float().cpu().numpy() for name, states in trace.items()})
 
 
-def _finish(steps: Steps[T]) -> T:
-    """Run work to its end; `Conditions.check` abandons it on a signal."""
+def _finish(steps: Progressive[T]) -> T:
+    """Run work to its end; `EvalContext.check` abandons it on a signal."""
     while True:
         try:
             next(steps)

@@ -17,9 +17,8 @@ from electralab.artifacts import MANIFEST
 from electralab.compression.task import Indices, Logits, Network, NetworkInputs, evenly_spaced
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError
-from electralab.evaluation.heldout_rows import HeldoutConfig, HeldoutRows, mask_rows, read_rows
-from electralab.evaluation.outcome import Conditions
-from electralab.evaluation.subject import Subject, load_subject
+from electralab.evaluation.context import EvalContext, EvalModel, load_eval_model
+from electralab.evaluation.heldout import HeldoutConfig, HeldoutRows, mask_rows, read_rows
 from electralab.exporting.samples import Sample, pair_some, space_pairs
 from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.folders.folder import Role, Storage, locate_model, read_config, save_network
@@ -52,7 +51,7 @@ class RtdTask:
     train: HeldoutRows
     heldout: HeldoutRows
     config: HeldoutConfig
-    conditions: Conditions
+    conditions: EvalContext
     notes: tuple[str, ...]
 
     role: ClassVar[Role] = "discriminator"
@@ -174,21 +173,21 @@ def load_rtd_task(
     device: torch.device,
     stop: StopSignal,
 ) -> RtdTask:
-    subject = load_subject(path, device)
-    network = subject.need_discriminator("compressing a model that is not tuned")
-    if subject.has_energies:
+    subject = load_eval_model(path, device)
+    network = subject.require_discriminator("compressing a model that is not tuned")
+    if subject.outputs_energies:
         raise InputError(f"{path}: says energies, not how likely a token was replaced; tune it and compress the result")
     guesser = _find_generator(subject, generator, device)
     length = min(network.config.sequence_length, guesser.config.sequence_length)
     train, heldout = _read_data(data, subject.tokenizer, length, config, reading)
-    conditions = Conditions(seed=seed, device=str(device), reading=reading, check=stop.check)
+    conditions = EvalContext(seed=seed, device=str(device), reading=reading, check=stop.check)
     objective = str(read_config(locate_model(path, "discriminator")).get(OBJECTIVE, ""))
     notes = (*heldout.notes, *(["scored against its own generator"] if generator is None else []))
     return RtdTask(network, guesser, subject.tokenizer, objective, train, heldout, config, conditions, notes)
 
 
-def _find_generator(subject: Subject, path: Path | None, device: torch.device) -> TokenModel:
-    rival = subject if path is None else load_subject(path, device)
+def _find_generator(subject: EvalModel, path: Path | None, device: torch.device) -> TokenModel:
+    rival = subject if path is None else load_eval_model(path, device)
     if rival.generator is None:
         raise InputError(
             f"{rival.path}: holds no generator, against which a discriminator is scored; give the run of both, or a "

@@ -21,7 +21,7 @@ from electralab.compression.tradeoff import VariantMeasurement, compute_tradeoff
 from electralab.compression.variant_writer import VariantWriter, copy_generator, copy_model, has_metadata
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import AnswersDiffer, IdentityMismatch, InputError, TrainingDiverged, UsageError
-from electralab.evaluation.heldout_rows import HeldoutConfig
+from electralab.evaluation.heldout import HeldoutConfig
 from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.exporting.metadata import read_license
 from electralab.exporting.onnx_graphs import require_onnx

@@ -1,6 +1,6 @@
 """One suite on one model.
 
-MODEL, data -> Event... -> Evaluation
+MODEL, data -> Event... -> EvaluationResult
 """
 
 from collections.abc import Iterator
@@ -15,15 +15,13 @@ from electralab.config import Settings
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import UsageError
 from electralab.evaluation.blimp import BlimpConfig, evaluate_blimp
-from electralab.evaluation.heldout_rows import HeldoutConfig
-from electralab.evaluation.mlm import evaluate_mlm
-from electralab.evaluation.outcome import Conditions, Evaluation, Findings, Steps, Suite, T
+from electralab.evaluation.context import EvalContext, Progressive, SuiteResult, load_eval_model
+from electralab.evaluation.heldout import HeldoutConfig, evaluate_mlm, evaluate_rtd
 from electralab.evaluation.probes import ProbeConfig, evaluate_probe
-from electralab.evaluation.rtd import evaluate_rtd
 from electralab.evaluation.states import StatesConfig
 from electralab.evaluation.sts import evaluate_sts
-from electralab.evaluation.subject import load_subject
 from electralab.events import Event, Note, Result, warn
+from electralab.records.evaluation import EvaluationResult, Suite
 from electralab.runtime import choose_device
 from electralab.stopping import StopSignal
 from electralab.tasks.load import TaskDataConfig
@@ -57,7 +55,7 @@ def evaluate(
     generator: Path | None = None,
     task: str | None = None,
     stop: StopSignal | None = None,
-) -> Iterator[Event[Evaluation]]:
+) -> Iterator[Event[EvaluationResult]]:
     """The phases of the suite, what to know of its scores, and the evaluation."""
     if suite not in get_args(Suite):
         raise UsageError(f"--suite: no suite named {suite!r}; known are {', '.join(get_args(Suite))}")
@@ -65,7 +63,7 @@ def evaluate(
         raise UsageError(f"--generator: belongs to the suite 'rtd', not to {suite!r}; leave it out")
     if task is not None and suite != "probe":
         raise UsageError(f"--task: belongs to the suite 'probe', not to {suite!r}; leave it out")
-    conditions = Conditions(
+    context = EvalContext(
         seed=config.seed,
         batch_tokens=config.batch_tokens,
         max_bad_share=config.data.max_bad_share,
@@ -73,55 +71,53 @@ def evaluate(
         reading=config.reading,
         check=(stop or StopSignal()).check,
     )
-    findings = yield from _name_phases(_run(model, suite, data, config, conditions, generator, task))
-    for text in findings.notes:
-        yield Note(text, "warning")
-    bad_rows = findings.bad_rows[:BAD_ROWS_SHOWN]
-    yield from map(warn, bad_rows)
-    evaluation = Evaluation(
-        suite=suite,
-        model=str(model),
-        data=str(data),
-        scores=findings.scores,
-        groups=findings.groups,
-        counts=findings.counts,
-        identity=findings.identity,
-        notes=findings.notes,
-        bad_rows=bad_rows,
-        settings=config.model_dump(mode="json") | {"generator": str(generator or ""), "task": task or ""},
-    )
-    yield Result(evaluation)
-
-
-def _name_phases(steps: Steps[T]) -> Steps[T]:
-    """In a pipe a line when a phase begins."""
+    steps = _choose_suite(model, suite, data, config, context, generator, task)
     phase = ""
     while True:
         try:
             event = next(steps)
         except StopIteration as end:
-            outcome: T = end.value
-            return outcome
+            result: SuiteResult = end.value
+            break
+        # In a pipe a line when a phase begins.
         yield event if event.phase == phase else replace(event, line=event.phase)
         phase = event.phase
+    for text in result.notes:
+        yield Note(text, "warning")
+    bad_rows = result.bad_rows[:BAD_ROWS_SHOWN]
+    yield from map(warn, bad_rows)
+    yield Result(
+        EvaluationResult(
+            suite=suite,
+            model=str(model),
+            data=str(data),
+            scores=result.scores,
+            groups=result.groups,
+            counts=result.counts,
+            identity=result.identity,
+            notes=result.notes,
+            bad_rows=bad_rows,
+            settings=config.model_dump(mode="json") | {"generator": str(generator or ""), "task": task or ""},
+        )
+    )
 
 
-def _run(
-    model: Path,
+def _choose_suite(
+    path: Path,
     suite: Suite,
     data: Path,
     config: EvaluateConfig,
-    conditions: Conditions,
+    context: EvalContext,
     generator: Path | None,
     task: str | None,
-) -> Steps[Findings]:
+) -> Progressive[SuiteResult]:
     if suite == "sts":
-        return (yield from evaluate_sts(model, data, config.states, config.data, conditions))
+        return evaluate_sts(path, data, config.states, config.data, context)
     if suite == "probe":
-        return (yield from evaluate_probe(model, data, task, config.states, config.probe, config.data, conditions))
-    subject = load_subject(model, torch.device(conditions.device))
+        return evaluate_probe(path, data, task, config.states, config.probe, config.data, context)
+    model = load_eval_model(path, torch.device(context.device))
     if suite == "blimp":
-        return (yield from evaluate_blimp(subject, data, config.blimp, conditions))
+        return evaluate_blimp(model, data, config.blimp, context)
     if suite == "rtd":
-        return (yield from evaluate_rtd(subject, data, config.heldout, conditions, generator=generator))
-    return (yield from evaluate_mlm(subject, data, config.heldout, conditions))
+        return evaluate_rtd(model, data, config.heldout, context, generator=generator)
+    return evaluate_mlm(model, data, config.heldout, context)

@@ -15,7 +15,7 @@ from electralab.artifacts import new_folder, read_json, write_json, write_manife
 from electralab.config import Settings
 from electralab.corpus.readers import ReadingConfig
 from electralab.errors import InputError, Stopped, UsageError
-from electralab.evaluation.heldout_rows import read_rows
+from electralab.evaluation.heldout import read_rows
 from electralab.events import Event, Note, Result
 from electralab.exporting.fidelity import TOLERANCE, compare_networks, require_equal
 from electralab.exporting.metadata import find_license, read_license, write_metadata

@@ -164,8 +164,8 @@ def measure_probe(
     Every group counts once, however many rows it has: a few words make up half of a text. The same probe as that of
     `electra evaluate --suite probe`, with its penalty given.
     """
-    from electralab.evaluation.outcome import Conditions
-    from electralab.evaluation.probes import Judge, ProbeConfig
+    from electralab.evaluation.context import EvalContext
+    from electralab.evaluation.probes import LinearProbe, ProbeConfig
 
     require_finite("probe", vectors)
     _, truth = np.unique(labels, return_inverse=True)
@@ -174,7 +174,7 @@ def measure_probe(
     is_taught = split_groups(group_ids, draws)
     if len(np.unique(truth[is_taught])) < 2:
         raise InputError("probe: half of the examples have fewer than two categories; give more examples")
-    probe = Judge(("accuracy",), int(truth.max()) + 1, ProbeConfig(), Conditions())
+    probe = LinearProbe(("accuracy",), int(truth.max()) + 1, ProbeConfig(), EvalContext())
     cloud = np.asarray(vectors, dtype=np.float32)
     test_groups = np.unique(group_ids[~is_taught], return_inverse=True)[1]
 
