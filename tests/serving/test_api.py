@@ -137,7 +137,7 @@ def test_the_models_are_listed_with_what_they_can_do(gate: RequestGuard) -> None
         ("detect", {"text": "a", "model": "pear"}, (404, "unknown_model", "model: none is named 'pear'; did you mean")),
         ("detect", {"text": "a", "model": "reviews"}, (400, "model_cannot", "model: 'reviews' cannot detect; it can")),
         ("embed", {"text": "a"}, (400, "model_needed", "model: pair, reviews, questions can all embed; say which")),
-        ("embed", {"text": "a", "pooling": "max"}, (400, "bad_value", "pooling: input should be 'mean', 'first' or")),
+        ("embed", {"text": "a", "pooling": "max"}, (400, "bad_value", "pooling: input should be 'first', 'last' or")),
         ("fill", {"text": "the cat"}, (400, "bad_text", "text: has no [MASK], so there is nothing to fill")),
         ("fill", {"text": "a", "at": [[5, 9]]}, (400, "bad_text", "text: at 0: no token stands between")),
         ("fill", {"text": "a", "at": [[0]]}, (400, "bad_value", "at[0]: list should have at least 2 items")),

@@ -154,6 +154,7 @@ class RecoveryTask:
         shape = (len(rows), int(lengths.max()))
         # Forward and backward through the student, forward through the teacher.
         self._flops = 3 * encoder_flops(self.student.config, *shape) + encoder_flops(self.teacher.config, *shape)
+        # Dropout is a function of the step, so that a resumed recovery is the same to the last bit.
         torch.manual_seed(Rng(self.seed, step).torch_seed("dropout", 0))
         logits = self.task.forward(self.student, inputs)
         share = self.config.distillation

@@ -76,6 +76,7 @@ def compress(request: CompressRequest, stop: StopSignal) -> Iterator[Event[Trade
     """Make and measure every variant. The same request again goes on where the last one stopped; more can be added."""
     out, config = request.out, request.config
     require_empty_or("trade-off", out)
+    # Read here only to refuse a wrong name before the work.
     read_license(request.license)
     device = choose_device(config.device)
     task = load_compression_task(request, device, stop)

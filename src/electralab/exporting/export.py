@@ -91,6 +91,7 @@ def export_model(
     """One network after the other; the folder appears when all of them are whole."""
     yield Note("tracing and trying the networks")
     _check(out, form, config, data)
+    # Read here only to refuse a wrong name before the work.
     read_license(license)
     sources, left_out = _read_sources(model, form)
     rows = [_read_samples(source, config, data) for source in sources]
@@ -246,6 +247,7 @@ def _export(
     if (source.folder / TASK).is_file():
         write_json(folder / TASK, read_json(source.folder / TASK))
     fidelity = compare()
+    # Weights in 16 bits are meant to differ; how far is written into export.json.
     if config.storage == "fp32":
         require_equal(fidelity, config.tolerance, str(source.folder))
     if form == "onnx-int8":

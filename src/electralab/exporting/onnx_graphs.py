@@ -30,6 +30,7 @@ from electralab.model.task_model import SpanLogits, TaskModel
 Exportable = Discriminator | Generator | TaskModel
 Activations = Literal["dynamic", "static"]
 
+# More than one, and unlike any other size: torch.export takes a size of 0 or 1 for a constant of the graph.
 _ROWS = 3
 # The graph in 32 bits, while the one in 8 is made of it.
 _WHOLE = ".whole.onnx"
@@ -93,6 +94,7 @@ def write_graph(network: Exportable, path: Path) -> None:
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=network.config.sequence_length)
     inputs, shapes, names = [ids, attention_mask, torch.zeros_like(ids)], [{0: batch, 1: length}] * 3, list(INPUTS)
     if isinstance(network, Generator):
+        # Never 0: a causal network reads the state before a position.
         inputs.append(torch.arange(1, 4))
         shapes.append({0: torch.export.Dim(POSITIONS)})
         names.append(POSITIONS)

@@ -220,6 +220,7 @@ def explain_invalid(errors: Sequence[Any]) -> ApiError:
 def describe_api(app: FastAPI, *, needs_key: bool) -> dict[str, Any]:
     """FastAPI's description, without the status that we never answer with, and with the key where one is needed."""
     schema = app.openapi()
+    # FastAPI's own shape of an error, which _add_errors replaces by ours.
     for name in ("HTTPValidationError", "ValidationError"):
         schema["components"]["schemas"].pop(name, None)
     for capability, example in answers.EXAMPLE_ANSWERS.items():

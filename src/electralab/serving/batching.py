@@ -53,6 +53,7 @@ class BatchHandler(Protocol):
         """An answer for each, in order; `stop` is looked at before every run of a network."""
 
 
+# Compared by identity: two requests that ask the same are two.
 @dataclass(slots=True, eq=False)
 class QueuedRequest:
     capability: str
@@ -138,6 +139,7 @@ class Batcher:
         for request in left:
             if request.answers.set_running_or_notify_cancel():
                 request.answers.set_exception(shutting_down())
+        # A thread that is torn out of a network when the process ends aborts it: whoever calls must know of one.
         self._join(_ONE_RUN)
         return not any(worker.is_alive() for worker in self._workers)
 
@@ -190,6 +192,7 @@ class Batcher:
                         return []
                     self._changed.wait()
                     continue
+                # Requests that came while the worker was busy have waited their window already, and go at once.
                 left = self._waiting[0].arrived + self.config.window_ms / 1000 - time.monotonic()
                 if left <= 0 or self._is_closed or self._characters >= self.config.batch_characters:
                     if requests := self._take(self._waiting[0]):

@@ -164,6 +164,7 @@ class CorruptionDemo:
         for (start, stop), original, drawn, replaced in zip(
             tokenized.offsets, tokenized.ids.tolist(), drawn_ids, is_replaced, strict=True
         ):
+            # A drawn word may stand where a piece of a word stood, and the other way round.
             gap = tokenized.text[end:start]
             if replaced and continues[drawn]:
                 gap = gap.rstrip()

@@ -85,6 +85,7 @@ class Detector:
         self, tokens: Sequence[TokenScore], ids: Ids, suspicion: NDArray[np.float64]
     ) -> tuple[tuple[int, ...], bool]:
         """The tokens that pass the threshold or, where none does, those that stand out of this text, one a word."""
+        # Stable, so that of equal tokens the first of the text is named.
         order = np.argsort(-suspicion, kind="stable")
         passing = order[suspicion[order] > THRESHOLD]
         if len(passing) or not len(order):
@@ -112,6 +113,7 @@ class Detector:
         for batch in batch_by_length(rows, special, self.config.batch_tokens, device):
             stop.check()
             logits = self.model(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)  # (B, T)
+            # In double, or a sure network would say exactly 1 of different tokens, and their order were lost.
             for row, index in zip(torch.sigmoid(logits.double()).cpu().numpy(), batch.rows, strict=True):
                 part = windows[index]
                 scores[part.text][part.window.keep_from : part.window.keep_to] = row[part.columns]

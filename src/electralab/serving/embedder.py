@@ -79,6 +79,7 @@ class Embedder:
                 count, pooling = counts[part.text], requests[part.text].pooling
                 is_whole = part.window.end - part.window.start == count
                 is_end = part.window.start == 0 if pooling == "first" else part.window.end == count
+                # Windows overlap: each token counts once, in the one where it is kept.
                 if pooling == "mean" and not is_whole:
                     kept = states[row, part.columns].float().sum(dim=0)
                     vectors[part.text] += (kept / count).cpu().numpy()

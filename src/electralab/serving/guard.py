@@ -72,6 +72,7 @@ class RequestGuard:
         except ClientDisconnected:
             writer.status = _CLIENT_CLOSED
         except asyncio.CancelledError:
+            # Our own doing: the task goes on, and must not count as cancelled any more.
             task.uncancel()
             if writer.is_disconnected:
                 writer.status = _CLIENT_CLOSED
@@ -91,6 +92,7 @@ class RequestGuard:
 
     async def _pass(self, scope: Scope, receive: Receive, writer: "ResponseWriter", task: asyncio.Task[Any]) -> None:
         headers = dict(scope["headers"])
+        # A page of elsewhere has no key to send, so that with keys it may come by any name.
         if self._hosts and not self._keys:
             self._check_origin(headers)
         if self._keys and scope["path"] not in OPEN_PATHS:
@@ -169,6 +171,7 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int, s
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ClientDisconnected
+                # Counted as it comes: the header may be missing, or lie.
                 body += message.get("body", b"")
                 if len(body) > limit:
                     raise too_large
@@ -205,6 +208,7 @@ class ResponseWriter:
     async def refuse(self, error: ApiError, *, is_body_left: bool = False) -> None:
         body = error.encode()
         headers = [(b"content-type", b"application/json"), *error.headers]
+        # What is left of the body would be read as the next request of the connection.
         if is_body_left:
             headers.append((b"connection", b"close"))
         headers.append((b"content-length", str(len(body)).encode()))

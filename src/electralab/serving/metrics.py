@@ -17,38 +17,21 @@ class ServerMetrics:
         # In here, because reading the settings of a server must not need the libraries of one.
         from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
-        # A registry of its own: several servers may live in one process, as in tests.
-        self._registry = CollectorRegistry()
         # Without this every counter has a second family, its time of creation, which nobody asked for.
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._requests = Counter(
-            "electralab_requests", "Requests by path and status.", ["path", "status"], registry=self._registry
-        )
-        self._seconds = Histogram(
-            "electralab_request_seconds",
-            "From the first byte of a request to its answer.",
-            ["path"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._batches = Histogram(
-            "electralab_batch_texts",
-            "Texts that went through a model together.",
-            ["ability"],
-            buckets=_TEXTS,
-            registry=self._registry,
-        )
-        self._refused = Counter(
-            "electralab_refused",
-            "Requests without an answer, by the code of the reason.",
-            ["code"],
-            registry=self._registry,
-        )
-        self._accept_errors = Counter(
-            "electralab_accept_errors",
-            "Connections that the process had no descriptor for.",
-            registry=self._registry,
-        )
+        # A registry of its own: several servers may live in one process, as in tests.
+        self._registry = registry = CollectorRegistry()
+        # Names and labels are what dashboards know; prometheus_client adds `_total` to the names of counters.
+        labels = ["path", "status"]
+        self._requests = Counter("electralab_requests", "Requests by path and status.", labels, registry=registry)
+        meaning = "From the first byte of a request to its answer."
+        self._seconds = Histogram("electralab_request_seconds", meaning, ["path"], buckets=_SECONDS, registry=registry)
+        meaning = "Texts that went through a model together."
+        self._batches = Histogram("electralab_batch_texts", meaning, ["ability"], buckets=_TEXTS, registry=registry)
+        meaning = "Requests without an answer, by the code of the reason."
+        self._refused = Counter("electralab_refused", meaning, ["code"], registry=registry)
+        meaning = "Connections that the process had no descriptor for."
+        self._accept_errors = Counter("electralab_accept_errors", meaning, registry=registry)
 
     def add_gauge(self, name: str, meaning: str, value: Callable[[], float]) -> None:
         """`value` is asked whenever the metrics are read."""

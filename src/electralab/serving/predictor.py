@@ -158,6 +158,7 @@ def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:
     for row, probs in zip(rows, by_class, strict=True):
         shown = " ".join(row.prediction) if isinstance(row.prediction, tuple) else row.prediction
         table.append([row.row, row.id, shown, *(probs.get(name) for name in classes), row.error])
+    # The texts are strangers', and people open tables in spreadsheets.
     table = [[_disarm(cell) for cell in cells] for cells in table]
     text = io.StringIO()
     if suffix.lower() == ".csv":

@@ -101,6 +101,7 @@ def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Model]:
     loaded: dict[str, Model] = {}
     for word in words:
         name, equals, path = word.partition("=")
+        # A folder whose own name holds a "=" wins.
         if not equals or Path(word).exists():
             name, path = real_path(Path(word)).name, word
         if not name:
@@ -142,6 +143,7 @@ def read_keys(config: ServeConfig) -> list[str]:
         raise InputError(f"{path}: cannot be read ({reason}); give a file with a key a line") from None
     if not keys:
         raise InputError(f"{path}: holds no key; write one a line, for example from 'openssl rand -hex 32'")
+    # Such a key could never match, and its owner would look for the mistake elsewhere.
     if not all(key.isascii() and key.isprintable() for key in keys):
         raise InputError(f"{path}: holds a key that no header can carry; use letters, digits and signs of ASCII")
     return keys
@@ -160,6 +162,7 @@ def listen(config: ServeConfig) -> Iterator["Listener"]:
 
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     with Listener(family, socket.SOCK_STREAM) as listener:
+        # A server that is started again at once must not wait until the system has forgotten the old connections.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((config.host, config.port))

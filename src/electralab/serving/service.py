@@ -251,7 +251,7 @@ class InferenceService:
         )
         try:
             answers = await asyncio.wait_for(asyncio.wrap_future(request.answers), self.limits.seconds)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # the client left, or the server stops
             self.batcher.give_up(request)
             raise
         except TimeoutError:
@@ -326,6 +326,6 @@ def _handler(model: Model, capability: Capability) -> BatchHandler:
 def _encode(answer: Any) -> bytes:
     """pydantic writes the bytes, without a dictionary in between: this is most of what the server sends."""
     record = answer if isinstance(answer, Record) else Embedding(embedding=answer.tolist())
-    # The client knows what it asked about.
+    # Not the inputs: the client knows what it asked about, and texts are most of a row.
     without = {"id", "texts", "words", "question"} if isinstance(record, PredictionRow) else None
     return record.__pydantic_serializer__.to_json(record, exclude_unset=True, by_alias=True, exclude=without)
