@@ -76,12 +76,10 @@ VAGUE_NAMES_LEFT: dict[str, int] = {
     "compression": 0,
     "experiments": 4,
     "exporting": 0,
-    "finetuning": 61,
     "inspection": 4,
     "model": 19,
     "objective": 5,
     "serving": 0,
-    "tasks": 61,
 }
 CLASS_NAMES_TWICE = 50
 

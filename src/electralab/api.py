@@ -186,8 +186,6 @@ def finetune(
     display.tell_loading()
     from electralab.config import config_layers
     from electralab.finetuning import stage
-    from electralab.records.tuned import FinetunePlan, TunedResults
-    from electralab.reporting.cards import write_tuned_card
     from electralab.stopping import handle_signals
     from electralab.tasks.catalog import find_task
 
@@ -207,11 +205,9 @@ def finetune(
         has_baselines=baseline,
     )
     if dry_run:
-        return _typed(FinetunePlan, stage.plan_finetune(request))
-    with handle_signals() as stop, _page_at_end(Path(out), display):
-        results = display.follow(stage.finetune(request, stop))
-    write_tuned_card(Path(out))
-    return _typed(TunedResults, results)
+        return stage.plan_finetune(request)
+    with handle_signals() as stop:
+        return display.follow(stage.finetune(request, stop))
 
 
 def glue(
@@ -239,8 +235,7 @@ def glue(
     from electralab.config import config_layers
     from electralab.finetuning.glue import choose_tasks, run_suite
     from electralab.finetuning.stage import FinetuneRequest, plan_finetune
-    from electralab.records.glue import GluePlan, GlueResults
-    from electralab.reporting.cards import write_tuned_card
+    from electralab.records.glue import GluePlan
     from electralab.stopping import handle_signals
 
     chosen = choose_tasks(Path(data), tasks)
@@ -261,12 +256,9 @@ def glue(
     )
     if dry_run:
         requests = {task.name: replace(request, task=task, run_dir=Path(out) / task.name) for task in chosen}
-        return _typed(GluePlan, {"tasks": {name: plan_finetune(of_task) for name, of_task in requests.items()}})
-    with handle_signals() as stop, _page_at_end(Path(out), display):
-        results = display.follow(run_suite(request, chosen, stop))
-    for task in chosen:
-        write_tuned_card(Path(out) / task.name)
-    return _typed(GlueResults, results)
+        return GluePlan(tasks={name: plan_finetune(task_request) for name, task_request in requests.items()})
+    with handle_signals() as stop:
+        return display.follow(run_suite(request, chosen, stop))
 
 
 def evaluate(

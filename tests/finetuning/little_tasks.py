@@ -14,10 +14,10 @@ from electralab.finetuning.stage import FinetuneRequest, finetune
 from electralab.model.electra import build_electra
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.records.tuned import TunedResults
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import find_task
 from electralab.tokens.tokenizer import Tokenizer
-from electralab.training.metrics import Record
 
 FILLING = ("the", "on", "mat", "a", "b", "c", ".")
 QUICK: SettingsTree = {
@@ -85,10 +85,10 @@ def make_request(
 
 
 def tune(request: FinetuneRequest) -> dict[str, Any]:
-    return run_to_end(finetune(request, StopSignal()))
+    return run_to_end(finetune(request, StopSignal())).to_json()
 
 
-def follow(request: FinetuneRequest) -> list[Event[Record]]:
+def follow(request: FinetuneRequest) -> list[Event[TunedResults]]:
     return list(finetune(request, StopSignal()))
 
 

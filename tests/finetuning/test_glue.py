@@ -22,11 +22,11 @@ from electralab.finetuning import stage
 from electralab.finetuning.glue import PAPER, choose_tasks, run_suite, tabulate
 from electralab.finetuning.summary import spread_scores
 from electralab.inspection import view
+from electralab.records.glue import GlueResults
 from electralab.records.tuned import ClassReport, SeedScores, TunedResults
 from electralab.reporting.tuned_page import tuned_score_table
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import GLUE
-from electralab.training.metrics import Record
 
 TAB = "\t"
 BRIEF: SettingsTree = {"epochs": 0.5, "evaluation": {"times": 1}}
@@ -74,7 +74,7 @@ def write(path: Path, lines: list[str]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def play(origin: Path, glue: Path, run: Path, *tasks: str, **changes: Any) -> list[Event[Record]]:
+def play(origin: Path, glue: Path, run: Path, *tasks: str, **changes: Any) -> list[Event[GlueResults]]:
     request = make_request(origin, "cola", glue, run, BRIEF, **({"keep": 0} | changes))
     return list(run_suite(request, choose_tasks(glue, tasks), StopSignal()))
 
@@ -188,7 +188,7 @@ def test_tasks_run_one_after_the_other_and_again_train_nothing(origin: Path, tmp
     assert notes(events, "heading") == ["CoLA (1 of 2)", "RTE (2 of 2)"]
     medians = [text for text in notes(events, "good") if ": median " in text]
     assert [text.partition(":")[0] for text in medians] == ["CoLA", "RTE"]
-    results = result_of(events)
+    results = result_of(events).to_json()
     assert list(results["tasks"]) == ["cola", "rte"]
     assert results["tasks"]["cola"].keys() == {"metric", "n", "median", "mean", "sd", "best"}
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())
@@ -197,7 +197,7 @@ def test_tasks_run_one_after_the_other_and_again_train_nothing(origin: Path, tmp
     again = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
     assert not step_records(again)
     assert len([text for text in notes(again, "good") if text.startswith("seed ")]) == 4
-    assert result_of(again) == results
+    assert result_of(again).to_json() == results
 
 
 def test_a_stop_costs_only_the_task_it_falls_into(origin: Path, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_stop_costs_only_the_task_it_falls_into(origin: Path, tmp_path: Path) 
     again = play(origin, tmp_path / "glue", tmp_path / "run", keep=1)
     of_cola = again[: again.index(Note("RTE (2 of 2)", "heading"))]
     assert not step_records(of_cola)
-    assert list(result_of(again)["tasks"]) == ["cola", "rte"]
+    assert list(result_of(again).to_json()["tasks"]) == ["cola", "rte"]
 
 
 def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Pat
     # A gap cannot be submitted, and must not cost the table.
     write_diagnostic(tmp_path / "glue", ids=(0, 1, 3))
     again = play(origin, tmp_path / "glue", tmp_path / "other")
-    assert list(result_of(again)["tasks"]) == ["mnli"]
+    assert list(result_of(again).to_json()["tasks"]) == ["mnli"]
     (warning,) = warnings(again)
     assert "the row after 1 is 3" in warning
 
@@ -244,7 +244,7 @@ def test_submissions_are_packed_as_the_server_takes_them(origin: Path, tmp_path:
     write_mnli(glue)
     write_diagnostic(glue)
     for run in ("run", "again"):
-        table = result_of(play(origin, glue, tmp_path / run, seeds=2))
+        table = result_of(play(origin, glue, tmp_path / run, seeds=2)).to_json()
     absent = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "WNLI")
     missing = [f"{name}.tsv" for name in absent]
     for name, folder in (("best_seed", "submission"), ("ensemble", "submission-ensemble")):
@@ -303,7 +303,7 @@ def test_labelled_diagnostic_rows_are_scored_with_the_model_of_mnli(
         assert results["ax"][metric] == pytest.approx((by_seed[0][metric] + by_seed[1][metric]) / 2)
     table_rows = tuned_score_table(TunedResults.model_validate(results), in_points=False).rows
     assert [row[0] for row in table_rows if str(row[0]).startswith("ax")] == ["ax mcc", "ax accuracy"]
-    table = result_of(events)
+    table = result_of(events).to_json()
     assert table["diagnostics"] == {"ax": {"metric": "mcc", **results["spread"]["ax"]["mcc"]}}
     assert list(table["tasks"]) == ["mnli"], "it is trained on nothing and averaged nowhere"
 

@@ -16,7 +16,7 @@ from electralab.artifacts import lock_folder, write_file
 from electralab.errors import InputError, UsageError
 from electralab.events import Event, Note, Result
 from electralab.finetuning.predicting import AX, BEST_SEED, ENSEMBLE
-from electralab.finetuning.stage import FinetuneRequest, finetune
+from electralab.finetuning.stage import FinetuneRequest, tune_seeds, with_page
 from electralab.finetuning.summary import summarise_seeds
 from electralab.records.glue import GlueAverage, GlueResults, GlueTask, SubmissionZip
 from electralab.records.kinds import require_empty_or
@@ -25,7 +25,7 @@ from electralab.stopping import StopSignal
 from electralab.tasks.catalog import GLUE, TASKS, find_task
 from electralab.tasks.kind import Task
 from electralab.tasks.load import find_files, has_files
-from electralab.training.metrics import Record, format_scores
+from electralab.training.metrics import format_scores
 
 # Dev scores of the released ELECTRA-Small on OpenWebText: what 14 million parameters and four days of a GPU give.
 PAPER = {
@@ -69,14 +69,18 @@ def choose_tasks(data_dir: Path, names: Sequence[str]) -> list[Task]:
     return present
 
 
-def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[Event[Record]]:
+def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[Event[GlueResults]]:
     """Each task is a run in a folder of its own, so the same request again goes on with the task that was stopped."""
+    yield from with_page(request.run_dir, _tune_tasks(request, tasks, stop))
+
+
+def _tune_tasks(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal) -> Iterator[Event[GlueResults]]:
     require_empty_or("GLUE run", request.run_dir)
     with lock_folder(request.run_dir):
         for number, task in enumerate(tasks, start=1):
             yield Note(f"{task.display} ({number} of {len(tasks)})", "heading")
             task_request = replace(request, task=task, run_dir=request.run_dir / task.name)
-            yield from (event for event in finetune(task_request, stop) if not isinstance(event, Result))
+            yield from (event for event in tune_seeds(task_request, stop) if not isinstance(event, Result))
             # Of every task that was ever finished in this folder, in the usual order.
             folders = {name: request.run_dir / name for name in GLUE}
             results = {
@@ -86,7 +90,7 @@ def run_suite(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSignal)
             }
             tabulate(results, write_submission_zips(request.run_dir)).write(request.run_dir)
             yield Note(f"{task.display}: median {format_scores(results[task.name].scores['dev'])}", "good")
-        yield Result(GlueResults.read(request.run_dir).to_json())
+        yield Result(GlueResults.read(request.run_dir))
 
 
 def tabulate(results: dict[str, TunedResults], submissions: dict[str, SubmissionZip]) -> GlueResults:

@@ -14,8 +14,8 @@ import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, write_file, write_json
 from electralab.config import ConfigLayer, to_toml
-from electralab.errors import DamagedArtifact, InputError, UsageError
-from electralab.events import Event, Note, Result, Update, warn
+from electralab.errors import DamagedArtifact, InputError, Stopped, TrainingDiverged, UsageError
+from electralab.events import Event, Note, R, Result, Update, warn
 from electralab.finetuning.identity import read_identity, require_same
 from electralab.finetuning.learning_curve import draw_learning_curve
 from electralab.finetuning.predicting import (
@@ -44,7 +44,7 @@ from electralab.finetuning.warm_start import Pretrained, build_network, load_pre
 from electralab.model.electra import parameter_depths
 from electralab.model.flops import encoder_flops, training_bytes
 from electralab.model.task_model import TaskModel
-from electralab.records.kinds import require_empty_or
+from electralab.records.kinds import find_kind, require_empty_or
 from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
 from electralab.records.tuned import (
     BadRowRecord,
@@ -59,6 +59,8 @@ from electralab.records.tuned import (
     TunedRun,
     choose_split,
 )
+from electralab.reporting.cards import write_tuned_card
+from electralab.reporting.page import write_page
 from electralab.runtime import (
     choose_device,
     default_threads,
@@ -107,8 +109,26 @@ class FinetuneRequest:
     """Whether simple methods are scored on the same examples."""
 
 
-def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Record]]:
+def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
+    yield from with_page(request.run_dir, tune_seeds(request, stop))
+
+
+def with_page(folder: Path, events: Iterator[Event[R]]) -> Iterator[Event[R]]:
+    """However the work in the folder ends, unless it was refused: then nothing of it is ours to show."""
+    try:
+        for event in events:
+            if isinstance(event, Result):
+                yield write_page(folder)
+            yield event
+    except (Stopped, TrainingDiverged):
+        if find_kind(folder) is not None:
+            yield write_page(folder)
+        raise
+
+
+def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
+    """Fine-tuning without its page: GLUE has one for all of its tasks."""
     run_dir = request.run_dir
     if list(run_dir.glob("seed-*")) and not (run_dir / TunedRun.FILE).exists():
         raise DamagedArtifact(f"{run_dir}: has seeds but no run.json; restore it or choose another --out")
@@ -237,7 +257,7 @@ class _Run:
         self.has_pairs = any(feature.segment_ids.any() for feature in self.rows)
         self.copies_segment = origin.has_untrained_segments and self.has_pairs and not config.from_scratch
 
-    def events(self) -> Iterator[Event[Record]]:
+    def events(self) -> Iterator[Event[TunedResults]]:
         yield from self._announce()
         finished = [int(path.name.removeprefix("seed-")) for path in list_seeds(self.run_dir) if _is_finished(path)]
         first = self.config.seed
@@ -264,7 +284,8 @@ class _Run:
             ensemble = self._predict_together(seeds)
             for name in self.submitted:
                 yield from self._submit(name, {ENSEMBLE: self._to_rows(ensemble[name])})
-        yield Result(TunedResults.read(self.run_dir).to_json())
+        write_tuned_card(self.run_dir)
+        yield Result(TunedResults.read(self.run_dir))
 
     def _announce(self) -> Iterator[Update]:
         """What was read from where; every bad row counted, the first of them named, and all of them in a file."""

@@ -79,12 +79,12 @@ def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: 
         tree["model_type"] = OURS + tree["model_type"]
     if head.shape != "span":
         tree |= export_labels(head.labels or ["LABEL_0"])
-    if head.is_pooled:
+    # The four kinds are told by the head itself; another is named with the shape of its head.
+    is_told = head.kind in ("regress", *_KINDS.values())
+    if head.is_pooled and is_told:
         tree["problem_type"] = "single_label_classification" if head.labels else "regression"
     if head.pooling == "mean":
         tree["classifier_pooling"] = "mean"
-    # The four kinds are told by the head itself; another is named with the shape of its head.
-    is_told = head.kind in ("regress", *_KINDS.values())
     return tree | {MARK: {"task": head.kind} | ({} if is_told else {"shape": head.shape})}
 
 

@@ -1,0 +1,96 @@
+"""A kind of task that the package does not have, whole in one file: several labels for a text, or none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from electralab.model.task_model import HeadConfig
+from electralab.records.predictions import PredictionRow
+from electralab.tasks.features import Feature, TaskBatch, soft_binary_cross_entropy
+from electralab.tasks.kind import (
+    OWN_FILES,
+    Labels,
+    Logits,
+    NetworkOutputs,
+    Prediction,
+    RowConverter,
+    Split,
+    SplitScores,
+    Task,
+)
+from electralab.tasks.table import Row
+from electralab.tasks.texts import TextExample, TextKind
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsExample(TextExample):
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsPrediction(Prediction):
+    topics: tuple[str, ...]
+
+
+class _Converter(RowConverter[TopicsExample]):
+    def convert(self, row: Row) -> TopicsExample:
+        topics = self.read_list(row, self.columns.label) if self.columns.label else ()
+        return TopicsExample(self.read_id(row), self.read_texts(row), topics)
+
+
+class Topics(TextKind[TopicsExample, TopicsPrediction]):
+    name = "topics"
+    has_classes = True
+    label_columns = ("topics",)
+    converter = _Converter
+
+    def own_tasks(self) -> tuple[Task, ...]:
+        return (Task("topics", "topics of a text", self, ("exact",), files=OWN_FILES),)
+
+    def find_labels(self, split: Split) -> tuple[str, ...]:
+        return tuple(sorted({topic for example in split.examples for topic in example.topics}))
+
+    def make_unlabelled(self, texts: tuple[str, ...]) -> TopicsExample:
+        return TopicsExample("", texts, ())
+
+    def target(self, example: TopicsExample, class_ids: Mapping[str, int]) -> NDArray[np.float32]:
+        target = np.zeros(len(class_ids), dtype=np.float32)
+        target[[class_ids[topic] for topic in example.topics]] = 1
+        return target
+
+    def loss(self, logits: Logits, batch: TaskBatch, head: HeadConfig) -> Tensor:
+        assert isinstance(logits, Tensor)
+        return F.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="sum")
+
+    def distillation_loss(
+        self, logits: Logits, teacher_logits: Logits, batch: TaskBatch, head: HeadConfig, temperature: float
+    ) -> Tensor:
+        assert isinstance(logits, Tensor)
+        assert isinstance(teacher_logits, Tensor)
+        return soft_binary_cross_entropy(logits, teacher_logits, temperature)
+
+    def decode(self, outputs: NetworkOutputs[TopicsExample, Feature]) -> list[TopicsPrediction]:
+        labels = outputs.head.labels
+        return [
+            TopicsPrediction(tuple(label for label, logit in zip(labels, row.logits, strict=True) if logit > 0))
+            for row in outputs.rows
+        ]
+
+    def score(
+        self, task: Task, examples: Sequence[TopicsExample], predictions: Sequence[TopicsPrediction], labels: Labels
+    ) -> SplitScores:
+        pairs = zip(examples, predictions, strict=True)
+        right = [set(example.topics) == set(prediction.topics) for example, prediction in pairs]
+        return SplitScores({"exact": sum(right) / len(right)})
+
+    def to_row(self, example: TopicsExample, prediction: TopicsPrediction) -> PredictionRow:
+        truth: dict[str, Any] = {"truth": example.topics} if example.topics else {}
+        return PredictionRow(id=example.id, texts=example.texts, **truth, prediction=prediction.topics)
+
+
+KIND = Topics()
