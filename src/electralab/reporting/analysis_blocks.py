@@ -10,22 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from electralab.records.claims import ClaimsResult, ClaimVerdictRecord
 from electralab.records.findings import Analysis, EstimateRecord, FindingRecord, PictureRecord, PointCloud
+from electralab.reporting import blocks as b
 from electralab.reporting.artifact import Artifact
-from electralab.reporting.blocks import (
-    Absent,
-    Block,
-    Bullets,
-    ClaimCard,
-    CloudFigure,
-    Fold,
-    Group,
-    Heading,
-    Links,
-    Paragraph,
-    Picture,
-    Table,
-    long_table,
-)
 from electralab.reporting.format import format_estimate
 
 _HEAD = ("measure", "model", "layer", "value", "control", "untrained", "unit")
@@ -67,11 +53,11 @@ _ANSWERS_BEFORE = {
 }
 
 
-def analysis_blocks(analysis: Analysis) -> list[Block]:
+def analysis_blocks(analysis: Analysis) -> list[b.Block]:
     """The README.md of an analysis."""
     return [
-        Heading(f"Analysis of {', '.join(analysis.model_names)}", level=1),
-        Paragraph(
+        b.Heading(f"Analysis of {', '.join(analysis.model_names)}", level=1),
+        b.Paragraph(
             f"Seed {analysis.seed}. Each figure with its 95 % interval, beside what the same measure says of something "
             "that cannot hold the answer, and of the same network before training. Layer 0 enters the first layer."
         ),
@@ -84,15 +70,15 @@ def analysis_blocks(analysis: Analysis) -> list[Block]:
     ]
 
 
-def _claim_blocks(claim: str, pairs: FindingPairs, analysis: Analysis) -> Iterator[Block]:
-    yield Heading(claim)
+def _claim_blocks(claim: str, pairs: FindingPairs, analysis: Analysis) -> Iterator[b.Block]:
+    yield b.Heading(claim)
     ordered = sorted(pairs, key=lambda pair: pair[0].name)
-    yield Table("", _HEAD, [_cells(finding, control) for finding, control in ordered])
+    yield b.Table("", _HEAD, [_cells(finding, control) for finding, control in ordered])
     explained = {finding.name: finding for finding, _ in pairs}
-    yield Bullets([_explain(finding) for finding in explained.values()])
+    yield b.Bullets([_explain(finding) for finding in explained.values()])
     for picture in analysis.drawings:
         if picture.claim == claim:
-            yield Picture(picture.title, picture.file, picture.meaning)
+            yield b.Picture(picture.title, picture.file, picture.meaning)
 
 
 def _cells(finding: FindingRecord, control: FindingRecord | None) -> list[str]:
@@ -107,17 +93,17 @@ def _explain(finding: FindingRecord) -> str:
     return f"*{finding.name}*: {finding.meaning}.{control}{note}"
 
 
-def _missing_blocks(analysis: Analysis) -> Iterator[Block]:
+def _missing_blocks(analysis: Analysis) -> Iterator[b.Block]:
     if analysis.missing:
-        yield Heading("What could not be measured")
-        yield Bullets([f"{gap.claim} {gap.name} ({gap.model}): {gap.reason}" for gap in analysis.missing])
+        yield b.Heading("What could not be measured")
+        yield b.Bullets([f"{gap.claim} {gap.name} ({gap.model}): {gap.reason}" for gap in analysis.missing])
 
 
 def format_figure(figure: FindingRecord | EstimateRecord | None) -> str:
     return "–" if figure is None else format_estimate(figure.value, figure.low, figure.high)
 
 
-def last_layer_tables(analysis: Analysis) -> list[Table]:
+def last_layer_tables(analysis: Analysis) -> list[b.Table]:
     """A table for each claim: values beside controls, those of layers at the last one."""
     last = {finding.model: finding.layer for finding in analysis.findings if finding.layer is not None}
     head = [name for name in _HEAD if name != "layer"]
@@ -125,11 +111,11 @@ def last_layer_tables(analysis: Analysis) -> list[Table]:
     for claim, pairs in analysis.pair_with_control().items():
         shown = [pair for pair in pairs if pair[0].layer in (None, last.get(pair[0].model))]
         rows = [[cell for column, cell in enumerate(_cells(*pair)) if column != 2] for pair in shown]
-        tables.append(Table(f"{claim}, last layer", head, rows))
+        tables.append(b.Table(f"{claim}, last layer", head, rows))
     return tables
 
 
-def claims_blocks(result: ClaimsResult) -> list[Block]:
+def claims_blocks(result: ClaimsResult) -> list[b.Block]:
     """The claims.md of a study."""
     minutes = ", ".join(f"{arm} {took:g}" for arm, took in result.minutes.items())
     seeds = ", ".join(f"{arm} {count}" for arm, count in result.seeds.items())
@@ -144,23 +130,23 @@ def claims_blocks(result: ClaimsResult) -> list[Block]:
         for claim in result.claims
     ]
     commands = "\n".join(f"    {command}" for command in (result.study_command, result.command) if command)
-    blocks: list[Block] = [
-        Heading("What holds of the claims about ELECTRA", level=1),
-        Paragraph(f"Models of the study `{result.study}`; minutes of pre-training: {minutes}; seeds: {seeds}."),
-        Paragraph(
+    blocks: list[b.Block] = [
+        b.Heading("What holds of the claims about ELECTRA", level=1),
+        b.Paragraph(f"Models of the study `{result.study}`; minutes of pre-training: {minutes}; seeds: {seeds}."),
+        b.Paragraph(
             "Intervals are 95 %, of seeds and of examples together. A claim holds or does not where "
             "its interval leaves no other answer; otherwise it is undecided at this scale. ELECTRA is judged in each "
             "arrangement that the study has: as in the paper, with a generator of its own, and with one encoder for "
             "both heads."
         ),
-        Table("", ["claim", "measured by", *columns, "verdict"], rows),
-        Bullets([f"**{claim.number}: {format_verdicts(claim)}.** {claim.why}" for claim in result.claims]),
-        Paragraph("What the verdicts rest on, seed by seed, stands in `claims.json`; made by"),
-        Paragraph(commands),
+        b.Table("", ["claim", "measured by", *columns, "verdict"], rows),
+        b.Bullets([f"**{claim.number}: {format_verdicts(claim)}.** {claim.why}" for claim in result.claims]),
+        b.Paragraph("What the verdicts rest on, seed by seed, stands in `claims.json`; made by"),
+        b.Paragraph(commands),
     ]
     if result.domains:
-        blocks.append(Paragraph("Texts of other domains (SHA-256):"))
-        blocks.append(Bullets([f"{domain.file} {domain.sha256}" for domain in result.domains]))
+        blocks.append(b.Paragraph("Texts of other domains (SHA-256):"))
+        blocks.append(b.Bullets([f"{domain.file} {domain.sha256}" for domain in result.domains]))
     return blocks
 
 
@@ -221,7 +207,7 @@ def tell_answers(analysis: Analysis) -> Iterator[str]:
         yield f"{claim}, {name}{f' ({unit})' if unit and unit not in name else ''}: {told}."
 
 
-def finding_blocks(artifact: Artifact) -> Iterator[Block]:
+def finding_blocks(artifact: Artifact) -> Iterator[b.Block]:
     analysis = artifact.analysis
     if analysis is None:
         return
@@ -234,17 +220,17 @@ def finding_blocks(artifact: Artifact) -> Iterator[Block]:
     }
     anchors = {claim: "-".join(f"{artifact.name} {claim}".split()) for claim in claims}
     if len(claims) > 1:
-        yield Links({anchors[claim]: titles[claim] for claim in claims})
+        yield b.Links({anchors[claim]: titles[claim] for claim in claims})
     questions = _QUESTIONS_BEFORE | {measure.claim: measure.question for measure in analysis.measures}
     for claim in claims:
-        yield Heading(titles[claim], anchors[claim])
+        yield b.Heading(titles[claim], anchors[claim])
         if claim in questions:
-            yield Paragraph(questions[claim])
+            yield b.Paragraph(questions[claim])
         yield from _pictures(artifact, analysis, claim)
         yield from _figures(analysis, claim)
 
 
-def _figures(analysis: Analysis, claim: str) -> Iterator[Block]:
+def _figures(analysis: Analysis, claim: str) -> Iterator[b.Block]:
     controls = analysis.controls
     rows = [finding for finding in analysis.findings if finding.claim == claim]
     if rows:
@@ -253,18 +239,18 @@ def _figures(analysis: Analysis, claim: str) -> Iterator[Block]:
         short = [row for row in rows if row.layer in (None, last.get(row.model)) and not row.part]
         where = ", those of layers at the last one" if last else ""
         if short:
-            yield long_table(f"Values with 95 % intervals{where}", _HEAD, finding_rows(short, controls))
+            yield b.long_table(f"Values with 95 % intervals{where}", _HEAD, finding_rows(short, controls))
         if len(short) < len(rows):
             caption = "All layers; layer 0 enters the first" if last else "All figures"
-            yield Fold(caption.partition(";")[0], [Table(caption, _HEAD, finding_rows(rows, controls))])
-        yield Bullets(list(explain_figures([row for row in short if row.model not in controls])), "note")
+            yield b.Fold(caption.partition(";")[0], [b.Table(caption, _HEAD, finding_rows(rows, controls))])
+        yield b.Bullets(list(explain_figures([row for row in short if row.model not in controls])), "note")
     # Of a model, its untrained control says nothing new.
     groups: dict[tuple[str, str], list[str]] = {}
     for skipped in analysis.missing:
         if skipped.claim == claim and skipped.model not in controls:
             groups.setdefault((skipped.model, skipped.reason), []).append(skipped.name)
     for (model, reason), names in groups.items():
-        yield Absent(f"{'; '.join(names)} ({model})", reason)
+        yield b.Absent(f"{'; '.join(names)} ({model})", reason)
 
 
 def finding_rows(rows: Sequence[FindingRecord], controls: dict[str, str]) -> list[list[str]]:
@@ -292,12 +278,12 @@ def explain_figures(rows: Sequence[FindingRecord]) -> Iterator[str]:
         yield f"Note{what}{whose}: {note}."
 
 
-def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[Block]:
+def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[b.Block]:
     """Those of all models together and of each; folded, those of many models and of networks before training."""
     controls = analysis.controls
     models = analysis.model_names
-    pictures: dict[str, list[Block]] = {"": [], **{model: [] for model in models}, _BEFORE: []}
-    clouds: dict[str, list[Block]] = {name: [] for name in pictures}
+    pictures: dict[str, list[b.Block]] = {"": [], **{model: [] for model in models}, _BEFORE: []}
+    clouds: dict[str, list[b.Block]] = {name: [] for name in pictures}
 
     def place(figure: PictureRecord | PointCloud) -> str:
         model = figure.model or ""
@@ -306,39 +292,39 @@ def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[Bl
     for picture in analysis.drawings:
         name = picture.file.rpartition(".")[0]
         if picture.claim == claim and name in artifact.pictures:
-            shown = Picture(picture.title or name, artifact.pictures[name], picture.meaning)
+            shown = b.Picture(picture.title or name, artifact.pictures[name], picture.meaning)
             pictures[place(picture)].append(shown)
     for number, cloud in enumerate(artifact.clouds.clouds if artifact.clouds else ()):
         if cloud.claim == claim:
             name = f"{artifact.name}/{number}"
-            figure = CloudFigure(name, cloud.title, cloud.points, cloud.categories, cloud.words)
+            figure = b.CloudFigure(name, cloud.title, cloud.points, cloud.categories, cloud.words)
             clouds[place(cloud)].append(figure)
     for name in pictures:
-        blocks = [*pictures[name], *([Group("clouds", clouds[name])] if clouds[name] else [])]
+        blocks = [*pictures[name], *([b.Group("clouds", clouds[name])] if clouds[name] else [])]
         count = len(pictures[name]) + len(clouds[name])
         if blocks and (name == _BEFORE or (name and len(models) > _MOST_MODELS)):
-            yield Fold(f"{name}: {count} picture{'s' * (count > 1)}", blocks)
+            yield b.Fold(f"{name}: {count} picture{'s' * (count > 1)}", blocks)
         else:
             yield from blocks
 
 
-def claim_blocks(result: ClaimsResult | None) -> Iterator[Block]:
+def claim_blocks(result: ClaimsResult | None) -> Iterator[b.Block]:
     if result is None or not result.claims:
         return
     counts = Counter(str(claim.verdict) for claim in result.claims)
     told = [
         f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in _VERDICTS.items() if counts[verdict]
     ]
-    yield Paragraph(f"Of {len(result.claims)} claims {', '.join(told)}.", "lead")
-    yield Paragraph(
+    yield b.Paragraph(f"Of {len(result.claims)} claims {', '.join(told)}.", "lead")
+    yield b.Paragraph(
         "Dots are means over seeds, lines 95 % intervals, of seeds and of examples together. "
         "A claim holds, or does not, where its interval leaves no other answer. Lines that leave the picture are cut.",
         "note",
     )
-    yield Group("claims", [_claim_card(claim) for claim in result.claims])
+    yield b.Group("claims", [_claim_card(claim) for claim in result.claims])
 
 
-def _claim_card(claim: ClaimVerdictRecord) -> ClaimCard:
+def _claim_card(claim: ClaimVerdictRecord) -> b.ClaimCard:
     figures = {
         name: (figure.value, figure.low, figure.high)
         for name, figure in claim.values.items()
@@ -346,4 +332,4 @@ def _claim_card(claim: ClaimVerdictRecord) -> ClaimCard:
     }
     # Where both arrangements of ELECTRA were judged and differ, the verdict on each.
     notes = [*([verdicts] if (verdicts := format_verdicts(claim)) != claim.verdict else []), claim.why]
-    return ClaimCard(claim.number, claim.verdict, claim.sentence, f"{claim.measure} ({claim.unit})", figures, notes)
+    return b.ClaimCard(claim.number, claim.verdict, claim.sentence, f"{claim.measure} ({claim.unit})", figures, notes)

@@ -15,26 +15,9 @@ from electralab.artifacts import write_file
 from electralab.events import Note
 from electralab.records.record import Record
 from electralab.records.run import ExampleRow
+from electralab.reporting import blocks as b
 from electralab.reporting.analysis_blocks import claim_blocks, finding_blocks, tell_analysis, tell_answers
 from electralab.reporting.artifact import Artifact, ReportKind, find_report_kind, name_artifacts, read_artifact
-from electralab.reporting.blocks import (
-    Absent,
-    Best,
-    Block,
-    Bullets,
-    Chart,
-    Code,
-    Definitions,
-    Fold,
-    Group,
-    Heading,
-    Paragraph,
-    Picture,
-    StepsTaken,
-    Table,
-    Tiles,
-    long_table,
-)
 from electralab.reporting.comparability import (
     explain_unlike,
     find_better,
@@ -182,7 +165,7 @@ def compose_update(artifacts: Sequence[Artifact], advise: Advice) -> dict[str, J
     }
 
 
-def _plot(artifacts: Sequence[Artifact]) -> list[Chart]:
+def _plot(artifacts: Sequence[Artifact]) -> list[b.Chart]:
     axis = choose_axis(artifacts)
     studies = [chart for artifact in artifacts if artifact.study for chart in study_charts(artifact.study, axis)]
     return [*studies, *plot_logs(artifacts, axis)]
@@ -199,7 +182,7 @@ def compose_sections(artifacts: Sequence[Artifact], advise: Advice) -> list[Sect
     sections = [
         Section("summary", "Summary", list(_summaries(artifacts))),
         *([examples] if not several and artifacts[0].examples else []),
-        Section("warnings", "Warnings", [Bullets(list(_warnings(artifacts, advise)), "warning")]),
+        Section("warnings", "Warnings", [b.Bullets(list(_warnings(artifacts, advise)), "warning")]),
         Section("differences", "What differs", list(_differences(artifacts))),
         Section("claims", "What holds of the claims", each(lambda a: claim_blocks(a.claims)), "Claims"),
         Section("scores", "Scores", list(_scores(artifacts))),
@@ -211,7 +194,7 @@ def compose_sections(artifacts: Sequence[Artifact], advise: Advice) -> list[Sect
         Section("compute", "Compute", list(_compute(artifacts))),
         Section("environment", "Environment", list(_environment(artifacts)), is_folded=True),
         Section("settings", "All settings" if several else "Settings", settings, "Settings", is_folded=True),
-        Section("words", "Words used here", [Definitions(_WORDS)], "Words", is_folded=True),
+        Section("words", "Words used here", [b.Definitions(_WORDS)], "Words", is_folded=True),
     ]
     if all(artifact.kind == "fine-tuning run" for artifact in artifacts):
         # Of a tuned model nobody looks for gradient norms and throughput first.
@@ -219,38 +202,42 @@ def compose_sections(artifacts: Sequence[Artifact], advise: Advice) -> list[Sect
         sections = [section for section in sections if section not in late]
         place = next(index for index, section in enumerate(sections) if section.name == "environment")
         sections[place:place] = late
-    shown = [section for section in sections if any(not isinstance(b, Bullets) or b.items for b in section.blocks)]
+    shown = [section for section in sections if any(map(_says_something, section.blocks))]
     # The controls of all charts stand above the first.
     names = [name for name, _ in _CHART_SECTIONS.values()]
     first = next((section.name for section in shown if charts and section.name in names), "")
     return [replace(section, has_controls=section.name == first) for section in shown]
 
 
+def _says_something(block: b.Block) -> bool:
+    return not isinstance(block, b.Bullets) or bool(block.items)
+
+
 def _for_each(
-    artifacts: Sequence[Artifact], show: Callable[[Artifact], Iterable[Block]], *, is_named: bool = False
-) -> list[Block]:
+    artifacts: Sequence[Artifact], show: Callable[[Artifact], Iterable[b.Block]], *, is_named: bool = False
+) -> list[b.Block]:
     """The blocks of each, where there are several and `is_named` under its name."""
-    blocks: list[Block] = []
+    blocks: list[b.Block] = []
     for artifact in artifacts:
-        shown = [block for block in show(artifact) if not isinstance(block, Bullets) or block.items]
-        blocks += [Heading(artifact.name)] if shown and is_named and len(artifacts) > 1 else []
+        shown = list(filter(_says_something, show(artifact)))
+        blocks += [b.Heading(artifact.name)] if shown and is_named and len(artifacts) > 1 else []
         blocks += shown
     return blocks
 
 
-def _summaries(artifacts: Sequence[Artifact]) -> Iterator[Block]:
+def _summaries(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     if len(artifacts) == 1:
         artifact = artifacts[0]
         tiles = run_tiles(artifact) if artifact.kind == "run" else tuned_tiles(artifact.tuned) if artifact.tuned else ()
         if shown := list(tiles):
-            yield Tiles(shown)
+            yield b.Tiles(shown)
         yield from _summary(artifact)
         return
     for group in _group(artifacts):
         if len(group) > 1 and group[0].kind in _COMPARED:
             for text in tell_comparison(group, [find_scores(artifact) for artifact in group]):
-                yield Paragraph(text, "lead")
-    yield Group("cards", [Group("card", [Heading(each.name), *_summary(each)]) for each in artifacts])
+                yield b.Paragraph(text, "lead")
+    yield b.Group("cards", [b.Group("card", [b.Heading(each.name), *_summary(each)]) for each in artifacts])
 
 
 def _group(artifacts: Sequence[Artifact]) -> list[list[Artifact]]:
@@ -276,13 +263,13 @@ def summarise(artifact: Artifact) -> list[str]:
             return list(tell_analysis(artifact.analysis)) if artifact.analysis else []
 
 
-def _summary(artifact: Artifact) -> Iterator[Block]:
-    yield from (Paragraph(text, "lead") for text in summarise(artifact))
+def _summary(artifact: Artifact) -> Iterator[b.Block]:
+    yield from (b.Paragraph(text, "lead") for text in summarise(artifact))
     if artifact.kind == "analysis" and artifact.analysis:
-        yield Bullets(list(tell_answers(artifact.analysis)))
+        yield b.Bullets(list(tell_answers(artifact.analysis)))
     taken, total = artifact.steps
     if artifact.kind == "run" and taken < total:
-        yield StepsTaken(taken, total)
+        yield b.StepsTaken(taken, total)
 
 
 def _warnings(artifacts: Sequence[Artifact], advise: Advice) -> Iterator[str]:
@@ -293,7 +280,7 @@ def _warnings(artifacts: Sequence[Artifact], advise: Advice) -> Iterator[str]:
         yield from (f"{artifact.name}: {text}" for text in texts)
 
 
-def _differences(artifacts: Sequence[Artifact]) -> Iterator[Block]:
+def _differences(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """Settings of artifacts of one kind, and of a study's arms."""
     for artifact in artifacts:
         if artifact.study and len(artifact.study.arms) > 1:
@@ -308,9 +295,9 @@ def _differences(artifacts: Sequence[Artifact]) -> Iterator[Block]:
             yield _show_differences(f"Settings that are not the same in all{kind}", trees)
 
 
-def _show_differences(caption: str, trees: Mapping[str, Mapping[str, JsonValue]]) -> Block:
+def _show_differences(caption: str, trees: Mapping[str, Mapping[str, JsonValue]]) -> b.Block:
     rows = [(key, *map(format_value, row)) for key, row in find_differences(list(trees.values())).items()]
-    return long_table(caption, ["setting", *trees], rows) if rows else Paragraph("All their settings are the same.")
+    return b.long_table(caption, ["setting", *trees], rows) if rows else b.Paragraph("All their settings are the same.")
 
 
 def _identity(artifact: Artifact) -> dict[str, JsonValue]:
@@ -331,7 +318,7 @@ def _name_data(group: Sequence[Artifact]) -> dict[str, dict[str, JsonValue]]:
     return {each.name: {"data": names[each.data_hash]} if each.data_hash else {} for each in group}
 
 
-def _scores(artifacts: Sequence[Artifact]) -> Iterator[Block]:
+def _scores(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """Of several of one kind side by side; of others each its own, under its name."""
     for group in _group(artifacts):
         if len(group) > 1 and group[0].kind in _COMPARED:
@@ -342,11 +329,11 @@ def _scores(artifacts: Sequence[Artifact]) -> Iterator[Block]:
             for name, result in artifact.evaluations.items():
                 blocks += evaluation_blocks(name, result)
             if blocks and len(artifacts) > 1:
-                yield Heading(artifact.name)
+                yield b.Heading(artifact.name)
             yield from blocks
 
 
-def _own_scores(artifact: Artifact) -> Iterable[Block]:
+def _own_scores(artifact: Artifact) -> Iterable[b.Block]:
     match artifact.kind:
         case "run":
             return heldout_table(artifact)
@@ -383,58 +370,58 @@ def find_scores(artifact: Artifact) -> dict[str, float]:
     return scores
 
 
-def _compare_scores(artifacts: Sequence[Artifact]) -> Iterator[Block]:
+def _compare_scores(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """One table of the last scores of all."""
     scores = [find_scores(artifact) for artifact in artifacts]
     if not any(scores):
-        yield Absent("No scores to compare", "None of the runs has been evaluated yet.")
+        yield b.Absent("No scores to compare", "None of the runs has been evaluated yet.")
         return
     keys = dict.fromkeys(key for known in scores for key in known)
     better = {key: find_better(artifacts, scores, key) for key in keys}
     is_marked = any(place is not None for place in better.values())
     best = "better" if len(artifacts) == 2 else "best"
     columns: list[dict[str, object]] = [
-        {format_key(key): Best(value) if better[key] == place else value for key, value in known.items()}
+        {format_key(key): b.Best(value) if better[key] == place else value for key, value in known.items()}
         for place, known in enumerate(scores)
     ]
     yield _side_by_side(f"Last scores; the {best} in bold" if is_marked else "Last scores", artifacts, columns)
     shared = {find_topic(key) for key in keys if sum(key in known for known in scores) > 1}
     notes = {topic: explain_unlike(artifacts, topic) for topic in sorted(shared)}
-    yield Bullets([f"{topic.capitalize()}. {note}" for topic, note in notes.items() if note], "note")
+    yield b.Bullets([f"{topic.capitalize()}. {note}" for topic, note in notes.items() if note], "note")
 
 
-def _side_by_side(title: str, artifacts: Sequence[Artifact], columns: Sequence[Mapping[str, object]]) -> Table:
+def _side_by_side(title: str, artifacts: Sequence[Artifact], columns: Sequence[Mapping[str, object]]) -> b.Table:
     """A column for each artifact, a row for whatever one of them has."""
     keys = dict.fromkeys(key for column in columns for key in column)
     rows = [(key, *(column.get(key) for column in columns)) for key in keys]
-    return Table(title, ["", *(artifact.name for artifact in artifacts)], rows)
+    return b.Table(title, ["", *(artifact.name for artifact in artifacts)], rows)
 
 
-def _chart_sections(charts: Sequence[Chart], artifacts: Sequence[Artifact]) -> Iterator[Section]:
+def _chart_sections(charts: Sequence[b.Chart], artifacts: Sequence[Artifact]) -> Iterator[Section]:
     is_pair = any(chart.name == "auc" for chart in charts)
     for part, (name, title) in _CHART_SECTIONS.items():
         mine = [chart for chart in charts if chart.section == part]
         zeros = [chart for chart in mine if chart.is_zero]
         moving = [chart for chart in mine if not chart.is_zero]
-        blocks: list[Block] = [Group("charts", moving)] if moving else []
+        blocks: list[b.Block] = [b.Group("charts", moving)] if moving else []
         if zeros:
-            blocks.append(Fold(f"Always 0: {', '.join(chart.title for chart in zeros)}", [Group("charts", zeros)]))
+            blocks.append(b.Fold(f"Always 0: {', '.join(chart.title for chart in zeros)}", [b.Group("charts", zeros)]))
         yield Section(name, "Inside training" if part == "balance" and not is_pair else title, blocks)
     if not charts and any(artifact.logs for artifact in artifacts):
         reason = "metrics.jsonl holds no step yet; they appear with the first logged step."
-        yield Section("learning", "Learning", [Absent("No curves", reason)])
+        yield Section("learning", "Learning", [b.Absent("No curves", reason)])
 
 
-def _pictures(artifact: Artifact) -> Iterator[Block]:
+def _pictures(artifact: Artifact) -> Iterator[b.Block]:
     """All that say more than the page, and do not stand with the findings they belong to."""
     drawings = artifact.analysis.drawings if artifact.analysis else ()
     placed = {picture.file.rpartition(".")[0] for picture in drawings} | {_REDRAWN.get(artifact.kind, "")}
     for name, address in artifact.pictures.items():
         if name not in placed:
-            yield Picture(format_key(name).replace("-", " "), address)
+            yield b.Picture(format_key(name).replace("-", " "), address)
 
 
-def _compute(artifacts: Sequence[Artifact]) -> Iterator[Block]:
+def _compute(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """Of all seeds together."""
     columns: list[dict[str, object]] = []
     for artifact in artifacts:
@@ -463,13 +450,13 @@ def _compute(artifacts: Sequence[Artifact]) -> Iterator[Block]:
         yield _side_by_side("What it took", artifacts, columns)
 
 
-def _environment(artifacts: Sequence[Artifact]) -> Iterator[Block]:
+def _environment(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     columns: list[dict[str, object]] = []
     for artifact in artifacts:
         environment = artifact.environment or (artifact.study.provenance.to_json() if artifact.study else {})
         command, packages = environment.get("command"), environment.get("packages")
         if text := " ".join(map(str, command)) if isinstance(command, list) else str(command or ""):
-            yield Code(text)
+            yield b.Code(text)
         column: dict[str, object] = {
             format_key(key): format_value(value)
             for key, value in environment.items()
@@ -482,7 +469,7 @@ def _environment(artifacts: Sequence[Artifact]) -> Iterator[Block]:
         yield _side_by_side("Environment", artifacts, columns)
 
 
-def _settings(artifact: Artifact) -> Iterator[Block]:
+def _settings(artifact: Artifact) -> Iterator[b.Block]:
     rows = [(key, format_value(value)) for key, value in flatten(artifact.settings)]
     if rows:
-        yield Table(f"Settings of {artifact.name}", ["setting", "value"], rows)
+        yield b.Table(f"Settings of {artifact.name}", ["setting", "value"], rows)

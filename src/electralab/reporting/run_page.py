@@ -6,21 +6,8 @@ Artifact of a run -> sentence..., Block...
 from collections.abc import Iterator, Sequence
 
 from electralab.records.run import ExampleRow, GuessedToken
+from electralab.reporting import blocks as b
 from electralab.reporting.artifact import Artifact
-from electralab.reporting.blocks import (
-    Absent,
-    Block,
-    Cell,
-    Fold,
-    Group,
-    Heading,
-    MarkedText,
-    Paragraph,
-    Table,
-    Tile,
-    TokenSpan,
-    join_tokens,
-)
 from electralab.reporting.format import (
     format_count,
     format_flops,
@@ -59,21 +46,21 @@ _ROWS_COMPARED = 2
 _ROWS_SHOWN = 3
 
 
-def run_tiles(artifact: Artifact) -> Iterator[Tile]:
+def run_tiles(artifact: Artifact) -> Iterator[b.Tile]:
     scores, baselines = artifact.heldout_scores, artifact.baselines
     if "auc" in scores:
-        yield Tile("replacements told apart", format_percent(scores["auc"]), "AUC; chance 50 %")
+        yield b.Tile("replacements told apart", format_percent(scores["auc"]), "AUC; chance 50 %")
     for who, (_, _, name) in _GUESSERS.items():
         if (key := f"{who}_accuracy") in scores:
             beside = f"trivial {format_percent(baselines[key])}" if key in baselines else ""
-            yield Tile(name, format_percent(scores[key]), beside)
+            yield b.Tile(name, format_percent(scores[key]), beside)
     taken, total = artifact.steps
-    yield Tile("steps", f"{taken:,}", f"of {total:,}" if total > taken else "finished" if total else "")
+    yield b.Tile("steps", f"{taken:,}", f"of {total:,}" if total > taken else "finished" if total else "")
     tokens, flops, seconds = run_amounts(artifact)
     if tokens is not None:
-        yield Tile("tokens", format_count(tokens), f"{format_flops(flops or 0)} FLOPs")
+        yield b.Tile("tokens", format_count(tokens), f"{format_flops(flops or 0)} FLOPs")
     if seconds:
-        yield Tile("time", format_seconds(seconds), f"{format_count((tokens or 0) / seconds)} tokens/s")
+        yield b.Tile("time", format_seconds(seconds), f"{format_count((tokens or 0) / seconds)} tokens/s")
 
 
 def run_amounts(artifact: Artifact) -> tuple[float | None, float | None, float | None]:
@@ -144,11 +131,11 @@ def _tell_verdicts(artifact: Artifact) -> Iterator[str]:
     yield f"{text}."
 
 
-def heldout_table(artifact: Artifact) -> Iterator[Block]:
+def heldout_table(artifact: Artifact) -> Iterator[b.Block]:
     scores = artifact.heldout_scores
     if not scores:
         if artifact.logs:
-            yield Absent("No held-out scores", "They come with the first evaluation of the run.")
+            yield b.Absent("No held-out scores", "They come with the first evaluation of the run.")
         return
     # As many calls at random would find that share of the replaced tokens, and be right as often as one is replaced.
     baselines = {"auc": 0.5} | artifact.baselines
@@ -156,10 +143,10 @@ def heldout_table(artifact: Artifact) -> Iterator[Block]:
         if trivial in scores:
             baselines[key] = scores[trivial]
     rows = [(format_key(key), value, baselines.get(key)) for key, value in scores.items()]
-    yield Table("On rows that training does not see", ["score", "model", "trivial baseline"], rows)
+    yield b.Table("On rows that training does not see", ["score", "model", "trivial baseline"], rows)
 
 
-def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[Block]:
+def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """Of several runs the first rows of each, under its name; where none has any, why, each reason once."""
     if len(artifacts) == 1:
         yield from _run_examples(artifacts[0])
@@ -168,55 +155,55 @@ def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[Block]:
     else:
         for artifact in artifacts:
             if blocks := list(_run_examples(artifact, _ROWS_COMPARED)):
-                yield Heading(artifact.name)
+                yield b.Heading(artifact.name)
                 yield from blocks
 
 
-def _run_examples(artifact: Artifact, most: int | None = None) -> Iterator[Block]:
+def _run_examples(artifact: Artifact, most: int | None = None) -> Iterator[b.Block]:
     scores, rows = artifact.heldout_scores, artifact.examples[:most]
     if artifact.kind != "run" or not (scores or rows):
         return
     if not rows:
         if any(key.startswith("next_") for key in scores):
             why = "A causal model guesses each token from those before it; nothing of a text is hidden from it."
-            yield Absent("Nothing is hidden", why)
+            yield b.Absent("Nothing is hidden", why)
         else:
             how = "'electra pretrain' writes examples.json with its evaluations"
-            yield Absent("No examples", f"{how}; with prepared data, --data shows some now.")
+            yield b.Absent("No examples", f"{how}; with prepared data, --data shows some now.")
         return
     if any(row.corrupted for row in rows):
         put, where = "what the generator put there", "it is not the original, dotted where it is"
     else:
         put = "the text as the model would have it: its likeliest guesses"
         where = "they are not the original, dotted where they are"
-    yield Paragraph(
+    yield b.Paragraph(
         f"The text with hidden tokens struck through, and below it {put}, underlined where {where}.", "note"
     )
     if any(row.p_replaced for row in rows):
         yield _suspicion_scale()
-    shown = [Group("example", list(_example(row))) for row in rows]
+    shown = [b.Group("example", list(_example(row))) for row in rows]
     yield from shown[:_ROWS_SHOWN]
     if rest := shown[_ROWS_SHOWN:]:
-        yield Fold(f"{len(rest)} more", rest)
+        yield b.Fold(f"{len(rest)} more", rest)
 
 
-def _suspicion_scale() -> MarkedText:
+def _suspicion_scale() -> b.MarkedText:
     text, spans = "Shaded by the discriminator's suspicion: original", []
     for p_replaced in (0.1, 0.3, 0.5, 0.7, 0.9):
         text += " "
-        spans.append(TokenSpan(len(text), len(text) + 4, p_replaced))
+        spans.append(b.TokenSpan(len(text), len(text) + 4, p_replaced))
         text += f"{100 * p_replaced:.0f} %"
-    return MarkedText(f"{text} replaced", spans, "note")
+    return b.MarkedText(f"{text} replaced", spans, "note")
 
 
-def _example(row: ExampleRow) -> Iterator[Block]:
+def _example(row: ExampleRow) -> Iterator[b.Block]:
     count = len(row.pieces)
     guesses = row.guesses or [[]] * count
     best = [_spell(tokens[0]) if tokens else piece for piece, tokens in zip(row.pieces, guesses, strict=True)]
     corrupted, p_replaced = row.corrupted or best, row.p_replaced or [None] * count
     is_other = row.is_replaced or [token != piece for token, piece in zip(corrupted, row.pieces, strict=True)]
-    yield join_tokens(row.pieces, [(None, "hidden" if is_hidden else "") for is_hidden in row.is_masked])
-    yield join_tokens(
+    yield b.join_tokens(row.pieces, [(None, "hidden" if is_hidden else "") for is_hidden in row.is_masked])
+    yield b.join_tokens(
         corrupted,
         [
             (p, "replaced" if is_new else "restored" if is_hidden else "")
@@ -231,9 +218,9 @@ def _example(row: ExampleRow) -> Iterator[Block]:
         hits = sum(is_new and is_called for is_new, is_called in calls)
         alarms = sum(is_called and not is_new for is_new, is_called in calls)
         text += f", {other} replaced; {hits} of them found, {format_number_of(alarms, 'false alarm')}"
-    yield Paragraph(f"{text}.", "note")
+    yield b.Paragraph(f"{text}.", "note")
     if row.guesses:
-        columns: dict[str, Sequence[Cell]] = {
+        columns: dict[str, Sequence[b.Cell]] = {
             "hidden": row.pieces,
             "likeliest guesses": [
                 " · ".join(f"“{_spell(guess)}” {format_percent(guess.p)}" for guess in candidates)
@@ -250,7 +237,7 @@ def _example(row: ExampleRow) -> Iterator[Block]:
             if is_hidden
         ]
         if lines:
-            yield Fold("Guesses", [Table("Hidden tokens and what was guessed", list(columns), lines)])
+            yield b.Fold("Guesses", [b.Table("Hidden tokens and what was guessed", list(columns), lines)])
 
 
 def _spell(guess: GuessedToken) -> str:

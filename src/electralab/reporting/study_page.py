@@ -12,20 +12,7 @@ from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
 from electralab.records.glue import GlueResults
 from electralab.records.study import AVERAGE, ArmRow, Comparison, ComputeToTarget, SeedMean, StudyResults
-from electralab.reporting.blocks import (
-    Absent,
-    Block,
-    Bullets,
-    Chart,
-    Code,
-    Fold,
-    Heading,
-    Line,
-    Paragraph,
-    Picture,
-    Table,
-    long_table,
-)
+from electralab.reporting import blocks as b
 from electralab.reporting.charts import AXES
 from electralab.reporting.format import (
     format_bytes,
@@ -100,7 +87,7 @@ def find_lead(study: StudyResults, row: ArmRow) -> Comparison | None:
     return next((test for test in tests if (test.arm, test.versus, test.score) == wanted), None)
 
 
-def score_table(study: StudyResults, title: str = "") -> Table:
+def score_table(study: StudyResults, title: str = "") -> b.Table:
     """An arm that is surely better than the baseline, and has the best average, stands out."""
     names = study.score_names
     rows = [
@@ -113,7 +100,7 @@ def score_table(study: StudyResults, title: str = "") -> Table:
     best = find_best(study)
     lead = find_lead(study, best[0]) if best else None
     marked = study.table.index(best[0]) if best and lead and is_significant(lead) else -1
-    return Table(title, ["arm", *(format_score_name(name, study.scores.get(name)) for name in names)], rows, marked)
+    return b.Table(title, ["arm", *(format_score_name(name, study.scores.get(name)) for name in names)], rows, marked)
 
 
 def format_mean(score: SeedMean | None) -> str:
@@ -123,7 +110,7 @@ def format_mean(score: SeedMean | None) -> str:
     return f"{format_points(score.mean)}{half}"
 
 
-def cost_table(study: StudyResults) -> Table:
+def cost_table(study: StudyResults) -> b.Table:
     """What pre-training one seed took."""
     rows = []
     for row in study.table:
@@ -134,10 +121,10 @@ def cost_table(study: StudyResults) -> Table:
         )
         rows.append([row.arm, steps, tokens, flops, parameters, minutes])
     title = "what it took, in the mean over the seeds"
-    return Table(title, ["arm", "steps", "tokens", "FLOPs", "parameters", "minutes"], rows)
+    return b.Table(title, ["arm", "steps", "tokens", "FLOPs", "parameters", "minutes"], rows)
 
 
-def comparison_table(study: StudyResults) -> Table:
+def comparison_table(study: StudyResults) -> b.Table:
     rows = []
     for row in study.comparisons:
         is_known = row.low is not None and row.high is not None
@@ -156,7 +143,7 @@ def comparison_table(study: StudyResults) -> Table:
                 format_p(row.p_holm),
             ]
         )
-    return Table(
+    return b.Table(
         "differences in points", ["arms", "score", "difference", "95 % interval", "test", "p", "p (Holm)"], rows
     )
 
@@ -165,7 +152,7 @@ def format_p(p: float | None) -> str:
     return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def reach_table(study: StudyResults) -> Table:
+def reach_table(study: StudyResults) -> b.Table:
     """How much compute each line needs for the final score of the baseline."""
     known = {name: study.reach[name] for name in study.score_names if name in study.reach}
     reaches = {name: reach for name, reach in known.items() if reach.target is not None}
@@ -183,10 +170,10 @@ def reach_table(study: StudyResults) -> Table:
     rows = [[line, *(cell(reach, line) for reach in reaches.values())] for line in lines]
     unit = "tokens" if study.x == "tokens" else "compute"
     head = ["", *(f"{name} {100 * (reach.target or 0):.1f}" for name, reach in reaches.items())]
-    return Table(f"{unit} to reach the final score of {study.baseline}", head, rows)
+    return b.Table(f"{unit} to reach the final score of {study.baseline}", head, rows)
 
 
-def study_tables(study: StudyResults) -> Iterator[Table]:
+def study_tables(study: StudyResults) -> Iterator[b.Table]:
     """The arms side by side, what each cost, how each compares with the one it is held against."""
     yield score_table(study, study.title)
     yield cost_table(study)
@@ -195,29 +182,29 @@ def study_tables(study: StudyResults) -> Iterator[Table]:
             yield table
 
 
-def study_scores(study: StudyResults | None) -> Iterator[Block]:
+def study_scores(study: StudyResults | None) -> Iterator[b.Block]:
     """The page's section: comparisons are many, and folded."""
     if study is None:
-        yield Absent("No table", "results.json of the study is missing or damaged; 'electra study' writes it again.")
+        yield b.Absent("No table", "results.json of the study is missing or damaged; 'electra study' writes it again.")
         return
     yield score_table(study, "Points: mean over seeds ± half the 95 % interval")
     yield cost_table(study)
     if study.comparisons:
-        yield Fold(f"All {len(study.comparisons)} comparisons", [comparison_table(study)])
+        yield b.Fold(f"All {len(study.comparisons)} comparisons", [comparison_table(study)])
     if (reach := reach_table(study)).rows:
         yield reach
-    yield Bullets(study.notes, "note")
+    yield b.Bullets(study.notes, "note")
 
 
-def study_report(study: StudyResults) -> Iterator[Block]:
+def study_report(study: StudyResults) -> Iterator[b.Block]:
     """report.md"""
-    yield Heading(study.title, level=1)
+    yield b.Heading(study.title, level=1)
     several = (
         " ± half the 95 % interval (Student's t)."
         if len(study.seeds) > 1
         else "; one seed tells nothing of the spread."
     )
-    yield Paragraph(
+    yield b.Paragraph(
         f"{len(study.table)} arms, {format_number_of(len(study.seeds), 'seed')}, a budget of {_budget(study)} each. "
         f"Scores in points: mean over the seeds{several}"
     )
@@ -226,37 +213,37 @@ def study_report(study: StudyResults) -> Iterator[Block]:
         averaged = [format_score_name(name, study.scores[name]) for name in study.averaged_scores]
         kinds = ", which are not of one kind" if len({study.scores[name] for name in study.averaged_scores}) > 1 else ""
         names = " and ".join([", ".join(averaged[:-1]), averaged[-1]])
-        yield Paragraph(f"The average is the plain mean over {names}{kinds}.")
-    yield Heading("What it took")
+        yield b.Paragraph(f"The average is the plain mean over {names}{kinds}.")
+    yield b.Heading("What it took")
     yield replace(cost_table(study), title="")
-    yield Paragraph("Of pre-training, in the mean over the seeds.")
+    yield b.Paragraph("Of pre-training, in the mean over the seeds.")
     if study.comparisons:
-        yield Heading("Comparisons")
+        yield b.Heading("Comparisons")
         yield replace(comparison_table(study), title="")
-        yield Paragraph(
+        yield b.Paragraph(
             "Tests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within "
             "each kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do "
             "not."
         )
     if (reach := reach_table(study)).rows:
-        yield Heading(f"{reach.title[:1].upper()}{reach.title[1:]}")
+        yield b.Heading(f"{reach.title[:1].upper()}{reach.title[1:]}")
         yield replace(reach, title="")
     if any(points for lines in study.curves.values() for points in lines.values()):
-        yield Picture("scores", "curves.png")
+        yield b.Picture("scores", "curves.png")
     if unfinished := [cell for cell in study.cells if cell.status != "finished"]:
-        yield Heading("Not finished")
-        yield Bullets([f"{cell.arm} seed {cell.seed}: {cell.error or 'not run to its end'}" for cell in unfinished])
+        yield b.Heading("Not finished")
+        yield b.Bullets([f"{cell.arm} seed {cell.seed}: {cell.error or 'not run to its end'}" for cell in unfinished])
     if study.notes:
-        yield Heading("Notes")
-        yield Bullets(study.notes)
+        yield b.Heading("Notes")
+        yield b.Bullets(study.notes)
 
 
-def study_readme(study: StudyResults) -> Iterator[Block]:
+def study_readme(study: StudyResults) -> Iterator[b.Block]:
     """README.md"""
-    yield Heading(study.title, level=1)
-    yield Paragraph("Made by the command below; given again it goes on where it stopped and runs again what failed.")
-    yield Code(study.provenance.command or f"electra study {study.name}", "bash")
-    yield Bullets(
+    yield b.Heading(study.title, level=1)
+    yield b.Paragraph("Made by the command below; given again it goes on where it stopped and runs again what failed.")
+    yield b.Code(study.provenance.command or f"electra study {study.name}", "bash")
+    yield b.Bullets(
         [
             "`report.md`: table, comparisons and curves",
             "`results.json`: all numbers, cell by cell",
@@ -267,11 +254,11 @@ def study_readme(study: StudyResults) -> Iterator[Block]:
     )
 
 
-def study_charts(study: StudyResults, axis: str = "flops") -> Iterator[Chart]:
+def study_charts(study: StudyResults, axis: str = "flops") -> Iterator[b.Chart]:
     """Scores over compute, of those that were taken along the way."""
     for score, curves in study.curves.items():
         lines = [
-            Line(
+            b.Line(
                 name,
                 color,
                 {key: [getattr(point, key) for point in points] for key in AXES if hasattr(points[0], key)},
@@ -283,7 +270,7 @@ def study_charts(study: StudyResults, axis: str = "flops") -> Iterator[Chart]:
         if any(len(line.y) > 1 for line in lines):
             note = "Means over the seeds; their intervals stand in the table."
             title = format_score_name(score, study.scores.get(score))
-            yield Chart(f"study-{score}", title, "points", "study", lines, (), note, axis)
+            yield b.Chart(f"study-{score}", title, "points", "study", lines, (), note, axis)
 
 
 def tell_glue(glue: GlueResults) -> Iterator[str]:
@@ -294,7 +281,7 @@ def tell_glue(glue: GlueResults) -> Iterator[str]:
         yield f"{text}; ELECTRA-Small of the paper has {100 * paper:.1f} on these." if paper else f"{text}."
 
 
-def glue_table(glue: GlueResults) -> Table:
+def glue_table(glue: GlueResults) -> b.Table:
     """One row a task, in points, the released ELECTRA-Small beside it for orientation."""
     rows = []
     for task, spread in (glue.tasks | glue.diagnostics).items():
@@ -307,13 +294,13 @@ def glue_table(glue: GlueResults) -> Table:
     means = map(format_points, (average.median, average.mean, average.sd))
     rows.append(["average", "", *means, "", average.n, format_points(average.paper)])
     head = ["task", "metric", "median", "mean", "s.d.", "best", "seeds", "ELECTRA-Small (paper)"]
-    return Table("GLUE, dev sets, in points", head, rows, marked=len(rows) - 1)
+    return b.Table("GLUE, dev sets, in points", head, rows, marked=len(rows) - 1)
 
 
-def glue_blocks(glue: GlueResults) -> Iterator[Block]:
+def glue_blocks(glue: GlueResults) -> Iterator[b.Block]:
     yield glue_table(glue)
     if glue.submissions:
-        yield Bullets(
+        yield b.Bullets(
             [
                 f"{packed.file}: {len(packed.holds)} of the {len(packed.holds) + len(packed.missing)} files that "
                 "GLUE's server takes" + (f", missing are {', '.join(packed.missing)}" if packed.missing else "")
@@ -336,7 +323,7 @@ def tell_tradeoff(tradeoff: Tradeoff) -> Iterator[str]:
         yield f"The fastest, {fastest.name}, is {times} and {change}."
 
 
-def tradeoff_table(tradeoff: Tradeoff, title: str = "") -> Table:
+def tradeoff_table(tradeoff: Tradeoff, title: str = "") -> b.Table:
     rows, best = [], -1
     for number, variant in enumerate(tradeoff.variants):
         is_baseline, mark = variant.name == tradeoff.baseline, "*" if variant.is_floored else ""
@@ -357,7 +344,7 @@ def tradeoff_table(tradeoff: Tradeoff, title: str = "") -> Table:
     sizes = tradeoff.variants[0].milliseconds if tradeoff.variants else {}
     timed = [f"ms, {format_number_of(int(size), 'row')}" for size in sizes]
     head = ["variant", "heads", "neurons", "size", *timed, "score", "speed-up", "loss", "efficiency"]
-    return Table(title, head, rows, best)
+    return b.Table(title, head, rows, best)
 
 
 def explain_tradeoff(tradeoff: Tradeoff) -> Iterator[str]:
@@ -381,40 +368,40 @@ def explain_tradeoff(tradeoff: Tradeoff) -> Iterator[str]:
         yield f"picked for {wish}: {tradeoff.picked or 'none, no variant has it'}"
 
 
-def tradeoff_blocks(tradeoff: Tradeoff | None) -> Iterator[Block]:
+def tradeoff_blocks(tradeoff: Tradeoff | None) -> Iterator[b.Block]:
     """What the shell prints and the page shows."""
     if tradeoff is None or not tradeoff.variants:
-        yield Absent("No variants", "tradeoff.json is missing or damaged; 'electra compress' writes it again.")
+        yield b.Absent("No variants", "tradeoff.json is missing or damaged; 'electra compress' writes it again.")
         return
     yield tradeoff_table(tradeoff, "Size, speed and score")
-    yield Bullets([*explain_tradeoff(tradeoff), *tradeoff.notes], "note")
+    yield b.Bullets([*explain_tradeoff(tradeoff), *tradeoff.notes], "note")
 
 
-def tradeoff_report(tradeoff: Tradeoff) -> Iterator[Block]:
+def tradeoff_report(tradeoff: Tradeoff) -> Iterator[b.Block]:
     """report.md"""
-    yield Heading(f"{tradeoff.model}, compressed", level=1)
+    yield b.Heading(f"{tradeoff.model}, compressed", level=1)
     kind = "row" if tradeoff.metric == "auc" else "example"
-    yield Paragraph(
+    yield b.Paragraph(
         f"Scored by {tradeoff.metric_name} on {format_number_of(tradeoff.examples, kind)} of "
         f"`{tradeoff.data}`, timed on {format_number_of(tradeoff.threads, 'thread')}, variants in turn."
     )
     yield tradeoff_table(tradeoff)
-    yield Bullets(list(explain_tradeoff(tradeoff)))
-    yield Picture("speed-up and score", "tradeoff.png")
+    yield b.Bullets(list(explain_tradeoff(tradeoff)))
+    yield b.Picture("speed-up and score", "tradeoff.png")
     if tradeoff.notes:
-        yield Heading("Notes")
-        yield Bullets(tradeoff.notes)
+        yield b.Heading("Notes")
+        yield b.Bullets(tradeoff.notes)
 
 
-def evaluation_blocks(name: str, result: EvaluationResult) -> Iterator[Block]:
+def evaluation_blocks(name: str, result: EvaluationResult) -> Iterator[b.Block]:
     rows = [
         (format_key(key), format_estimate(value, *(result.interval(key) or ())))
         for key in result.scores
         if not key.endswith("_interval") and (value := result.score(key)) is not None
     ]
-    yield Table(f"{result.suite} ({name}.json)", ["score", "value (95 % interval)"], rows)
+    yield b.Table(f"{result.suite} ({name}.json)", ["score", "value (95 % interval)"], rows)
     for kind, groups in list(result.groups.items())[:1]:
         keys = [key for key in next(iter(groups.values()), {}) if not key.endswith("_interval")]
         cells = [(group, *(scores.get(key) for key in keys)) for group, scores in groups.items()]
-        yield long_table(f"{result.suite} by {format_key(kind)}", [format_key(kind), *map(format_key, keys)], cells)
-    yield Bullets(result.notes, "note")
+        yield b.long_table(f"{result.suite} by {format_key(kind)}", [format_key(kind), *map(format_key, keys)], cells)
+    yield b.Bullets(result.notes, "note")

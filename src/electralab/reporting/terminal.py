@@ -11,98 +11,76 @@ from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from electralab.reporting.blocks import (
-    Absent,
-    Block,
-    Bullets,
-    Chart,
-    ClaimCard,
-    CloudFigure,
-    Code,
-    Definitions,
-    Fold,
-    Group,
-    Heading,
-    Links,
-    MarkedText,
-    Matrix,
-    Paragraph,
-    Picture,
-    Scatter,
-    StepsTaken,
-    Table,
-    TextStyle,
-    Tiles,
-)
+from electralab.reporting import blocks as b
 from electralab.terminal import tame
 
-_STYLES: dict[TextStyle, str] = {
+_STYLES: dict[b.TextStyle, str] = {
     **{"plain": "", "lead": "", "note": "dim", "strong": "bold"},
     **{"warning": "yellow", "good": "green", "bad": "red"},
 }
-_VERDICTS: dict[str, TextStyle] = {"holds": "good", "does not hold": "bad"}
+_VERDICTS: dict[str, b.TextStyle] = {"holds": "good", "does not hold": "bad"}
 _LONGEST_WORDS = 28
 """Columns of longer cells are prose, which is wrapped; numbers are never cut."""
 
 
-def print_blocks(console: Console, blocks: Sequence[Block]) -> None:
+def print_blocks(console: Console, blocks: Sequence[b.Block]) -> None:
     for block in blocks:
         for part in render(block, console.width):
             console.print(part)
 
 
-def render(block: Block, width: int = 80) -> Iterator[RenderableType]:
+def render(block: b.Block, width: int = 80) -> Iterator[RenderableType]:
     match block:
-        case Paragraph(text=text, style=style):
+        case b.Paragraph(text=text, style=style):
             yield _text(text, style)
-        case Bullets(items=items, style=style):
+        case b.Bullets(items=items, style=style):
             yield from (_text(item, style) for item in items)
-        case Heading(text=text):
+        case b.Heading(text=text):
             yield _text(text, "strong")
-        case Table():
+        case b.Table():
             yield from _render_table(block, width)
-        case Matrix(title=title, names=names, counts=counts):
+        case b.Matrix(title=title, names=names, counts=counts):
             rows = [[name, *map(str, row)] for name, row in zip(names, counts, strict=True)]
-            yield from _render_table(Table(title, ["", *names], rows), width)
-        case Code(text=text):
+            yield from _render_table(b.Table(title, ["", *names], rows), width)
+        case b.Code(text=text):
             yield _text(text)
-        case Picture(title=title, address=address):
+        case b.Picture(title=title, address=address):
             yield _text(f"{title}: {address}" if not address.startswith("data:") else title, "note")
-        case Absent(what=what, needed=needed):
+        case b.Absent(what=what, needed=needed):
             yield _text(f"{what}. {needed}", "note")
-        case MarkedText():
+        case b.MarkedText():
             yield color_tokens(block)
-        case Tiles(tiles=tiles):
+        case b.Tiles(tiles=tiles):
             widest = max((len(tile.name) for tile in tiles), default=0)
             yield from (_text(f"{tile.name:>{widest}}  {tile.value}  {tile.beside}".rstrip()) for tile in tiles)
-        case Definitions(words=words):
+        case b.Definitions(words=words):
             yield from (_text(f"{word}: {text}") for word, text in words.items())
-        case Fold(blocks=inner) | Group(blocks=inner):
+        case b.Fold(blocks=inner) | b.Group(blocks=inner):
             for part in inner:
                 yield from render(part, width)
-        case ClaimCard():
+        case b.ClaimCard():
             yield _text(f"{block.number} {block.sentence}")
             yield _text(f"  {block.verdict}", _VERDICTS.get(block.verdict, "warning"))
             yield from (_text(f"  {note}", "note") for note in block.notes)
-        case Chart(lines=lines):
+        case b.Chart(lines=lines):
             for line in lines:
                 if values := [value for value in line.y if value is not None]:
                     name = line.name if line.name.startswith(block.title) else f"{block.title}, {line.name}"
                     yield _text(f"{name:>29} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
-        case StepsTaken(taken=taken, total=total):
+        case b.StepsTaken(taken=taken, total=total):
             yield _text(f"steps {taken:,} of {total:,}")
-        case Links() | Scatter() | CloudFigure():
+        case b.Links() | b.Scatter() | b.CloudFigure():
             # There is nothing to follow, and too few characters to draw with.
             pass
         case _:
             assert_never(block)
 
 
-def _text(text: str, style: TextStyle = "plain") -> Text:
+def _text(text: str, style: b.TextStyle = "plain") -> Text:
     return Text(tame(text), style=_STYLES[style])
 
 
-def _render_table(table: Table, width: int) -> Iterator[RichTable]:
+def _render_table(table: b.Table, width: int) -> Iterator[RichTable]:
     """As many tables as it takes for no number to be cut in a narrow terminal; each repeats the first column."""
     head, rows, is_number = table.head, table.texts(), table.is_number_column()
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
@@ -124,7 +102,7 @@ def _render_table(table: Table, width: int) -> Iterator[RichTable]:
         title, first = "", last
 
 
-def color_tokens(tokens: MarkedText) -> Text:
+def color_tokens(tokens: b.MarkedText) -> Text:
     """The text as it is, each token in the colour of its suspicion; those marked for another reason underlined."""
     text = _text(tokens.text)
     for span in tokens.spans:

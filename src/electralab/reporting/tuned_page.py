@@ -14,20 +14,8 @@ from typing import Literal
 
 from electralab.records.predictions import PredictionRow, read_rows
 from electralab.records.tuned import TunedResults, choose_split
+from electralab.reporting import blocks as b
 from electralab.reporting.artifact import Artifact
-from electralab.reporting.blocks import (
-    Absent,
-    Block,
-    Cell,
-    Group,
-    MarkedText,
-    Matrix,
-    Paragraph,
-    Scatter,
-    Table,
-    Tile,
-    TokenSpan,
-)
 from electralab.reporting.format import format_metric, format_percent, format_points, format_seconds, is_number
 
 BASELINE_NAMES = {"commonest": "commonest answer", "linear": "linear model"}
@@ -60,20 +48,20 @@ def _shown_metrics(results: TunedResults, split: str) -> list[str]:
     return sorted(metrics, key=lambda metric: metric != results.metric)
 
 
-def tuned_tiles(results: TunedResults) -> Iterator[Tile]:
+def tuned_tiles(results: TunedResults) -> Iterator[b.Tile]:
     """The score that counts, its baselines, and that of dev where a labelled test says more."""
     metric, split = results.metric, choose_split(results.spread)
     for name in dict.fromkeys((split, "dev")):
         if spread := results.spread.get(name, {}).get(metric):
             beside = "one seed" if spread.n == 1 else f"median of {spread.n} seeds"
-            yield Tile(f"{format_metric(metric)}, {name}", format_points(spread.median), beside)
+            yield b.Tile(f"{format_metric(metric)}, {name}", format_points(spread.median), beside)
         if name == split:
             for baseline, score in baseline_scores(results, split, metric).items():
-                yield Tile(baseline, format_points(score), "a baseline")
+                yield b.Tile(baseline, format_points(score), "a baseline")
     trivial = majority_share(results)
     if metric == "accuracy" and trivial is not None and results.baselines is None:
-        yield Tile("most frequent class", format_points(trivial), "what a constant answer gets")
-    yield Tile("time", format_seconds(results.seconds), "all seeds" if len(results.seeds) > 1 else "of tuning")
+        yield b.Tile("most frequent class", format_points(trivial), "what a constant answer gets")
+    yield b.Tile("time", format_seconds(results.seconds), "all seeds" if len(results.seeds) > 1 else "of tuning")
 
 
 def tell_tuned(artifact: Artifact) -> Iterator[str]:
@@ -103,7 +91,7 @@ def tell_tuned(artifact: Artifact) -> Iterator[str]:
     yield f"It took {format_seconds(results.seconds)} in all, {results.steps:,} steps a seed."
 
 
-def tuned_score_table(results: TunedResults, *, in_points: bool) -> Table:
+def tuned_score_table(results: TunedResults, *, in_points: bool) -> b.Table:
     """A row for each labelled split and metric, baselines beside it. One seed has a score; several have a spread."""
     is_single = len(results.seeds) == 1
     baselines = results.baselines or {}
@@ -126,37 +114,37 @@ def tuned_score_table(results: TunedResults, *, in_points: bool) -> Table:
     names = [short.get(name, name) for name in baselines]
     over = "one seed" if is_single else f"{len(results.seeds)} seeds"
     title = f"{results.task}, {over}{', in points' if in_points else ''}"
-    return Table(title, ["", first, *names, *spread_head, *(["ensemble"] if results.ensemble else [])], rows)
+    return b.Table(title, ["", first, *names, *spread_head, *(["ensemble"] if results.ensemble else [])], rows)
 
 
-def tuned_scores(artifact: Artifact) -> Iterator[Block]:
+def tuned_scores(artifact: Artifact) -> Iterator[b.Block]:
     """Scores beside baselines, then which classes were taken for which."""
     results = artifact.tuned
     if results is None:
-        yield Absent("No scores", "They are written when the last seed is finished.")
+        yield b.Absent("No scores", "They are written when the last seed is finished.")
         return
     yield tuned_score_table(results, in_points=True)
     if results.baselines:
         told = [f"{BASELINE_NAMES.get(name, name)}: {baseline.what}" for name, baseline in results.baselines.items()]
-        yield Paragraph(f"Baselines: {'; '.join(told)}.", "note")
+        yield b.Paragraph(f"Baselines: {'; '.join(told)}.", "note")
     if by_class := list(class_blocks(results)):
-        yield Group("beside", by_class)
+        yield b.Group("beside", by_class)
 
 
-def class_blocks(results: TunedResults) -> Iterator[Block]:
+def class_blocks(results: TunedResults) -> Iterator[b.Block]:
     """Which classes were taken for which, and how well each was found, on the split that says most."""
     report, split = results.class_report, results.report_split
     if report.confusion and len(report.confusion) <= _WIDEST_CONFUSION:
         names = [scores.name for scores in report.classes]
         title = f"What was taken for what, {split} set: rows are true, columns predicted"
-        yield Matrix(title, names, report.confusion)
+        yield b.Matrix(title, names, report.confusion)
     if report.classes:
         rows = [
             (scores.name, *map(format_points, (scores.precision, scores.recall, scores.f1)), scores.support)
             for scores in report.classes
         ]
         head = ["class", "precision", "recall", "F1", "examples"]
-        yield Table(f"By class, {split} set, best seed", head, rows)
+        yield b.Table(f"By class, {split} set, best seed", head, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +204,7 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
 
 
-def mistake_blocks(artifact: Artifact) -> Iterator[Block]:
+def mistake_blocks(artifact: Artifact) -> Iterator[b.Block]:
     if artifact.tuned is None:
         return
     split = choose_split(artifact.tuned.spread)
@@ -225,12 +213,12 @@ def mistake_blocks(artifact: Artifact) -> Iterator[Block]:
     if mistakes is None:
         return
     if not mistakes.wrong:
-        yield Paragraph(f"All {mistakes.count:,} examples of the {split} set are right.")
+        yield b.Paragraph(f"All {mistakes.count:,} examples of the {split} set are right.")
         return
     share = format_percent(mistakes.wrong / mistakes.count)
     title = f"{mistakes.wrong:,} of {mistakes.count:,} examples of the {split} set are wrong ({share})"
     texts = list(zip_longest(*(map(_cut, row.texts or ("",)) for row in mistakes.worst), fillvalue=""))
-    columns: dict[str, Sequence[Cell]] = dict(zip(("text", "second text"), texts, strict=False))
+    columns: dict[str, Sequence[b.Cell]] = dict(zip(("text", "second text"), texts, strict=False))
     match mistakes.kind:
         case "classify":
             columns |= {
@@ -238,19 +226,19 @@ def mistake_blocks(artifact: Artifact) -> Iterator[Block]:
                 "predicted": [str(row.prediction) for row in mistakes.worst],
                 "probability": [_prob(row) for row in mistakes.worst],
             }
-            yield Table(f"{title}; the surest first", list(columns), list(zip(*columns.values(), strict=True)))
+            yield b.Table(f"{title}; the surest first", list(columns), list(zip(*columns.values(), strict=True)))
         case "regress":
-            yield Scatter(f"Gold and predicted numbers, {split} set", mistakes.points)
+            yield b.Scatter(f"Gold and predicted numbers, {split} set", mistakes.points)
             columns |= {
                 "gold": [row.truth for row in mistakes.worst],
                 "predicted": [row.prediction for row in mistakes.worst],
             }
             title = f"Of {mistakes.count:,} examples of the {split} set, the largest errors first"
-            yield Table(title, list(columns), list(zip(*columns.values(), strict=True)))
+            yield b.Table(title, list(columns), list(zip(*columns.values(), strict=True)))
         case "label":
-            yield Paragraph(f"{title}; those with most wrong tags first.", "note")
+            yield b.Paragraph(f"{title}; those with most wrong tags first.", "note")
             for row in mistakes.worst:
-                yield Group("example", [_mark_tags(row)])
+                yield b.Group("example", [_mark_tags(row)])
         case "qa":
             rows = [
                 (
@@ -261,7 +249,7 @@ def mistake_blocks(artifact: Artifact) -> Iterator[Block]:
                 for row in mistakes.worst
             ]
             title = f"{title}; as in the file, those at its head first"
-            yield Table(title, ["question", "gold", "predicted"], rows)
+            yield b.Table(title, ["question", "gold", "predicted"], rows)
 
 
 def _prob(row: PredictionRow) -> str:
@@ -269,7 +257,7 @@ def _prob(row: PredictionRow) -> str:
     return "–" if prob is None else format_percent(prob)
 
 
-def _mark_tags(row: PredictionRow) -> MarkedText:
+def _mark_tags(row: PredictionRow) -> b.MarkedText:
     """The words as they stand, the wrong ones underlined, with the tag they have and the one they were given."""
     text, spans = "", []
     assert isinstance(row.truth, tuple)
@@ -277,9 +265,9 @@ def _mark_tags(row: PredictionRow) -> MarkedText:
     for word, tag, given in zip(row.words, row.truth, row.prediction, strict=True):
         text += " " if text else ""
         if tag != given:
-            spans.append(TokenSpan(len(text), len(text) + len(word), mark="replaced", note=f"{tag}, not {given}"))
+            spans.append(b.TokenSpan(len(text), len(text) + len(word), mark="replaced", note=f"{tag}, not {given}"))
         text += word
-    return MarkedText(text, spans)
+    return b.MarkedText(text, spans)
 
 
 def _cut(text: str) -> str:
