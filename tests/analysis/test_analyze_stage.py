@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from little_analysis import make_request, run, save_one, save_two, write_text
 from little_models import build_pair, save_pair
-from little_specimens import make_request, run, save_one, save_two, write_text
 from watching_events import result_of
 
 from electralab.analysis.measures import list_measures

@@ -4,7 +4,7 @@ from math import log
 from typing import Any
 
 import pytest
-from little_specimens import write_tradeoff
+from little_analysis import write_tradeoff
 
 from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, Evidence, Measurement, MissingEvidence
 from electralab.analysis.claims.rules import decide_quarter, decide_scaling, decide_sizes

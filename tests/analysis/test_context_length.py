@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from little_specimens import draws
-from studied import LENGTH, build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
+from little_analysis import draws
+from planted_networks import LENGTH, build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
 
 from electralab.analysis.measures import context_length
 from electralab.analysis.measures.context_length import (

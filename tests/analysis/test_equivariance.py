@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from little_specimens import draws
+from little_analysis import draws
 
 from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.equivariance import choose_penalty, fit_linear, measure_equivariance

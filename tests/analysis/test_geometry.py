@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from little_specimens import draws
+from little_analysis import draws
 from scipy.spatial.distance import pdist
 
 from electralab.analysis.finding import Resampler

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from little_specimens import draws
-from studied import build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
+from little_analysis import draws
+from planted_networks import build_networks, deafen, guesser_of, judge_of, mask_some, replace_all
 
 from electralab.analysis.measures.gradients import (
     GradientFlow,

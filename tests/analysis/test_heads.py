@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from little_analysis import draws
 from little_models import TOKENIZER
-from little_specimens import draws
-from studied import LENGTH, build_networks, judge_of, mask_some
+from planted_networks import LENGTH, build_networks, judge_of, mask_some
 from torch import nn
 
 from electralab.analysis.measures.heads import (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from little_specimens import draws
+from little_analysis import draws
 
 from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.information import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from little_specimens import draws
+from little_analysis import draws
 
 from electralab.analysis.measures.invariance import measure_invariance, rotate_row
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from little_specimens import save_one
+from little_analysis import save_one
 
 from electralab.analysis.measures.contextuality import number_sentences
 from electralab.analysis.measures.equivariance import group_pairs

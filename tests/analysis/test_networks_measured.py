@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from little_analysis import write_tradeoff
 from little_models import TEXT, TOKENIZER, build_pair, save_pair
-from little_specimens import write_tradeoff
 from little_tuned import make_tuned
-from test_run_points import write_run
+from test_scaling import write_run
 
 from electralab.analysis.data import AnalysisData, load_analysis_data
 from electralab.analysis.finding import Finding, Skipped

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from little_analysis import draws
 from little_models import TOKENIZER
-from little_specimens import draws
-from studied import build_networks, mask_some
+from planted_networks import build_networks, mask_some
 
 from electralab.analysis.measures.balance import measure_auc, measure_auc_by_confidence, measure_called, measure_targets
 from electralab.analysis.measures.replacements import measure_hardening

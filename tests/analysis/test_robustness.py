@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from little_specimens import draws
+from little_analysis import draws
 
 from electralab.analysis.measures.robustness import compare_robustness, mean_height, measure_robustness
 from electralab.statistics import Interval

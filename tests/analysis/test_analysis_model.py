@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from little_analysis import save_one, save_two
 from little_models import LENGTH, TOKENIZER, build_pair
-from little_specimens import save_one, save_two
 
 from electralab.analysis.model import load_analysis_model, reinitialise
 from electralab.errors import InputError
