@@ -24,7 +24,11 @@ NetworkInputs = tuple[Tensor, Tensor, Tensor | None]
 
 
 def evenly_spaced(count: int, limit: int) -> Indices:
-    """At most `limit` indices, evenly over all `count`."""
+    """At most `limit` indices, evenly over all `count`.
+
+    >>> evenly_spaced(10, 4).tolist()
+    [0, 3, 6, 9]
+    """
     return np.unique(np.linspace(0, count - 1, min(limit, count)).astype(np.int64))
 
 

@@ -32,7 +32,11 @@ State one with: electra export MODEL --license NAME (such as apache-2.0, mit, cc
 
 
 def read_license(given: str) -> License:
-    """A file's text, or the identifier of a known license."""
+    """A file's text, or the identifier of a known license.
+
+    >>> read_license("MIT").name, read_license("").name
+    ('mit', 'unknown')
+    """
     if not given:
         return License("unknown", _UNSAID)
     path = Path(given)

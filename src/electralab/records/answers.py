@@ -191,7 +191,11 @@ class ProofreadMeasure(AnswerRecord):
 
 
 class HeldoutScores(AnswerRecord):
-    """How well a discriminator did on held-out rows in which its own generator had replaced tokens."""
+    """How well a discriminator did on held-out rows in which its own generator had replaced tokens.
+
+    >>> HeldoutScores(auc=0.6, recall=0.1, precision=0.5).is_weak
+    True
+    """
 
     auc: float
     recall: float

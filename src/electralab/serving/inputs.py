@@ -84,7 +84,11 @@ class Window:
 
 
 def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
-    """Cover `count` tokens so that each is kept once, where it has the most context on both sides."""
+    """Cover `count` tokens so that each is kept once, where it has the most context on both sides.
+
+    >>> [(window.keep_from, window.keep_to) for window in cut_windows(10, size=4, overlap=0.5)]
+    [(0, 3), (3, 5), (5, 7), (7, 10)]
+    """
     if count <= size:
         return [Window(0, count, 0, count)] if count else []
     stride = max(1, round(size * (1 - overlap)))

@@ -72,7 +72,11 @@ class LoadedNetwork:
 
 
 class Model:
-    """A pre-trained pair detects, fills and plays; a tuned model predicts. Networks are read when first needed."""
+    """A pre-trained pair detects, fills and plays; a tuned model predicts. Networks are read when first needed.
+
+    >>> print(Model(Path("nowhere")))
+    <electralab model: nowhere: no such file or folder; give a run or a model folder>
+    """
 
     def __init__(self, path: Path, windows: WindowConfig | None = None) -> None:
         self.path = path

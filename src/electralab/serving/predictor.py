@@ -117,7 +117,11 @@ class Predictor:
 
 
 def guess_suffix(data: bytes) -> str:
-    """What a pipe carries, by its first line: an object, a header that names a part we know, or plain text."""
+    """What a pipe carries, by its first line: an object, a header that names a part we know, or plain text.
+
+    >>> guess_suffix(b'{"text": "a"}'), guess_suffix(b"text,label\\na,b"), guess_suffix(b"Once upon a time,")
+    ('.jsonl', '.csv', '.txt')
+    """
     first = data.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
     if first[:1] == b"{":
         return ".jsonl"

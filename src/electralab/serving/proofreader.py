@@ -177,7 +177,12 @@ class Lexicon:
 
 
 def edit_distances(word: str, letters: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """From the word to each row of (W, L) code points: letters to insert, leave out, change, or exchange."""
+    """From the word to each row of (W, L) code points: letters to insert, leave out, change, or exchange.
+
+    >>> words = np.array(["cat", "act", "cut", "dog"], dtype="<U3").view(np.uint32).reshape(4, 3)
+    >>> edit_distances("cat", words).tolist()
+    [0, 1, 1, 3]
+    """
     lengths = (letters > 0).sum(axis=1)
     before, row = np.zeros_like(letters, dtype=np.int64), np.tile(np.arange(letters.shape[1] + 1), (len(letters), 1))
     for index, letter in enumerate(word):

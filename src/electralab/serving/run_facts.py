@@ -89,7 +89,11 @@ def _read_tuned(run: Path) -> list[ExampleText]:
 
 
 def join_pieces(pieces: Sequence[str], *, is_symbols: bool = False) -> str:
-    """Tokens as a person would write them, as far as can be told: `##` continues the word before."""
+    """Tokens as a person would write them, as far as can be told: `##` continues the word before.
+
+    >>> join_pieces(["[CLS]", "the", "cat", "##s", "sat", ".", "[SEP]"])
+    'the cats sat.'
+    """
     kept = [piece for piece in pieces if not _SPECIAL.fullmatch(piece)]
     if is_symbols:
         return " ".join(kept)
