@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": FOUNDATION,
     "objective": FOUNDATION | {"tokens", "model"},
     "training": FOUNDATION,
-    "pretraining": FOUNDATION | {"tokens", "model", "objective", "training"},
+    "pretraining": FOUNDATION | {"reporting", "tokens", "model", "objective", "training"},
     "tasks": FOUNDATION | {"corpus", "tokens", "model"},
     "finetuning": FOUNDATION | {"tokens", "model", "tasks", "training"},
     "evaluation": FOUNDATION | {"corpus", "tokens", "model", "objective", "tasks"},

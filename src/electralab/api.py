@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from electralab.records.run import CostEstimate, FlopsPlan, PaperTable, PretrainPlan, PretrainResults
     from electralab.records.study import StudyPlan, StudyResults
     from electralab.records.tuned import FinetunePlan, TunedResults
-    from electralab.reporting.artifact import Artifact
     from electralab.reporting.page import ReportPlan, ReportWritten
     from electralab.serving.model import Model
 
@@ -498,11 +497,13 @@ def report(
     paths = [Path(run) for run in runs]
     if dry_run:
         return plan_report(paths, None if watch else Path(out))
+    from electralab.pretraining.balance import advise
+
     if watch:
         with handle_signals() as stop:
-            watch_report(paths, port, stop, on_ready, _advise)
+            watch_report(paths, port, stop, on_ready, advise)
     examples = [ExampleRow.model_validate(row) for row in exhibit_rows(Path(data), paths[0])] if data else []
-    return write_report(paths, Path(out), _advise, examples)
+    return write_report(paths, Path(out), advise, examples)
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> dict[str, Any]:
@@ -774,35 +775,7 @@ def _leave_page(folder: Path, display: Display) -> None:
     from electralab.reporting.page import write_page
 
     if find_kind(folder) is not None:
-        note = write_page(folder, _advise)
+        from electralab.pretraining.balance import advise
+
+        note = write_page(folder, advise)
         display.say(note.text, "yellow" if note.style == "warning" else "")
-
-
-def _advise(artifact: Artifact) -> list[str]:
-    """What training says about the last scores that a run has, then what it said on its way and no longer would."""
-    from electralab.pretraining.balance import drop_numbers
-
-    now = _diagnose_last(artifact)
-    signs = set(map(drop_numbers, now))
-    start = artifact.pretrained.warnings if artifact.pretrained else ()
-    told = [(warning.step, warning.text) for warning in start if warning.step == 0]
-    told += [(record.step, text) for record in artifact.logs.get("", []) for text in record.warnings]
-    return [*now, *(f"at step {step}: {text}" for step, text in told if drop_numbers(text) not in signs)]
-
-
-def _diagnose_last(artifact: Artifact) -> list[str]:
-    scores, (taken, total) = artifact.heldout_scores, artifact.steps
-    if artifact.kind != "run" or not {"auc", "called_replaced", "replaced_share"} <= scores.keys():
-        return []
-    from electralab.pretraining.balance import check_balance
-    from electralab.pretraining.settings import parse_stored
-
-    records = artifact.logs.get("", [])
-    return check_balance(
-        scores,
-        taken / total if total else 1.0,
-        baselines=artifact.baselines,
-        record=records[-1].values if records else {},
-        config=parse_stored(artifact.settings),
-        highest_rate=max((record.get("learning_rate") or 0.0 for record in records), default=None),
-    )

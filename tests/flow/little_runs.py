@@ -45,6 +45,7 @@ def state_of(run: Path, step: int) -> dict[str, Any]:
     folder = run / "checkpoints" / f"step-{step}"
     state = json.loads((folder / "state.json").read_text())
     del state["progress"]["seconds"]
+    state.pop("version", None)  # which files of before do not have
     return {
         "state": state,
         **{

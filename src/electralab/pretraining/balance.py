@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from electralab.objective.settings import JUDGED, UNTAUGHT
-from electralab.pretraining.settings import PretrainConfig
+from electralab.pretraining.settings import PretrainConfig, parse_stored
 from electralab.records.run import RunUsefulness
+from electralab.reporting.artifact import Artifact
 
 # Before this share of its learning a discriminator may still look like a lost one.
 _YOUNG = 0.3
@@ -75,6 +76,27 @@ def check_balance(
             advice += _check_ease(scores, baselines or {}, remedies)
         advice += _check_gradients(norms)
     return advice
+
+
+def advise(artifact: Artifact) -> list[str]:
+    """For a run's page: what its last scores mean, then what was warned of on the way and no longer would be."""
+    records = artifact.logs.get("", [])
+    scores, (taken, total) = artifact.heldout_scores, artifact.steps
+    now: list[str] = []
+    if artifact.kind == "run" and {"auc", "called_replaced", "replaced_share"} <= scores.keys():
+        now = check_balance(
+            scores,
+            taken / total if total else 1.0,
+            baselines=artifact.baselines,
+            record=records[-1].values if records else {},
+            config=parse_stored(artifact.settings),
+            highest_rate=max((record.get("learning_rate") or 0.0 for record in records), default=None),
+        )
+    start = artifact.pretrained.warnings if artifact.pretrained else ()
+    warned = [(0, warning.text) for warning in start if warning.step == 0]
+    warned += [(record.step, text) for record in records for text in record.warnings]
+    faults = set(map(drop_numbers, now))
+    return [*now, *(f"at step {step}: {text}" for step, text in warned if drop_numbers(text) not in faults)]
 
 
 def drop_numbers(text: str) -> str:

@@ -43,7 +43,7 @@ def fingerprint_start(origin: Path | None, generator: Path | None = None) -> str
         return ""
     if generator is not None:
         return sha256_json([fingerprint_start(folder) for folder, _ in _list_sources(origin, generator)])
-    checkpoint = _find_checkpoint(origin)
+    checkpoint = find_latest(origin / CHECKPOINTS)
     folders = [checkpoint] if checkpoint else _find_networks(origin)
     files = sorted(file for folder in folders for file in folder.glob("model*.safetensors"))
     return sha256_json([sha256_file(file) for file in files])
@@ -51,7 +51,7 @@ def fingerprint_start(origin: Path | None, generator: Path | None = None) -> str
 
 def find_max_positions(origin: Path) -> int:
     """The longest row that the origin's networks read; 0 where it does not say."""
-    checkpoint = _find_checkpoint(origin)
+    checkpoint = find_latest(origin / CHECKPOINTS)
     if checkpoint is not None and not _has_networks(origin):
         tables = [weight for name, weight in read_weights(checkpoint).items() if name.endswith(_POSITIONS)]
         return max(map(len, tables), default=0)
@@ -63,7 +63,7 @@ def is_without_second_segment(origin: Path | None) -> bool:
     """Whether the second segment is as it was drawn in what a run starts from; one that does not say has trained it."""
     if origin is None:
         return True
-    if _find_checkpoint(origin) is not None and not _has_networks(origin):
+    if find_latest(origin / CHECKPOINTS) is not None and not _has_networks(origin):
         return False
     return any(map(has_untrained_segments, _find_networks(origin)))
 
@@ -81,7 +81,7 @@ def load_pretrained(
     The generator's weights may lie in a folder of their own. Ids of the data must mean the origin's tokens; `by_text`,
     the rows of tokens that both vocabularies have are carried over, and the others begin as drawn.
     """
-    checkpoint = _find_checkpoint(origin) if generator is None else None
+    checkpoint = find_latest(origin / CHECKPOINTS) if generator is None else None
     weights = read_weights(checkpoint) if checkpoint else {}
     if checkpoint is None or (_names(weights) != _names(_learning(objective.networks)) and _has_networks(origin)):
         # Of another objective the exports may still fit: networks are told by their roles there.
@@ -248,10 +248,6 @@ def _check_compatible(where: Path, theirs: EncoderConfig, mine: EncoderConfig) -
     if theirs.is_causal and not mine.is_causal:
         return [f"{where}: read from left to right; from now on every token sees both sides"]
     return []
-
-
-def _find_checkpoint(origin: Path) -> Path | None:
-    return find_latest(origin / CHECKPOINTS)
 
 
 def _has_networks(origin: Path) -> bool:

@@ -21,16 +21,16 @@ ABSENT = -1
 def find_difference(mine: Tokenizer, theirs: Tokenizer) -> str:
     """What `theirs` does otherwise; "" where every text has the same ids."""
     my_ids, their_ids = _read_ids(mine), _read_ids(theirs)
-    moved = [piece for piece in my_ids if my_ids[piece] != their_ids.get(piece)]
+    moved = [token for token in my_ids if my_ids[token] != their_ids.get(token)]
     if moved:
-        example = next((piece for piece in moved if piece in their_ids), moved[0])
+        example = next((token for token in moved if token in their_ids), moved[0])
         there = f"is {their_ids[example]}" if example in their_ids else "does not exist"
         return (
             f"gives other ids: {example!r} {there} there, {my_ids[example]} here, "
             f"and {len(moved):,} of {len(my_ids):,} tokens differ"
         )
     if len(their_ids) > len(my_ids):
-        example = next(piece for piece in their_ids if piece not in my_ids)
+        example = next(token for token in their_ids if token not in my_ids)
         return f"has more tokens ({len(their_ids):,}, here {len(my_ids):,}; such as {example!r})"
     if mine.special != theirs.special:
         return "has other special tokens"
@@ -54,9 +54,9 @@ def match_tokens(mine: Tokenizer, theirs: Tokenizer) -> NDArray[np.int64]:
     for index in np.flatnonzero(theirs.is_ordinary):
         spelt.setdefault((theirs.decode_token(int(index)), bool(theirs.continues_word[index])), int(index))
     for index in np.flatnonzero(mine.is_ordinary):
-        piece, spelling = mine.token(int(index)), mine.decode_token(int(index))
-        if is_one_kind and piece in their_ids:
-            rows[index] = their_ids[piece]
+        token, spelling = mine.token(int(index)), mine.decode_token(int(index))
+        if is_one_kind and token in their_ids:
+            rows[index] = their_ids[token]
         elif spelling:
             rows[index] = spelt.get((spelling, bool(mine.continues_word[index])), ABSENT)
     for role, index in asdict(mine.special).items():

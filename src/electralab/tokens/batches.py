@@ -41,28 +41,19 @@ class Batch:
         return int((~self.is_pad).sum())
 
     def to(self, device: torch.device) -> "Batch":
-        return replace(
-            self,
-            original_ids=self.original_ids.to(device),
-            segment_ids=self.segment_ids.to(device),
-            is_pad=self.is_pad.to(device),
-            is_ordinary=self.is_ordinary.to(device),
-        )
+        tensors = {name: getattr(self, name).to(device) for name in _TENSORS}
+        return replace(self, **tensors)
 
     def split(self, size: int) -> list["Batch"]:
         """Micro-batches of at most `size` rows; a row keeps its number, so its masks do not depend on the split."""
-        return [self._take(slice(start, start + size)) for start in range(0, len(self.row_numbers), size)]
+        names = (*_TENSORS, "row_numbers", "dataset_rows")
+        starts = range(0, len(self.row_numbers), size)
+        return [
+            replace(self, **{name: getattr(self, name)[start : start + size] for name in names}) for start in starts
+        ]
 
-    def _take(self, rows: slice) -> "Batch":
-        return replace(
-            self,
-            row_numbers=self.row_numbers[rows],
-            original_ids=self.original_ids[rows],
-            segment_ids=self.segment_ids[rows],
-            is_pad=self.is_pad[rows],
-            is_ordinary=self.is_ordinary[rows],
-            dataset_rows=self.dataset_rows[rows],
-        )
+
+_TENSORS = ("original_ids", "segment_ids", "is_pad", "is_ordinary")
 
 
 def make_batch(

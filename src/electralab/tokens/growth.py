@@ -33,7 +33,13 @@ class GrowthGuard:
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         steps = list(_flatten(_state(backend.normalizer)))
-        self._steps = [] if _product(map(_growth, steps)) <= MAX_GROWTH else list(map(_build, steps))
+        self._steps: list[normalizers.Normalizer] = []
+        if _product(map(_growth, steps)) > MAX_GROWTH:
+            # A step by itself is the normaliser of a tokenizer that does nothing else.
+            template = json.loads(tokenizers.Tokenizer(models.WordLevel({}, unk_token="")).to_str())
+            for step in steps:
+                alone = tokenizers.Tokenizer.from_str(json.dumps({**template, "normalizer": step}))
+                self._steps.append(alone.normalizer)
 
     def check(self, pieces: Sequence[str]) -> None:
         for piece in pieces if self._steps else ():
@@ -76,6 +82,7 @@ def _flatten(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _product(growths: Iterable[float]) -> float:
+    """Bounded: many steps of a hostile file must not end in infinity times zero."""
     product = 1.0
     for growth in growths:
         product = min(product * growth, 1e300)
@@ -93,23 +100,13 @@ def _growth(step: dict[str, Any]) -> float:
         case "Prepend":
             return 1.0 + len(step["prepend"].encode())
         case "Precompiled":
-            return max(1.0, _longest_replacement(step["precompiled_charsmap"]))
+            # SentencePiece's table: the size of a trie, the trie, and replacements with a zero byte after each.
+            charsmap = step["precompiled_charsmap"]
+            try:
+                data = base64.b64decode(charsmap)
+            except binascii.Error:
+                return max(1.0, len(charsmap))
+            size = int.from_bytes(data[:4], "little")
+            return max(1.0, *map(len, data[4 + size :].split(b"\0")))
         case kind:
             return _FORMS.get(kind, 1)
-
-
-def _longest_replacement(charsmap: str) -> int:
-    """SentencePiece's table: the size of a trie, the trie, and replacements with a zero byte after each."""
-    try:
-        data = base64.b64decode(charsmap)
-    except binascii.Error:
-        return len(charsmap)
-    size = int.from_bytes(data[:4], "little")
-    return max(map(len, data[4 + size :].split(b"\0")), default=0)
-
-
-def _build(step: dict[str, Any]) -> normalizers.Normalizer:
-    template = json.loads(tokenizers.Tokenizer(models.WordLevel({}, unk_token="")).to_str())
-    backend = tokenizers.Tokenizer.from_str(json.dumps({**template, "normalizer": step}))
-    normalizer: normalizers.Normalizer = backend.normalizer
-    return normalizer

@@ -75,7 +75,9 @@ def pack_documents(documents: Sequence[Ids], length: int, special: SpecialIds) -
 def pack_pairs(documents: Iterable[Sequence[Ids]], length: int, special: SpecialIds, *key: int) -> Ids:
     """The paper's examples from each document's lines: [CLS] A [SEP] B [SEP], at times one segment or a short row."""
     full = [[ids for ids in lines if len(ids)] for lines in documents]
-    draws = iter(_draw(sum(map(len, full)), *key))
+    # Each line's four numbers in [0, 1), from its index among the lines alone. (L, 4)
+    words = mix(*key, np.arange(sum(map(len, full)))[:, None], np.arange(4)[None, :])
+    draws = iter(((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).tolist())
     rows: list[Ids] = []
     for lines in full:
         held: list[_Line] = []
@@ -101,20 +103,19 @@ class _Line(NamedTuple):
     coin: float
 
 
-def _draw(count: int, *key: int) -> list[list[float]]:
-    """The numbers of each line, from its place among the lines alone. (L, 4)"""
-    words = mix(*key, np.arange(count)[:, None], np.arange(4)[None, :])
-    numbers: list[list[float]] = ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).tolist()
-    return numbers
-
-
 def _target_length(first: _Line, length: int) -> int:
     return _SHORTEST + int(first.size * (length - _SHORTEST + 1)) if first.short < _SHORT_SHARE else length
 
 
 def _example(lines: Sequence[_Line], length: int, special: SpecialIds) -> Ids:
     wanted = np.inf if lines[0].single < _SINGLE_SHARE else (_target_length(lines[0], length) - 3) // 2
-    count = _count_first(lines, wanted)
+    # At least one line forms the first segment; the line that crosses the middle goes as its coin falls.
+    count, size = 1, len(lines[0].ids)
+    for line in lines[1:]:
+        if size + len(line.ids) >= wanted and not (size < wanted and line.coin < 0.5):
+            break
+        count += 1
+        size += len(line.ids)
     first = np.concatenate([line.ids for line in lines[:count]])[: length - 2]
     row = np.full(length, special.pad, dtype=first.dtype)
     row[0] = special.cls
@@ -126,13 +127,3 @@ def _example(lines: Sequence[_Line], length: int, special: SpecialIds) -> Ids:
         row[len(first) + 2 : len(first) + 2 + len(second)] = second
         row[len(first) + 2 + len(second)] = special.sep
     return row
-
-
-def _count_first(lines: Sequence[_Line], wanted: float) -> int:
-    """How many lines form the first segment: at least one; the line that crosses the middle goes as its coin falls."""
-    size = len(lines[0].ids)
-    for place, line in enumerate(lines[1:], start=1):
-        if size + len(line.ids) >= wanted and not (size < wanted and line.coin < 0.5):
-            return place
-        size += len(line.ids)
-    return len(lines)

@@ -71,7 +71,13 @@ def train(
             for loss_part in micro_losses(step):
                 (loss_part * scale.value if scale.is_adaptive else loss_part).backward()  # type: ignore[no-untyped-call]
                 loss += loss_part.item()
-            norms = _gradient_norms(optimizer, scale)
+            # Each parameter counts once however many names it has.
+            named = zip(optimizer.names, optimizer.parameters, strict=True)
+            gradients = {name: parameter.grad for name, parameter in named if parameter.grad is not None}
+            with torch.no_grad():
+                if scale.is_adaptive:
+                    torch._foreach_mul_(list(gradients.values()), 1.0 / scale.value)
+                norms = dict(zip(gradients, torch._foreach_norm(list(gradients.values())), strict=True))
             norm = join_norms(norms.values())
             factor = lr_factor(step)
             is_finite = math.isfinite(loss) and math.isfinite(norm)
@@ -79,29 +85,11 @@ def train(
             if is_finite:
                 if clip_norm and norm > clip_norm:
                     with torch.no_grad():
-                        torch._foreach_mul_(_gradients(optimizer), clip_norm / norm)
+                        torch._foreach_mul_(list(gradients.values()), clip_norm / norm)
                 optimizer.set_rates(factor)
                 optimizer.step()
             scale.adapt(is_finite)
             yield StepReport(step, loss, norm, norms, factor, is_skipped=not is_finite)
-
-
-def _gradients(optimizer: Optimizer) -> list[Tensor]:
-    return [parameter.grad for parameter in optimizer.parameters if parameter.grad is not None]
-
-
-@torch.no_grad()
-def _gradient_norms(optimizer: Optimizer, scale: LossScale) -> dict[str, Tensor]:
-    """Each parameter counts once however many names it has."""
-    gradients = _gradients(optimizer)
-    if scale.is_adaptive:
-        torch._foreach_mul_(gradients, 1.0 / scale.value)
-    names = [
-        name
-        for name, parameter in zip(optimizer.names, optimizer.parameters, strict=True)
-        if parameter.grad is not None
-    ]
-    return dict(zip(names, torch._foreach_norm(gradients), strict=True))
 
 
 def join_norms(norms: Iterable[Tensor]) -> float:
