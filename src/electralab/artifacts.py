@@ -339,7 +339,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
     _held.add(descriptor)
     try:
         with storage_errors(folder):
-            _take_lock(descriptor, folder)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+                raise FolderInUse(f"{folder}: in use by {holder}; wait for it, or choose another --out") from None
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
@@ -349,20 +353,12 @@ def lock_folder(folder: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _take_lock(descriptor: int, folder: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-        raise FolderInUse(f"{folder}: in use by {holder}; wait for it, or choose another --out") from None
-
-
 @cache
 def _release_in_forked_children() -> None:
     """A lock lasts until its last descriptor closes: a worker that outlives its killed parent must not keep one."""
-    os.register_at_fork(after_in_child=_close_held)
 
+    def close_held() -> None:
+        while _held:
+            os.close(_held.pop())
 
-def _close_held() -> None:
-    while _held:
-        os.close(_held.pop())
+    os.register_at_fork(after_in_child=close_held)

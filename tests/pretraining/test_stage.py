@@ -20,7 +20,17 @@ from electralab.events import Progress, run_to_end
 from electralab.pretraining import task
 from electralab.pretraining.settings import resolve_pretrain
 from electralab.pretraining.stage import PretrainRequest, pretrain
-from electralab.records.run import Budget
+from electralab.records.record import FileRecord
+from electralab.records.run import (
+    Budget,
+    CheckpointState,
+    Environment,
+    PretrainResults,
+    RunExamples,
+    RunFingerprint,
+    Snapshot,
+    read_metrics,
+)
 from electralab.stopping import StopSignal
 
 SMALL = (
@@ -79,6 +89,19 @@ def test_a_step_that_is_not_finite_costs_one_step_wherever_it_is(
     assert math.isfinite(results["heldout"]["discriminator_loss"])
     assert (tmp_path / "run/export/discriminator/config.json").is_file()
     assert (tmp_path / "run/checkpoints/step-4").is_dir()
+
+
+def test_every_file_of_a_run_reads_back_as_it_was_written(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    results = run_to_end(pretrain(request(data, run, snapshots=(0.5,)), StopSignal()))
+    kinds: dict[type[FileRecord], str] = dict.fromkeys((RunFingerprint, Environment, RunExamples, PretrainResults), "")
+    kinds |= {CheckpointState: "checkpoints/step-4", Snapshot: "snapshots/step-2"}
+    for kind, folder in kinds.items():
+        assert kind.read(run / folder).to_json() == json.loads((run / folder / kind.FILE).read_text()), kind
+    assert PretrainResults.read(run) == results
+    assert [snapshot.step for snapshot in results.snapshots] == [2]
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    assert [json.dumps(record.to_json()) for record in read_metrics(run / "metrics.jsonl")] == lines
 
 
 def test_each_of_two_stages_warms_up_and_decays(data: Path, tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ _WORD = re.compile(f"[{SPACELESS}]{{2}}|[{HANGUL}]{{2,}}|(?:[^\\W\\d_{SPACELESS}
 # Neighbours on the keyboard that most texts in Latin script are typed on.
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _NEIGHBOURS = {
-    letter: "".join(row[place + step] for step in (-1, 1) if 0 <= place + step < len(row))
+    letter: "".join(row[index + step] for step in (-1, 1) if 0 <= index + step < len(row))
     for row in _ROWS
-    for place, letter in enumerate(row)
+    for index, letter in enumerate(row)
 }
 # What a scanner takes for what.
 _MISREAD = {
@@ -50,7 +50,11 @@ class Damaged:
 
 
 def count_words(text: str) -> int:
-    """Those that may be damaged: of three letters or two syllables and more; without spaces, two characters each."""
+    """Those that may be damaged: of three letters or two syllables and more; without spaces, two characters each.
+
+    >>> count_words("a cat on the mat"), count_words("你好世界")
+    (3, 2)
+    """
     return sum(1 for _ in _WORD.finditer(text))
 
 

@@ -56,7 +56,12 @@ def pack_contiguous(documents: Sequence[Ids], length: int, special: SpecialIds) 
 
 
 def pack_documents(documents: Sequence[Ids], length: int, special: SpecialIds) -> Ids:
-    """Each document in a row of its own, padded; a longer one in several, of which the last goes back to be full."""
+    """Each document in a row of its own, padded; a longer one in several, of which the last goes back to be full.
+
+    >>> special = SpecialIds(pad=0, unk=1, cls=2, sep=3, mask=4)
+    >>> pack_documents([np.array([7, 8]), np.array([7, 8, 9, 10])], 5, special).tolist()
+    [[2, 7, 8, 3, 0], [2, 7, 8, 9, 3], [2, 8, 9, 10, 3]]
+    """
     width = length - 2
     pieces: list[Ids] = []
     for ids in documents:
