@@ -221,7 +221,7 @@ def _try_row(data: "PreparedData", ids: "Ids", model: Path) -> View:
         "masked": _spell_out(data, trial.masked.input_ids[0].numpy()),
         "corrupted": _spell_out(data, trial.corrupted.input_ids[0].numpy()),
         "is_replaced": trial.corrupted.is_replaced[0].tolist(),
-        "p_replaced": trial.verdicts[0].sigmoid().tolist(),
+        "p_replaced": trial.discriminator_logits[0].sigmoid().tolist(),
     }
 
 
@@ -233,14 +233,13 @@ def exhibit_rows(path: Path, model: Path) -> list[View]:
     """A few rows that training does not see, where the data has such, hidden, guessed and judged."""
     import numpy as np
 
-    from electralab.objective.electra import exhibit_trial
     from electralab.objective.examples import describe_rows
     from electralab.tokens.shards import open_data
 
     data = open_data(path)
     rows = data.heldout if len(data.heldout) else data.train
     places = np.linspace(0, len(rows) - 1, min(_EXHIBITED_ROWS, len(rows))).astype(np.int64)
-    return list(describe_rows(exhibit_trial(_hold_trial(data, rows.take(places), model)), data.tokenizer))
+    return list(describe_rows(_hold_trial(data, rows.take(places), model).examples(), data.tokenizer))
 
 
 def _hold_trial(data: "PreparedData", ids: "Ids", model: Path) -> "ElectraOutput":

@@ -13,7 +13,7 @@ from electralab.analysis.pair import PairOutputs
 from electralab.errors import InputError
 from electralab.objective.corruption import SamplingConfig, special_token_bias
 from electralab.objective.electra import ElectraOutput, electra_forward
-from electralab.objective.metrics import read_verdicts
+from electralab.objective.metrics import RtdScores
 
 RNG = np.random.default_rng
 
@@ -45,11 +45,11 @@ def test_a_sure_generator_hides_what_an_unsure_one_gives_away() -> None:
 
 def test_what_is_watched_is_what_was_said(trial: ElectraOutput) -> None:
     game = PairOutputs.from_batch(trial)
-    verdicts = read_verdicts(trial.verdicts, trial.corrupted)
+    verdicts = RtdScores.from_logits(trial.discriminator_logits, trial.corrupted)
     assert game.rtd_scores.auc == verdicts.auc
     assert measure_auc(game, draws(0)).value == pytest.approx(verdicts.auc)
     assert len(game.logits) == int(trial.masked.batch.is_ordinary.sum())
-    probabilities = trial.guesses.detach().softmax(dim=-1).double().numpy()
+    probabilities = trial.generator_logits.detach().softmax(dim=-1).double().numpy()
     expected = -(probabilities * np.log(probabilities)).sum(axis=1)
     assert game.entropies == pytest.approx(expected, abs=1e-4)
     targets = trial.masked.target_ids.numpy()
@@ -62,7 +62,7 @@ def test_the_confidence_of_a_replacement_is_that_of_its_draw(trial: ElectraOutpu
     game, masked = PairOutputs.from_batch(trial), trial.masked
     position = int(masked.positions[-1])  # in the last row, which has no padding before it but that of the first
     drawn = int(trial.corrupted.input_ids.flatten()[position])
-    expected = float(trial.guesses.detach().log_softmax(dim=-1)[-1, drawn])
+    expected = float(trial.generator_logits.detach().log_softmax(dim=-1)[-1, drawn])
     is_ordinary = masked.batch.is_ordinary.numpy().ravel()
     assert game.confidences[is_ordinary[:position].sum()] == pytest.approx(expected, abs=1e-5)
 

@@ -21,7 +21,7 @@ from electralab.evaluation.heldout import (
 )
 from electralab.evaluation.stage import EvaluateConfig, evaluate
 from electralab.model.electra import Discriminator
-from electralab.objective.metrics import RtdScores, join_verdicts
+from electralab.objective.metrics import RtdScores
 from electralab.stopping import StopSignal
 from electralab.tokens.prepare import PrepareConfig, prepare
 from electralab.tokens.shards import open_data
@@ -136,7 +136,7 @@ def test_intervals_hold_the_score_and_come_from_rows() -> None:
     rng = np.random.default_rng(0)
     truth = rng.random((50, 20)) < 0.3
     rows = [RtdScores((rng.normal(size=20) + row).astype(np.float32), row) for row in truth]
-    whole, intervals = join_verdicts(rows), bootstrap_rows(rows, 100, seed=0)
+    whole, intervals = RtdScores.concat(rows), bootstrap_rows(rows, 100, seed=0)
     for name in ("auc", "loss", "recall", "precision"):
         interval = intervals[f"{name}_interval"]
         assert isinstance(interval, list)

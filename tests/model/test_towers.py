@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from networks import exaggerate, generator_of, make_pair, make_rows
 from torch import Tensor
 
-from electralab.model.token_models import TwoTower, find_mirror
+from electralab.model.token_models import TwoTower, reversed_positions
 from electralab.model.weights import init_weights
 
 KINDS: list[dict[str, Any]] = [
@@ -79,7 +79,7 @@ def test_the_guess_is_the_join_of_two_readings_of_each_row_alone(towers: TwoTowe
 
 def test_a_mirror_leaves_the_padding_where_it_is_and_undoes_itself() -> None:
     is_pad = torch.tensor([[False, False, False, True, True], [False] * 5])
-    mirror = find_mirror(torch.zeros(2, 5, dtype=torch.long), is_pad)
+    mirror = reversed_positions(torch.zeros(2, 5, dtype=torch.long), is_pad)
     assert mirror.tolist() == [[2, 1, 0, 4, 3], [4, 3, 2, 1, 0]]
     assert mirror.gather(1, mirror).tolist() == [[0, 1, 2, 3, 4]] * 2
 

@@ -72,9 +72,9 @@ def make_masked(
 
 def weigh(objective: Objective[Any], batch: Batch, micro_size: int, rng: Rng | None = None) -> Tensor:
     """The step's loss, however it is split."""
-    questions = objective.pose(batch, micro_size, SHARE, rng or Rng(3, 1))
+    questions = objective.make_inputs(batch, micro_size, SHARE, rng or Rng(3, 1))
     counts = add_counts(objective.count_targets(question) for question in questions)
-    answers = [objective.answer(question, NOW) for question in questions]
+    answers = [objective.training_step(question, NOW) for question in questions]
     return torch.stack([answer.losses.weigh(counts, objective.weights) for answer in answers]).sum()
 
 
@@ -88,8 +88,8 @@ def learn(objective: Objective[Any], batch: Batch, steps: int, rate: float = 5e-
 
 
 def count_by_torch(objective: Objective[Any], rows: int, length: int) -> int:
-    (question,) = objective.pose(counting_rows(rows, length), rows, SHARE, Rng(3, 1))
+    (question,) = objective.make_inputs(counting_rows(rows, length), rows, SHARE, Rng(3, 1))
     counts = objective.count_targets(question)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        objective.answer(question, NOW).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
+        objective.training_step(question, NOW).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())

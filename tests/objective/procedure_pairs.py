@@ -53,14 +53,14 @@ def assemble(config: ObjectiveConfig, kind: Callable[..., ElectraObjective], len
 
 
 def questions(objective: ElectraObjective, step: int, rows: int = 8) -> list[Any]:
-    return list(objective.pose(counting_rows(rows, seed=step), rows, 0.2, Rng(0, step)))
+    return list(objective.make_inputs(counting_rows(rows, seed=step), rows, 0.2, Rng(0, step)))
 
 
 def step_loss(objective: ElectraObjective, moment: StepInfo, rows: int = 8) -> Tensor:
-    objective.begin(moment)
+    objective.on_step_start(moment)
     asked = questions(objective, moment.step, rows)
     counts = add_counts(objective.count_targets(question) for question in asked)
-    losses = [objective.answer(question, moment).losses.weigh(counts, objective.weights) for question in asked]
+    losses = [objective.training_step(question, moment).losses.weigh(counts, objective.weights) for question in asked]
     return torch.stack(losses).sum()
 
 
@@ -84,7 +84,7 @@ def train(objective: ElectraObjective, steps: int, *, rate: float = 3e-3, first:
 def judge(objective: ElectraObjective) -> dict[str, float]:
     with torch.no_grad():
         (question,) = questions(objective, -1 % 1000, rows=23)
-        return objective.examine(question).observation.describe("auc")
+        return objective.evaluation_step(question).metrics.describe("auc")
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:

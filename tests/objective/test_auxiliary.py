@@ -46,7 +46,7 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 
 
 def pose(objective: ElectraObjective, rows: int = 6, micro_size: int = 6) -> list[MaskedBatch]:
-    return list(objective.pose(counting_rows(rows), micro_size, 0.25, Rng(3, 1)))
+    return list(objective.make_inputs(counting_rows(rows), micro_size, 0.25, Rng(3, 1)))
 
 
 def with_task(
@@ -69,7 +69,7 @@ def test_correction_without_a_gate_is_a_language_model_of_the_corrupted_row() ->
         seen.append((given[0], loss))
 
     task.register_forward_hook(keep)
-    objective.answer(pose(objective)[0], NOW)
+    objective.training_step(pose(objective)[0], NOW)
     scene, loss = seen[0]
     assert isinstance(task, CorrectiveLM)
     states = scene.states.flatten(0, 1)[scene.masked.positions]
@@ -136,10 +136,12 @@ def test_selection_chooses_by_dot_products_with_the_candidates_vectors() -> None
     assert isinstance(head, MultiChoiceCloze)
     with torch.no_grad():
         head.projection.weight.copy_(noise(32, 32))
-        trial = objective._hold(question, 0.0)
+        trial = objective.forward(question, 0.0)
         batch = question.batch
         states = judge.encoder(trial.corrupted.input_ids, batch.segment_ids, None).flatten(0, 1)
-        negatives = sample_negatives(trial.guesses, question.luck["selection"], PROHIBITION, question.target_ids)
+        negatives = sample_negatives(
+            trial.generator_logits, question.auxiliary_uniforms["selection"], PROHIBITION, question.target_ids
+        )
         expected = 0.0
         for row, position in enumerate(question.positions.tolist()):
             wanted = head.projection.weight @ states[position]
@@ -174,7 +176,7 @@ def test_contrast_looks_at_the_same_places_of_the_original_rows() -> None:
     (question,) = pose(objective)
     batch = question.batch
     with torch.no_grad():
-        trial = objective._hold(question, 0.0)
+        trial = objective.forward(question, 0.0)
         encoder = objective.networks.discriminator.encoder
         shown = encoder(trial.corrupted.input_ids, batch.segment_ids, None).flatten(0, 1)[question.positions]
         meant = encoder(batch.original_ids, batch.segment_ids, None).flatten(0, 1)[question.positions]
@@ -227,15 +229,15 @@ def test_a_weight_of_zero_adds_nothing() -> None:
     assert [name for name, _ in off.networks.named_parameters()] == names
     assert not any(name.startswith("heads.") for name in names)
     (question,) = pose(off)
-    assert question.luck == {}
-    assert set(off.answer(question, NOW).losses.sums) == {"generator", "discriminator"} == set(off.weights)
+    assert question.auxiliary_uniforms == {}
+    assert set(off.training_step(question, NOW).losses.sums) == {"generator", "discriminator"} == set(off.weights)
 
 
 @each_task
 def test_a_task_leaves_the_pairs_own_losses_as_they_were(name: str) -> None:
     plain, more = make_objective(), with_task(name, 3.0)
     (question,), (asked,) = pose(plain), pose(more)
-    expected, found = plain.answer(question, NOW).losses.sums, more.answer(asked, NOW).losses.sums
+    expected, found = plain.training_step(question, NOW).losses.sums, more.training_step(asked, NOW).losses.sums
     assert [*found] == ["generator", "discriminator", name]
     for own in expected:
         assert torch.equal(expected[own], found[own])
@@ -258,7 +260,7 @@ def test_parts_of_a_step_add_up_to_the_whole(name: str) -> None:
 
     def total(micro_size: int) -> float:
         parts = pose(objective, micro_size=micro_size)
-        return sum(float(objective.answer(part, NOW).losses.sums[name].detach()) for part in parts)
+        return sum(float(objective.training_step(part, NOW).losses.sums[name].detach()) for part in parts)
 
     assert total(6) == pytest.approx(total(4), rel=1e-5)
 
@@ -268,10 +270,10 @@ def test_luck_belongs_to_a_row_and_a_step(name: str) -> None:
     objective = with_task(name)
     (whole,) = pose(objective)
     parts = pose(objective, micro_size=4)
-    assert torch.equal(whole.luck[name], torch.cat([part.luck[name] for part in parts]))
-    assert torch.equal(whole.to(CPU).luck[name], whole.luck[name])
-    (later,) = objective.pose(counting_rows(6), 6, 0.25, Rng(3, 2))
-    assert not torch.equal(later.luck[name], whole.luck[name])
+    assert torch.equal(whole.auxiliary_uniforms[name], torch.cat([part.auxiliary_uniforms[name] for part in parts]))
+    assert torch.equal(whole.to(CPU).auxiliary_uniforms[name], whole.auxiliary_uniforms[name])
+    (later,) = objective.make_inputs(counting_rows(6), 6, 0.25, Rng(3, 2))
+    assert not torch.equal(later.auxiliary_uniforms[name], whole.auxiliary_uniforms[name])
 
 
 @pytest.mark.parametrize(
@@ -285,7 +287,7 @@ def test_passes_of_the_discriminator_and_which_of_them_it_learns_from(name: str,
         lambda _module, _inputs, states: seen.append(states.requires_grad)
     )
     (question,) = pose(objective)
-    objective.answer(question, NOW)
+    objective.training_step(question, NOW)
     assert seen == passes
 
 
@@ -294,7 +296,7 @@ def test_passes_of_the_discriminator_and_which_of_them_it_learns_from(name: str,
 def test_a_task_teaches_the_discriminator_and_the_shared_table_but_not_the_generator(name: str, backbone: str) -> None:
     objective = with_task(name, model={"backbone": backbone, "embedding_size": 16})
     (question,) = pose(objective)
-    objective.answer(question, NOW).losses.sums[name].backward()  # type: ignore[no-untyped-call]
+    objective.training_step(question, NOW).losses.sums[name].backward()  # type: ignore[no-untyped-call]
 
     def is_taught(parameter: nn.Parameter) -> bool:
         return parameter.grad is not None and bool(parameter.grad.any())
@@ -318,7 +320,7 @@ def test_torch_counts_the_same_operations(name: str, model: dict[str, Any]) -> N
     (question,) = pose(objective)
     assert len(question.positions) == 6 * count_masked(16, 0.25)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        sums = objective.answer(question, NOW).losses.sums.values()
+        sums = objective.training_step(question, NOW).losses.sums.values()
         torch.stack([*sums]).sum().backward()  # type: ignore[no-untyped-call]
     # A crop leaves a row padded, whatever it was before; that costs no product.
     assert counter.get_total_flops() == pytest.approx(objective.count_flops(NOW, 6, 16, 0.25), rel=0.01)
@@ -351,7 +353,7 @@ def test_more_negatives_than_tokens_are_refused() -> None:
 
 def contrast_chance(objective: ElectraObjective, question: MaskedBatch) -> float:
     """Where all similarities are equal: one of itself and all other replaced ones."""
-    corrupted = objective._hold(question, 0.0).corrupted
+    corrupted = objective.forward(question, 0.0).corrupted
     is_replaced = corrupted.is_replaced.flatten()[question.positions]
     return float((1 + is_replaced.sum() - is_replaced.long()).float().log().mean())
 
@@ -364,22 +366,22 @@ def test_a_task_is_learned(name: str) -> None:
     objective = with_task(
         name, kind="uniform", discriminator_weight=1.0, model={"num_layers": 1, "init_std": 0.1}, **more
     )
-    (question,) = objective.pose(counting_rows(16, seed=99), 16, 0.15, Rng(0, -1))
+    (question,) = objective.make_inputs(counting_rows(16, seed=99), 16, 0.15, Rng(0, -1))
     counts = objective.count_targets(question)
 
     def measure() -> float:
         with torch.no_grad():
-            return float(objective.examine(question).losses.sums[name]) / counts[name]
+            return float(objective.evaluation_step(question).losses.sums[name]) / counts[name]
 
     chances = {"correction": math.log(WORDS), "selection": math.log(5), "sequence": math.log(2 * 16 - 1)}
     chance = contrast_chance(objective, question) if name == "contrast" else chances[name]
     before = measure()
     optimizer = torch.optim.AdamW(objective.networks.parameters(), lr=5e-3)
     for step in range(1, 221):
-        parts = objective.pose(counting_rows(16, seed=step), 16, 0.15, Rng(0, step))
+        parts = objective.make_inputs(counting_rows(16, seed=step), 16, 0.15, Rng(0, step))
         asked = add_counts(objective.count_targets(part) for part in parts)
         for part in parts:
-            objective.answer(part, NOW).losses.weigh(asked, objective.weights).backward()  # type: ignore[no-untyped-call]
+            objective.training_step(part, NOW).losses.weigh(asked, objective.weights).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
     after = measure()

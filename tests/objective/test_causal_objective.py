@@ -36,7 +36,7 @@ def lose_slowly(model: Generator) -> float:
         for column in range(1, len(row)):
             known = torch.tensor([row[:column]])
             state = model.encoder(known, torch.zeros_like(known), None)[0, -1:]
-            chances = model.guess(state)[0].softmax(dim=-1)
+            chances = model.logits(state)[0].softmax(dim=-1)
             total -= math.log(float(chances[row[column]]))
     return total
 
@@ -45,9 +45,9 @@ def lose_slowly(model: Generator) -> float:
 @torch.no_grad()
 def test_the_loss_is_that_of_rows_cut_before_each_token(backbone: str) -> None:
     objective = make(backbone=backbone)
-    (question,) = objective.pose(PADDED, 3, SHARE, Rng(3, 1))
+    (question,) = objective.make_inputs(PADDED, 3, SHARE, Rng(3, 1))
     slow = lose_slowly(objective.model)
-    for answer in (objective.answer(question, NOW), objective.examine(question)):
+    for answer in (objective.training_step(question, NOW), objective.evaluation_step(question)):
         assert float(answer.losses.sums["next"]) == pytest.approx(slow, rel=1e-5)
 
 
@@ -55,7 +55,7 @@ def test_every_token_but_the_first_of_a_row_is_asked_for_and_padding_is_not() ->
     objective = make()
     question = shift_targets(PADDED)
     assert question.positions.tolist() == [1, 2, 3, 4, 5, 7, 8, 13, 14, 15]
-    assert objective.guessed_ids(question) == [7, 9, 7, 12, SEP, 20, SEP, 9, 9, SEP]
+    assert objective.lm_targets(question) == [7, 9, 7, 12, SEP, 20, SEP, 9, 9, SEP]
     assert objective.count_targets(question) == {"next": 10}
     assert objective.count_tokens(question) == 13
 
@@ -81,10 +81,10 @@ def test_it_learns_what_follows_and_that_a_first_token_can_be_any(backbone: str)
     objective = make(length=16, backbone=backbone)
     batch = counting_rows(WORDS)
     learn(objective, batch, 60, rate=1e-2)
-    (question,) = objective.pose(batch, WORDS, SHARE, Rng(3, 1))
+    (question,) = objective.make_inputs(batch, WORDS, SHARE, Rng(3, 1))
     with torch.no_grad():
-        answer = objective.examine(question)
-    seen = (answer.observation + loss_metrics(answer.losses, objective.count_targets(question))).describe()
+        answer = objective.evaluation_step(question)
+    seen = (answer.metrics + loss_metrics(answer.losses, objective.count_targets(question))).describe()
     best = math.log(WORDS) / 15
     assert best - 0.01 < seen["next_loss"] < best + 0.1 < 0.15 * math.log(WORDS)
     assert seen["next_accuracy"] > 0.9
@@ -92,7 +92,7 @@ def test_it_learns_what_follows_and_that_a_first_token_can_be_any(backbone: str)
 
 def test_names() -> None:
     objective = make()
-    assert objective.guessed == "next"
+    assert objective.lm_loss_name == "next"
     assert objective.weights == {"next": 1.0}
     assert objective.exports() == {"model": objective.model}
     assert {name.split(".")[0] for name, _ in objective.networks.named_parameters()} == {"model"}

@@ -48,10 +48,10 @@ def padded_rows() -> Any:
 def test_losses_agree_with_a_slow_twin() -> None:
     objective = make()
     pair = objective.networks
-    (question,) = objective.pose(padded_rows(), 2, 0.4, Rng(0, 1))
-    answer = objective.answer(question, StepInfo(1, 4))
+    (question,) = objective.make_inputs(padded_rows(), 2, 0.4, Rng(0, 1))
+    answer = objective.training_step(question, StepInfo(1, 4))
     noised = nce_forward(
-        objective.generator, pair.discriminator, question, objective.prohibition, objective.config.sampling
+        objective.generator, pair.discriminator, question, objective.logit_bias, objective.config.sampling
     )
     rows, corrupted = question.batch.original_ids, noised.corrupted.input_ids
     judged = guessed = 0.0
@@ -90,9 +90,9 @@ def test_a_new_run_begins_at_the_energy_of_a_token_that_is_as_likely_as_any_othe
     ordinary = int(data.tokenizer.is_ordinary.sum())
     assert objective.networks.discriminator.head.verdict.bias.tolist() == pytest.approx([math.log(ordinary)])
     batch = batch_at(data, 0, 8, seed=0)
-    (question,) = objective.pose(batch, 8, 0.15, Rng(0, 1))
+    (question,) = objective.make_inputs(batch, 8, 0.15, Rng(0, 1))
     with torch.no_grad():
-        loss = objective.examine(question).losses.sums["discriminator"] / int(batch.is_ordinary.sum())
+        loss = objective.evaluation_step(question).losses.sums["discriminator"] / int(batch.is_ordinary.sum())
     share = len(question.positions) / int(batch.is_ordinary.sum())
     assert float(loss) == pytest.approx(-share * math.log(share) - (1 - share) * math.log(1 - share), abs=0.15)
 
@@ -107,12 +107,12 @@ def test_noise_is_noise_even_where_it_equals_the_original() -> None:
     objective = make()
     with torch.no_grad():
         objective.generator.head.bias[9] = 100.0  # it always says 9
-    (question,) = objective.pose(batch_of([[CLS, *[9] * 6, SEP]]), 1, 0.5, Rng(0, 1))
+    (question,) = objective.make_inputs(batch_of([[CLS, *[9] * 6, SEP]]), 1, 0.5, Rng(0, 1))
     noised = nce_forward(
         objective.generator,
         objective.networks.discriminator,
         question,
-        objective.prohibition,
+        objective.logit_bias,
         objective.config.sampling,
     )
     assert not noised.corrupted.is_replaced.any()

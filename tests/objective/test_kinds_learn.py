@@ -53,12 +53,12 @@ def learn(objective: Objective[Any], steps: int) -> None:
     optimizer = torch.optim.Adam(objective.networks.parameters(), lr=1e-2)
     for step in range(1, steps + 1):
         moment = StepInfo(step, steps)
-        objective.begin(moment)
-        questions = objective.pose(counting_rows(WORDS), WORDS, SHARE, Rng(3, step))
+        objective.on_step_start(moment)
+        questions = objective.make_inputs(counting_rows(WORDS), WORDS, SHARE, Rng(3, step))
         counts = add_counts(objective.count_targets(question) for question in questions)
         optimizer.zero_grad()
         for question in questions:
-            objective.answer(question, moment).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
+            objective.training_step(question, moment).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(objective.networks.parameters(), 1.0)
         optimizer.step()
 
@@ -66,16 +66,16 @@ def learn(objective: Objective[Any], steps: int) -> None:
 @torch.no_grad()
 def judge(objective: Objective[Any]) -> dict[str, float]:
     """By masks and draws that training has not seen."""
-    (question,) = objective.pose(counting_rows(WORDS), WORDS, SHARE, Rng(3, 999))
-    answer = objective.examine(question)
-    seen = answer.observation + loss_metrics(answer.losses, objective.count_targets(question))
+    (question,) = objective.make_inputs(counting_rows(WORDS), WORDS, SHARE, Rng(3, 999))
+    answer = objective.evaluation_step(question)
+    seen = answer.metrics + loss_metrics(answer.losses, objective.count_targets(question))
     return seen.describe("auc")
 
 
 @pytest.mark.parametrize("kind", GUESSING)
 def test_guesses_learn_to_count(kind: str) -> None:
     objective = GUESSING[kind]()
-    loss = f"{objective.guessed}_loss"
+    loss = f"{objective.lm_loss_name}_loss"
     assert judge(objective)[loss] > 0.9 * math.log(WORDS)
     learn(objective, 60)
     assert judge(objective)[loss] < 0.5 * math.log(WORDS)

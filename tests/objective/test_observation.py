@@ -14,8 +14,8 @@ from electralab.objective.corruption import CorruptedBatch, corrupt
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens
 from electralab.objective.metrics import (
     BatchMetrics,
+    RtdScores,
     RunningMean,
-    discriminator_metrics,
     lm_metrics,
     replacement_metrics,
 )
@@ -69,7 +69,9 @@ def slow_auc(replaced: list[float], original: list[float]) -> float:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_auc_by_confidence_is_that_of_sorting_the_replacements_by_hand(seed: int) -> None:
     masked, guesses, corrupted, verdicts = play(seed)
-    seen = discriminator_metrics(verdicts, corrupted) + replacement_metrics(guesses, verdicts, corrupted)
+    seen = BatchMetrics(rtd=[RtdScores.from_logits(verdicts, corrupted)]) + replacement_metrics(
+        guesses, verdicts, corrupted
+    )
     found = seen.describe_by_confidence()
     drawn: list[tuple[float, float]] = []  # how likely the generator found it, what the discriminator said
     flat_ids, flat_verdicts = corrupted.input_ids.flatten().tolist(), verdicts.flatten().tolist()
@@ -94,7 +96,9 @@ def test_auc_by_confidence_is_that_of_sorting_the_replacements_by_hand(seed: int
 def test_knowing_only_that_special_tokens_are_never_replaced_is_worth_nothing() -> None:
     masked, _, corrupted, _ = play(1)
     only_special = torch.where(masked.batch.is_ordinary, 0.0, -20.0)
-    scores = discriminator_metrics(only_special, corrupted).describe("auc", "loss", "replaced_share")
+    scores = BatchMetrics(rtd=[RtdScores.from_logits(only_special, corrupted)]).describe(
+        "auc", "loss", "replaced_share"
+    )
     assert scores["auc"] == 0.5
     assert scores["loss"] == pytest.approx(math.log(2))
     assert scores["replaced_share"] == float(corrupted.is_replaced.sum()) / int(masked.batch.is_ordinary.sum())

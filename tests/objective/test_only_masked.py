@@ -14,7 +14,7 @@ from electralab.model.electra import Discriminator, Electra, FixedGenerator, Gen
 from electralab.model.settings import derive_encoders
 from electralab.model.weights import init_weights
 from electralab.objective.electra import ElectraObjective
-from electralab.objective.metrics import join_verdicts, loss_metrics
+from electralab.objective.metrics import RtdScores, loss_metrics
 from electralab.pretraining import task
 from electralab.pretraining.task import evaluate_heldout, measure_baselines
 from electralab.randomness import Rng
@@ -47,10 +47,10 @@ class Oracle(nn.Module):
 def test_scores_and_loss_are_of_the_masked_positions_only() -> None:
     objective = make()
     batch = batch_of([count_row(3, 16), [*count_row(8, 9), *[PAD] * 7]])
-    (question,) = objective.pose(batch, 2, SHARE, Rng(3, 1))
+    (question,) = objective.make_inputs(batch, 2, SHARE, Rng(3, 1))
     objective.networks.discriminator = cast(Discriminator, Oracle(batch.original_ids, question.positions))
     scores = evaluate_heldout(objective, [question])
-    verdicts = join_verdicts(objective.examine(question).observation.verdicts)
+    verdicts = RtdScores.concat(objective.evaluation_step(question).metrics.rtd)
     assert len(verdicts.logits) == len(question.positions) == 6  # round of a quarter of 14, and of 7
     replaced = int(verdicts.is_replaced.sum())
     assert 0 < replaced < 6
@@ -62,7 +62,7 @@ def test_scores_and_loss_are_of_the_masked_positions_only() -> None:
 
 def test_the_baseline_knows_the_share_of_replaced_tokens_among_the_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = make()
-    questions = objective.pose(counting_rows(8), 8, SHARE, Rng(3, 1))
+    questions = objective.make_inputs(counting_rows(8), 8, SHARE, Rng(3, 1))
     scores = evaluate_heldout(objective, questions)
     assert scores["replaced_share"] > 0.5  # an untaught generator is wrong nearly everywhere it was asked
     monkeypatch.setattr(task, "measure_unigram", lambda _: np.log(np.full(VOCAB, 1 / VOCAB)))
@@ -91,10 +91,10 @@ def test_it_learns_which_of_the_masked_were_replaced() -> None:
     objective.networks.generator = FixedGenerator(shares)
     batch = batch_of([[CLS, *[FIRST + row % 3] * 14, SEP] for row in range(12)])
     learn(objective, batch, 60, rate=1e-2)
-    (question,) = objective.pose(batch, 12, SHARE, Rng(4, 1))
+    (question,) = objective.make_inputs(batch, 12, SHARE, Rng(4, 1))
     with torch.no_grad():
-        answer = objective.examine(question)
-    scores = answer.observation.describe("auc", "replaced_share")
+        answer = objective.evaluation_step(question)
+    scores = answer.metrics.describe("auc", "replaced_share")
     loss = loss_metrics(answer.losses, objective.count_targets(question)).ratios["discriminator_loss"].mean
     p = scores["replaced_share"]
     assert 0.4 < p < 0.9

@@ -33,7 +33,7 @@ def padded_rows() -> Batch:
 
 
 def ask(objective: SentencePairObjective, batch: Batch) -> MaskedPairBatch:
-    (question,) = objective.pose(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
+    (question,) = objective.make_inputs(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
     return question
 
 
@@ -64,13 +64,13 @@ def test_both_losses_are_those_of_a_slow_twin(task: str) -> None:
         if question.has_pair[row]:
             state = objective.model.encoder(shown, segments, None)[0, 0]
             odd = 1 / (1 + math.exp(-float(objective.head.verdict(state))))
-            judging -= math.log(odd if question.is_odd[row] else 1 - odd)
-            right += (odd > 0.5) == bool(question.is_odd[row])
-    answer = objective.examine(question)
+            judging -= math.log(odd if question.is_mismatched[row] else 1 - odd)
+            right += (odd > 0.5) == bool(question.is_mismatched[row])
+    answer = objective.evaluation_step(question)
     assert float(answer.losses.sums["masked"]) == pytest.approx(guessing, rel=1e-4)
     assert float(answer.losses.sums["sentence"]) == pytest.approx(judging, rel=1e-4)
     assert objective.count_targets(question) == {"masked": len(hidden), "sentence": 3}
-    assert answer.observation.ratios["sentence_accuracy"].mean == pytest.approx(right / 3)
+    assert answer.metrics.ratios["sentence_accuracy"].mean == pytest.approx(right / 3)
 
 
 @tasks
@@ -79,10 +79,10 @@ def test_pairs_are_arranged_over_the_whole_step_before_anything_is_hidden(task: 
     batch = counting_rows(8)
     expected = arrange_pairs(batch, TOKENIZER.special, task, Rng(3, 1))
     for micro_size in (8, 3):
-        questions = objective.pose(batch, micro_size, SHARE, Rng(3, 1))
+        questions = objective.make_inputs(batch, micro_size, SHARE, Rng(3, 1))
         originals = torch.cat([question.masked.batch.original_ids for question in questions])
         assert torch.equal(originals, expected.batch.original_ids)
-        assert torch.equal(torch.cat([question.is_odd for question in questions]), expected.is_odd)
+        assert torch.equal(torch.cat([question.is_mismatched for question in questions]), expected.is_mismatched)
 
 
 @tasks
@@ -96,7 +96,7 @@ def test_micro_batches_add_up(task: str) -> None:
 def test_rows_without_any_pair_ask_nothing_and_teach_nothing_of_pairs() -> None:
     objective = make("next-sentence")
     question = ask(objective, batch_of([[CLS, FIRST, SEP, PAD], [CLS, FIRST + 1, SEP, PAD]]))
-    answer = objective.answer(question, NOW)
+    answer = objective.training_step(question, NOW)
     assert float(answer.losses.sums["sentence"].detach()) == 0.0
     answer.losses.weigh(objective.count_targets(question), objective.weights).backward()  # type: ignore[no-untyped-call]
     gradient = objective.head.verdict.weight.grad
@@ -112,7 +112,7 @@ def test_without_a_sentence_task_rows_stay_as_they_are() -> None:
     objective = make_masked()
     assert isinstance(objective, MLMObjective)
     batch = counting_rows(4)
-    (question,) = objective.pose(batch, 4, SHARE, Rng(3, 1))
+    (question,) = objective.make_inputs(batch, 4, SHARE, Rng(3, 1))
     assert torch.equal(question.batch.original_ids, batch.original_ids)
 
 
@@ -145,8 +145,8 @@ def test_it_learns_which_segments_belong_together(task: str) -> None:
     learn(objective, topic_rows(task, 0), 80, rate=1e-2)
     question = ask(objective, topic_rows(task, 1))
     with torch.no_grad():
-        answer = objective.examine(question)
-    ratios = (answer.observation + loss_metrics(answer.losses, objective.count_targets(question))).ratios
+        answer = objective.evaluation_step(question)
+    ratios = (answer.metrics + loss_metrics(answer.losses, objective.count_targets(question))).ratios
     assert ratios["sentence_accuracy"].mean > 0.9
     assert ratios["sentence_loss"].mean < 0.5 * math.log(2)
     # The topic is known from the rest of the row: ten words are left of twenty.

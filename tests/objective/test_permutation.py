@@ -62,11 +62,11 @@ def test_a_share_of_the_ordinary_tokens_is_asked_for_one_after_the_other(share: 
     batch = padded_rows()
     question = ask(batch, share, step)
     for row, count in enumerate((10, 4, 0)):
-        turns = question.turns[row].tolist()
+        turns = question.order[row].tolist()
         wanted = min(count, max(1, math.floor(share * count + 0.5)))
         assert sorted(turn for turn in turns if turn) == list(range(1, wanted + 1))
         assert all(batch.is_ordinary[row, column] for column, turn in enumerate(turns) if turn)
-    asked = [place for place, turn in enumerate(question.turns.flatten().tolist()) if turn]
+    asked = [place for place, turn in enumerate(question.order.flatten().tolist()) if turn]
     assert question.positions.tolist() == asked
     assert question.target_ids.tolist() == batch.original_ids.flatten()[asked].tolist()
 
@@ -76,14 +76,14 @@ def test_the_order_is_that_of_each_tokens_luck() -> None:
     question = ask(batch, 0.5)
     luck = Rng(3, 1).uniforms("turn", np.arange(3), 12)
     for row in range(3):
-        asked = [column for column in range(12) if question.turns[row, column]]
+        asked = [column for column in range(12) if question.order[row, column]]
         in_order = sorted(asked, key=lambda column: luck[row, column])
-        assert [int(question.turns[row, column]) for column in in_order] == list(range(1, len(asked) + 1))
+        assert [int(question.order[row, column]) for column in in_order] == list(range(1, len(asked) + 1))
 
 
 def test_every_order_comes_up_as_often_as_any_other() -> None:
     row = [CLS, FIRST, FIRST + 1, FIRST + 2, SEP]
-    turns = ask(batch_of([row] * 6000), 0.99).turns[:, 1:4].tolist()
+    turns = ask(batch_of([row] * 6000), 0.99).order[:, 1:4].tolist()
     orders = {tuple(one) for one in turns}
     assert len(orders) == 6
     for order in orders:
@@ -93,16 +93,16 @@ def test_every_order_comes_up_as_often_as_any_other() -> None:
 def test_a_row_is_asked_the_same_however_the_step_is_split() -> None:
     objective = make()
     batch = counting_rows(8)
-    (whole,) = objective.pose(batch, 8, SHARE, Rng(3, 1))
-    parts = objective.pose(batch, 3, SHARE, Rng(3, 1))
-    assert torch.equal(torch.cat([part.turns for part in parts]), whole.turns)
-    (again,) = objective.pose(batch, 8, SHARE, Rng(3, 2))
-    assert not torch.equal(again.turns, whole.turns)
+    (whole,) = objective.make_inputs(batch, 8, SHARE, Rng(3, 1))
+    parts = objective.make_inputs(batch, 3, SHARE, Rng(3, 1))
+    assert torch.equal(torch.cat([part.order for part in parts]), whole.order)
+    (again,) = objective.make_inputs(batch, 8, SHARE, Rng(3, 2))
+    assert not torch.equal(again.order, whole.order)
 
 
 def test_whole_words_and_spans_can_be_asked_for() -> None:
     """XLNet's own choice: neighbours are asked for together, in any order."""
-    turns = ask(batch_of([[CLS, *[FIRST] * 60, SEP]]), 0.5, unit="span").turns[0, 1:61]
+    turns = ask(batch_of([[CLS, *[FIRST] * 60, SEP]]), 0.5, unit="span").order[0, 1:61]
     runs = int(((turns[1:] > 0) & (turns[:-1] == 0)).sum()) + int(turns[0] > 0)
     assert int((turns > 0).sum()) == 30
     assert runs < 13  # about twice as many where each token is drawn by itself
@@ -118,7 +118,7 @@ def test_the_loss_is_that_of_a_row_told_token_by_token(backbone: str) -> None:
     total = right = 0.0
     for row in range(3):
         length = int((~batch.is_pad[row]).sum())
-        ids, turns = batch.original_ids[row : row + 1, :length], question.turns[row : row + 1, :length]
+        ids, turns = batch.original_ids[row : row + 1, :length], question.order[row : row + 1, :length]
         for turn in range(1, int(turns.max()) + 1):
             column = int((turns[0] == turn).nonzero())
             # Later tokens, and the one itself, might be any other.
@@ -126,13 +126,13 @@ def test_the_loss_is_that_of_a_row_told_token_by_token(backbone: str) -> None:
             said = objective.model(untold, torch.zeros_like(ids), None, torch.tensor([column]), turns)[0].double()
             total -= math.log(torch.softmax(said, dim=0)[ids[0, column]])
             right += int(said.argmax() == ids[0, column])
-    answer = objective.examine(question)
+    answer = objective.evaluation_step(question)
     assert float(answer.losses.sums["permuted"]) == pytest.approx(total, rel=1e-4)
     assert objective.count_targets(question) == {"permuted": 7}
     assert objective.count_tokens(question) == 12 + 7 + 2
-    assert answer.observation.ratios["permuted_accuracy"].mean == pytest.approx(right / 7)
-    assert 0 < answer.observation.ratios["permuted_entropy"].mean <= math.log(VOCAB)
-    assert list(objective.guessed_ids(question)) == question.target_ids.tolist()
+    assert answer.metrics.ratios["permuted_accuracy"].mean == pytest.approx(right / 7)
+    assert 0 < answer.metrics.ratios["permuted_entropy"].mean <= math.log(VOCAB)
+    assert list(objective.lm_targets(question)) == question.target_ids.tolist()
 
 
 @pytest.mark.parametrize("local", [0, 4])
@@ -169,17 +169,17 @@ def chain_rows(count: int, seed: int) -> Batch:
 def test_it_learns_what_follows_what(backbone: str) -> None:
     objective = make(length=12, backbone=backbone, init_std=0.1)
     learn(objective, chain_rows(48, 0), 120, rate=1e-2)
-    (question,) = objective.pose(chain_rows(32, 1), 32, SHARE, Rng(3, 99))
+    (question,) = objective.make_inputs(chain_rows(32, 1), 32, SHARE, Rng(3, 99))
     with torch.no_grad():
-        answer = objective.examine(question)
-    seen = (answer.observation + loss_metrics(answer.losses, objective.count_targets(question))).describe()
+        answer = objective.evaluation_step(question)
+    seen = (answer.metrics + loss_metrics(answer.losses, objective.count_targets(question))).describe()
     assert seen["permuted_loss"] < 0.3 * math.log(WORDS)
     assert seen["permuted_accuracy"] > 0.8
 
 
 def test_names() -> None:
     objective = make()
-    assert objective.guessed == "permuted"
+    assert objective.lm_loss_name == "permuted"
     assert objective.weights == {"permuted": 1.0}
     assert objective.exports() == {"model": objective.model}
     assert {name.split(".")[0] for name, _ in objective.networks.named_parameters()} == {"model"}

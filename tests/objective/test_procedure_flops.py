@@ -57,11 +57,11 @@ STEPS: dict[str, tuple[Callable[[], ElectraObjective], StepInfo]] = {
 
 
 def count_by_torch(objective: ElectraObjective, moment: StepInfo) -> int:
-    objective.begin(moment)
-    (question,) = objective.pose(counting_rows(ROWS, LENGTH), ROWS, SHARE, Rng(3, 1))
+    objective.on_step_start(moment)
+    (question,) = objective.make_inputs(counting_rows(ROWS, LENGTH), ROWS, SHARE, Rng(3, 1))
     counts = objective.count_targets(question)
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        objective.answer(question, moment).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
+        objective.training_step(question, moment).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 
 

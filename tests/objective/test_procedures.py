@@ -30,7 +30,7 @@ GENERATOR, DISCRIMINATOR = Updates(generator=True, discriminator=False), Updates
 
 def test_two_stages_are_halves_of_the_run_and_the_odd_step_goes_to_the_discriminator() -> None:
     objective: Any = make("two-stage")
-    turns = [objective.turn(StepInfo(step, 5)) for step in range(1, 6)]
+    turns = [objective.updates_at(StepInfo(step, 5)) for step in range(1, 6)]
     assert turns == [GENERATOR, GENERATOR, DISCRIMINATOR, DISCRIMINATOR, DISCRIMINATOR]
 
 
@@ -67,21 +67,21 @@ def test_the_second_stage_begins_with_a_copy_and_beginning_twice_changes_nothing
     objective = make("two-stage")
     pair: Any = objective.networks
     generator, judge_encoder = weights_of(pair.generator.encoder), pair.discriminator.encoder
-    objective.begin(StepInfo(2, 4))
+    objective.on_step_start(StepInfo(2, 4))
     assert any(not torch.equal(generator[name], one) for name, one in judge_encoder.named_parameters())
     for _ in range(2):
-        objective.begin(StepInfo(3, 4))
+        objective.on_step_start(StepInfo(3, 4))
         assert all(torch.equal(generator[name], one) for name, one in judge_encoder.named_parameters())
     train(objective, 1, first=3, total=4)
     learned = weights_of(judge_encoder)
-    objective.begin(StepInfo(4, 4))
+    objective.on_step_start(StepInfo(4, 4))
     assert all(torch.equal(learned[name], one) for name, one in judge_encoder.named_parameters())
 
 
 def test_without_initialisation_the_discriminator_keeps_its_first_weights() -> None:
     objective = make("two-stage", init_from_generator=False, width=0.5)
     before = weights_of(objective.networks.discriminator)
-    objective.begin(StepInfo(3, 4))
+    objective.on_step_start(StepInfo(3, 4))
     assert all(torch.equal(before[name], one) for name, one in objective.networks.discriminator.named_parameters())
 
 
@@ -97,9 +97,9 @@ def test_a_discriminator_with_more_than_the_generator_has_keeps_that() -> None:
 def test_stage_one_loses_what_a_masked_language_model_loses_and_stage_two_what_electra_does() -> None:
     objective, twin = make("two-stage", init_from_generator=False), make("joint")
     (question,) = questions(objective, 1)
-    expected = twin.answer(question, StepInfo(1, 4)).losses.sums
-    first = objective.answer(question, StepInfo(1, 4)).losses.sums
-    second = objective.answer(question, StepInfo(3, 4)).losses.sums
+    expected = twin.training_step(question, StepInfo(1, 4)).losses.sums
+    first = objective.training_step(question, StepInfo(1, 4)).losses.sums
+    second = objective.training_step(question, StepInfo(3, 4)).losses.sums
     assert {name: total.item() for name, total in first.items()} == {"generator": expected["generator"].item()}
     assert {name: total.item() for name, total in second.items()} == {"discriminator": expected["discriminator"].item()}
 
@@ -113,7 +113,7 @@ def test_adversarial_trains_both_and_the_baseline_at_every_step() -> None:
 @pytest.mark.parametrize("procedure", ["minimax", "minimax-literal"])
 def test_turns_are_a_pure_function_of_the_step(procedure: str) -> None:
     objective: Any = make(procedure, discriminator_updates=2, generator_updates=1)
-    turns = [objective.turn(StepInfo(step, 100)) for step in range(1, 8)]
+    turns = [objective.updates_at(StepInfo(step, 100)) for step in range(1, 8)]
     assert turns == [DISCRIMINATOR, DISCRIMINATOR, GENERATOR, DISCRIMINATOR, DISCRIMINATOR, GENERATOR, DISCRIMINATOR]
 
 
@@ -141,16 +141,16 @@ def test_the_policys_loss_is_the_slow_twins() -> None:
         objective.baseline.expected.weight.fill_(0.01)
     (question,) = questions(objective, 1)
     with torch.no_grad():
-        trial, states = objective._play(question, 0.0, Updates(generator=True, discriminator=True))
+        trial, states = objective._forward_where_learning(question, 0.0, Updates(generator=True, discriminator=True))
         _, losses = objective._reward(trial, states, 0.0)
     policy = baseline = 0.0
     better: dict[int, list[tuple[float, float]]] = {}
     for index, position in enumerate(question.positions.tolist()):
         row, column = divmod(position, 16)
         drawn, original = trial.corrupted.input_ids[row, column], question.batch.original_ids[row, column]
-        p_replaced = torch.sigmoid(trial.verdicts[row, column])
+        p_replaced = torch.sigmoid(trial.discriminator_logits[row, column])
         reward = float(-torch.log(p_replaced if drawn != original else 1 - p_replaced))
-        allowed = trial.guesses[index, 5:]  # the first five are special
+        allowed = trial.generator_logits[index, 5:]  # the first five are special
         expected = 0.3 + 0.01 * float(states[index].sum())
         log_p = float(torch.log_softmax(allowed, dim=0)[drawn - 5])
         better.setdefault(row, []).append((log_p, reward - expected))
@@ -211,7 +211,7 @@ def test_each_loss_of_the_rewards_teaches_one_network_only(loss: str, learner: s
             parameter.fill_(0.1)  # from zeros nothing would flow back, whether or not it may
     (question,) = questions(objective, 1)
     named = dict(objective.networks.named_parameters())
-    total = objective.answer(question, StepInfo(1, 4)).losses.sums[loss]
+    total = objective.training_step(question, StepInfo(1, 4)).losses.sums[loss]
     gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
     found = zip(named, gradients, strict=True)
     taught = {name.split(".")[0] for name, gradient in found if gradient is not None and gradient.any()}
@@ -228,17 +228,17 @@ def test_examining_judges_both_networks_whatever_the_procedure() -> None:
         objective = make(procedure)
         (question,) = questions(objective, 1)
         with torch.no_grad():
-            answer = objective.examine(question)
+            answer = objective.evaluation_step(question)
         assert {"generator", "discriminator"} <= answer.losses.sums.keys()
         assert set(answer.losses.sums) <= set(objective.count_targets(question))
-        assert {"generator_accuracy", "generator_entropy", "auc"} <= answer.observation.describe("auc").keys()
+        assert {"generator_accuracy", "generator_entropy", "auc"} <= answer.metrics.describe("auc").keys()
 
 
 def test_the_log_shows_how_well_a_generator_guesses_that_does_not_learn_by_guessing() -> None:
     for procedure, step in (("two-stage", 3), ("adversarial", 1), ("minimax", 1), ("minimax", 2)):
         objective = make(procedure)
         (question,) = questions(objective, step)
-        seen = objective.answer(question, StepInfo(step, 4)).observation.describe()
+        seen = objective.training_step(question, StepInfo(step, 4)).metrics.describe()
         assert seen["generator_loss"] == pytest.approx(math.log(VOCAB), abs=0.5)
         assert {"generator_accuracy", "generator_entropy"} <= seen.keys()
 

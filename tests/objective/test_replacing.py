@@ -29,7 +29,7 @@ def padded_rows() -> Batch:
 
 
 def ask(objective: Replacing, batch: Batch) -> MaskedBatch:
-    (question,) = objective.pose(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
+    (question,) = objective.make_inputs(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
     return question
 
 
@@ -50,7 +50,7 @@ def corrupt_slowly(objective: Replacing, question: MaskedBatch) -> list[list[int
         shown = question.input_ids[row : row + 1, : len(rows[row])]
         guesses = generator(shown, torch.zeros_like(shown), None, torch.tensor([column]))
         luck = question.sampling_uniforms[number : number + 1]
-        rows[row][column] = int(sample_ids(guesses, luck, objective.prohibition, objective.config.sampling))
+        rows[row][column] = int(sample_ids(guesses, luck, objective.logit_bias, objective.config.sampling))
     return rows
 
 
@@ -75,9 +75,9 @@ def test_the_loss_is_that_of_a_slow_twin(name: str) -> None:
             count += 1
             changed += token != original
     assert changed > 0
-    answer = objective.examine(question)
-    assert float(answer.losses.sums[objective.mended]) == pytest.approx(total, rel=1e-4)
-    assert objective.count_targets(question) == {"generator": len(masked), objective.mended: count}
+    answer = objective.evaluation_step(question)
+    assert float(answer.losses.sums[objective.loss_name]) == pytest.approx(total, rel=1e-4)
+    assert objective.count_targets(question) == {"generator": len(masked), objective.loss_name: count}
 
 
 @both
@@ -91,8 +91,8 @@ def test_micro_batches_add_up(name: str) -> None:
 @both
 def test_the_generator_learns_nothing_from_the_models_loss(name: str) -> None:
     objective = make_replacing(name, model={"sharing": "none"})
-    answer = objective.answer(ask(objective, counting_rows(4)), NOW)
-    answer.losses.sums[objective.mended].backward()  # type: ignore[no-untyped-call]
+    answer = objective.training_step(ask(objective, counting_rows(4)), NOW)
+    answer.losses.sums[objective.loss_name].backward()  # type: ignore[no-untyped-call]
     assert all(parameter.grad is None for parameter in objective.generator.parameters())
     assert all(parameter.grad is not None for parameter in objective.model.parameters())
 
@@ -100,7 +100,7 @@ def test_the_generator_learns_nothing_from_the_models_loss(name: str) -> None:
 @both
 def test_the_models_loss_counts_once_and_the_generators_by_its_weight(name: str) -> None:
     objective = make_replacing(name, loss={"generator_weight": 3.0})
-    assert objective.weights == {"generator": 3.0, objective.mended: 1.0}
+    assert objective.weights == {"generator": 3.0, objective.loss_name: 1.0}
 
 
 @both
@@ -127,7 +127,7 @@ def test_the_generator_uses_what_is_the_models(name: str, sharing: str) -> None:
     else:
         assert tables == ["model.encoder.embeddings.tokens.weight"]
     question = ask(made, counting_rows(3))
-    made.answer(question, NOW).losses.weigh(made.count_targets(question), made.weights).backward()
+    made.training_step(question, NOW).losses.weigh(made.count_targets(question), made.weights).backward()
     assert all(parameter.grad is not None for parameter in made.networks.parameters())
 
 
@@ -137,8 +137,8 @@ def test_a_generator_that_only_draws_has_no_loss_to_learn_from_and_no_folder(nam
     shares = torch.full((VOCAB,), -math.log(WORDS)).masked_fill(torch.arange(VOCAB) < FIRST, -torch.inf)
     objective.generator = FixedGenerator(shares)
     question = ask(objective, counting_rows(3))
-    assert objective.answer(question, NOW).losses.sums.keys() == {objective.mended}
-    assert float(objective.examine(question).losses.sums["generator"]) == pytest.approx(
+    assert objective.training_step(question, NOW).losses.sums.keys() == {objective.loss_name}
+    assert float(objective.evaluation_step(question).losses.sums["generator"]) == pytest.approx(
         len(question.positions) * math.log(WORDS)
     )
     assert objective.exports().keys() == {"model"}
@@ -158,9 +158,9 @@ def test_all_tokens_are_asked_about_special_ones_too_and_padding_is_not() -> Non
     question = ask(objective, batch)
     assert objective.count_targets(question)["tokens"] == 7
     with torch.no_grad():
-        before = float(objective.examine(question).losses.sums["tokens"])
+        before = float(objective.evaluation_step(question).losses.sums["tokens"])
         objective.model.encoder.embeddings.tokens.weight[PAD] += 100
-        assert float(objective.examine(question).losses.sums["tokens"]) == pytest.approx(before, rel=1e-5)
+        assert float(objective.evaluation_step(question).losses.sums["tokens"]) == pytest.approx(before, rel=1e-5)
 
 
 @both
@@ -174,9 +174,9 @@ def test_it_learns_to_mend_rows_that_count(name: str) -> None:
         seen = torch.tensor(corrupt_slowly(objective, question))
         replaced = (seen != batch.original_ids).flatten().nonzero().squeeze(1)
         said = objective.model(seen, torch.zeros_like(seen), None, replaced).argmax(dim=-1)
-        scores = objective.examine(question)
+        scores = objective.evaluation_step(question)
     assert len(replaced) > 10
     assert float((said == batch.original_ids.flatten()[replaced]).float().mean()) > 0.3
-    ratios = (scores.observation + loss_metrics(scores.losses, objective.count_targets(question))).ratios
+    ratios = (scores.metrics + loss_metrics(scores.losses, objective.count_targets(question))).ratios
     assert ratios["masked_loss"].mean < 0.5 * math.log(WORDS)
     assert ratios["masked_accuracy"].mean > 0.4

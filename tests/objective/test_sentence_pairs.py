@@ -67,7 +67,7 @@ def test_a_full_row_is_cut_in_the_middle_with_either_half_longer_whichever_is_fi
     assert paired.batch.original_ids.tolist() == [expected]
     assert paired.batch.segment_ids.tolist() == [[int(column >= second) for column in range(8)]]
     assert paired.batch.is_ordinary.tolist() == [[token not in (CLS, SEP) for token in expected]]
-    assert paired.is_odd.tolist() == [is_odd]
+    assert paired.is_mismatched.tolist() == [is_odd]
     assert paired.has_pair.tolist() == [True]
 
 
@@ -86,7 +86,7 @@ def test_the_halves_of_a_prepared_pair_are_those_of_its_text_not_its_segments() 
     paired = arrange_pairs(batch, SPECIAL, "sentence-order", seed_where([True], "sentence-order"))
     assert paired.batch.original_ids.tolist() == [[CLS, 8, 9, SEP, 5, 7, SEP, PAD]]
     assert paired.batch.segment_ids.tolist() == [[0, 0, 0, 0, 1, 1, 1, 0]]
-    assert paired.is_odd.tolist() == [True]
+    assert paired.is_mismatched.tolist() == [True]
 
 
 def test_a_pair_in_order_stays_as_it_was_packed() -> None:
@@ -115,7 +115,7 @@ def test_both_second_segments_are_cut_to_the_shorter_whichever_is_taken(is_odd: 
         [CLS, 6, SEP, 6, SEP, PAD, PAD, PAD],
     ]
     assert paired.batch.original_ids.tolist() == (foreign if is_odd else own)
-    assert paired.is_odd.tolist() == [is_odd] * 3
+    assert paired.is_mismatched.tolist() == [is_odd] * 3
 
 
 def test_a_foreign_second_segment_comes_from_half_a_batch_on_not_from_the_text_that_follows() -> None:
@@ -139,7 +139,7 @@ def test_a_row_too_short_for_two_segments_is_left_alone_and_never_odd(task: Sent
     assert paired.batch.original_ids[0].tolist() == [CLS, 5, SEP, PAD, PAD, PAD]
     # The short row has one token to lend, as B; the other, which lends to it, is cut to that.
     assert paired.has_pair.tolist() == [False, True]
-    assert paired.is_odd.tolist() == [False, True]
+    assert paired.is_mismatched.tolist() == [False, True]
 
 
 def test_a_row_that_nothing_can_be_lent_to_is_not_asked_about_since_it_could_only_be_right() -> None:
@@ -147,14 +147,14 @@ def test_a_row_that_nothing_can_be_lent_to_is_not_asked_about_since_it_could_onl
     for batch, kept in ((rows, [CLS, 5, 6, 7, 8, SEP]), (toy_batch([CLS, 5, 6, 7, 8, SEP]), [CLS, 5, 6, 7, 8, SEP])):
         paired = arrange_pairs(batch, SPECIAL, "next-sentence", Rng(0, 1))
         assert not paired.has_pair.any()
-        assert not paired.is_odd.any()
+        assert not paired.is_mismatched.any()
         assert paired.batch.original_ids[-1].tolist() == kept
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_about_half_of_the_rows_are_odd_and_which_ones_changes_with_the_step(task: SentenceTask) -> None:
     batch = toy_batch(*([CLS, 5, 6, 7, 8, SEP] for _ in range(2000)))
-    first, second = (arrange_pairs(batch, SPECIAL, task, Rng(0, step)).is_odd for step in (1, 2))
+    first, second = (arrange_pairs(batch, SPECIAL, task, Rng(0, step)).is_mismatched for step in (1, 2))
     assert first.float().mean().item() == pytest.approx(0.5, abs=0.04)
     assert not torch.equal(first, second)
 
@@ -163,8 +163,8 @@ def test_splitting_keeps_answers_with_their_rows_and_their_keys() -> None:
     batch = toy_batch(*([CLS, 5, 6, 7, 8, SEP] for _ in range(5)))
     whole = arrange_pairs(batch, SPECIAL, "sentence-order", Rng(0, 1))
     parts = whole.split(2)
-    assert [len(part.is_odd) for part in parts] == [2, 2, 1]
-    assert torch.equal(torch.cat([part.is_odd for part in parts]), whole.is_odd)
+    assert [len(part.is_mismatched) for part in parts] == [2, 2, 1]
+    assert torch.equal(torch.cat([part.is_mismatched for part in parts]), whole.is_mismatched)
     assert torch.equal(torch.cat([part.has_pair for part in parts]), whole.has_pair)
     assert torch.equal(torch.cat([part.batch.original_ids for part in parts]), whole.batch.original_ids)
     assert np.concatenate([part.batch.row_numbers for part in parts]).tolist() == [0, 1, 2, 3, 4]
@@ -229,7 +229,7 @@ def test_pairs_are_those_of_the_slow_way(batch: Batch, task: SentenceTask, step:
     rows = zip(
         paired.batch.original_ids.tolist(),
         paired.batch.segment_ids.tolist(),
-        paired.is_odd.tolist(),
+        paired.is_mismatched.tolist(),
         paired.has_pair.tolist(),
         strict=True,
     )
@@ -274,7 +274,7 @@ def test_lengths_tell_nothing_of_whether_a_pair_is_wrong(packed: PreparedData, t
         second = paired.batch.segment_ids.sum(dim=1)
         first = (~paired.batch.is_pad).sum(dim=1) - second
         for *lengths, is_odd, has_pair in zip(
-            first.tolist(), second.tolist(), paired.is_odd.tolist(), paired.has_pair.tolist(), strict=True
+            first.tolist(), second.tolist(), paired.is_mismatched.tolist(), paired.has_pair.tolist(), strict=True
         ):
             if has_pair and step <= 300:
                 counts[tuple(lengths)][is_odd] += 1

@@ -49,12 +49,12 @@ def count_by_torch(config: PretrainConfig) -> int:
     ids = np.random.default_rng(0).integers(10, VOCABULARY, (ROWS, LENGTH))
     ids[:, 0], ids[:, -1] = special.cls, special.sep
     batch = make_batch(ids, data.tokenizer, is_pairs=False)
-    (question,) = objective.pose(batch, ROWS, config.masking.mask_share, Rng(0, 1))
+    (question,) = objective.make_inputs(batch, ROWS, config.masking.mask_share, Rng(0, 1))
     moment = StepInfo(1, 100)
-    objective.begin(moment)
+    objective.on_step_start(moment)
     counts = add_counts([objective.count_targets(question)])
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        loss = objective.answer(question, moment).losses.weigh(counts, objective.weights)
+        loss = objective.training_step(question, moment).losses.weigh(counts, objective.weights)
         loss.backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
 

@@ -14,7 +14,7 @@ from electralab.model.electra import Electra
 from electralab.objective.corruption import SamplingConfig
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.metrics import RtdScores, join_verdicts
+from electralab.objective.metrics import RtdScores
 from electralab.pretraining.balance import check_balance
 from electralab.pretraining.task import evaluate_heldout, measure_baselines
 from electralab.tokens.batches import Batch
@@ -67,7 +67,7 @@ def test_nothing_called_and_nothing_replaced_is_no_division_by_zero() -> None:
 
 def test_parts_are_judged_as_one() -> None:
     parts = [verdicts((2.0, True), (1.0, False)), verdicts((-1.0, True), (-3.0, False))]
-    assert join_verdicts(parts).auc == 0.75
+    assert RtdScores.concat(parts).auc == 0.75
 
 
 class CopyingGenerator(nn.Module):
@@ -110,7 +110,7 @@ def game(generator: nn.Module, logit: float = -5.0) -> ElectraObjective:
     objective = object.__new__(ElectraObjective)
     objective.networks = cast(Electra, Pair(generator, Judge(logit)))
     objective.config = cast(Any, SimpleNamespace(sampling=SamplingConfig()))
-    objective.prohibition = NOTHING_PROHIBITED
+    objective.logit_bias = NOTHING_PROHIBITED
     objective.only_masked = False
     return objective
 
@@ -130,6 +130,7 @@ def masked_row(originals: list[int], hidden: list[int], kept: list[int]) -> Mask
         target_ids=ids.flatten()[positions],
         is_hidden=torch.tensor([int(place) in hidden for place in positions]),
         sampling_uniforms=torch.full((len(positions),), 0.5),
+        auxiliary_uniforms={},
     )
 
 
@@ -166,7 +167,9 @@ def test_knowing_only_special_tokens_beats_no_baseline_while_the_loss_to_learn_f
     assert scores["auc"] == 0.5
     assert scores["replaced_share"] == 0.25
     assert scores["discriminator_loss"] == pytest.approx(math.log(2))
-    learned = objective.examine(row).losses.sums["discriminator"] / objective.count_targets(row)["discriminator"]
+    learned = (
+        objective.evaluation_step(row).losses.sums["discriminator"] / objective.count_targets(row)["discriminator"]
+    )
     assert float(learned) == pytest.approx(4 * math.log(2) / 6, abs=1e-5)
 
 

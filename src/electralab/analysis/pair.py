@@ -94,7 +94,7 @@ class PairOutputs:
     @torch.no_grad()
     def from_batch(cls, trial: ElectraOutput) -> "PairOutputs":
         masked, corrupted = trial.masked, trial.corrupted
-        log_probs = torch.log_softmax(trial.guesses.float(), dim=-1)  # (M, V)
+        log_probs = torch.log_softmax(trial.generator_logits.float(), dim=-1)  # (M, V)
         # A probability of 0 has no logarithm, and 0 times minus infinity is no number.
         entropies = -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(dim=-1)
         drawn = log_probs.gather(1, corrupted.input_ids.flatten()[masked.positions][:, None]).squeeze(1)
@@ -105,12 +105,12 @@ class PairOutputs:
         is_ordinary = masked.batch.is_ordinary.cpu().numpy().ravel()
         return cls(
             np.repeat(masked.batch.row_numbers, masked.input_ids.shape[1])[is_ordinary],
-            trial.verdicts.float().flatten().double().cpu().numpy()[is_ordinary],
+            trial.discriminator_logits.float().flatten().double().cpu().numpy()[is_ordinary],
             corrupted.is_replaced.flatten().cpu().numpy()[is_ordinary],
             is_masked.cpu().numpy()[is_ordinary],
             confidences.double().cpu().numpy()[is_ordinary],
             target_rows(masked),
-            (trial.guesses.argmax(dim=-1) == masked.target_ids).cpu().numpy(),
+            (trial.generator_logits.argmax(dim=-1) == masked.target_ids).cpu().numpy(),
             entropies.double().cpu().numpy(),
             -log_probs.gather(1, masked.target_ids[:, None]).squeeze(1).double().cpu().numpy(),
             masked.target_ids.cpu().numpy(),

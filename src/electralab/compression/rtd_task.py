@@ -27,7 +27,7 @@ from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corr
 from electralab.objective.electra import generator_forward
 from electralab.objective.losses import rtd_loss
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
-from electralab.objective.metrics import RtdScores, join_verdicts
+from electralab.objective.metrics import RtdScores
 from electralab.randomness import Rng
 from electralab.records.compression import VariantScore
 from electralab.statistics import bootstrap_indices
@@ -117,11 +117,11 @@ class RtdTask:
                 for row, is_replaced, is_scored in table
             ]
         resampled = [
-            join_verdicts([rows[row] for row in drawn]).auc
+            RtdScores.concat([rows[row] for row in drawn]).auc
             for drawn in bootstrap_indices(len(rows), draws, self.conditions.seed)
         ]
         return VariantScore(
-            value=join_verdicts(rows).auc,
+            value=RtdScores.concat(rows).auc,
             deviation=float(np.std(resampled)) if resampled else None,
             count=len(rows),
             draws=draws,

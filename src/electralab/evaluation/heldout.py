@@ -34,7 +34,7 @@ from electralab.model.token_models import TwoTower
 from electralab.objective.corruption import SamplingConfig, special_token_bias
 from electralab.objective.electra import ElectraOutput, electra_forward, generator_forward
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
-from electralab.objective.metrics import RtdScores, join_verdicts
+from electralab.objective.metrics import RtdScores
 from electralab.objective.registry import unigram_log_probs
 from electralab.randomness import Rng
 from electralab.records.evaluation import Scores
@@ -228,13 +228,13 @@ def evaluate_rtd(
         with torch.inference_mode():
             output = electra_forward(pair, masked, bias, sampling)
         num_targets += len(masked.target_ids)
-        right += int((output.guesses.argmax(dim=-1) == masked.target_ids).sum())
+        right += int((output.generator_logits.argmax(dim=-1) == masked.target_ids).sum())
         tables.append(_RowScores.from_output(output))
         asked.update(output.corrupted.input_ids.cpu().numpy().tobytes())
         done += len(masked.input_ids)
         yield Progress("rows", done, len(rows.ids))
     by_row = [scores for table in tables for scores in table.split_rows()]
-    whole = join_verdicts(by_row)
+    whole = RtdScores.concat(by_row)
     names = ("auc", "recall", "precision", "loss", "called_replaced", "replaced_share")
     scores: Scores = {name: getattr(whole, name) for name in names}
     scores |= {"generator_accuracy": right / max(num_targets, 1)}
@@ -258,7 +258,7 @@ class _RowScores:
         is_masked = torch.zeros_like(output.corrupted.is_replaced)
         is_masked.view(-1)[output.masked.positions] = True
         return cls(
-            output.verdicts.float().cpu().numpy(),
+            output.discriminator_logits.float().cpu().numpy(),
             output.corrupted.is_replaced.cpu().numpy(),
             is_masked.cpu().numpy(),
             output.masked.batch.is_ordinary.cpu().numpy(),
@@ -276,7 +276,7 @@ def bootstrap_rows(rows: Sequence[RtdScores], num_resamples: int, seed: int) -> 
     """95 % intervals: rows are drawn again with replacement, for their tokens depend on each other."""
     if not num_resamples:
         return {}
-    drawn = [join_verdicts([rows[row] for row in draw]) for draw in resample(len(rows), num_resamples, seed)]
+    drawn = [RtdScores.concat([rows[row] for row in draw]) for draw in resample(len(rows), num_resamples, seed)]
     intervals: Scores = {}
     for name in ("auc", "loss", "recall", "precision"):
         interval = percentile_interval(math.nan, (getattr(scores, name) for scores in drawn))
@@ -291,7 +291,7 @@ def _score_parts(tables: Sequence[_RowScores]) -> dict[str, Scores]:
         "restored": [table.select(table.is_masked & ~table.is_replaced) for table in tables],
         "untouched": [table.select(table.is_ordinary & ~table.is_masked) for table in tables],
     }
-    joined = {name: join_verdicts(scores) for name, scores in parts.items()}
+    joined = {name: RtdScores.concat(scores) for name, scores in parts.items()}
     total = sum(len(scores.logits) for scores in joined.values())
     return {
         name: {"share": len(part.logits) / total, "loss": part.loss, "called_replaced": part.called_replaced}

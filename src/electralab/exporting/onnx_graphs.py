@@ -63,7 +63,7 @@ class _GeneratorGraph(nn.Module):
         states: Tensor = self.network.encoder(input_ids, token_type_ids, attention_mask == 0)  # (B, T, D)
         # A causal network predicts a token from the state before it.
         positions = positions - 1 if self.network.config.is_causal else positions
-        return (self.network.guess(states.flatten(0, 1).index_select(0, positions)),)  # (M, V)
+        return (self.network.logits(states.flatten(0, 1).index_select(0, positions)),)  # (M, V)
 
 
 class _TaskGraph(nn.Module):

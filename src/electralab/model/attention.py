@@ -103,14 +103,14 @@ class Attention(InitModule):
         # From 0, so that the network starts as one without.
         self.discrepancy_weights = nn.Parameter(torch.zeros(num_heads)) if weighs_discrepancy else None
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {"qkv.weight": self.std, "output.weight": self.output_std}
 
     def forward(
         self,
         hidden: Tensor,
         rotation: Rotation | None,
-        is_visible: Tensor | None,
+        may_attend: Tensor | None,
         first_only: bool = False,
         is_pad: Tensor | None = None,
     ) -> Tensor:
@@ -136,8 +136,8 @@ class Attention(InitModule):
             keys, values = _append(keys, discrepancies[:, None]), F.pad(values, (0, 1))
         if first_only:
             queries = queries[:, :, :1]
-            is_visible = None if is_visible is None else is_visible[..., :1, :]
-        mixed = self.mix(queries, keys, values, is_visible, scale)
+            may_attend = None if may_attend is None else may_attend[..., :1, :]
+        mixed = self.mix(queries, keys, values, may_attend, scale)
         if self.discrepancy_weights is not None:
             mixed = mixed[..., :-1]
         return self.conclude(mixed)
@@ -153,13 +153,13 @@ class Attention(InitModule):
         return _turn(keys if self.key_norm is None else self.key_norm(keys), rotation), _turn(values, None)
 
     def mix(
-        self, queries: Tensor, keys: Tensor, values: Tensor, is_visible: Tensor | None, scale: float | None = None
+        self, queries: Tensor, keys: Tensor, values: Tensor, may_attend: Tensor | None, scale: float | None = None
     ) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         # Torch takes a mask or the word, not both; a mask of a causal network is causal itself.
-        is_causal = self.is_causal and is_visible is None
+        is_causal = self.is_causal and may_attend is None
         return F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=is_visible, dropout_p=dropout, is_causal=is_causal, scale=scale
+            queries, keys, values, attn_mask=may_attend, dropout_p=dropout, is_causal=is_causal, scale=scale
         )
 
     def conclude(self, mixed: Tensor) -> Tensor:

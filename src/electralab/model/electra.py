@@ -45,32 +45,32 @@ class Generator(nn.Module):
         segment_ids: Tensor,
         is_pad: Tensor | None,
         positions: Tensor,
-        trace: HiddenStates | None = None,
+        hidden_states: HiddenStates | None = None,
     ) -> Tensor:
         """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only.
 
         A causal one answers from the position before, so that the first of a row cannot be asked for.
         """
-        return self.guess(self.read(input_ids, segment_ids, is_pad, positions, trace))
+        return self.logits(self.hidden_states_at(input_ids, segment_ids, is_pad, positions, hidden_states))
 
-    def read(
+    def hidden_states_at(
         self,
         input_ids: Tensor,
         segment_ids: Tensor,
         is_pad: Tensor | None,
         positions: Tensor,
-        trace: HiddenStates | None = None,
+        hidden_states: HiddenStates | None = None,
     ) -> Tensor:
         """(M, D) the states that the guesses at those positions are made from."""
-        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, trace)  # (B, T, D)
+        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, hidden_states)  # (B, T, D)
         if self.config.is_causal:
             assert bool((positions % input_ids.shape[1] > 0).all()), "nothing stands before the first token of a row"
             positions = positions - 1
         return states.flatten(0, 1).index_select(0, positions)  # (M, D)
 
-    def guess(self, states: Tensor) -> Tensor:
-        guesses: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
-        return guesses
+    def logits(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
+        return logits
 
 
 class Discriminator(nn.Module):
@@ -81,11 +81,11 @@ class Discriminator(nn.Module):
         self.head = RTDHead(config, verdict_head, adds_cls=adds_cls)
 
     def forward(
-        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: HiddenStates | None = None
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, hidden_states: HiddenStates | None = None
     ) -> Tensor:
         """(B, T) ids -> (B, T) logits; above 0 means replaced."""
-        verdicts: Tensor = self.head(self.encoder(input_ids, segment_ids, is_pad, trace))
-        return verdicts
+        logits: Tensor = self.head(self.encoder(input_ids, segment_ids, is_pad, hidden_states))
+        return logits
 
 
 class FixedGenerator(nn.Module):
@@ -175,8 +175,8 @@ def parameter_depths(network: nn.Module) -> dict[str, int]:
     config = getattr(network, "config", None)
     if isinstance(config, EncoderConfig):
         return {name: _depth(name, config) for name, _ in network.named_parameters()}
-    found = {name: getattr(part, "config", None) for name, part in network.named_children()}
-    configs = {name: config for name, config in found.items() if isinstance(config, EncoderConfig)}
+    parts = {name: getattr(part, "config", None) for name, part in network.named_children()}
+    configs = {name: config for name, config in parts.items() if isinstance(config, EncoderConfig)}
     top = max(config.num_layers for config in configs.values())
     depths: dict[str, int] = {}
     for name, _ in network.named_parameters():

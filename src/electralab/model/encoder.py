@@ -178,7 +178,7 @@ class FeedForward(InitModule):
         self.up = linear(config.hidden_size, 2 * width if self.is_gated else width, bias=not config.is_modern)
         self.down = linear(width, config.hidden_size, bias=not config.is_modern)
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {"up.weight": self.std, "down.weight": self.output_std}
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -221,11 +221,11 @@ class EncoderLayer(nn.Module):
         self,
         hidden: Tensor,
         rotation: Rotation | None,
-        is_visible: Tensor | None,
+        may_attend: Tensor | None,
         first_only: bool = False,
         is_pad: Tensor | None = None,
     ) -> Tensor:
-        attended = self.attention(self.prepare(hidden), rotation, is_visible, first_only, is_pad)
+        attended = self.attention(self.prepare(hidden), rotation, may_attend, first_only, is_pad)
         return self.conclude(hidden[:, :1] if first_only else hidden, attended)
 
     def prepare(self, hidden: Tensor) -> Tensor:
@@ -276,14 +276,14 @@ class Encoder(nn.Module):
         input_ids: Tensor,
         segment_ids: Tensor,
         is_pad: Tensor | None,
-        trace: HiddenStates | None = None,
+        hidden_states: HiddenStates | None = None,
         *,
         first_only: bool = False,
     ) -> Tensor:
         """(B, T) ids -> (B, T, D); `is_pad` of None says that no row is padded.
 
         With `first_only` -> (B, 1, D), the state of the first token: the last layer computes no other.
-        A `trace` receives every named intermediate: "embeddings", "layers.0", ..., "states".
+        A `hidden_states` receives every named intermediate: "embeddings", "layers.0", ..., "states".
         """
         length = input_ids.shape[1]
         assert length <= self.config.sequence_length, f"{length} positions in a network built for fewer"
@@ -294,17 +294,17 @@ class Encoder(nn.Module):
         near = self.local_rotary(length) if self.local_rotary is not None else None
 
         hidden: Tensor = self.embeddings(input_ids, segment_ids)
-        if trace is not None:
-            trace["embeddings"] = hidden
+        if hidden_states is not None:
+            hidden_states["embeddings"] = hidden
         for index, layer in enumerate(self.layers):
-            rotation, is_visible = (near, nearby) if layer.is_local else (far, everywhere)
+            rotation, may_attend = (near, nearby) if layer.is_local else (far, everywhere)
             is_last = index == self.config.num_layers - 1
-            hidden = layer(hidden, rotation, is_visible, first_only and is_last, is_pad)
-            if trace is not None:
-                trace[f"layers.{index}"] = hidden
+            hidden = layer(hidden, rotation, may_attend, first_only and is_last, is_pad)
+            if hidden_states is not None:
+                hidden_states[f"layers.{index}"] = hidden
         hidden = self.final_norm(hidden)
-        if trace is not None:
-            trace["states"] = hidden
+        if hidden_states is not None:
+            hidden_states["states"] = hidden
         return hidden
 
 
@@ -381,7 +381,7 @@ class Embeddings(InitModule):
         self.projection = linear(embedding_size, hidden_size, bias=bias) if embedding_size != hidden_size else None
         self.norm = nn.LayerNorm(hidden_size if norm_after_projection else embedding_size, eps=norm_eps, bias=bias)
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         stds = {"tokens.delta": 0.0} if isinstance(self.tokens, DisentangledTable) else {"tokens.weight": self.std}
         if self.positions is not None:
             stds["positions.weight"] = self.std

@@ -148,7 +148,9 @@ def step_flops(
 
 def training_bytes(encoders: Sequence[EncoderConfig], parameters: int, tokens: int) -> int:
     """An estimate: the interpreter, weights with gradients and two moments, and what so many tokens keep to go back."""
-    per_token = sum(4 * one.num_layers * (12 * one.hidden_size + 3 * one.feedforward_size) for one in encoders)
+    per_token = sum(
+        4 * encoder.num_layers * (12 * encoder.hidden_size + 3 * encoder.feedforward_size) for encoder in encoders
+    )
     return 400 * 2**20 + 16 * parameters + tokens * per_token
 
 

@@ -24,9 +24,9 @@ class MLMHead(InitModule):
         size = config.head_width
         self.dense = linear(config.hidden_size, size, bias=not config.is_modern)
         self.norm = make_norm(config, size)
-        self.bias = nn.Parameter(self.dense.weight.new_empty(config.vocab_size))
+        self.bias = nn.Parameter(self.dense.weight.new_zeros(config.vocab_size))
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {"dense.weight": dense_std(self.config)}
 
     def forward(self, states: Tensor, embeddings: Embeddings) -> Tensor:
@@ -47,7 +47,7 @@ class RTDHead(InitModule):
         self.norm = None if is_plain or not config.is_modern else make_norm(config)
         self.verdict = linear(size, 1, bias=True)
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         # From 0 where matrices are drawn by their inputs: the head has no opinion before it has seen anything.
         stds = {"verdict.weight": 0.0 if self.config.init_rule == "fan-in" else self.config.init_std}
         return stds if self.dense is None else stds | {"dense.weight": dense_std(self.config)}
@@ -71,7 +71,7 @@ class SentencePairHead(InitModule):
         self.std = config.init_std
         self.verdict = linear(config.hidden_size, 1, bias=True)
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {"verdict.weight": self.std}
 
     def forward(self, states: Tensor) -> Tensor:

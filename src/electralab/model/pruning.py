@@ -31,8 +31,10 @@ class PrunedLayer:
 
 
 def unpruned(config: EncoderConfig) -> list[PrunedLayer]:
-    shapes = enumerate(config.layer_shapes)
-    return [PrunedLayer(at, tuple(range(of.num_heads)), tuple(range(of.feedforward_size))) for at, of in shapes]
+    return [
+        PrunedLayer(index, tuple(range(shape.num_heads)), tuple(range(shape.feedforward_size)))
+        for index, shape in enumerate(config.layer_shapes)
+    ]
 
 
 @torch.no_grad()

@@ -99,7 +99,7 @@ class TaskHead(InitModule):
         self.output = linear(size, head.num_outputs, bias=True)
         self.answerable = linear(size, 1, bias=True) if head.has_answerability else None
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         stds = {"output.weight": self.config.init_std}
         if self.dense is not None:
             stds["dense.weight"] = dense_std(self.config)

@@ -129,9 +129,9 @@ def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str], is
     table, projection = embeddings.tokens.weight[is_known], embeddings.projection
     wanted = merged.double()[is_known]
     if projection is None:
-        found = table.double()
+        product = table.double()
     elif _PROJECTION in kept:
-        found = projection(table).double()
+        product = projection(table).double()
     else:
         if _TABLE in kept:
             columns = torch.linalg.lstsq(table.double(), wanted).solution.T  # (D, E)
@@ -144,8 +144,8 @@ def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str], is
             rows[is_known] = wanted @ columns
             embeddings.assign_table(rows)
         projection.weight.copy_(columns)
-        found = embeddings.tokens.weight[is_known].double() @ columns.T
-    return _distance(found, wanted)
+        product = embeddings.tokens.weight[is_known].double() @ columns.T
+    return _distance(product, wanted)
 
 
 def _distance(table: Tensor, wanted: Tensor) -> float:

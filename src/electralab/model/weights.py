@@ -1,7 +1,7 @@
 """A weight's first value is a pure function of (seed, its name): seed -> weights.
 
 So another sharing mode, another depth or another order of construction changes no weight that keeps its name.
-Modules are allocated without a value and say in `weight_stds` how widely each of their matrices is drawn.
+Modules are built with zeros and say in `init_stds` how widely each of their matrices is drawn.
 """
 
 import math
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=nn.Module)
 class InitModule(nn.Module):
     """A module that owns matrices."""
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         """The standard deviation of each own matrix by its name below the module; 0 means zeros."""
         raise NotImplementedError
 
@@ -38,6 +38,10 @@ def _allocate(kind: type[M], *sizes: int, **options: bool) -> M:
     # skip_init would put it on the CPU whatever device the caller builds on.
     device = torch.get_default_device()
     module: M = nn.utils.skip_init(kind, *sizes, **options, device=device)  # type: ignore[no-untyped-call]
+    # torch's own first values would take time and be thrown away, but no memory is left without a value: whoever
+    # forgets `init_weights` computes with zeros, the same everywhere, not with what was there before.
+    for parameter in module.parameters():
+        nn.init.zeros_(parameter)
     return module
 
 
@@ -49,7 +53,7 @@ def init_weights(network: nn.Module, seed: int) -> None:
             module.reset_parameters()
             drawn.update(id(parameter) for parameter in module.parameters())
         elif isinstance(module, InitModule):
-            for name, std in module.weight_stds().items():
+            for name, std in module.init_stds().items():
                 matrix = module.get_parameter(name)
                 if id(matrix) not in drawn:  # a shared one is drawn under its first name
                     _draw(matrix, std, seed, f"{prefix}.{name}")

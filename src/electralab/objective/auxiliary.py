@@ -1,6 +1,11 @@
-"""What a loss beside the pair's own may look at, and what it must say of itself.
+"""Auxiliary tasks: more losses for the discriminator, beside the pair's own.
 
-MaskedBatch, Rng -> luck; Scene -> a loss summed over its targets
+AuxiliaryInputs -> a loss summed over its targets
+
+    correction   name the original token at masked positions of the corrupted row (COCO-LM's corrective LM)
+    selection    tell the original token there from others that the generator finds likely (MC-BERT)
+    contrast     a state there is like the one in the original row, unlike those of replaced tokens
+    sequence     a corrupted row is like most of its original, unlike other rows (COCO-LM)
 """
 
 from dataclasses import dataclass
@@ -25,13 +30,13 @@ from electralab.tokens.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryInputs:
-    """A trial as the discriminator saw it, in the one pass that its verdicts needed."""
+    """What the discriminator read and computed, in the one pass that its own loss needed."""
 
-    judge: Discriminator
+    discriminator: Discriminator
     corrupted: CorruptedBatch
     states: Tensor  # (B, T, D) of the corrupted rows
-    guesses: Tensor  # (M, V)
-    prohibition: Tensor  # (V,) to be added to guesses
+    generator_logits: Tensor  # (M, V)
+    logit_bias: Tensor  # (V,) to be added to generator_logits
 
     @property
     def masked(self) -> MaskedBatch:
@@ -54,22 +59,22 @@ class AuxiliaryInputs:
 class AuxiliaryTask(InitModule):
     """One more task for the discriminator, with the weights that only this task needs."""
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {}
 
-    def draw_luck(self, masked: MaskedBatch, rng: Rng) -> Tensor | None:
+    def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor | None:
         """The uniforms it needs, a pure function of (seed, step, row, position)."""
-        del masked, rng
+        del batch, positions, rng
         return None
 
     def count_targets(self, masked: MaskedBatch) -> int:
         return len(masked.positions)
 
-    def forward(self, scene: AuxiliaryInputs) -> Tensor:
+    def forward(self, inputs: AuxiliaryInputs) -> Tensor:
         """The loss summed over its targets, in float32."""
         raise NotImplementedError
 
-    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+    def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
         """Of one step, forward and backward, beyond what the pair costs; a step counts as one micro-batch."""
         raise NotImplementedError
 
@@ -92,26 +97,26 @@ class CorrectiveLM(AuxiliaryTask):
         self.guess = MLMHead(config)
         self.gate = linear(config.hidden_size, 1, bias=True) if has_gate else None
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {} if self.gate is None else {"gate.weight": self.std}
 
-    def forward(self, scene: AuxiliaryInputs) -> Tensor:
-        states = scene.masked_states
-        guesses = self.guess(states, scene.judge.encoder.embeddings).float()  # (M, V)
+    def forward(self, inputs: AuxiliaryInputs) -> Tensor:
+        states = inputs.masked_states
+        generator_logits = self.guess(states, inputs.discriminator.encoder.embeddings).float()  # (M, V)
         if self.gate is None:
-            return lm_loss(guesses, scene.masked.target_ids)
+            return lm_loss(generator_logits, inputs.masked.target_ids)
         gates = self.gate(states).squeeze(-1).float()  # (M,)
-        return correction_loss(guesses, gates, scene.shown_ids, scene.masked.target_ids)
+        return correction_loss(generator_logits, gates, inputs.shown_ids, inputs.masked.target_ids)
 
-    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+    def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
         del rows, length
-        gate = 0 if self.gate is None else 2 * masked_count * judge.hidden_size
-        return 3 * (mlm_head_flops(judge, masked_count) + gate)
+        gate = 0 if self.gate is None else 2 * masked_count * discriminator.hidden_size
+        return 3 * (mlm_head_flops(discriminator, masked_count) + gate)
 
 
-def correction_loss(guesses: Tensor, gates: Tensor, shown_ids: Tensor, target_ids: Tensor) -> Tensor:
+def correction_loss(generator_logits: Tensor, gates: Tensor, shown_ids: Tensor, target_ids: Tensor) -> Tensor:
     """-log p(target), summed; in logarithms throughout, so that a gate that is sure leaves no infinity."""
-    named = F.logsigmoid(-gates) - F.cross_entropy(guesses, target_ids, reduction="none")  # (M,)
+    named = F.logsigmoid(-gates) - F.cross_entropy(generator_logits, target_ids, reduction="none")  # (M,)
     kept = torch.logaddexp(F.logsigmoid(gates), named)
     return -torch.where(shown_ids == target_ids, kept, named).sum()
 
@@ -125,39 +130,41 @@ class MultiChoiceCloze(AuxiliaryTask):
         self.std = config.init_std
         self.projection = linear(config.hidden_size, config.embedding_size, bias=not config.is_modern)
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {"projection.weight": self.std}
 
-    def draw_luck(self, masked: MaskedBatch, rng: Rng) -> Tensor:
-        rows, length = masked.batch.row_numbers, masked.input_ids.shape[1]
+    def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor:
+        rows, length = batch.row_numbers, batch.original_ids.shape[1]
         uniforms = torch.from_numpy(rng.uniforms("selection", rows, length * self.negatives)).float()
-        return uniforms.view(-1, self.negatives)[masked.positions]  # (M, N)
+        return uniforms.view(-1, self.negatives)[positions]  # (M, N)
 
-    def forward(self, scene: AuxiliaryInputs) -> Tensor:
-        masked = scene.masked
-        negatives = sample_negatives(scene.guesses, masked.luck["selection"], scene.prohibition, masked.target_ids)
+    def forward(self, inputs: AuxiliaryInputs) -> Tensor:
+        masked = inputs.masked
+        negatives = sample_negatives(
+            inputs.generator_logits, masked.auxiliary_uniforms["selection"], inputs.logit_bias, masked.target_ids
+        )
         candidates = torch.cat([masked.target_ids[:, None], negatives], dim=1)  # (M, 1 + N)
-        vectors = scene.judge.encoder.embeddings.tokens(candidates)  # (M, 1 + N, E)
-        scores = torch.bmm(vectors, self.projection(scene.masked_states)[:, :, None]).squeeze(-1)  # (M, 1 + N)
+        vectors = inputs.discriminator.encoder.embeddings.tokens(candidates)  # (M, 1 + N, E)
+        scores = torch.bmm(vectors, self.projection(inputs.masked_states)[:, :, None]).squeeze(-1)  # (M, 1 + N)
         return F.cross_entropy(scores.float(), torch.zeros_like(masked.target_ids), reduction="sum")
 
-    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+    def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
         del rows, length
-        return 3 * 2 * masked_count * judge.embedding_size * (judge.hidden_size + 1 + self.negatives)
+        return 3 * 2 * masked_count * discriminator.embedding_size * (discriminator.hidden_size + 1 + self.negatives)
 
 
 @torch.no_grad()
-def sample_negatives(guesses: Tensor, uniforms: Tensor, prohibition: Tensor, target_ids: Tensor) -> Tensor:
+def sample_negatives(generator_logits: Tensor, uniforms: Tensor, logit_bias: Tensor, target_ids: Tensor) -> Tensor:
     """(M, N) ids, distinct and none the target, one after the other by softmax(guesses) over those that are left."""
-    drawn = torch.empty(uniforms.shape, dtype=torch.int64, device=guesses.device)
-    for start in range(0, len(guesses), _CHUNK):
+    drawn = torch.zeros(uniforms.shape, dtype=torch.int64, device=generator_logits.device)
+    for start in range(0, len(generator_logits), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        logits = guesses[rows].float().clamp(min=_HARDLY) + prohibition  # (C, V)
+        logits = generator_logits[rows].float().clamp(min=_HARDLY) + logit_bias  # (C, V)
         logits.scatter_(1, target_ids[rows, None], -torch.inf)
-        for number, luck in enumerate(uniforms[rows].unbind(1)):
-            found = invert_cumulative(logits, luck[:, None])
-            logits.scatter_(1, found[:, None], -torch.inf)
-            drawn[rows, number] = found
+        for number, draw in enumerate(uniforms[rows].unbind(1)):
+            ids = invert_cumulative(logits, draw[:, None])
+            logits.scatter_(1, ids[:, None], -torch.inf)
+            drawn[rows, number] = ids
     return drawn
 
 
@@ -172,16 +179,18 @@ class TokenContrast(AuxiliaryTask):
         super().__init__()
         self.temperature = temperature
 
-    def forward(self, scene: AuxiliaryInputs) -> Tensor:
-        batch = scene.masked.batch
+    def forward(self, inputs: AuxiliaryInputs) -> Tensor:
+        batch = inputs.masked.batch
         with torch.no_grad():
-            originals = scene.judge.encoder(batch.original_ids, batch.segment_ids, batch.attention_pad)  # (B, T, D)
-        positives = originals.flatten(0, 1).index_select(0, scene.masked.positions)  # (M, D)
-        return contrast_loss(scene.masked_states, positives, scene.is_replaced, self.temperature)
+            originals = inputs.discriminator.encoder(
+                batch.original_ids, batch.segment_ids, batch.attention_pad
+            )  # (B, T, D)
+        positives = originals.flatten(0, 1).index_select(0, inputs.masked.positions)  # (M, D)
+        return contrast_loss(inputs.masked_states, positives, inputs.is_replaced, self.temperature)
 
-    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
-        similarities = 3 * 2 * masked_count**2 * judge.hidden_size
-        return encoder_flops(judge, rows, length) + similarities  # nothing goes back through the second pass
+    def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+        similarities = 3 * 2 * masked_count**2 * discriminator.hidden_size
+        return encoder_flops(discriminator, rows, length) + similarities  # nothing goes back through the second pass
 
 
 def contrast_loss(states: Tensor, positives: Tensor, is_replaced: Tensor, temperature: float) -> Tensor:
@@ -202,20 +211,21 @@ class SequenceContrast(AuxiliaryTask):
         super().__init__()
         self.temperature, self.pad_id = temperature, pad_id
 
-    def draw_luck(self, masked: MaskedBatch, rng: Rng) -> Tensor:
-        return torch.from_numpy(rng.uniforms("sequence", masked.batch.row_numbers, 1)).float().squeeze(1)  # (B,)
+    def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor:
+        del positions
+        return torch.from_numpy(rng.uniforms("sequence", batch.row_numbers, 1)).float().squeeze(1)  # (B,)
 
     def count_targets(self, masked: MaskedBatch) -> int:
         return len(masked.input_ids)
 
-    def forward(self, scene: AuxiliaryInputs) -> Tensor:
-        cropped = crop_rows(scene.masked.batch, scene.masked.luck["sequence"], self.pad_id)
-        views = scene.judge.encoder(*cropped, first_only=True).squeeze(1)  # (B, D)
-        return sequence_loss(scene.states[:, 0], views, self.temperature)
+    def forward(self, inputs: AuxiliaryInputs) -> Tensor:
+        cropped = crop_rows(inputs.masked.batch, inputs.masked.auxiliary_uniforms["sequence"], self.pad_id)
+        views = inputs.discriminator.encoder(*cropped, first_only=True).squeeze(1)  # (B, D)
+        return sequence_loss(inputs.states[:, 0], views, self.temperature)
 
-    def count_flops(self, judge: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
+    def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
         del masked_count
-        return 3 * (first_state_flops(judge, rows, length) + 2 * rows * 2 * rows * judge.hidden_size)
+        return 3 * (first_state_flops(discriminator, rows, length) + 2 * rows * 2 * rows * discriminator.hidden_size)
 
 
 def sequence_loss(corrupted: Tensor, cropped: Tensor, temperature: float) -> Tensor:
@@ -228,12 +238,12 @@ def sequence_loss(corrupted: Tensor, cropped: Tensor, temperature: float) -> Ten
     return F.cross_entropy(logits, places, reduction="sum")
 
 
-def crop_rows(batch: Batch, luck: Tensor, pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
+def crop_rows(batch: Batch, uniforms: Tensor, pad_id: int) -> tuple[Tensor, Tensor, Tensor]:
     """ids, segments, is_pad: the first and last token of a row, and of those between a random run of nine tenths."""
     lengths = (~batch.is_pad).sum(dim=1, keepdim=True)  # (B, 1)
     between = (lengths - 2).clamp(min=0)
     kept = (_KEPT_SHARE * between + 0.5).floor().long()
-    starts = (luck[:, None] * (between - kept + 1)).floor().long()
+    starts = (uniforms[:, None] * (between - kept + 1)).floor().long()
     columns = torch.arange(batch.is_pad.shape[1], device=batch.is_pad.device)  # (T,)
     is_first, is_last = columns == 0, columns == kept + 1
     sources = torch.where(is_first, 0, torch.where(is_last, lengths - 1, columns + starts))  # (B, T)
@@ -243,15 +253,17 @@ def crop_rows(batch: Batch, luck: Tensor, pad_id: int) -> tuple[Tensor, Tensor, 
     return ids, batch.segment_ids.gather(1, sources).masked_fill(is_pad, 0), is_pad
 
 
-def build_auxiliaries(config: LossConfig, judge: EncoderConfig, tokenizer: Tokenizer) -> dict[str, AuxiliaryTask]:
+def build_auxiliaries(
+    config: LossConfig, discriminator: EncoderConfig, tokenizer: Tokenizer
+) -> dict[str, AuxiliaryTask]:
     """Those whose weight is not 0."""
-    return {name: _build(name, config, judge, tokenizer) for name in config.auxiliary}
+    return {name: _build(name, config, discriminator, tokenizer) for name in config.auxiliary}
 
 
-def _build(name: str, config: LossConfig, judge: EncoderConfig, tokenizer: Tokenizer) -> AuxiliaryTask:
+def _build(name: str, config: LossConfig, discriminator: EncoderConfig, tokenizer: Tokenizer) -> AuxiliaryTask:
     match name:
         case "correction":
-            return CorrectiveLM(judge, has_gate=config.correction_gate)
+            return CorrectiveLM(discriminator, has_gate=config.correction_gate)
         case "selection":
             ordinary = int(tokenizer.is_ordinary.sum())
             if config.selection_negatives >= ordinary:
@@ -259,7 +271,7 @@ def _build(name: str, config: LossConfig, judge: EncoderConfig, tokenizer: Token
                     f"loss.selection_negatives: {config.selection_negatives} tokens beside the true one, of "
                     f"{ordinary} that the vocabulary has; give at most {ordinary - 1}"
                 )
-            return MultiChoiceCloze(judge, config.selection_negatives)
+            return MultiChoiceCloze(discriminator, config.selection_negatives)
         case "contrast":
             return TokenContrast(config.contrast_temperature)
         case _:

@@ -71,16 +71,16 @@ def special_token_bias(tokenizer: Tokenizer, device: torch.device, vocab_size: i
     A network may have more ids than its tokenizer; `vocab_size` says how many.
     """
     known = len(tokenizer.is_ordinary)
-    prohibition = np.full(max(vocab_size, known), -np.inf, dtype=np.float32)
-    prohibition[:known][tokenizer.is_ordinary] = 0.0
-    return torch.from_numpy(prohibition).to(device)
+    logit_bias = np.full(max(vocab_size, known), -np.inf, dtype=np.float32)
+    logit_bias[:known][tokenizer.is_ordinary] = 0.0
+    return torch.from_numpy(logit_bias).to(device)
 
 
 @torch.no_grad()
 def sample_ids(
-    guesses: Tensor,
+    generator_logits: Tensor,
     uniforms: Tensor,
-    prohibition: Tensor,
+    logit_bias: Tensor,
     config: SamplingConfig,
     *,
     progress: float = 0.0,
@@ -93,11 +93,11 @@ def sample_ids(
     `progress` through the run sets the temperature; `target_ids` (M,) are what was hidden.
     """
     temperature = config.temperature_at(progress)
-    drawn = torch.empty(len(guesses), dtype=torch.int64, device=guesses.device)
-    for start in range(0, len(guesses), _CHUNK):
+    drawn = torch.zeros(len(generator_logits), dtype=torch.int64, device=generator_logits.device)
+    for start in range(0, len(generator_logits), _CHUNK):
         rows = slice(start, start + _CHUNK)
         targets = None if target_ids is None else target_ids[rows]
-        logits = _shape_logits(guesses[rows], prohibition, config, temperature, targets)
+        logits = _shape_logits(generator_logits[rows], logit_bias, config, temperature, targets)
         drawn[rows] = (
             logits.argmax(dim=-1) if config.method == "argmax" else invert_cumulative(logits, uniforms[rows, None])
         )
@@ -111,15 +111,15 @@ def invert_cumulative(logits: Tensor, uniforms: Tensor) -> Tensor:
     # Rounding must not push the target up to the total: the search would then run past the last allowed id.
     below_total = torch.nextafter(total, torch.zeros_like(total))
     target = torch.minimum(uniforms * total, below_total)
-    found = torch.searchsorted(cumulative, target, right=True).squeeze(1)
+    ids = torch.searchsorted(cumulative, target, right=True).squeeze(1)
     # Guesses that are not numbers lie below nothing; the step will be skipped, but must get that far.
-    return found.clamp_(max=logits.shape[1] - 1)
+    return ids.clamp_(max=logits.shape[1] - 1)
 
 
 def sampled_log_probs(
-    guesses: Tensor,
+    generator_logits: Tensor,
     ids: Tensor,
-    prohibition: Tensor,
+    logit_bias: Tensor,
     temperature: float = 1.0,
     *,
     config: SamplingConfig | None = None,
@@ -131,15 +131,15 @@ def sampled_log_probs(
     """
     config = config or SamplingConfig()
     assert config.method == "sample", "argmax draws from no distribution"
-    logits = _shape_logits(guesses, prohibition, config, temperature, target_ids)
+    logits = _shape_logits(generator_logits, logit_bias, config, temperature, target_ids)
     return logits.gather(1, ids[:, None]).squeeze(1) - logits.logsumexp(dim=-1)
 
 
 def _shape_logits(
-    guesses: Tensor, prohibition: Tensor, config: SamplingConfig, temperature: float, target_ids: Tensor | None
+    generator_logits: Tensor, logit_bias: Tensor, config: SamplingConfig, temperature: float, target_ids: Tensor | None
 ) -> Tensor:
     """(C, V) in float32, minus infinity where nothing is to be drawn: prohibited, the original, beyond top k or p."""
-    logits = guesses.float() + prohibition
+    logits = generator_logits.float() + logit_bias
     if temperature != 1.0:
         logits = logits / temperature
     if config.is_plain:

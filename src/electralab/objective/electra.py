@@ -1,6 +1,6 @@
 """The ELECTRA objective: the paper's figure, line by line.
 
-MaskedBatch -> Trial -> Answer
+MaskedBatch -> ElectraOutput -> ObjectiveOutput
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,17 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator
+from electralab.model.electra import AnyGenerator, Electra, FixedGenerator
 from electralab.model.encoder import HiddenStates
 from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
 from electralab.model.token_models import TwoTower
 from electralab.objective.auxiliary import AuxiliaryInputs, AuxiliaryTask, build_auxiliaries
-from electralab.objective.corruption import (
-    CorruptedBatch,
-    SamplingConfig,
-    corrupt,
-    sample_ids,
-    special_token_bias,
-)
+from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, special_token_bias
 from electralab.objective.examples import ExampleRows
 from electralab.objective.losses import Counts, Losses, electra_losses
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
-from electralab.objective.metrics import BatchMetrics, discriminator_metrics, lm_metrics, replacement_metrics
-from electralab.objective.objective import METRICS_SAMPLE, Network, ObjectiveOutput, StepInfo
+from electralab.objective.metrics import BatchMetrics, RtdScores, lm_metrics, replacement_metrics
+from electralab.objective.objective import METRICS_SAMPLE, Network, Objective, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -35,79 +29,87 @@ from electralab.tokens.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class ElectraOutput:
-    """One batch put before both networks, with everything that was said."""
+    """One batch put through both networks, with everything on the way."""
 
     masked: MaskedBatch
-    guesses: Tensor  # (M, V)
+    generator_logits: Tensor  # (M, V)
     corrupted: CorruptedBatch
-    verdicts: Tensor  # (B, T) above 0 means "replaced"
+    discriminator_logits: Tensor  # (B, T) above 0 means "replaced"
     losses: Losses
-    only_masked: bool  # whether the discriminator was asked about masked positions alone
+    only_masked: bool  # whether the discriminator is asked about masked positions alone
+
+    def metrics(self, sample: int | None = None) -> BatchMetrics:
+        masked = self.masked
+        generator = lm_metrics("generator", self.generator_logits, masked.target_ids, masked.is_hidden, sample)
+        scores = RtdScores.from_logits(self.discriminator_logits, self.corrupted, only_masked=self.only_masked)
+        return generator + BatchMetrics(rtd=[scores])
+
+    def examples(self) -> ExampleRows:
+        positions, logits = self.masked.positions, self.discriminator_logits
+        if self.only_masked:
+            selected = logits.flatten()[positions]
+            logits = torch.full_like(logits, torch.nan).flatten().index_copy(0, positions, selected).view_as(logits)
+        return ExampleRows(self.masked.batch, positions, self.generator_logits, self.corrupted, logits)
 
 
 def generator_forward(generator: AnyGenerator, masked: MaskedBatch) -> Tensor:
-    """(M, V), from the masked row, or by a generator that does not look at the position from the original."""
+    """(M, V), from the masked row; from the original where a generator does not look at the position itself."""
     batch = masked.batch
     input_ids = masked.input_ids if generator.reads_masked else batch.original_ids
-    guesses: Tensor = generator(input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
-    return guesses
+    generator_logits: Tensor = generator(input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
+    return generator_logits
 
 
 def electra_forward(
     model: Electra,
     masked: MaskedBatch,
-    prohibition: Tensor,
+    logit_bias: Tensor,
     sampling: SamplingConfig,
     *,
     progress: float = 0.0,
     only_masked: bool = False,
-    trace: HiddenStates | None = None,
+    generator_logits: Tensor | None = None,
+    hidden_states: HiddenStates | None = None,
 ) -> ElectraOutput:
-    guesses = generator_forward(model.generator, masked)
-    return judge_guesses(
-        model.discriminator,
-        masked,
-        guesses,
-        prohibition,
-        sampling,
-        progress=progress,
-        only_masked=only_masked,
-        trace=trace,
-    )
-
-
-def judge_guesses(
-    discriminator: Discriminator,
-    masked: MaskedBatch,
-    guesses: Tensor,
-    prohibition: Tensor,
-    sampling: SamplingConfig,
-    *,
-    progress: float = 0.0,
-    only_masked: bool = False,
-    trace: HiddenStates | None = None,
-) -> ElectraOutput:
+    """The figure. `generator_logits` are given where the caller already has them, with or without a gradient."""
     batch = masked.batch
+    if generator_logits is None:
+        generator_logits = generator_forward(model.generator, masked)  # (M, V), masked positions only
     sampled_ids = sample_ids(
-        guesses, masked.sampling_uniforms, prohibition, sampling, target_ids=masked.target_ids, progress=progress
+        generator_logits,
+        masked.sampling_uniforms,
+        logit_bias,
+        sampling,
+        target_ids=masked.target_ids,
+        progress=progress,
     )
     corrupted = corrupt(masked, sampled_ids)
-    verdicts = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
-    losses = electra_losses(guesses, verdicts, masked, corrupted, only_masked=only_masked)
-    return ElectraOutput(masked, guesses, corrupted, verdicts, losses, only_masked)
+    discriminator_logits = model.discriminator(  # (B, T), above 0 means "replaced"
+        corrupted.input_ids, batch.segment_ids, batch.attention_pad, hidden_states
+    )
+    losses = electra_losses(generator_logits, discriminator_logits, masked, corrupted, only_masked=only_masked)
+    return ElectraOutput(masked, generator_logits, corrupted, discriminator_logits, losses, only_masked)
 
 
-class ElectraObjective:
-    """A generator that guesses, a discriminator that judges: `electra`, and `electra-15`, judged where masked only."""
+class ElectraObjective(Objective[MaskedBatch]):
+    """`electra`: a generator fills in masked tokens, a discriminator tells replaced tokens from original ones.
 
-    guessed = "generator"
+    `electra-15` is the same with the discriminator's loss at masked positions only.
+
+    >>> objective = ElectraObjective(tiny_pair(), tiny_objective("electra"), tiny_tokenizer(), torch.device("cpu"))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
+    ['discriminator', 'generator']
+    """
+
+    lm_loss_name = "generator"
     auxiliaries: Mapping[str, AuxiliaryTask] = MappingProxyType({})
 
     def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
-        self.networks = networks
+        self.networks: Electra = networks
         self.config = config
         self.only_masked = config.objective == "electra-15"
-        self.prohibition = special_token_bias(tokenizer, device)
+        self.logit_bias = special_token_bias(tokenizer, device)
         self.weights: Mapping[str, float] = {
             "generator": config.loss.generator_weight,
             "discriminator": config.loss.discriminator_weight,
@@ -117,106 +119,83 @@ class ElectraObjective:
         networks.heads.update(self.auxiliaries)
         self._vocabulary = mask_vocabulary(tokenizer)
 
-    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[MaskedBatch]:
-        micros = batch.split(micro_size)
-        questions = [mask_tokens(micro, self._vocabulary, self.config.masking, share, rng) for micro in micros]
-        return [replace(question, luck=self._draw_luck(question, rng)) for question in questions]
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedBatch]:
+        draws = {name: task.sample_uniforms for name, task in self.auxiliaries.items()}
+        masking, micros = self.config.masking, batch.split(micro_size)
+        return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng, draws) for micro in micros]
 
-    def _draw_luck(self, question: MaskedBatch, rng: Rng) -> Mapping[str, Tensor]:
-        drawn = {name: auxiliary.draw_luck(question, rng) for name, auxiliary in self.auxiliaries.items()}
-        return {name: luck for name, luck in drawn.items() if luck is not None}
+    def count_targets(self, inputs: MaskedBatch) -> Counts:
+        num_masked = len(inputs.positions)
+        num_judged = num_masked if self.only_masked else self.count_tokens(inputs)
+        more = {name: task.count_targets(inputs) for name, task in self.auxiliaries.items()}
+        return {"generator": num_masked, "discriminator": num_judged, **more}
 
-    def count_targets(self, question: MaskedBatch) -> Counts:
-        guessed = len(question.positions)
-        judged = guessed if self.only_masked else self.count_tokens(question)
-        more = {name: auxiliary.count_targets(question) for name, auxiliary in self.auxiliaries.items()}
-        return {"generator": guessed, "discriminator": judged, **more}
-
-    def count_tokens(self, question: MaskedBatch) -> int:
-        return question.batch.token_count
-
-    def begin(self, moment: StepInfo) -> None:
-        """Every step is like the others."""
-
-    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
-        trial = self._hold(question, moment.progress)
-        return ObjectiveOutput(self._learnable(trial.losses), observe_trial(trial, METRICS_SAMPLE))
-
-    def examine(self, question: MaskedBatch) -> ObjectiveOutput:
-        trial = self._hold(question, 0.0)
-        seen = observe_trial(trial) + replacement_metrics(trial.guesses, trial.verdicts, trial.corrupted)
-        return ObjectiveOutput(trial.losses, seen)
-
-    def exhibit(self, question: MaskedBatch) -> ExampleRows:
-        return exhibit_trial(
-            electra_forward(
-                self.networks, question, self.prohibition, self.config.sampling, only_masked=self.only_masked
-            )
-        )
-
-    def _hold(self, question: MaskedBatch, progress: float) -> ElectraOutput:
-        trace: HiddenStates | None = {} if self.auxiliaries else None
-        trial = electra_forward(
+    def forward(
+        self, inputs: MaskedBatch, progress: float = 0.0, generator_logits: Tensor | None = None
+    ) -> ElectraOutput:
+        """The figure with this objective's settings, and the losses of its auxiliary tasks."""
+        hidden_states: HiddenStates | None = {} if self.auxiliaries else None
+        output = electra_forward(
             self.networks,
-            question,
-            self.prohibition,
+            inputs,
+            self.logit_bias,
             self.config.sampling,
             progress=progress,
             only_masked=self.only_masked,
-            trace=trace,
+            generator_logits=generator_logits,
+            hidden_states=hidden_states,
         )
-        if trace is None:
-            return trial
-        scene = AuxiliaryInputs(
-            self.networks.discriminator, trial.corrupted, trace["states"], trial.guesses.detach(), self.prohibition
+        if hidden_states is None:
+            return output
+        auxiliary = AuxiliaryInputs(
+            self.networks.discriminator,
+            output.corrupted,
+            hidden_states["states"],
+            output.generator_logits.detach(),
+            self.logit_bias,
         )
-        more = {name: auxiliary(scene) for name, auxiliary in self.auxiliaries.items()}
-        return replace(trial, losses=Losses({**trial.losses.sums, **more}))
+        more = {name: task(auxiliary) for name, task in self.auxiliaries.items()}
+        return replace(output, losses=Losses({**output.losses.sums, **more}))
 
-    def _learnable(self, losses: Losses) -> Losses:
-        """Without the loss of a generator that has nothing to learn."""
-        return Losses({name: total for name, total in losses.sums.items() if total.requires_grad})
+    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
+        output = self.forward(inputs, step.progress)
+        return ObjectiveOutput(output.losses.learnable, output.metrics(METRICS_SAMPLE))
 
-    def guessed_ids(self, question: MaskedBatch) -> Sequence[int]:
-        return question.target_ids.tolist()
+    def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
+        output = self.forward(inputs)
+        replacements = replacement_metrics(output.generator_logits, output.discriminator_logits, output.corrupted)
+        return ObjectiveOutput(output.losses, output.metrics() + replacements)
 
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        del moment
-        judge = self.networks.discriminator
-        masked_count = rows * count_masked(length, share)
-        judging = 3 * discriminator_flops(judge.config, rows, length, judge.head.kind)
-        guessing = generator_step_flops(self.networks.generator, rows, length, masked_count)
-        tasks = self.auxiliaries.values()
-        return judging + guessing + sum(task.count_flops(judge.config, rows, length, masked_count) for task in tasks)
+    def examples(self, inputs: MaskedBatch) -> ExampleRows:
+        return self.forward(inputs).examples()
+
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        del step
+        num_masked = rows * count_masked(length, mask_share)
+        config = self.networks.discriminator.config
+        auxiliary = sum(task.count_flops(config, rows, length, num_masked) for task in self.auxiliaries.values())
+        generator = generator_step_flops(self.networks.generator, rows, length, num_masked)
+        return 3 * self.discriminator_flops(rows, length) + generator + auxiliary
+
+    def discriminator_flops(self, rows: int, length: int) -> int:
+        """Forward."""
+        discriminator = self.networks.discriminator
+        return discriminator_flops(discriminator.config, rows, length, discriminator.head.kind)
 
     def exports(self) -> Mapping[str, Network]:
         generator = self.networks.generator
-        judge: dict[str, Network] = {"discriminator": self.networks.discriminator}
-        return judge if isinstance(generator, FixedGenerator) else judge | {"generator": generator}
+        exported: dict[str, Network] = {"discriminator": self.networks.discriminator}
+        return exported if isinstance(generator, FixedGenerator) else exported | {"generator": generator}
 
 
-def generator_step_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
-    """Of one step: forward and backward, forward alone of a frozen one."""
+def generator_step_flops(generator: AnyGenerator, rows: int, length: int, num_masked: int) -> int:
+    """Forward and backward, or forward alone of a generator that does not learn."""
     is_learning = any(parameter.requires_grad for parameter in generator.parameters())
-    return (3 if is_learning else 1) * generator_forward_flops(generator, rows, length, guesses)
+    return (3 if is_learning else 1) * generator_forward_flops(generator, rows, length, num_masked)
 
 
-def generator_forward_flops(generator: AnyGenerator, rows: int, length: int, guesses: int) -> int:
+def generator_forward_flops(generator: AnyGenerator, rows: int, length: int, num_masked: int) -> int:
     if isinstance(generator, FixedGenerator):
         return 0
     count = two_tower_flops if isinstance(generator, TwoTower) else generator_flops
-    return count(generator.config, rows, length, guesses)
-
-
-def exhibit_trial(trial: ElectraOutput) -> ExampleRows:
-    positions, verdicts = trial.masked.positions, trial.verdicts
-    if trial.only_masked:
-        asked = verdicts.flatten()[positions]
-        verdicts = torch.full_like(verdicts, torch.nan).flatten().index_copy(0, positions, asked).view_as(verdicts)
-    return ExampleRows(trial.masked.batch, positions, trial.guesses, trial.corrupted, verdicts)
-
-
-def observe_trial(trial: ElectraOutput, limit: int | None = None) -> BatchMetrics:
-    masked = trial.masked
-    guessing = lm_metrics("generator", trial.guesses, masked.target_ids, masked.is_hidden, limit)
-    return guessing + discriminator_metrics(trial.verdicts, trial.corrupted, only_masked=trial.only_masked)
+    return count(generator.config, rows, length, num_masked)

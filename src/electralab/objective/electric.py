@@ -1,6 +1,6 @@
 """Energies by noise-contrastive estimation: `electric`, a score of every token in its context (Clark et al., 2020b).
 
-MaskedBatch -> Noised -> Answer
+MaskedBatch -> NceOutput -> ObjectiveOutput
 
     p(x_t | others) = exp(-E_t) / Z           the discriminator's output is E
     q(x_t | others)                           the generator, two towers that see all but the token itself
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from electralab.model.electra import Discriminator, Electra
-from electralab.model.flops import count_masked, discriminator_flops, two_tower_flops
+from electralab.model.flops import count_masked, two_tower_flops
 from electralab.model.token_models import TwoTower
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampled_log_probs
 from electralab.objective.electra import ElectraObjective
@@ -38,7 +38,7 @@ _CHUNK = 512
 class NceOutput:
     """Rows with noise in them, and what generator and discriminator say of every ordinary token."""
 
-    guesses: Tensor  # (M, V) at the noised positions
+    generator_logits: Tensor  # (M, V) at the noised positions
     corrupted: CorruptedBatch
     positions: Tensor  # (N,) of the ordinary tokens, into the flattened (B * T)
     is_noise: Tensor  # (N,)
@@ -48,6 +48,15 @@ class NceOutput:
 
 
 class ElectricObjective(ElectraObjective):
+    """`electric`: the discriminator's outputs are energies, learned by telling tokens from the generator's noise.
+
+    >>> pair = tiny_pair(kind="two-tower")
+    >>> objective = ElectricObjective(pair, tiny_objective("electric"), tiny_tokenizer(), torch.device("cpu"))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> objective.count_targets(inputs)
+    {'generator': 8, 'discriminator': 24}
+    """
+
     def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
         super().__init__(networks, config, tokenizer, device)
         assert isinstance(networks.generator, TwoTower)
@@ -60,78 +69,80 @@ class ElectricObjective(ElectraObjective):
         A generator that knows nothing yet gives each of them 1 / V. From E = 0 every token would look log V nats less
         likely to be noise than it is, and the first steps would go into one number, the mean.
         """
-        possible = int((self.prohibition == 0).sum())
+        possible = int((self.logit_bias == 0).sum())
         self.networks.discriminator.head.verdict.bias.fill_(math.log(possible))
 
-    def count_targets(self, question: MaskedBatch) -> Counts:
-        return {"generator": len(question.positions), "discriminator": int(question.batch.is_ordinary.sum())}
+    def count_targets(self, inputs: MaskedBatch) -> Counts:
+        return {"generator": len(inputs.positions), "discriminator": int(inputs.batch.is_ordinary.sum())}
 
-    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
-        return self._answer(question, moment.progress, METRICS_SAMPLE)
+    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
+        return self._losses(inputs, step.progress, METRICS_SAMPLE)
 
-    def examine(self, question: MaskedBatch) -> ObjectiveOutput:
-        return self._answer(question, 0.0, None)
+    def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
+        return self._losses(inputs, 0.0, None)
 
-    def exhibit(self, question: MaskedBatch) -> ExampleRows:
-        noised = self._add_noise(question, 0.0)
-        shape = question.batch.original_ids.shape
-        verdicts = noised.logits.new_full((shape.numel(),), torch.nan).index_copy(0, noised.positions, noised.logits)
-        return ExampleRows(question.batch, question.positions, noised.guesses, noised.corrupted, verdicts.view(shape))
+    def examples(self, inputs: MaskedBatch) -> ExampleRows:
+        output = self._nce_forward(inputs, 0.0)
+        shape = inputs.batch.original_ids.shape
+        logits = output.logits.new_full((shape.numel(),), torch.nan).index_copy(0, output.positions, output.logits)
+        return ExampleRows(
+            inputs.batch, inputs.positions, output.generator_logits, output.corrupted, logits.view(shape)
+        )
 
-    def _add_noise(self, question: MaskedBatch, progress: float) -> NceOutput:
-        judge, sampling = self.networks.discriminator, self.config.sampling
-        return nce_forward(self.generator, judge, question, self.prohibition, sampling, progress=progress)
+    def _nce_forward(self, inputs: MaskedBatch, progress: float) -> NceOutput:
+        discriminator, sampling = self.networks.discriminator, self.config.sampling
+        return nce_forward(self.generator, discriminator, inputs, self.logit_bias, sampling, progress=progress)
 
-    def _answer(self, question: MaskedBatch, progress: float, limit: int | None) -> ObjectiveOutput:
-        noised = self._add_noise(question, progress)
+    def _losses(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
+        output = self._nce_forward(inputs, progress)
+        is_noise, targets = output.is_noise, inputs.target_ids
         losses = {
-            "generator": lm_loss(noised.guesses, question.target_ids),
-            "discriminator": F.binary_cross_entropy_with_logits(
-                noised.logits, noised.is_noise.float(), reduction="sum"
-            ),
+            "generator": lm_loss(output.generator_logits, targets),
+            "discriminator": F.binary_cross_entropy_with_logits(output.logits, is_noise.float(), reduction="sum"),
         }
-        seen = lm_metrics("generator", noised.guesses, question.target_ids, question.is_hidden, limit)
-        logits, is_noise = noised.logits.detach().cpu().numpy(), noised.is_noise.cpu().numpy()
-        return ObjectiveOutput(Losses(losses), seen + BatchMetrics(verdicts=[RtdScores(logits, is_noise)]))
+        metrics = lm_metrics("generator", output.generator_logits, targets, inputs.is_hidden, sample)
+        scores = RtdScores(output.logits.detach().cpu().numpy(), is_noise.cpu().numpy())
+        return ObjectiveOutput(Losses(losses), metrics + BatchMetrics(rtd=[scores]))
 
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        """The generator guesses every ordinary token, but learns from the noised ones only."""
-        del moment
-        ordinary, noised = rows * (length - 2), rows * count_masked(length, share)
-        judge, config = self.networks.discriminator, self.generator.config
-        guessing = two_tower_flops(config, rows, length, ordinary) + 2 * two_tower_flops(config, rows, length, noised)
-        return guessing + 3 * discriminator_flops(judge.config, rows, length, judge.head.kind)
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        """The generator predicts every ordinary token, but learns from the noised ones only."""
+        del step
+        num_ordinary, num_noised = rows * (length - 2), rows * count_masked(length, mask_share)
+        config = self.generator.config
+        forward = two_tower_flops(config, rows, length, num_ordinary)
+        backward = 2 * two_tower_flops(config, rows, length, num_noised)
+        return forward + backward + 3 * self.discriminator_flops(rows, length)
 
 
 def nce_forward(
     generator: TwoTower,
     discriminator: Discriminator,
     masked: MaskedBatch,
-    prohibition: Tensor,
+    logit_bias: Tensor,
     sampling: SamplingConfig,
     *,
     progress: float = 0.0,
 ) -> NceOutput:
     batch = masked.batch
     positions = batch.is_ordinary.flatten().nonzero().squeeze(1)  # (N,)
-    states = generator.read(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
+    states = generator.hidden_states_at(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
     is_noise = torch.isin(positions, masked.positions)
-    guesses = generator.guess(states[is_noise])  # (M, V)
-    drawn_ids = sample_ids(guesses, masked.sampling_uniforms, prohibition, sampling, progress=progress)
-    corrupted = corrupt(masked, drawn_ids)
+    generator_logits = generator.logits(states[is_noise])  # (M, V)
+    sampled_ids = sample_ids(generator_logits, masked.sampling_uniforms, logit_bias, sampling, progress=progress)
+    corrupted = corrupt(masked, sampled_ids)
     temperature = sampling.temperature_at(progress)
     standing_ids = corrupted.input_ids.flatten()[positions]
     with torch.no_grad():
-        log_noise = states.new_empty(len(positions), dtype=torch.float32)
-        log_noise[is_noise] = sampled_log_probs(guesses, drawn_ids, prohibition, temperature)
+        log_noise = states.new_zeros(len(positions), dtype=torch.float32)
+        log_noise[is_noise] = sampled_log_probs(generator_logits, sampled_ids, logit_bias, temperature)
         for part in torch.split((~is_noise).nonzero().squeeze(1), _CHUNK):
             log_noise[part] = sampled_log_probs(
-                generator.guess(states[part]), standing_ids[part], prohibition, temperature
+                generator.logits(states[part]), standing_ids[part], logit_bias, temperature
             )
-    verdicts = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
-    energies = verdicts.float().flatten()[positions]
+    discriminator_logits = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
+    energies = discriminator_logits.float().flatten()[positions]
     logits = energies + log_noise + log_odds(batch.is_ordinary, is_noise, positions)
-    return NceOutput(guesses, corrupted, positions, is_noise, log_noise, energies, logits)
+    return NceOutput(generator_logits, corrupted, positions, is_noise, log_noise, energies, logits)
 
 
 def log_odds(is_ordinary: Tensor, is_noise: Tensor, positions: Tensor) -> Tensor:

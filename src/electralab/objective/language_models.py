@@ -1,10 +1,11 @@
-"""Guessing what is hidden, and nothing else: `mlm`, as RoBERTa trains.
+"""One network that predicts tokens: `mlm` (hidden ones), `causal` (the next one), `permutation` (in a random order).
 
-MaskedBatch -> guesses -> Answer
+Batch -> MaskedBatch | CausalBatch | PermutedBatch -> ObjectiveOutput
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -18,222 +19,219 @@ from electralab.objective.examples import ExampleRows
 from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch, MaskingConfig, MaskVocabulary, mask_tokens, mask_vocabulary
 from electralab.objective.metrics import lm_metrics
-from electralab.objective.objective import METRICS_SAMPLE, Network, ObjectiveOutput, StepInfo
+from electralab.objective.objective import METRICS_SAMPLE, Network, Objective, ObjectiveOutput, StepInfo, TokenInputs
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
 
 
-class MLMObjective:
-    guessed = "masked"
+class _Targets(TokenInputs, Protocol):
+    @property
+    def positions(self) -> Tensor: ...
 
-    def __init__(self, model: Generator, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        self.model = model
-        self.networks: nn.Module = nn.ModuleDict({"model": model})
-        self.config = config
-        self.weights: Mapping[str, float] = {"masked": 1.0}
-        self._vocabulary = mask_vocabulary(tokenizer)
+    @property
+    def is_hidden(self) -> Tensor: ...
 
-    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[MaskedBatch]:
-        micros = batch.split(micro_size)
-        return [mask_tokens(micro, self._vocabulary, self.config.masking, share, rng) for micro in micros]
 
-    def count_targets(self, question: MaskedBatch) -> Counts:
-        return {"masked": len(question.positions)}
+LMInputs = TypeVar("LMInputs", bound=_Targets)
 
-    def count_tokens(self, question: MaskedBatch) -> int:
-        return question.batch.token_count
 
-    def begin(self, moment: StepInfo) -> None:
-        """Every step is like the others."""
+class _LanguageModelObjective(Objective[LMInputs]):
+    """One network, one loss: the cross-entropy of the tokens at some positions."""
 
-    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
-        del moment
-        return self.guess(question, METRICS_SAMPLE)
+    model: Generator | TwoStream
 
-    def examine(self, question: MaskedBatch) -> ObjectiveOutput:
-        return self.guess(question, None)
+    def _use(self, model: Generator | TwoStream) -> None:
+        self.networks = nn.ModuleDict({"model": model})
+        self.weights = {self.lm_loss_name: 1.0}
 
-    def exhibit(self, question: MaskedBatch) -> ExampleRows:
-        return ExampleRows(question.batch, question.positions, self._read(question, None))
+    def logits(self, inputs: LMInputs, hidden_states: HiddenStates | None = None) -> Tensor:
+        """(M, V) at the positions of the targets."""
+        raise NotImplementedError
 
-    def guess(self, question: MaskedBatch, limit: int | None, trace: HiddenStates | None = None) -> ObjectiveOutput:
-        guesses = self._read(question, trace)
-        losses = Losses({"masked": lm_loss(guesses, question.target_ids)})
-        return ObjectiveOutput(losses, lm_metrics("masked", guesses, question.target_ids, question.is_hidden, limit))
+    def predict(
+        self, inputs: LMInputs, sample: int | None, hidden_states: HiddenStates | None = None
+    ) -> ObjectiveOutput:
+        logits, targets = self.logits(inputs, hidden_states), inputs.target_ids
+        losses = Losses({self.lm_loss_name: lm_loss(logits, targets)})
+        return ObjectiveOutput(losses, lm_metrics(self.lm_loss_name, logits, targets, inputs.is_hidden, sample))
 
-    def _read(self, question: MaskedBatch, trace: HiddenStates | None) -> Tensor:
-        batch = question.batch
-        guesses: Tensor = self.model(
-            question.input_ids, batch.segment_ids, batch.attention_pad, question.positions, trace
-        )  # (M, V)
-        return guesses
+    def count_targets(self, inputs: LMInputs) -> Counts:
+        return {self.lm_loss_name: len(inputs.positions)}
 
-    def guessed_ids(self, question: MaskedBatch) -> Sequence[int]:
-        return question.target_ids.tolist()
+    def training_step(self, inputs: LMInputs, step: StepInfo) -> ObjectiveOutput:
+        del step
+        return self.predict(inputs, METRICS_SAMPLE)
 
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        del moment
-        return 3 * generator_flops(self.model.config, rows, length, rows * count_masked(length, share))
+    def evaluation_step(self, inputs: LMInputs) -> ObjectiveOutput:
+        return self.predict(inputs, None)
+
+    def examples(self, inputs: LMInputs) -> ExampleRows | None:
+        return ExampleRows(inputs.batch, inputs.positions, self.logits(inputs))
 
     def exports(self) -> Mapping[str, Network]:
         return {"model": self.model}
+
+
+class MLMObjective(_LanguageModelObjective[MaskedBatch]):
+    """`mlm`: predict what is hidden, as BERT and RoBERTa train.
+
+    >>> objective = MLMObjective(Generator(tiny_encoder()), tiny_objective("mlm"), tiny_tokenizer())
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
+    ['masked']
+    """
+
+    lm_loss_name = "masked"
+    model: Generator
+
+    def __init__(self, model: Generator, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
+        self._use(model)
+        self.model, self.config = model, config
+        self._vocabulary = mask_vocabulary(tokenizer)
+
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedBatch]:
+        masking, micros = self.config.masking, batch.split(micro_size)
+        return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
+
+    def logits(self, inputs: MaskedBatch, hidden_states: HiddenStates | None = None) -> Tensor:
+        batch = inputs.batch
+        logits: Tensor = self.model(
+            inputs.input_ids, batch.segment_ids, batch.attention_pad, inputs.positions, hidden_states
+        )
+        return logits
+
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        del step
+        return 3 * generator_flops(self.model.config, rows, length, rows * count_masked(length, mask_share))
 
 
 @dataclass(frozen=True, slots=True)
 class CausalBatch:
-    """Every token but the first of a row, [SEP] included: where a text ends can be foreseen too."""
+    """Every token but the first of a row is a target, [SEP] included: where a text ends can be foreseen too."""
 
     batch: Batch
     positions: Tensor  # (M,) into the flattened (B * T)
     target_ids: Tensor  # (M,)
+    is_hidden: Tensor  # (M,) True: no token is read before it is predicted
 
     def to(self, device: torch.device) -> "CausalBatch":
-        return CausalBatch(self.batch.to(device), self.positions.to(device), self.target_ids.to(device))
+        tensors = (self.positions, self.target_ids, self.is_hidden)
+        return CausalBatch(self.batch.to(device), *(tensor.to(device) for tensor in tensors))
 
 
 def shift_targets(batch: Batch) -> CausalBatch:
-    is_asked = ~batch.is_pad
-    is_asked[:, 0] = False
-    positions = is_asked.flatten().nonzero().squeeze(1)
-    return CausalBatch(batch, positions, batch.original_ids.flatten()[positions])
+    is_target = ~batch.is_pad
+    is_target[:, 0] = False
+    positions = is_target.flatten().nonzero().squeeze(1)
+    return CausalBatch(
+        batch, positions, batch.original_ids.flatten()[positions], torch.ones_like(positions, dtype=torch.bool)
+    )
 
 
-class CausalObjective:
-    guessed = "next"
+class CausalObjective(_LanguageModelObjective[CausalBatch]):
+    """`causal`: predict the next token from those before it, as GPT trains.
+
+    >>> objective = CausalObjective(Generator(tiny_encoder(is_causal=True)))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> objective.count_targets(inputs)
+    {'next': 28}
+    """
+
+    lm_loss_name = "next"
+    model: Generator
 
     def __init__(self, model: Generator) -> None:
         assert model.config.is_causal
+        self._use(model)
         self.model = model
-        self.networks: nn.Module = nn.ModuleDict({"model": model})
-        self.weights: Mapping[str, float] = {"next": 1.0}
 
-    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[CausalBatch]:
-        del share, rng
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[CausalBatch]:
+        del mask_share, rng
         return [shift_targets(micro) for micro in batch.split(micro_size)]
 
-    def count_targets(self, question: CausalBatch) -> Counts:
-        return {"next": len(question.positions)}
+    def logits(self, inputs: CausalBatch, hidden_states: HiddenStates | None = None) -> Tensor:
+        batch = inputs.batch
+        logits: Tensor = self.model(
+            batch.original_ids, batch.segment_ids, batch.attention_pad, inputs.positions, hidden_states
+        )
+        return logits
 
-    def count_tokens(self, question: CausalBatch) -> int:
-        return question.batch.token_count
+    def examples(self, inputs: CausalBatch) -> None:
+        """Nothing is hidden: every token is predicted before it is read."""
+        del inputs
 
-    def begin(self, moment: StepInfo) -> None:
-        """Every step is like the others."""
-
-    def answer(self, question: CausalBatch, moment: StepInfo) -> ObjectiveOutput:
-        del moment
-        return self._guess(question, METRICS_SAMPLE)
-
-    def examine(self, question: CausalBatch) -> ObjectiveOutput:
-        return self._guess(question, None)
-
-    def exhibit(self, question: CausalBatch) -> None:
-        """Nothing is hidden: every token is guessed before it is read."""
-        del question
-
-    def _guess(self, question: CausalBatch, limit: int | None) -> ObjectiveOutput:
-        batch = question.batch
-        guesses = self.model(batch.original_ids, batch.segment_ids, batch.attention_pad, question.positions)
-        losses = Losses({"next": lm_loss(guesses, question.target_ids)})
-        is_hidden = torch.ones_like(question.target_ids, dtype=torch.bool)
-        return ObjectiveOutput(losses, lm_metrics("next", guesses, question.target_ids, is_hidden, limit))
-
-    def guessed_ids(self, question: CausalBatch) -> Sequence[int]:
-        return question.target_ids.tolist()
-
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        """A guess for every token but the first; attention counts in full, as for the others."""
-        del moment, share
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        """A prediction for every token but the first; attention counts in full, as for the others."""
+        del step, mask_share
         return 3 * generator_flops(self.model.config, rows, length, rows * (length - 1))
-
-    def exports(self) -> Mapping[str, Network]:
-        return {"model": self.model}
 
 
 @dataclass(frozen=True, slots=True)
 class PermutedBatch:
-    """The end of a permutation of each row: what stands before it is known from the beginning."""
+    """The end of a factorization order of each row: what stands before it is known from the beginning."""
 
     batch: Batch
     positions: Tensor  # (M,) into the flattened (B * T)
     target_ids: Tensor  # (M,)
-    turns: Tensor  # (B, T) 1, 2, ... where a token is asked for, in the order of the asking; else 0
+    order: Tensor  # (B, T) 1, 2, ... where a token is a target, in the order of predicting; else 0
+    is_hidden: Tensor  # (M,) True: every target is hidden until its turn
 
     def to(self, device: torch.device) -> "PermutedBatch":
-        return PermutedBatch(
-            self.batch.to(device), self.positions.to(device), self.target_ids.to(device), self.turns.to(device)
-        )
+        tensors = (self.positions, self.target_ids, self.order, self.is_hidden)
+        return PermutedBatch(self.batch.to(device), *(tensor.to(device) for tensor in tensors))
 
 
 def permute_targets(
-    batch: Batch, vocabulary: MaskVocabulary, config: MaskingConfig, share: float, rng: Rng
+    batch: Batch, vocabulary: MaskVocabulary, config: MaskingConfig, mask_share: float, rng: Rng
 ) -> PermutedBatch:
-    """What masking would hide is asked for, and hidden only until its turn."""
-    masked = mask_tokens(batch, vocabulary, config, share, rng)
+    """What masking would hide is a target, and hidden only until its turn."""
+    masked = mask_tokens(batch, vocabulary, config, mask_share, rng)
     row_count, length = batch.original_ids.shape
-    luck = np.full(row_count * length, 2.0)  # no token asked for has such luck
-    asked = masked.positions.numpy()
-    luck[asked] = rng.uniforms("turn", batch.row_numbers, length).ravel()[asked]
-    order = luck.reshape(row_count, length).argsort(axis=1, kind="stable")
-    turns = order.argsort(axis=1, kind="stable").ravel() + 1
-    turns[luck > 1.0] = 0
-    return PermutedBatch(batch, masked.positions, masked.target_ids, torch.from_numpy(turns.reshape(row_count, length)))
+    uniforms = np.full(row_count * length, 2.0)  # no target has such a one, so all others sort behind the targets
+    targets = masked.positions.numpy()
+    uniforms[targets] = rng.uniforms("turn", batch.row_numbers, length).ravel()[targets]
+    ranks = uniforms.reshape(row_count, length).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    order = ranks.ravel() + 1
+    order[uniforms > 1.0] = 0
+    return PermutedBatch(
+        batch,
+        masked.positions,
+        masked.target_ids,
+        torch.from_numpy(order.reshape(row_count, length)),
+        torch.ones_like(masked.target_ids, dtype=torch.bool),
+    )
 
 
-class PermutationObjective:
-    guessed = "permuted"
+class PermutationObjective(_LanguageModelObjective[PermutedBatch]):
+    """`permutation`: predict some tokens one after the other, in an order drawn anew each time, as XLNet trains.
+
+    >>> objective = PermutationObjective(TwoStream(tiny_encoder()), tiny_objective("permutation"), tiny_tokenizer())
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.evaluation_step(inputs).losses.sums)
+    ['permuted']
+    """
+
+    lm_loss_name = "permuted"
+    model: TwoStream
 
     def __init__(self, model: TwoStream, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        self.model = model
-        self.networks: nn.Module = nn.ModuleDict({"model": model})
-        self.config = config
-        self.weights: Mapping[str, float] = {"permuted": 1.0}
+        self._use(model)
+        self.model, self.config = model, config
         self._vocabulary = mask_vocabulary(tokenizer)
 
-    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[PermutedBatch]:
-        micros = batch.split(micro_size)
-        return [permute_targets(micro, self._vocabulary, self.config.masking, share, rng) for micro in micros]
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[PermutedBatch]:
+        masking, micros = self.config.masking, batch.split(micro_size)
+        return [permute_targets(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
 
-    def count_targets(self, question: PermutedBatch) -> Counts:
-        return {"permuted": len(question.positions)}
+    def logits(self, inputs: PermutedBatch, hidden_states: HiddenStates | None = None) -> Tensor:
+        batch = inputs.batch
+        logits: Tensor = self.model(
+            batch.original_ids, batch.segment_ids, batch.attention_pad, inputs.positions, inputs.order, hidden_states
+        )
+        return logits
 
-    def count_tokens(self, question: PermutedBatch) -> int:
-        return question.batch.token_count
-
-    def begin(self, moment: StepInfo) -> None:
-        """Every step is like the others."""
-
-    def answer(self, question: PermutedBatch, moment: StepInfo) -> ObjectiveOutput:
-        del moment
-        return self._guess(question, METRICS_SAMPLE)
-
-    def examine(self, question: PermutedBatch) -> ObjectiveOutput:
-        return self._guess(question, None)
-
-    def exhibit(self, question: PermutedBatch) -> ExampleRows:
-        return ExampleRows(question.batch, question.positions, self._read(question))
-
-    def _read(self, question: PermutedBatch) -> Tensor:
-        batch = question.batch
-        guesses: Tensor = self.model(
-            batch.original_ids, batch.segment_ids, batch.attention_pad, question.positions, question.turns
-        )  # (M, V)
-        return guesses
-
-    def _guess(self, question: PermutedBatch, limit: int | None) -> ObjectiveOutput:
-        guesses, target_ids = self._read(question), question.target_ids
-        losses = Losses({"permuted": lm_loss(guesses, target_ids)})
-        is_hidden = torch.ones_like(target_ids, dtype=torch.bool)
-        return ObjectiveOutput(losses, lm_metrics("permuted", guesses, target_ids, is_hidden, limit))
-
-    def guessed_ids(self, question: PermutedBatch) -> Sequence[int]:
-        return question.target_ids.tolist()
-
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        del moment
-        return 3 * two_stream_flops(self.model.config, rows, length, rows * count_masked(length, share))
-
-    def exports(self) -> Mapping[str, Network]:
-        return {"model": self.model}
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        del step
+        return 3 * two_stream_flops(self.model.config, rows, length, rows * count_masked(length, mask_share))

@@ -1,6 +1,6 @@
-"""Guesses and verdicts against the truth.
+"""The logits of both networks against the truth.
 
-guesses, verdicts, MaskedBatch, CorruptedBatch -> Losses
+generator_logits, discriminator_logits, MaskedBatch, CorruptedBatch -> Losses
 
 Losses are kept as sums: the mean of a step is that of its targets, not of its micro-batches.
 """
@@ -57,6 +57,14 @@ class Losses:
 
     sums: Mapping[str, Tensor]
 
+    @property
+    def learnable(self) -> "Losses":
+        """Without the loss of a generator that has nothing to learn."""
+        return Losses({name: total for name, total in self.sums.items() if total.requires_grad})
+
+    def only(self, name: str) -> "Losses":
+        return Losses({name: self.sums[name]})
+
     def weigh(self, counts: Counts, weights: Mapping[str, float]) -> Tensor:
         """This part's share of the step's loss, such as L_MLM + lambda * L_Disc, by the counts of the *whole* step."""
         first, *others = (weights[name] * (total / max(counts[name], 1)) for name, total in self.sums.items())
@@ -73,27 +81,33 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
     return total
 
 
-def lm_loss(guesses: Tensor, target_ids: Tensor) -> Tensor:
-    """The cross-entropy of (M, V) guesses, summed, in float32 whatever their type."""
-    return F.cross_entropy(guesses.float(), target_ids, reduction="sum")
+def lm_loss(logits: Tensor, target_ids: Tensor) -> Tensor:
+    """The cross-entropy of (M, V) logits, summed, in float32 whatever their type."""
+    return F.cross_entropy(logits.float(), target_ids, reduction="sum")
 
 
-def rtd_loss(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Tensor:
+def rtd_loss(discriminator_logits: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> Tensor:
     """The binary cross-entropy of every token that is not padding, or of those at masked positions only, summed."""
     masked = corrupted.masked
     truth = corrupted.is_replaced.float()
     if only_masked:
-        at_masked = verdicts.float().flatten().index_select(0, masked.positions)
+        at_masked = discriminator_logits.float().flatten().index_select(0, masked.positions)
         wanted = truth.flatten().index_select(0, masked.positions)
         return F.binary_cross_entropy_with_logits(at_masked, wanted, reduction="sum")
-    per_token = F.binary_cross_entropy_with_logits(verdicts.float(), truth, reduction="none")
+    per_token = F.binary_cross_entropy_with_logits(discriminator_logits.float(), truth, reduction="none")
     if masked.batch.has_padding:
         per_token = per_token.masked_fill(masked.batch.is_pad, 0.0)
     return per_token.sum()
 
 
 def electra_losses(
-    guesses: Tensor, verdicts: Tensor, masked: MaskedBatch, corrupted: CorruptedBatch, *, only_masked: bool = False
+    generator_logits: Tensor,
+    discriminator_logits: Tensor,
+    masked: MaskedBatch,
+    corrupted: CorruptedBatch,
+    *,
+    only_masked: bool = False,
 ) -> Losses:
-    generator = lm_loss(guesses, masked.target_ids)
-    return Losses({"generator": generator, "discriminator": rtd_loss(verdicts, corrupted, only_masked=only_masked)})
+    generator = lm_loss(generator_logits, masked.target_ids)
+    discriminator = rtd_loss(discriminator_logits, corrupted, only_masked=only_masked)
+    return Losses({"generator": generator, "discriminator": discriminator})

@@ -3,8 +3,9 @@
 Batch -> MaskedBatch
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, Self
 
 import numpy as np
@@ -64,15 +65,15 @@ class MaskingConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class MaskedBatch:
-    """The generator's question: `input_ids` hide `target_ids` at `positions`."""
+    """What the generator reads: `input_ids` hide `target_ids` at `positions`."""
 
     batch: Batch
     input_ids: Tensor  # (B, T)
     positions: Tensor  # (M,) into the flattened (B * T)
     target_ids: Tensor  # (M,)
     is_hidden: Tensor  # (M,) False where the generator sees the original after all
-    sampling_uniforms: Tensor  # (M,) the luck of each position's draw
-    luck: Mapping[str, Tensor] = field(default_factory=dict)  # what losses beside the pair's own draw, by their names
+    sampling_uniforms: Tensor  # (M,) by which each position's replacement is sampled
+    auxiliary_uniforms: Mapping[str, Tensor]  # those of auxiliary tasks that sample too, by the tasks' names
 
     def to(self, device: torch.device) -> "MaskedBatch":
         return MaskedBatch(
@@ -82,7 +83,7 @@ class MaskedBatch:
             self.target_ids.to(device),
             self.is_hidden.to(device),
             self.sampling_uniforms.to(device),
-            {name: uniforms.to(device) for name, uniforms in self.luck.items()},
+            {name: uniforms.to(device) for name, uniforms in self.auxiliary_uniforms.items()},
         )
 
 
@@ -99,7 +100,18 @@ def mask_vocabulary(tokenizer: Tokenizer) -> MaskVocabulary:
     return MaskVocabulary(tokenizer.special.mask, np.flatnonzero(tokenizer.is_ordinary), tokenizer.continues_word)
 
 
-def mask_tokens(batch: Batch, vocabulary: MaskVocabulary, config: MaskingConfig, share: float, rng: Rng) -> MaskedBatch:
+# A batch, its (M,) masked positions and the rng of its step -> the uniforms of an auxiliary task, if it needs any.
+UniformsSampler = Callable[[Batch, Tensor, Rng], Tensor | None]
+
+
+def mask_tokens(
+    batch: Batch,
+    vocabulary: MaskVocabulary,
+    config: MaskingConfig,
+    share: float,
+    rng: Rng,
+    auxiliary_samplers: Mapping[str, UniformsSampler] = MappingProxyType({}),
+) -> MaskedBatch:
     length = batch.original_ids.shape[1]
     original_ids = batch.original_ids.numpy().ravel()
     rows, mask_rng = batch.row_numbers, rng
@@ -108,22 +120,26 @@ def mask_tokens(batch: Batch, vocabulary: MaskVocabulary, config: MaskingConfig,
 
     positions = np.flatnonzero(_select(batch, vocabulary, config, share, mask_rng, rows))
     show_mask, show_kept, _ = APPEARANCES[config.appearance]
-    dice = mask_rng.uniforms("appearance", rows, length).ravel()[positions]
-    is_random = dice >= show_mask + show_kept
-    random_luck = mask_rng.uniforms("random token", rows, length).ravel()[positions]
-    random_ids = vocabulary.ordinary_ids[(random_luck * len(vocabulary.ordinary_ids)).astype(np.int64)]
+    uniforms = mask_rng.uniforms("appearance", rows, length).ravel()[positions]
+    is_random = uniforms >= show_mask + show_kept
+    random_uniforms = mask_rng.uniforms("random token", rows, length).ravel()[positions]
+    random_ids = vocabulary.ordinary_ids[(random_uniforms * len(vocabulary.ordinary_ids)).astype(np.int64)]
 
-    shown = np.where(dice < show_mask, vocabulary.mask_id, np.where(is_random, random_ids, original_ids[positions]))
+    shown = np.where(uniforms < show_mask, vocabulary.mask_id, np.where(is_random, random_ids, original_ids[positions]))
     input_ids = original_ids.copy()
     input_ids[positions] = shown
     sampling_uniforms = rng.uniforms("sample", batch.row_numbers, length).ravel()[positions]
+    position_tensor = torch.from_numpy(positions)
+    samplers = auxiliary_samplers.items()
+    auxiliary_uniforms = {name: sample(batch, position_tensor, rng) for name, sample in samplers}
     return MaskedBatch(
         batch=batch,
         input_ids=torch.from_numpy(input_ids.reshape(-1, length)),
-        positions=torch.from_numpy(positions),
+        positions=position_tensor,
         target_ids=torch.from_numpy(original_ids[positions]),
-        is_hidden=torch.from_numpy(dice < show_mask),
+        is_hidden=torch.from_numpy(uniforms < show_mask),
         sampling_uniforms=torch.from_numpy(sampling_uniforms.astype(np.float32)),
+        auxiliary_uniforms={name: drawn for name, drawn in auxiliary_uniforms.items() if drawn is not None},
     )
 
 
@@ -135,30 +151,32 @@ def _select(
     rng: Rng,
     rows: NDArray[np.int64],
 ) -> Flags:
-    """(B, T) what is to be guessed; the luck of a position, or of the unit that begins there, decides."""
+    """(B, T) what is to be lm_loss_name; the luck of a position, or of the unit that begins there, decides."""
     is_ordinary = batch.is_ordinary.numpy()
-    luck = rng.uniforms("select", rows, is_ordinary.shape[1])
+    uniforms = rng.uniforms("select", rows, is_ordinary.shape[1])
     if config.selection == "bernoulli":
-        return is_ordinary & (luck < share)
+        return is_ordinary & (uniforms < share)
     # Exactly round(share * n) of each row's n ordinary tokens, at least one.
     counts = is_ordinary.sum(axis=1)
     wanted = np.minimum(counts, np.maximum(1, np.floor(share * counts + 0.5).astype(np.int64)))
     if config.unit == "word":
-        return _select_words(is_ordinary, vocabulary.continues_word[batch.original_ids.numpy()], luck, wanted)
+        return _select_words(is_ordinary, vocabulary.continues_word[batch.original_ids.numpy()], uniforms, wanted)
     if config.unit == "span":
         length_luck = rng.uniforms("span", rows, is_ordinary.shape[1])
-        return _select_spans(is_ordinary, luck, _span_lengths(length_luck), wanted)
-    return _select_tokens(is_ordinary, luck, wanted)
+        return _select_spans(is_ordinary, uniforms, _span_lengths(length_luck), wanted)
+    return _select_tokens(is_ordinary, uniforms, wanted)
 
 
-def _select_tokens(is_ordinary: Flags, luck: NDArray[np.float64], wanted: NDArray[np.int64]) -> Flags:
+def _select_tokens(is_ordinary: Flags, uniforms: NDArray[np.float64], wanted: NDArray[np.int64]) -> Flags:
     """As many as wanted, drawn without replacement."""
-    ranks = np.argsort(np.argsort(np.where(is_ordinary, luck, 2.0), axis=1, kind="stable"), axis=1, kind="stable")
+    ranks = np.argsort(np.argsort(np.where(is_ordinary, uniforms, 2.0), axis=1, kind="stable"), axis=1, kind="stable")
     selected: Flags = ranks < wanted[:, None]
     return selected
 
 
-def _select_words(is_ordinary: Flags, continues: Flags, luck: NDArray[np.float64], wanted: NDArray[np.int64]) -> Flags:
+def _select_words(
+    is_ordinary: Flags, continues: Flags, uniforms: NDArray[np.float64], wanted: NDArray[np.int64]
+) -> Flags:
     """Whole words in the order of their luck until the count is reached.
 
     The word that would pass it is left out if it passes by more than was still missing; the first word never is.
@@ -171,7 +189,7 @@ def _select_words(is_ordinary: Flags, continues: Flags, luck: NDArray[np.float64
     starts += np.arange(row_count)[:, None] * length
     sizes = np.bincount(starts[is_ordinary], minlength=row_count * length).reshape(row_count, length)
 
-    order = np.argsort(np.where(is_start, luck, 2.0), axis=1, kind="stable")
+    order = np.argsort(np.where(is_start, uniforms, 2.0), axis=1, kind="stable")
     reached = np.cumsum(np.take_along_axis(sizes, order, axis=1), axis=1)
     before = np.pad(reached[:, :-1], ((0, 0), (1, 0)))
     missing = wanted[:, None] - before
@@ -182,15 +200,15 @@ def _select_words(is_ordinary: Flags, continues: Flags, luck: NDArray[np.float64
     return chosen
 
 
-def _span_lengths(luck: NDArray[np.float64]) -> NDArray[np.int64]:
+def _span_lengths(uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
     """Geometric lengths up to the longest, by inverting their distribution, which is cut there and made to sum to 1."""
-    longer = 1.0 - luck * (1.0 - (1.0 - _SPAN_STOP) ** _LONGEST_SPAN)
+    longer = 1.0 - uniforms * (1.0 - (1.0 - _SPAN_STOP) ** _LONGEST_SPAN)
     lengths: NDArray[np.int64] = 1 + np.floor(np.log(longer) / np.log(1.0 - _SPAN_STOP)).astype(np.int64)
     return lengths.clip(max=_LONGEST_SPAN)
 
 
 def _select_spans(
-    is_ordinary: Flags, luck: NDArray[np.float64], lengths: NDArray[np.int64], wanted: NDArray[np.int64]
+    is_ordinary: Flags, uniforms: NDArray[np.float64], lengths: NDArray[np.int64], wanted: NDArray[np.int64]
 ) -> Flags:
     """One span per row and round, from the luckiest token still free, until the count is reached exactly.
 
@@ -199,7 +217,7 @@ def _select_spans(
     length = is_ordinary.shape[1]
     padded = np.pad(is_ordinary, ((0, 0), (0, _LONGEST_SPAN)))  # a window may look past the end of a row
     chosen = np.zeros_like(padded)
-    free_luck = np.where(is_ordinary, luck, 2.0)
+    free_luck = np.where(is_ordinary, uniforms, 2.0)
     missing, rows = wanted.copy(), np.flatnonzero(wanted)
     while rows.size:
         starts = free_luck[rows].argmin(axis=1)

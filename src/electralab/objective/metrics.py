@@ -1,6 +1,6 @@
-"""What the discriminator said of tokens, beside the truth, and how often it was right.
+"""What is worth knowing of an output beside its loss: how often it was right, how sure, and against whom.
 
-verdicts, CorruptedBatch -> Verdicts
+logits, CorruptedBatch -> BatchMetrics -> scores by name
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,16 +17,34 @@ from electralab.objective.losses import Counts, Losses
 
 @dataclass(frozen=True, slots=True)
 class RtdScores:
-    """What the discriminator said of tokens, and the truth."""
+    """Replaced-token detection: the discriminator's logit of each token, and whether it was replaced."""
 
     logits: NDArray[np.float32]
     is_replaced: NDArray[np.bool_]
+
+    @classmethod
+    def from_logits(cls, logits: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> "RtdScores":
+        """Of every ordinary token, or of those at masked positions, where a discriminator was taught there alone.
+
+        [CLS], [SEP] and the unknown token are never replaced: whoever knows only that would beat chance. The loss that
+        is learned from counts them, as in the released code.
+        """
+        masked = corrupted.masked
+        selected = masked.positions if only_masked else masked.batch.is_ordinary.flatten()
+        scores = logits.detach().float().flatten()[selected].cpu().numpy()
+        return cls(scores, corrupted.is_replaced.flatten()[selected].cpu().numpy())
+
+    @classmethod
+    def concat(cls, parts: Sequence["RtdScores"]) -> "RtdScores":
+        return cls(
+            np.concatenate([part.logits for part in parts]), np.concatenate([part.is_replaced for part in parts])
+        )
 
     @property
     def auc(self) -> float:
         """The chance that a replaced token looks more replaced than an original.
 
-        1/2, knowing nothing, where one kind is absent or a verdict is not a finite number.
+        1/2, knowing nothing, where one kind is absent or a logit is not a finite number.
         """
         if self.is_replaced.all() or not self.is_replaced.any() or not np.isfinite(self.logits).all():
             return 0.5
@@ -61,24 +79,6 @@ def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
     return float(part.sum() / max(int(whole.sum()), 1))
 
 
-def read_verdicts(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> RtdScores:
-    """Of every ordinary token, or of those at masked positions, where a discriminator was taught there alone.
-
-    [CLS], [SEP] and the unknown token are never replaced: whoever knows only that would beat guessing. The loss that is
-    learned from counts them, as in the released code.
-    """
-    masked = corrupted.masked
-    judged = masked.positions if only_masked else masked.batch.is_ordinary.flatten()
-    logits = verdicts.detach().float().flatten()[judged].cpu().numpy()
-    return RtdScores(logits, corrupted.is_replaced.flatten()[judged].cpu().numpy())
-
-
-def join_verdicts(parts: Sequence[RtdScores]) -> RtdScores:
-    return RtdScores(
-        np.concatenate([part.logits for part in parts]), np.concatenate([part.is_replaced for part in parts])
-    )
-
-
 _CONFIDENCES = ("unsure", "middling", "sure")
 
 
@@ -108,31 +108,32 @@ class ReplacementScores:
 @dataclass(frozen=True, slots=True)
 class BatchMetrics:
     ratios: Mapping[str, RunningMean] = field(default_factory=dict)
-    verdicts: Sequence[RtdScores] = ()
-    draws: Sequence[ReplacementScores] = ()
+    rtd: Sequence[RtdScores] = ()
+    replacements: Sequence[ReplacementScores] = ()
 
     def __add__(self, other: "BatchMetrics") -> "BatchMetrics":
         names = [*self.ratios, *(name for name in other.ratios if name not in self.ratios)]
         nothing = RunningMean(0.0, 0)
         ratios = {name: self.ratios.get(name, nothing) + other.ratios.get(name, nothing) for name in names}
-        return BatchMetrics(ratios, [*self.verdicts, *other.verdicts], [*self.draws, *other.draws])
+        return BatchMetrics(ratios, [*self.rtd, *other.rtd], [*self.replacements, *other.replacements])
 
     def describe(self, *scores: str) -> dict[str, float]:
-        """Every ratio, and of the verdicts, where there are any, the scores named."""
+        """Every ratio, and where a discriminator was asked, the named scores of it."""
         means = {name: ratio.mean for name, ratio in self.ratios.items()}
-        if not self.verdicts:
+        if not self.rtd:
             return means
-        verdicts = join_verdicts(self.verdicts)
-        return means | {name: float(getattr(verdicts, name)) for name in scores}
+        rtd = RtdScores.concat(self.rtd)
+        return means | {name: float(getattr(rtd, name)) for name in scores}
 
     def describe_by_confidence(self) -> dict[str, float]:
         """AUC and recall on the third of the replacements that the generator was least, middling and most sure of."""
-        logits = np.concatenate([draws.logits for draws in self.draws]) if self.draws else np.empty(0, np.float32)
+        parts = self.replacements
+        logits = np.concatenate([part.logits for part in parts]) if parts else np.zeros(0, np.float32)
         if len(logits) < len(_CONFIDENCES):
             return {}
-        verdicts = join_verdicts(self.verdicts)
-        originals = verdicts.logits[~verdicts.is_replaced]
-        order = np.argsort(np.concatenate([draws.log_probs for draws in self.draws]), kind="stable")
+        rtd = RtdScores.concat(self.rtd)
+        originals = rtd.logits[~rtd.is_replaced]
+        order = np.argsort(np.concatenate([part.log_probs for part in parts]), kind="stable")
         scores: dict[str, float] = {}
         for name, third in zip(_CONFIDENCES, np.array_split(logits[order], len(_CONFIDENCES)), strict=True):
             truth = np.arange(len(third) + len(originals)) < len(third)
@@ -149,35 +150,32 @@ def loss_metrics(losses: Losses, counts: Counts) -> BatchMetrics:
 
 @torch.no_grad()
 def lm_metrics(
-    name: str, guesses: Tensor, target_ids: Tensor, is_hidden: Tensor, limit: int | None = None
+    name: str, logits: Tensor, target_ids: Tensor, is_hidden: Tensor, sample: int | None = None
 ) -> BatchMetrics:
-    """How often the likeliest guess is right where the target was truly hidden, and the entropy of the guesses.
+    """How often the likeliest token is right where the target was truly hidden, and the entropy of the predictions.
 
-    A `limit` looks at the first so many only: what a step may spend on knowing itself.
+    `sample` takes the first so many only: what a step may spend on its own metrics.
     """
-    seen = guesses[:limit].float()
-    is_hit = (seen.argmax(dim=-1) == target_ids[:limit]) & is_hidden[:limit]
-    log_probs = torch.log_softmax(seen, dim=-1)
+    sampled = logits[:sample].float()
+    is_hit = (sampled.argmax(dim=-1) == target_ids[:sample]) & is_hidden[:sample]
+    log_probs = torch.log_softmax(sampled, dim=-1)
     entropy = -(log_probs.exp() * log_probs.clamp_(min=-1e4)).sum()  # an impossible token adds nothing
     return BatchMetrics(
         {
-            f"{name}_accuracy": RunningMean(float(is_hit.sum()), int(is_hidden[:limit].sum())),
-            f"{name}_entropy": RunningMean(float(entropy), len(seen)),
+            f"{name}_accuracy": RunningMean(float(is_hit.sum()), int(is_hidden[:sample].sum())),
+            f"{name}_entropy": RunningMean(float(entropy), len(sampled)),
         }
     )
 
 
-def discriminator_metrics(verdicts: Tensor, corrupted: CorruptedBatch, *, only_masked: bool = False) -> BatchMetrics:
-    return BatchMetrics(verdicts=[read_verdicts(verdicts, corrupted, only_masked=only_masked)])
-
-
 @torch.no_grad()
-def replacement_metrics(guesses: Tensor, verdicts: Tensor, corrupted: CorruptedBatch) -> BatchMetrics:
+def replacement_metrics(
+    generator_logits: Tensor, discriminator_logits: Tensor, corrupted: CorruptedBatch
+) -> BatchMetrics:
     positions = corrupted.masked.positions
-    drawn_ids = corrupted.input_ids.flatten()[positions]
+    sampled_ids = corrupted.input_ids.flatten()[positions]
     is_replaced = corrupted.is_replaced.flatten()[positions].cpu().numpy()
-    log_probs = torch.log_softmax(guesses.float(), dim=-1).gather(1, drawn_ids[:, None]).squeeze(1)
-    logits = verdicts.detach().float().flatten()[positions]
-    return BatchMetrics(
-        draws=[ReplacementScores(logits.cpu().numpy()[is_replaced], log_probs.cpu().numpy()[is_replaced])]
-    )
+    log_probs = torch.log_softmax(generator_logits.float(), dim=-1).gather(1, sampled_ids[:, None]).squeeze(1)
+    logits = discriminator_logits.detach().float().flatten()[positions]
+    scores = ReplacementScores(logits.cpu().numpy()[is_replaced], log_probs.cpu().numpy()[is_replaced])
+    return BatchMetrics(replacements=[scores])

@@ -1,15 +1,16 @@
-"""What every kind of pre-training has in common: it poses questions about text and learns from the answers.
+"""What every kind of pre-training has in common: a batch becomes inputs, a forward pass gives losses and metrics.
 
-Batch -> Question... -> Answer -> Losses
+Batch -> Inputs... -> ObjectiveOutput -> Losses
 
-One file for each family of named objectives implements this; `named.py` is the table of their names.
+One file for each family of named objectives; `registry.py` is the table of their names.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
@@ -19,8 +20,10 @@ from electralab.objective.metrics import BatchMetrics
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 
-# How many guesses of a part of a step are looked at closely for the log.
+# How many predictions of a micro-batch the metrics of a logged step are computed from.
 METRICS_SAMPLE = 64
+
+Network = Generator | Discriminator | TwoTower | TwoStream | CopyMLM
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,58 +41,68 @@ class StepInfo:
 @dataclass(frozen=True, slots=True)
 class ObjectiveOutput:
     losses: Losses
-    observation: BatchMetrics
+    metrics: BatchMetrics
 
 
-Q = TypeVar("Q")
-Network = Generator | Discriminator | TwoTower | TwoStream | CopyMLM
+class TokenInputs(Protocol):
+    """What the inputs of every objective know: their batch, and the tokens that are to be predicted."""
 
-
-class Objective(Protocol[Q]):
     @property
-    def networks(self) -> nn.Module:
-        """All that learns; its children are named for what they are: discriminator, generator, model."""
-        ...
+    def batch(self) -> Batch: ...
 
+    @property
+    def target_ids(self) -> Tensor: ...
+
+    def to(self, device: torch.device) -> "TokenInputs": ...
+
+
+Inputs = TypeVar("Inputs", bound=TokenInputs)
+
+
+class Objective(Generic[Inputs]):
+    """The base of all objectives. A new one says how inputs are made, what is learned from them, and what it costs."""
+
+    networks: nn.Module
+    """All that learns; its children are named for what they are: discriminator, generator, model."""
     weights: Mapping[str, float]
-    """Of each loss by its name, in what is minimised."""
-    guessed: str
-    """The loss that is a cross-entropy of guessed tokens, which frequencies alone give a baseline for."""
+    """The weight of each loss by its name, in what is minimised."""
+    lm_loss_name: str
+    """The loss that is a cross-entropy of predicted tokens, for which token frequencies alone give a baseline."""
 
-    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[Q]:
-        """The questions about a step's rows, at most `micro_size` rows each, on the CPU."""
-        ...
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[Inputs]:
+        """A step's rows, at most `micro_size` in each of the inputs, on the CPU."""
+        raise NotImplementedError
 
-    def count_targets(self, question: Q) -> Counts: ...
+    def count_targets(self, inputs: Inputs) -> Counts:
+        raise NotImplementedError
 
-    def count_tokens(self, question: Q) -> int:
-        """That are read, padding left out."""
-        ...
+    def count_tokens(self, inputs: Inputs) -> int:
+        """How many tokens are read, padding left out."""
+        return inputs.batch.token_count
 
-    def begin(self, moment: StepInfo) -> None:
-        """Called before a step's first question; doing it twice changes nothing."""
-        ...
+    def on_step_start(self, step: StepInfo) -> None:
+        """Called before a step's first inputs; doing it twice changes nothing. Most objectives have nothing to do."""
 
-    def answer(self, question: Q, moment: StepInfo) -> ObjectiveOutput:
+    def training_step(self, inputs: Inputs, step: StepInfo) -> ObjectiveOutput:
         """Forward, to learn from."""
-        ...
+        raise NotImplementedError
 
-    def examine(self, question: Q) -> ObjectiveOutput:
-        """Forward, to judge all networks by, whatever the moment."""
-        ...
+    def evaluation_step(self, inputs: Inputs) -> ObjectiveOutput:
+        """Forward, to evaluate all networks by, wherever in the run."""
+        raise NotImplementedError
 
-    def exhibit(self, question: Q) -> ExampleRows | None:
-        """What is said of its rows, to be looked at; None where nothing is hidden."""
-        ...
+    def examples(self, inputs: Inputs) -> ExampleRows | None:
+        """Rows with what was predicted of them, to be looked at; None where nothing is hidden."""
+        raise NotImplementedError
 
-    def guessed_ids(self, question: Q) -> Sequence[int]:
-        """The targets of the loss `guessed`."""
-        ...
+    def lm_targets(self, inputs: Inputs) -> Sequence[int]:
+        """The targets of the loss `lm_loss_name`."""
+        return inputs.target_ids.tolist()
 
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        """Of one step, by our convention: matrix products only, backward twice the forward."""
-        ...
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        """The cost of one step by our convention: matrix products only, backward twice the forward."""
+        raise NotImplementedError
 
     def exports(self) -> Mapping[str, Network]:
         """The networks that a finished run leaves, by the names of their folders."""
-        ...
+        raise NotImplementedError

@@ -1,6 +1,6 @@
 """Other ways to train the pair than both networks at once: who learns at a step, and from what.
 
-MaskedBatch, Moment -> Answer
+MaskedBatch, StepInfo -> ObjectiveOutput
 
     two-stage         the generator for half of the run, then the discriminator, which may begin as its copy
     adversarial       both at every step, the generator from rewards: what the discriminator loses at its draws
@@ -15,19 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from electralab.model.electra import AnyGenerator, Electra, Generator
-from electralab.model.flops import count_masked, discriminator_flops
+from electralab.model.electra import Electra, Generator
+from electralab.model.flops import count_masked
 from electralab.model.token_models import TwoTower
 from electralab.model.weights import InitModule, linear
 from electralab.objective.corruption import sampled_log_probs
-from electralab.objective.electra import (
-    ElectraObjective,
-    ElectraOutput,
-    generator_forward,
-    generator_forward_flops,
-    judge_guesses,
-    observe_trial,
-)
+from electralab.objective.electra import ElectraObjective, ElectraOutput, generator_forward, generator_forward_flops
 from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import BatchMetrics, RunningMean, lm_metrics, loss_metrics, replacement_metrics
@@ -45,125 +38,148 @@ class Updates:
 
 
 class TwoStageObjective(ElectraObjective):
-    """The generator alone by maximum likelihood; then it is frozen, and the discriminator learns alone."""
+    """`two-stage`: the generator alone by maximum likelihood; then it is frozen, and the discriminator learns alone.
 
-    def begin(self, moment: StepInfo) -> None:
-        is_boundary = moment.step == moment.total_steps // 2 + 1
+    >>> objective = TwoStageObjective(tiny_pair(), tiny_objective("electra"), tiny_tokenizer(), torch.device("cpu"))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> [list(objective.training_step(inputs, StepInfo(step, 10)).losses.sums) for step in (5, 6)]
+    [['generator'], ['discriminator']]
+    """
+
+    def on_step_start(self, step: StepInfo) -> None:
+        is_boundary = step.step == step.total_steps // 2 + 1
         if is_boundary and self.config.procedure_options.init_from_generator:
             copy_encoder(self.networks)
 
-    def turn(self, moment: StepInfo) -> Updates:
-        is_first = moment.step <= moment.total_steps // 2
+    def updates_at(self, step: StepInfo) -> Updates:
+        is_first = step.step <= step.total_steps // 2
         return Updates(generator=is_first, discriminator=not is_first)
 
-    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
-        if self.turn(moment).generator:
-            guesses = generator_forward(self.networks.generator, question)
-            seen = lm_metrics("generator", guesses, question.target_ids, question.is_hidden, METRICS_SAMPLE)
-            return ObjectiveOutput(Losses({"generator": lm_loss(guesses, question.target_ids)}), seen)
-        self.networks.generator.eval()  # frozen: it draws as it will be judged, without dropout
+    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
+        generator, targets = self.networks.generator, inputs.target_ids
+        if self.updates_at(step).generator:
+            logits = generator_forward(generator, inputs)
+            metrics = lm_metrics("generator", logits, targets, inputs.is_hidden, METRICS_SAMPLE)
+            return ObjectiveOutput(Losses({"generator": lm_loss(logits, targets)}), metrics)
+        generator.eval()  # frozen: it samples as it will be evaluated, without dropout
         with torch.no_grad():
-            guesses = generator_forward(self.networks.generator, question)
-        trial = _judge(self, question, guesses, moment.progress)
-        return ObjectiveOutput(
-            _only(trial, "discriminator"), _watch_generator(trial) + observe_trial(trial, METRICS_SAMPLE)
-        )
+            logits = generator_forward(generator, inputs)
+        output = self.forward(inputs, step.progress, logits)
+        return ObjectiveOutput(output.losses.only("discriminator"), _pair_metrics(output))
 
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        guessing = generator_forward_flops(self.networks.generator, rows, length, rows * count_masked(length, share))
-        if self.turn(moment).generator:
-            return 3 * guessing
-        return guessing + 3 * _judging_flops(self.networks, rows, length)
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        num_masked = rows * count_masked(length, mask_share)
+        generator = generator_forward_flops(self.networks.generator, rows, length, num_masked)
+        if self.updates_at(step).generator:
+            return 3 * generator
+        return generator + 3 * self.discriminator_flops(rows, length)
 
 
 class ReinforceObjective(ElectraObjective):
-    """The generator learns from rewards for its draws alone (REINFORCE), never from the original token."""
+    """`adversarial`, `minimax`: the generator learns from rewards for its samples alone (REINFORCE), never from the
+    original token.
+
+    >>> config = tiny_objective("electra", procedure="adversarial")
+    >>> objective = ReinforceObjective(tiny_pair(), config, tiny_tokenizer(), torch.device("cpu"))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
+    ['baseline', 'discriminator', 'policy']
+    """
 
     def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
         super().__init__(networks, config, tokenizer, device)
-        self.baseline = RewardBaseline(_learning(networks.generator).state_size)
+        assert isinstance(networks.generator, Generator | TwoTower), "the other generators have nothing to learn"
+        self.generator = networks.generator
+        self.baseline = RewardBaseline(networks.generator.state_size)
         networks.heads["baseline"] = self.baseline
         # The baseline's loss moves nothing else: to Adam any weight but 0 means the same.
         self.weights: Mapping[str, float] = {**self.weights, "policy": config.loss.generator_weight, "baseline": 1.0}
 
-    def turn(self, moment: StepInfo) -> Updates:
+    def updates_at(self, step: StepInfo) -> Updates:
         if self.config.procedure == "adversarial":
             return Updates(generator=True, discriminator=True)
         options = self.config.procedure_options
         period = options.discriminator_updates + options.generator_updates
-        is_judging = (moment.step - 1) % period < options.discriminator_updates
-        return Updates(generator=not is_judging, discriminator=is_judging)
+        is_discriminator = (step.step - 1) % period < options.discriminator_updates
+        return Updates(generator=not is_discriminator, discriminator=is_discriminator)
 
-    def count_targets(self, question: MaskedBatch) -> Counts:
-        drawn = len(question.positions)
-        return {**super().count_targets(question), "policy": drawn, "baseline": drawn}
+    def count_targets(self, inputs: MaskedBatch) -> Counts:
+        num_samples = len(inputs.positions)
+        return {**super().count_targets(inputs), "policy": num_samples, "baseline": num_samples}
 
-    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
-        turn = self.turn(moment)
-        trial, states = self._play(question, moment.progress, turn)
-        learned = dict(_only(trial, "discriminator").sums) if turn.discriminator else {}
-        seen = _watch_generator(trial) + observe_trial(trial, METRICS_SAMPLE)
-        if turn.generator:
-            rewards, losses = self._reward(trial, states, moment.progress)
+    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
+        updates = self.updates_at(step)
+        output, states = self._forward_where_learning(inputs, step.progress, updates)
+        learned = dict(output.losses.only("discriminator").sums) if updates.discriminator else {}
+        metrics = _pair_metrics(output)
+        if updates.generator:
+            rewards, losses = self._reward(output, states, step.progress)
             learned |= losses.sums
-            seen += BatchMetrics({"reward": RunningMean(rewards.sum().item(), len(rewards))})
-        return ObjectiveOutput(Losses(learned), seen)
+            metrics += BatchMetrics({"reward": RunningMean(rewards.sum().item(), len(rewards))})
+        return ObjectiveOutput(Losses(learned), metrics)
 
-    def examine(self, question: MaskedBatch) -> ObjectiveOutput:
-        trial, states = self._play(question, 0.0, Updates(generator=True, discriminator=True))
-        rewards, losses = self._reward(trial, states, 0.0)
-        seen = observe_trial(trial) + replacement_metrics(trial.guesses, trial.verdicts, trial.corrupted)
-        seen += BatchMetrics({"reward": RunningMean(rewards.sum().item(), len(rewards))})
-        return ObjectiveOutput(Losses({**trial.losses.sums, **losses.sums}), seen)
+    def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
+        output, states = self._forward_where_learning(inputs, 0.0, Updates(generator=True, discriminator=True))
+        rewards, losses = self._reward(output, states, 0.0)
+        metrics = output.metrics()
+        metrics += replacement_metrics(output.generator_logits, output.discriminator_logits, output.corrupted)
+        metrics += BatchMetrics({"reward": RunningMean(rewards.sum().item(), len(rewards))})
+        return ObjectiveOutput(Losses({**output.losses.sums, **losses.sums}), metrics)
 
-    def _play(self, question: MaskedBatch, progress: float, turn: Updates) -> tuple[ElectraOutput, Tensor]:
-        """The trial, and the states (M, D) that its guesses were made from; gradients where a network learns."""
+    def _forward_where_learning(
+        self, inputs: MaskedBatch, progress: float, updates: Updates
+    ) -> tuple[ElectraOutput, Tensor]:
+        """The output, and the states (M, D) that the generator predicts from; gradients where a network learns."""
         may_learn = torch.is_grad_enabled()
-        generator, batch = _learning(self.networks.generator), question.batch
-        input_ids = question.input_ids if generator.reads_masked else batch.original_ids
-        with torch.set_grad_enabled(may_learn and turn.generator):
-            states = generator.read(input_ids, batch.segment_ids, batch.attention_pad, question.positions)
-            guesses = generator.guess(states)
-        with torch.set_grad_enabled(may_learn and turn.discriminator):
-            return _judge(self, question, guesses, progress), states
+        batch = inputs.batch
+        input_ids = inputs.input_ids if self.generator.reads_masked else batch.original_ids
+        with torch.set_grad_enabled(may_learn and updates.generator):
+            states = self.generator.hidden_states_at(
+                input_ids, batch.segment_ids, batch.attention_pad, inputs.positions
+            )
+            generator_logits = self.generator.logits(states)
+        with torch.set_grad_enabled(may_learn and updates.discriminator):
+            return self.forward(inputs, progress, generator_logits), states
 
-    def _reward(self, trial: ElectraOutput, states: Tensor, progress: float) -> tuple[Tensor, Losses]:
-        positions = trial.masked.positions
-        verdicts = trial.verdicts.detach().float().flatten()[positions]
-        is_replaced = trial.corrupted.is_replaced.flatten()[positions]
-        rewards = sample_rewards(self.config.procedure, verdicts, is_replaced)
-        drawn_ids = trial.corrupted.input_ids.flatten()[positions]
+    def _reward(self, output: ElectraOutput, states: Tensor, progress: float) -> tuple[Tensor, Losses]:
+        """(M,) the reward of each sample, and what the generator and the baseline learn from them."""
+        positions = output.masked.positions
+        logits = output.discriminator_logits.detach().float().flatten()[positions]
+        is_replaced = output.corrupted.is_replaced.flatten()[positions]
+        rewards = sample_rewards(self.config.procedure, logits, is_replaced)
         sampling = self.config.sampling
         log_probs = sampled_log_probs(
-            trial.guesses,
-            drawn_ids,
-            self.prohibition,
+            output.generator_logits,
+            output.corrupted.input_ids.flatten()[positions],
+            self.logit_bias,
             sampling.temperature_at(progress),
             config=sampling,
-            target_ids=trial.masked.target_ids,
+            target_ids=output.masked.target_ids,
         )
-        rows = positions // trial.corrupted.input_ids.shape[1]
+        rows = positions // output.corrupted.input_ids.shape[1]
         return rewards, reinforce(log_probs, rewards, self.baseline(states.detach().float()), rows)
 
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        turn = self.turn(moment)
-        drawn = rows * count_masked(length, share)
-        guessing = generator_forward_flops(self.networks.generator, rows, length, drawn)
-        judging = _judging_flops(self.networks, rows, length)
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        updates = self.updates_at(step)
+        num_samples = rows * count_masked(length, mask_share)
+        generator = generator_forward_flops(self.generator, rows, length, num_samples)
+        discriminator = self.discriminator_flops(rows, length)
         # Of the baseline's backward pass only the half that reaches its own weights is computed.
-        foreseeing = 2 * drawn * 2 * self.baseline.size if turn.generator else 0
-        return (3 if turn.generator else 1) * guessing + (3 if turn.discriminator else 1) * judging + foreseeing
+        baseline = 2 * num_samples * 2 * self.baseline.size if updates.generator else 0
+        return (
+            (3 if updates.generator else 1) * generator + (3 if updates.discriminator else 1) * discriminator + baseline
+        )
 
 
 class RewardBaseline(InitModule):
-    """What reward to expect of a draw, from the generator's state: (M, D) -> (M,)."""
+    """What reward to expect of a sample, from the generator's state: (M, D) -> (M,)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
         self.expected = linear(size, 1, bias=True)
 
-    def weight_stds(self) -> dict[str, float]:
+    def init_stds(self) -> dict[str, float]:
         return {"expected.weight": 0.0}
 
     def forward(self, states: Tensor) -> Tensor:
@@ -171,19 +187,19 @@ class RewardBaseline(InitModule):
         return expected.float()
 
 
-def sample_rewards(procedure: Procedure, verdicts: Tensor, is_replaced: Tensor) -> Tensor:
-    """(M,) from the logits of the discriminator's verdicts on the draws."""
+def sample_rewards(procedure: Procedure, logits: Tensor, is_replaced: Tensor) -> Tensor:
+    """(M,) from the discriminator's logits at the samples."""
     if procedure == "minimax":  # its entropy, which is its cross-entropy with itself
-        return F.binary_cross_entropy_with_logits(verdicts, torch.sigmoid(verdicts), reduction="none")
-    lost = F.binary_cross_entropy_with_logits(verdicts, is_replaced.float(), reduction="none")
-    return -lost if procedure == "minimax-literal" else lost
+        return F.binary_cross_entropy_with_logits(logits, torch.sigmoid(logits), reduction="none")
+    loss = F.binary_cross_entropy_with_logits(logits, is_replaced.float(), reduction="none")
+    return -loss if procedure == "minimax-literal" else loss
 
 
 def reinforce(log_probs: Tensor, rewards: Tensor, expected: Tensor, rows: Tensor) -> Losses:
     """The gradient of the first is that of minus the expected reward; the second teaches what to expect.
 
-    A baseline that lags behind the rewards would make all draws of a row look good, or all bad, and whatever was drawn
-    likelier still: so each is also held against the others of its row.
+    A baseline that lags behind the rewards would make all samples of a row look good, or all bad, and whatever was
+    sampled likelier still: so each is also compared with the others of its row.
     """
     advantages = leave_one_out_advantage((rewards - expected).detach(), rows)
     return Losses({"policy": -(log_probs * advantages).sum(), "baseline": (expected - rewards).square().sum()})
@@ -209,12 +225,12 @@ def discriminator_progress(procedure: Procedure, progress: float) -> float:
     return max(0.0, 2 * progress - 1) if procedure == "two-stage" else progress
 
 
-def step_in_stage(procedure: Procedure, moment: StepInfo) -> StepInfo:
+def step_in_stage(procedure: Procedure, step: StepInfo) -> StepInfo:
     """Where in its own stage a step is; only `two-stage` has more than one."""
-    first = moment.total_steps // 2 if procedure == "two-stage" else 0
-    if moment.step <= first:
-        return StepInfo(moment.step, first)
-    return StepInfo(moment.step - first, moment.total_steps - first)
+    first = step.total_steps // 2 if procedure == "two-stage" else 0
+    if step.step <= first:
+        return StepInfo(step.step, first)
+    return StepInfo(step.step - first, step.total_steps - first)
 
 
 PROCEDURES: Mapping[Procedure, type[ElectraObjective]] = {
@@ -226,32 +242,7 @@ PROCEDURES: Mapping[Procedure, type[ElectraObjective]] = {
 }
 
 
-def _learning(generator: AnyGenerator) -> Generator | TwoTower:
-    assert isinstance(generator, Generator | TwoTower), "the others have nothing to learn"
-    return generator
-
-
-def _judge(objective: ElectraObjective, question: MaskedBatch, guesses: Tensor, progress: float) -> ElectraOutput:
-    return judge_guesses(
-        objective.networks.discriminator,
-        question,
-        guesses,
-        objective.prohibition,
-        objective.config.sampling,
-        progress=progress,
-        only_masked=objective.only_masked,
-    )
-
-
-def _only(trial: ElectraOutput, name: str) -> Losses:
-    return Losses({name: trial.losses.sums[name]})
-
-
-def _watch_generator(trial: ElectraOutput) -> BatchMetrics:
-    """How well it guesses, where it does not learn from that."""
-    return loss_metrics(_only(trial, "generator"), {"generator": len(trial.guesses)})
-
-
-def _judging_flops(networks: Electra, rows: int, length: int) -> int:
-    judge = networks.discriminator
-    return discriminator_flops(judge.config, rows, length, judge.head.kind)
+def _pair_metrics(output: ElectraOutput) -> BatchMetrics:
+    """With the generator's loss, which is only watched where the generator does not learn from it."""
+    loss = loss_metrics(output.losses.only("generator"), {"generator": len(output.generator_logits)})
+    return loss + output.metrics(METRICS_SAMPLE)

@@ -1,6 +1,6 @@
-"""Mending what a generator replaced: `replace-mlm` and `all-tokens-mlm`, the paper's steps from BERT to ELECTRA.
+"""Reconstructing what a generator replaced: `replace-mlm` and `all-tokens-mlm`, the paper's steps from BERT to ELECTRA.
 
-MaskedBatch -> CorruptedBatch -> Answer
+MaskedBatch -> CorruptedBatch -> ObjectiveOutput
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from electralab.objective.examples import ExampleRows
 from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
 from electralab.objective.metrics import BatchMetrics, RunningMean, lm_metrics
-from electralab.objective.objective import METRICS_SAMPLE, Network, ObjectiveOutput, StepInfo
+from electralab.objective.objective import METRICS_SAMPLE, Network, Objective, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -28,11 +28,11 @@ from electralab.tokens.tokenizer import Tokenizer
 M = TypeVar("M", Generator, CopyMLM)
 
 
-class _ReconstructionObjective(Generic[M]):
+class _ReconstructionObjective(Objective[MaskedBatch], Generic[M]):
     """A generator that replaces, and a model that reads the row with the replacements and says what was there."""
 
-    guessed = "masked"
-    mended: str
+    lm_loss_name = "masked"
+    loss_name: str
     """The model's loss."""
 
     def __init__(
@@ -47,116 +47,127 @@ class _ReconstructionObjective(Generic[M]):
         self.generator = generator
         share_weights(generator, model.encoder, config.model.sharing)
         # The model first, so that what is shared goes by its name.
-        self.networks: nn.Module = nn.ModuleDict({"model": model, "generator": generator})
+        self.networks = nn.ModuleDict({"model": model, "generator": generator})
         self.config = config
-        self.prohibition = special_token_bias(tokenizer, device)
-        self.weights: Mapping[str, float] = {"generator": config.loss.generator_weight, self.mended: 1.0}
+        self.logit_bias = special_token_bias(tokenizer, device)
+        self.weights = {"generator": config.loss.generator_weight, self.loss_name: 1.0}
         self._vocabulary = mask_vocabulary(tokenizer)
 
-    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[MaskedBatch]:
-        micros = batch.split(micro_size)
-        return [mask_tokens(micro, self._vocabulary, self.config.masking, share, rng) for micro in micros]
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedBatch]:
+        masking, micros = self.config.masking, batch.split(micro_size)
+        return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
 
-    def count_targets(self, question: MaskedBatch) -> Counts:
-        return {"generator": len(question.positions), self.mended: self._count_mended(question)}
+    def count_targets(self, inputs: MaskedBatch) -> Counts:
+        return {"generator": len(inputs.positions), self.loss_name: self._count_reconstructed(inputs)}
 
-    def count_tokens(self, question: MaskedBatch) -> int:
-        return question.batch.token_count
+    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
+        output = self._losses(inputs, step.progress, METRICS_SAMPLE)
+        return ObjectiveOutput(output.losses.learnable, output.metrics)
 
-    def begin(self, moment: StepInfo) -> None:
-        """Every step is like the others."""
+    def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
+        return self._losses(inputs, 0.0, None)
 
-    def answer(self, question: MaskedBatch, moment: StepInfo) -> ObjectiveOutput:
-        answer = self._hold(question, moment.progress, METRICS_SAMPLE)
-        # A generator that has nothing to learn has no loss to learn from.
-        learnable = {name: total for name, total in answer.losses.sums.items() if total.requires_grad}
-        return ObjectiveOutput(Losses(learnable), answer.observation)
+    def examples(self, inputs: MaskedBatch) -> ExampleRows:
+        generator_logits, corrupted = self._replace(inputs, 0.0)
+        return ExampleRows(inputs.batch, inputs.positions, generator_logits, corrupted)
 
-    def examine(self, question: MaskedBatch) -> ObjectiveOutput:
-        return self._hold(question, 0.0, None)
+    def _losses(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
+        generator_logits, corrupted = self._replace(inputs, progress)
+        targets, is_hidden = inputs.target_ids, inputs.is_hidden
+        loss, metrics = self._reconstruct(corrupted, sample)
+        losses = Losses({"generator": lm_loss(generator_logits, targets), self.loss_name: loss})
+        generator_metrics = lm_metrics("generator", generator_logits, targets, is_hidden, sample)
+        return ObjectiveOutput(losses, generator_metrics + metrics)
 
-    def exhibit(self, question: MaskedBatch) -> ExampleRows:
-        guesses, corrupted = self._replace(question, 0.0)
-        return ExampleRows(question.batch, question.positions, guesses, corrupted)
-
-    def _hold(self, question: MaskedBatch, progress: float, limit: int | None) -> ObjectiveOutput:
-        guesses, corrupted = self._replace(question, progress)
-        targets, is_hidden = question.target_ids, question.is_hidden
-        loss, mending = self._mend(corrupted, limit)
-        losses = Losses({"generator": lm_loss(guesses, targets), self.mended: loss})
-        return ObjectiveOutput(losses, lm_metrics("generator", guesses, targets, is_hidden, limit) + mending)
-
-    def _replace(self, question: MaskedBatch, progress: float) -> tuple[Tensor, CorruptedBatch]:
-        guesses = generator_forward(self.generator, question)  # (M, V)
-        sampling, luck, targets = self.config.sampling, question.sampling_uniforms, question.target_ids
-        drawn = sample_ids(guesses, luck, self.prohibition, sampling, progress=progress, target_ids=targets)
-        return guesses, corrupt(question, drawn)
-
-    def guessed_ids(self, question: MaskedBatch) -> Sequence[int]:
-        return question.target_ids.tolist()
-
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        del moment
-        masked = rows * count_masked(length, share)
-        return 3 * self._mending_flops(rows, length, masked) + generator_step_flops(
-            self.generator, rows, length, masked
+    def _replace(self, inputs: MaskedBatch, progress: float) -> tuple[Tensor, CorruptedBatch]:
+        generator_logits = generator_forward(self.generator, inputs)  # (M, V)
+        sampled_ids = sample_ids(
+            generator_logits,
+            inputs.sampling_uniforms,
+            self.logit_bias,
+            self.config.sampling,
+            progress=progress,
+            target_ids=inputs.target_ids,
         )
+        return generator_logits, corrupt(inputs, sampled_ids)
+
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        del step
+        num_masked = rows * count_masked(length, mask_share)
+        generator = generator_step_flops(self.generator, rows, length, num_masked)
+        return 3 * self._reconstruction_flops(rows, length, num_masked) + generator
 
     def exports(self) -> Mapping[str, Network]:
-        model: dict[str, Network] = {"model": self.model}
-        return model if isinstance(self.generator, FixedGenerator) else model | {"generator": self.generator}
+        exported: dict[str, Network] = {"model": self.model}
+        return exported if isinstance(self.generator, FixedGenerator) else exported | {"generator": self.generator}
 
-    def _count_mended(self, question: MaskedBatch) -> int:
+    def _count_reconstructed(self, inputs: MaskedBatch) -> int:
         raise NotImplementedError
 
-    def _mend(self, corrupted: CorruptedBatch, limit: int | None) -> tuple[Tensor, BatchMetrics]:
+    def _reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
         raise NotImplementedError
 
-    def _mending_flops(self, rows: int, length: int, masked: int) -> int:
+    def _reconstruction_flops(self, rows: int, length: int, num_masked: int) -> int:
         """Forward."""
         raise NotImplementedError
 
 
 class ReplaceObjective(_ReconstructionObjective[Generator]):
-    """`replace-mlm`: asked about the masked positions only, like a masked language model that never sees [MASK]."""
+    """`replace-mlm`: asked about the masked positions only, like a masked language model that never sees [MASK].
 
-    mended = "masked"
+    >>> models = Generator(tiny_encoder()), Generator(tiny_encoder())
+    >>> objective = ReplaceObjective(*models, tiny_objective("replace-mlm"), tiny_tokenizer(), torch.device("cpu"))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
+    ['generator', 'masked']
+    """
 
-    def _count_mended(self, question: MaskedBatch) -> int:
-        return len(question.positions)
+    loss_name = "masked"
 
-    def _mend(self, corrupted: CorruptedBatch, limit: int | None) -> tuple[Tensor, BatchMetrics]:
+    def _count_reconstructed(self, inputs: MaskedBatch) -> int:
+        return len(inputs.positions)
+
+    def _reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
         masked = corrupted.masked
         batch, targets = masked.batch, masked.target_ids
-        guesses = self.model(corrupted.input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
-        return lm_loss(guesses, targets), lm_metrics("masked", guesses, targets, masked.is_hidden, limit)
+        logits = self.model(corrupted.input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
+        return lm_loss(logits, targets), lm_metrics("masked", logits, targets, masked.is_hidden, sample)
 
-    def _mending_flops(self, rows: int, length: int, masked: int) -> int:
-        return generator_flops(self.model.config, rows, length, masked)
+    def _reconstruction_flops(self, rows: int, length: int, num_masked: int) -> int:
+        return generator_flops(self.model.config, rows, length, num_masked)
 
 
 class AllTokensObjective(_ReconstructionObjective[CopyMLM]):
-    """`all-tokens-mlm`: asked about every token, with the choice to leave it as it stands."""
+    """`all-tokens-mlm`: asked about every token, with the choice to leave it as it stands.
 
-    mended = "tokens"
+    >>> models = CopyMLM(tiny_encoder()), Generator(tiny_encoder())
+    >>> objective = AllTokensObjective(*models, tiny_objective("all-tokens-mlm"), tiny_tokenizer(), torch.device("cpu"))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> objective.count_targets(inputs)
+    {'generator': 8, 'tokens': 32}
+    """
 
-    def _count_mended(self, question: MaskedBatch) -> int:
-        return self.count_tokens(question)
+    loss_name = "tokens"
 
-    def _mend(self, corrupted: CorruptedBatch, limit: int | None) -> tuple[Tensor, BatchMetrics]:
+    def _count_reconstructed(self, inputs: MaskedBatch) -> int:
+        return self.count_tokens(inputs)
+
+    def _reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
         masked = corrupted.masked
-        batch, seen_ids = masked.batch, corrupted.input_ids
-        asked = (~batch.is_pad).flatten().nonzero().squeeze(1)
-        targets = batch.original_ids.flatten()[asked]
-        trace: HiddenStates = {}
-        log_probs = self.model.recall(seen_ids, batch.segment_ids, batch.attention_pad, asked, targets, trace)
-        at_masked = log_probs.detach()[torch.isin(asked, masked.positions)]
-        seen = BatchMetrics({"masked_loss": RunningMean(-float(at_masked.sum()), len(at_masked))})
-        if limit is None:  # in a step, the vocabulary at the masked positions once more would cost too much
-            guesses = self.model.mix(*take_states(trace["states"], seen_ids, masked.positions))
-            seen += lm_metrics("masked", guesses, masked.target_ids, masked.is_hidden)
-        return -log_probs.sum(), seen
+        batch, input_ids = masked.batch, corrupted.input_ids
+        positions = (~batch.is_pad).flatten().nonzero().squeeze(1)
+        targets = batch.original_ids.flatten()[positions]
+        hidden_states: HiddenStates = {}
+        log_probs = self.model.log_probs(
+            input_ids, batch.segment_ids, batch.attention_pad, positions, targets, hidden_states
+        )
+        at_masked = log_probs.detach()[torch.isin(positions, masked.positions)]
+        metrics = BatchMetrics({"masked_loss": RunningMean(-float(at_masked.sum()), len(at_masked))})
+        if sample is None:  # in a step, the vocabulary at the masked positions once more would cost too much
+            logits = self.model.mixture_logits(*take_states(hidden_states["states"], input_ids, masked.positions))
+            metrics += lm_metrics("masked", logits, masked.target_ids, masked.is_hidden)
+        return -log_probs.sum(), metrics
 
-    def _mending_flops(self, rows: int, length: int, masked: int) -> int:
-        del masked
+    def _reconstruction_flops(self, rows: int, length: int, num_masked: int) -> int:
+        del num_masked
         return copy_mlm_flops(self.model.config, rows, length)

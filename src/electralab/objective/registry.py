@@ -46,62 +46,71 @@ def assemble_objective(config: ObjectiveConfig, data: PreparedData, device: torc
     """All but the first weights."""
     sizes = {"vocab_size": data.tokenizer.vocab_size, "sequence_length": data.sequence_length}
     if config.objective in REPLACING:
-        guessing, judging = derive_encoders(config.model, config.generator, **sizes)
+        generator_config, discriminator_config = derive_encoders(config.model, config.generator, **sizes)
     else:  # what the settings say of a generator may not even fit together
         alone = config.model.model_copy(update={"sharing": "none"})
-        guessing, judging = derive_encoders(alone, GeneratorConfig(width_share=1.0), **sizes)
-    return _assemble(config, data, guessing, judging, device)
+        generator_config, discriminator_config = derive_encoders(alone, GeneratorConfig(width_share=1.0), **sizes)
+    return _assemble(config, data, generator_config, discriminator_config, device)
 
 
 def _assemble(
-    config: ObjectiveConfig, data: PreparedData, guessing: EncoderConfig, judging: EncoderConfig, device: torch.device
+    config: ObjectiveConfig,
+    data: PreparedData,
+    generator_config: EncoderConfig,
+    discriminator_config: EncoderConfig,
+    device: torch.device,
 ) -> Objective[Any]:
     tokenizer = data.tokenizer
     match config.objective:
         case "electra" | "electra-15":
-            pair = _build_pair(config, data, guessing, judging)
+            pair = _build_pair(config, data, generator_config, discriminator_config)
             return PROCEDURES[config.procedure](pair, config, tokenizer, device)
         case "electric":
-            pair = _build_pair(config, data, guessing, judging)
+            pair = _build_pair(config, data, generator_config, discriminator_config)
             return ElectricObjective(pair, config, tokenizer, device)
         case "replace-mlm":
-            generator = build_generator(config, data, guessing)
-            return ReplaceObjective(Generator(judging), generator, config, tokenizer, device)
+            generator = build_generator(config, data, generator_config)
+            return ReplaceObjective(Generator(discriminator_config), generator, config, tokenizer, device)
         case "all-tokens-mlm":
-            generator = build_generator(config, data, guessing)
-            return AllTokensObjective(CopyMLM(judging), generator, config, tokenizer, device)
+            generator = build_generator(config, data, generator_config)
+            return AllTokensObjective(CopyMLM(discriminator_config), generator, config, tokenizer, device)
         case "mlm" | "bert":
             if config.sentence_task == "none":
-                return MLMObjective(Generator(judging), config, tokenizer)
-            return SentencePairObjective(Generator(judging), config.sentence_task, config, tokenizer)
+                return MLMObjective(Generator(discriminator_config), config, tokenizer)
+            return SentencePairObjective(Generator(discriminator_config), config.sentence_task, config, tokenizer)
         case "causal":
-            return CausalObjective(Generator(EncoderConfig(**(judging.model_dump() | {"is_causal": True}))))
+            return CausalObjective(
+                Generator(EncoderConfig(**(discriminator_config.model_dump() | {"is_causal": True})))
+            )
         case "permutation":
-            return PermutationObjective(TwoStream(judging), config, tokenizer)
+            return PermutationObjective(TwoStream(discriminator_config), config, tokenizer)
 
 
 def _build_pair(
-    config: ObjectiveConfig, data: PreparedData, guessing: EncoderConfig, judging: EncoderConfig
+    config: ObjectiveConfig, data: PreparedData, generator_config: EncoderConfig, discriminator_config: EncoderConfig
 ) -> Electra:
-    discriminator = Discriminator(judging, config.model.verdict_head, adds_cls=config.model.verdict_adds_cls)
-    return Electra(build_generator(config, data, guessing), discriminator, config.model.sharing)
+    discriminator = Discriminator(
+        discriminator_config, config.model.verdict_head, adds_cls=config.model.verdict_adds_cls
+    )
+    return Electra(build_generator(config, data, generator_config), discriminator, config.model.sharing)
 
 
 def init_networks(networks: nn.Module, seed: int) -> None:
     """All but a generator that came trained from its folder."""
-    frozen = {name: one.detach().clone() for name, one in networks.named_parameters() if not one.requires_grad}
+    named = list(networks.named_parameters())
+    frozen = {name: parameter.detach().clone() for name, parameter in named if not parameter.requires_grad}
     init_weights(networks, seed)
     with torch.no_grad():
         for name, value in frozen.items():
             networks.get_parameter(name).copy_(value)
 
 
-def build_generator(config: ObjectiveConfig, data: PreparedData, guessing: EncoderConfig) -> AnyGenerator:
+def build_generator(config: ObjectiveConfig, data: PreparedData, generator_config: EncoderConfig) -> AnyGenerator:
     match config.generator.kind:
         case "transformer" | "causal":
-            return Generator(guessing)
+            return Generator(generator_config)
         case "two-tower":
-            return TwoTower(guessing)
+            return TwoTower(generator_config)
         case "unigram":
             return FixedGenerator(torch.from_numpy(measure_unigram(data)).float())
         case "uniform":

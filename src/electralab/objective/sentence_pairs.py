@@ -26,7 +26,7 @@ from electralab.objective.language_models import MLMObjective
 from electralab.objective.losses import Counts, Losses
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import BatchMetrics, RunningMean
-from electralab.objective.objective import METRICS_SAMPLE, Network, ObjectiveOutput, StepInfo
+from electralab.objective.objective import METRICS_SAMPLE, Network, Objective, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -43,16 +43,16 @@ class PairedBatch:
     """Rows [CLS] A [SEP] B [SEP]; a row without room for two segments is left as it was."""
 
     batch: Batch
-    is_odd: Tensor  # (B,) B is another row's, or comes before A
+    is_mismatched: Tensor  # (B,) B is another row's, or comes before A
     has_pair: Tensor  # (B,) False where there is nothing to ask
 
     def to(self, device: torch.device) -> "PairedBatch":
-        return PairedBatch(self.batch.to(device), self.is_odd.to(device), self.has_pair.to(device))
+        return PairedBatch(self.batch.to(device), self.is_mismatched.to(device), self.has_pair.to(device))
 
     def split(self, size: int) -> list["PairedBatch"]:
-        starts = range(0, len(self.is_odd), size)
+        starts = range(0, len(self.is_mismatched), size)
         return [
-            PairedBatch(part, self.is_odd[start : start + size], self.has_pair[start : start + size])
+            PairedBatch(part, self.is_mismatched[start : start + size], self.has_pair[start : start + size])
             for start, part in zip(starts, self.batch.split(size), strict=True)
         ]
 
@@ -97,15 +97,15 @@ def arrange_pairs(batch: Batch, special: SpecialIds, task: SentenceTask, rng: Rn
     texts = _read_texts(batch)
     if task == "sentence-order":
         first, second = _halve(texts, rng.uniforms("sentence cut", batch.row_numbers, 1)[:, 0] < 0.5)
-        odd_first, odd_second = second, first
+        swapped_first, swapped_second = second, first
     else:
         first, second, foreign = _borrow(texts)
-        odd_first, odd_second = first, foreign
+        swapped_first, swapped_second = first, foreign
     has_pair = (first.sizes > 0) & (second.sizes > 0)
-    is_odd = has_pair & (rng.uniforms(task, batch.row_numbers, 1)[:, 0] < 0.5)
-    first, second = odd_first.where(is_odd, first), odd_second.where(is_odd, second)
+    is_mismatched = has_pair & (rng.uniforms(task, batch.row_numbers, 1)[:, 0] < 0.5)
+    first, second = swapped_first.where(is_mismatched, first), swapped_second.where(is_mismatched, second)
     paired = _lay_out(batch, texts, special, first, second, has_pair)
-    return PairedBatch(paired, torch.from_numpy(is_odd), torch.from_numpy(has_pair))
+    return PairedBatch(paired, torch.from_numpy(is_mismatched), torch.from_numpy(has_pair))
 
 
 def _read_texts(batch: Batch) -> _Texts:
@@ -187,70 +187,75 @@ class MaskedPairBatch:
     """Rows of two segments with tokens hidden in both."""
 
     masked: MaskedBatch
-    is_odd: Tensor  # (B,) the segments do not belong together, or in the other order
+    is_mismatched: Tensor  # (B,) the segments do not belong together, or in the other order
     has_pair: Tensor  # (B,) False where there is nothing to ask
 
+    @property
+    def batch(self) -> Batch:
+        return self.masked.batch
+
+    @property
+    def target_ids(self) -> Tensor:
+        return self.masked.target_ids
+
     def to(self, device: torch.device) -> "MaskedPairBatch":
-        return MaskedPairBatch(self.masked.to(device), self.is_odd.to(device), self.has_pair.to(device))
+        return MaskedPairBatch(self.masked.to(device), self.is_mismatched.to(device), self.has_pair.to(device))
 
 
-class SentencePairObjective:
-    guessed = "masked"
+class SentencePairObjective(Objective[MaskedPairBatch]):
+    """`bert`, and `mlm` with a sentence task: predict what is hidden, and whether two segments belong together.
+
+    >>> config = tiny_objective("mlm", sentence_task="sentence-order")
+    >>> objective = SentencePairObjective(Generator(tiny_encoder()), "sentence-order", config, tiny_tokenizer())
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
+    ['masked', 'sentence']
+    """
+
+    lm_loss_name = "masked"
 
     def __init__(self, model: Generator, task: SentenceTask, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        self.guessing = MLMObjective(model, config, tokenizer)
+        self.mlm = MLMObjective(model, config, tokenizer)
         self.model, self.task = model, task
         self.head = SentencePairHead(model.config)
-        self.networks: nn.Module = nn.ModuleDict({"model": model, "sentence": self.head})
-        self.weights: Mapping[str, float] = {**self.guessing.weights, "sentence": config.loss.sentence_weight}
+        self.networks = nn.ModuleDict({"model": model, "sentence": self.head})
+        self.weights = {**self.mlm.weights, "sentence": config.loss.sentence_weight}
         self._special = tokenizer.special
 
-    def pose(self, batch: Batch, micro_size: int, share: float, rng: Rng) -> Sequence[MaskedPairBatch]:
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedPairBatch]:
         paired = arrange_pairs(batch, self._special, self.task, rng)
-        questions = self.guessing.pose(paired.batch, micro_size, share, rng)
-        micros = paired.split(micro_size)
-        return [
-            MaskedPairBatch(masked, micro.is_odd, micro.has_pair)
-            for masked, micro in zip(questions, micros, strict=True)
-        ]
+        masked = self.mlm.make_inputs(paired.batch, micro_size, mask_share, rng)
+        micros = zip(masked, paired.split(micro_size), strict=True)
+        return [MaskedPairBatch(inputs, micro.is_mismatched, micro.has_pair) for inputs, micro in micros]
 
-    def count_targets(self, question: MaskedPairBatch) -> Counts:
-        return {**self.guessing.count_targets(question.masked), "sentence": int(question.has_pair.sum())}
+    def count_targets(self, inputs: MaskedPairBatch) -> Counts:
+        return {**self.mlm.count_targets(inputs.masked), "sentence": int(inputs.has_pair.sum())}
 
-    def count_tokens(self, question: MaskedPairBatch) -> int:
-        return self.guessing.count_tokens(question.masked)
+    def training_step(self, inputs: MaskedPairBatch, step: StepInfo) -> ObjectiveOutput:
+        del step
+        return self._losses(inputs, METRICS_SAMPLE)
 
-    def begin(self, moment: StepInfo) -> None:
-        """Every step is like the others."""
+    def evaluation_step(self, inputs: MaskedPairBatch) -> ObjectiveOutput:
+        return self._losses(inputs, None)
 
-    def answer(self, question: MaskedPairBatch, moment: StepInfo) -> ObjectiveOutput:
-        del moment
-        return self._judge(question, METRICS_SAMPLE)
+    def examples(self, inputs: MaskedPairBatch) -> ExampleRows | None:
+        return self.mlm.examples(inputs.masked)
 
-    def examine(self, question: MaskedPairBatch) -> ObjectiveOutput:
-        return self._judge(question, None)
-
-    def exhibit(self, question: MaskedPairBatch) -> ExampleRows:
-        return self.guessing.exhibit(question.masked)
-
-    def _judge(self, question: MaskedPairBatch, limit: int | None) -> ObjectiveOutput:
-        trace: HiddenStates = {}
-        guessed = self.guessing.guess(question.masked, limit, trace)
-        verdicts = self.head(trace["states"]).float()[question.has_pair]
-        is_odd = question.is_odd[question.has_pair]
-        loss = F.binary_cross_entropy_with_logits(verdicts, is_odd.float(), reduction="sum")
-        hits = int(((verdicts > 0) == is_odd).sum())
+    def _losses(self, inputs: MaskedPairBatch, sample: int | None) -> ObjectiveOutput:
+        hidden_states: HiddenStates = {}
+        output = self.mlm.predict(inputs.masked, sample, hidden_states)
+        logits = self.head(hidden_states["states"]).float()[inputs.has_pair]
+        is_mismatched = inputs.is_mismatched[inputs.has_pair]
+        loss = F.binary_cross_entropy_with_logits(logits, is_mismatched.float(), reduction="sum")
+        hits = int(((logits > 0) == is_mismatched).sum())
         return ObjectiveOutput(
-            Losses({**guessed.losses.sums, "sentence": loss}),
-            guessed.observation + BatchMetrics({"sentence_accuracy": RunningMean(hits, len(is_odd))}),
+            Losses({**output.losses.sums, "sentence": loss}),
+            output.metrics + BatchMetrics({"sentence_accuracy": RunningMean(hits, len(is_mismatched))}),
         )
 
-    def guessed_ids(self, question: MaskedPairBatch) -> Sequence[int]:
-        return self.guessing.guessed_ids(question.masked)
-
-    def count_flops(self, moment: StepInfo, rows: int, length: int, share: float) -> int:
-        return self.guessing.count_flops(moment, rows, length, share) + 3 * pair_head_flops(self.model.config, rows)
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        return self.mlm.count_flops(step, rows, length, mask_share) + 3 * pair_head_flops(self.model.config, rows)
 
     def exports(self) -> Mapping[str, Network]:
         """Without the sentence head, for which no class that fits the rest has a place."""
-        return self.guessing.exports()
+        return self.mlm.exports()

@@ -271,7 +271,7 @@ class _Idle:
     holds: Callable[[ObjectiveConfig], bool]
 
     def covers(self, name: str) -> bool:
-        return any(name == one or (one.endswith(".") and name.startswith(one)) for one in self.names)
+        return any(name == known or (known.endswith(".") and name.startswith(known)) for known in self.names)
 
 
 _VERDICTS = ("model.verdict_head", "loss.discriminator_weight")

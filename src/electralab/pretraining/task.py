@@ -18,7 +18,7 @@ from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
 from electralab.objective.examples import Row, describe_rows
 from electralab.objective.losses import add_counts
-from electralab.objective.metrics import BatchMetrics, join_verdicts, loss_metrics
+from electralab.objective.metrics import BatchMetrics, RtdScores, loss_metrics
 from electralab.objective.objective import Objective, StepInfo
 from electralab.objective.procedures import discriminator_progress, step_in_stage
 from electralab.objective.registry import measure_unigram
@@ -148,19 +148,19 @@ class PretrainTask:
             is_halved=rows.is_halved(step, self.total_steps),
         )
         share = self.config.masking.share_at(moment.progress)
-        self.objective.begin(moment)
-        questions = self.objective.pose(batch, self._micro_size, share, rng)
+        self.objective.on_step_start(moment)
+        questions = self.objective.make_inputs(batch, self._micro_size, share, rng)
         counts = add_counts(self.objective.count_targets(question) for question in questions)
         tokens = sum(self.objective.count_tokens(question) for question in questions)
         self.stats = StepStats(tokens, flops_at(self.objective, self.config, self.data, moment), BatchMetrics())
         for number, question in enumerate(questions):
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
-                answer = self.objective.answer(question.to(self.device), moment)
+                answer = self.objective.training_step(question.to(self.device), moment)
             yield answer.losses.weigh(counts, self.objective.weights)
             # The whole step's count goes with its first part, so that the parts' sums add up to the step's mean.
             own_counts = counts if number == 0 else dict.fromkeys(counts, 0)
-            self.stats.observation += answer.observation + loss_metrics(answer.losses, own_counts)
+            self.stats.observation += answer.metrics + loss_metrics(answer.losses, own_counts)
 
     def lr_factor(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
@@ -211,7 +211,7 @@ class PretrainTask:
         limit = limit or self.config.evaluation.rows
         rows = self.data.heldout if len(self.data.heldout) else self.data.train
         (batch,) = heldout_batches(self.data, rows, limit=limit, batch_size=len(rows))
-        questions = self.objective.pose(
+        questions = self.objective.make_inputs(
             batch, self._micro_size, self.config.masking.mask_share, Rng(self.config.seed, _HELDOUT_STEP)
         )
         return [question.to(self.device) for question in questions]
@@ -232,18 +232,18 @@ def evaluate_heldout(objective: Objective[Any], questions: Sequence[Any]) -> dic
     seen = BatchMetrics()
     with eval_mode(objective.networks):
         for question in questions:
-            answer = objective.examine(question)
-            seen += loss_metrics(answer.losses, objective.count_targets(question)) + answer.observation
+            answer = objective.evaluation_step(question)
+            seen += loss_metrics(answer.losses, objective.count_targets(question)) + answer.metrics
     scores = seen.describe(*_RTD_SCORES) | seen.describe_by_confidence()
-    if seen.verdicts:  # of the tokens that the other scores are about, not of all that the loss is learned from
-        scores["discriminator_loss"] = join_verdicts(seen.verdicts).loss
+    if seen.rtd:  # of the tokens that the other scores are about, not of all that the loss is learned from
+        scores["discriminator_loss"] = RtdScores.concat(seen.rtd).loss
     return scores
 
 
 def heldout_examples(objective: Objective[Any], questions: Sequence[Any], tokenizer: Tokenizer) -> list[Row]:
     """What is masked, predicted, put there and thought of it; nothing of an objective that masks nothing."""
     with eval_mode(objective.networks):
-        exhibits = [objective.exhibit(question) for question in questions]
+        exhibits = [objective.examples(question) for question in questions]
     return [row for exhibit in exhibits if exhibit is not None for row in describe_rows(exhibit, tokenizer)]
 
 
@@ -255,11 +255,11 @@ def measure_baselines(
     Of guesses, frequencies of the training rows on the same targets; of verdicts, the entropy of the replaced share.
     """
     log_share = measure_unigram(data)
-    targets = np.concatenate([np.asarray(objective.guessed_ids(question), dtype=np.int64) for question in questions])
+    targets = np.concatenate([np.asarray(objective.lm_targets(question), dtype=np.int64) for question in questions])
     targets = targets[np.isfinite(log_share[targets])]  # an end of text is no token that frequencies are counted of
     baselines = {
-        f"{objective.guessed}_loss": float(-log_share[targets].mean()),
-        f"{objective.guessed}_accuracy": float((targets == log_share.argmax()).mean()),
+        f"{objective.lm_loss_name}_loss": float(-log_share[targets].mean()),
+        f"{objective.lm_loss_name}_accuracy": float((targets == log_share.argmax()).mean()),
     }
     if "replaced_share" not in scores:
         return baselines

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from electralab.errors import InputError
-from electralab.model.electra import Discriminator
+from electralab.model.electra import Discriminator, Electra
 from electralab.objective.corruption import SamplingConfig, special_token_bias
-from electralab.objective.electra import generator_forward, judge_guesses
+from electralab.objective.electra import electra_forward
 from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary
 from electralab.objective.metrics import RtdScores
 from electralab.randomness import Rng
@@ -104,13 +104,14 @@ class CorruptionDemo:
         masking = MaskingConfig(mask_share=request.mask_share)
         masked = mask_tokens(batch, self._vocabulary, masking, request.mask_share, Rng(request.seed, _STEP))
         masked = masked.to(self.filler.device)
-        generator_logits = generator_forward(self.filler.generator, masked)
         sampling = SamplingConfig(temperature=request.temperature)
-        output = judge_guesses(self.discriminator, masked, generator_logits, self._logit_bias, sampling)
-        ranked = self.filler.rank(generator_logits, _SHOWN_GUESSES, request.temperature)
+        output = electra_forward(
+            Electra(self.filler.generator, self.discriminator, "none"), masked, self._logit_bias, sampling
+        )
+        ranked = self.filler.rank(output.generator_logits, _SHOWN_GUESSES, request.temperature)
         return RowOutputs(
             {first + position: guesses for position, guesses in zip(masked.positions.tolist(), ranked, strict=True)},
-            output.verdicts.float().flatten().cpu().numpy(),
+            output.discriminator_logits.float().flatten().cpu().numpy(),
             output.corrupted.is_replaced.flatten().cpu().numpy(),
             output.corrupted.input_ids.flatten().cpu().numpy(),
         )

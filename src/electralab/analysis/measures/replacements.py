@@ -198,7 +198,7 @@ def _score_quality(model: AnalysisModel, data: AnalysisData) -> tuple[Replacemen
     parts, outputs = [], []
     for trial in run_pair(model, data, _PURPOSE):
         outputs.append(PairOutputs.from_batch(trial))
-        parts.append(score_replacements(trial.guesses.float().cpu().numpy(), *_sampled_ids(trial), draws))
+        parts.append(score_replacements(trial.generator_logits.float().cpu().numpy(), *_sampled_ids(trial), draws))
     pair = PairOutputs.concat(outputs)
     plausibility = measure_plausibility(Replacements.concat(parts), draws, rows=pair.target_rows)
     return plausibility, measure_auc(pair, draws)

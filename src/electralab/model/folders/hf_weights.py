@@ -201,10 +201,10 @@ def require_sizes(tree: Mapping[str, Any], shapes: Mapping[str, Shape], where: s
         }
     prefix = find_prefix(config, shapes)
     for name, shape in expected.items():
-        found = shapes.get(prefix + name, shape)
-        if found != shape:
+        actual = shapes.get(prefix + name, shape)
+        if actual != shape:
             raise InputError(
-                f"{where}: {prefix}{name} has the shape {found} where config.json says {shape}; "
+                f"{where}: {prefix}{name} has the shape {actual} where config.json says {shape}; "
                 "the weights do not belong to it"
             )
 
@@ -240,8 +240,12 @@ def _are_copies(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> bool:
             continue
         first = firsts.setdefault(ours.split(".", 2)[2], theirs)
         for name, other in zip(first, theirs, strict=True):
-            one, two = tensors.get(prefix + name), tensors.get(prefix + other)
-            if one is not None and two is not None and not (one.dtype == two.dtype and torch.equal(one, two)):
+            first_weight, other_weight = tensors.get(prefix + name), tensors.get(prefix + other)
+            if (
+                first_weight is not None
+                and other_weight is not None
+                and not (first_weight.dtype == other_weight.dtype and torch.equal(first_weight, other_weight))
+            ):
                 return False
     return True
 

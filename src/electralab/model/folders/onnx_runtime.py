@@ -45,8 +45,8 @@ class OnnxSession:
         except Exception as error:  # noqa: BLE001 its exceptions have no class in common
             reason = str(error).splitlines()[0]
             raise DamagedArtifact(f"{path}: cannot be run ({reason}); the file is damaged, export it again") from None
-        self._inputs = {one.name for one in self._session.get_inputs()}
-        self.outputs = [one.name for one in self._session.get_outputs()]
+        self._inputs = {slot.name for slot in self._session.get_inputs()}
+        self.outputs = [slot.name for slot in self._session.get_outputs()]
 
     def run(
         self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor | None = None
@@ -56,11 +56,11 @@ class OnnxSession:
         feeds = dict(zip(INPUTS, (input_ids, is_seen, segment_ids), strict=True))
         if positions is not None:
             feeds[POSITIONS] = positions
-        said = self._session.run(
+        outputs = self._session.run(
             self.outputs, {name: fed.cpu().numpy() for name, fed in feeds.items() if name in self._inputs}
         )
         return {
-            name: torch.from_numpy(part).to(input_ids.device) for name, part in zip(self.outputs, said, strict=True)
+            name: torch.from_numpy(part).to(input_ids.device) for name, part in zip(self.outputs, outputs, strict=True)
         }
 
 
@@ -78,12 +78,12 @@ class OnnxDiscriminator(Discriminator):
         _begin(self, config, session)
 
     def forward(
-        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, trace: HiddenStates | None = None
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, hidden_states: HiddenStates | None = None
     ) -> Tensor:
-        said = self.session.run(input_ids, segment_ids, is_pad)
-        if trace is not None:
-            trace[STATES] = said[STATES]
-        return said[LOGITS]
+        outputs = self.session.run(input_ids, segment_ids, is_pad)
+        if hidden_states is not None:
+            hidden_states[STATES] = outputs[STATES]
+        return outputs[LOGITS]
 
 
 class OnnxGenerator(Generator):
@@ -99,9 +99,9 @@ class OnnxGenerator(Generator):
         segment_ids: Tensor,
         is_pad: Tensor | None,
         positions: Tensor,
-        trace: HiddenStates | None = None,
+        hidden_states: HiddenStates | None = None,
     ) -> Tensor:
-        assert trace is None, "a graph shows no intermediates"
+        assert hidden_states is None, "a graph shows no intermediates"
         return self.session.run(input_ids, segment_ids, is_pad, positions)[LOGITS]
 
 
@@ -113,11 +113,11 @@ class OnnxTaskModel(TaskModel):
         self.head_config = head
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor | SpanLogits:
-        said = self.session.run(input_ids, segment_ids, is_pad)
+        outputs = self.session.run(input_ids, segment_ids, is_pad)
         if self.head_config.shape != "span":
-            return said[LOGITS]
-        start, end = said[LOGITS].unbind(-1)  # (B, T) each
-        return SpanLogits(start, end, said.get(ANSWERABLE))
+            return outputs[LOGITS]
+        start, end = outputs[LOGITS].unbind(-1)  # (B, T) each
+        return SpanLogits(start, end, outputs.get(ANSWERABLE))
 
 
 OnnxModel = OnnxDiscriminator | OnnxGenerator | OnnxTaskModel
@@ -134,7 +134,7 @@ def _begin(network: OnnxModel, config: EncoderConfig, session: OnnxSession) -> N
     network.config = config
     network.session = session
     # Of no size: so that whoever asks a parameter where the network lives gets an answer.
-    network.anchor = nn.Parameter(torch.empty(0), requires_grad=False)
+    network.anchor = nn.Parameter(torch.zeros(0), requires_grad=False)
 
 
 def load_onnx(folder: Path, tree: Mapping[str, Any]) -> OnnxModel:
