@@ -31,14 +31,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # What an addition touches today, tests and docs apart. A file that is gone is said, so that the list stays true.
 ADDITIONS: dict[str, tuple[str, ...]] = {
-    "a measure": (
-        *("analysis/measures/gradients.py", "analysis/gradients.py", "analysis/stage.py"),
-        *("analysis/claims/rules.py", "analysis/claims/table.py", "reporting/questions.py"),
-    ),
-    "a verb": (
-        *("flags/asking.py", "shell/asking.py", "verbs/asking.py"),
-        *("cli.py", "display.py", "tables.py", "showing.py"),
-    ),
+    "a measure": ("analysis/measures/gradients.py",),
+    "a verb": ("shell/commands/proofread.py", "api.py", "__init__.py"),
 }
 
 # Field of `Counts`, name of the row, what is to be reached, how it is counted.
