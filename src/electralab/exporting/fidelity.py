@@ -83,8 +83,10 @@ def output_kind(network: Exportable, *, outputs_energies: bool) -> OutputKind:
         return "energies" if outputs_energies else "verdicts"
     if isinstance(network, Generator):
         return "guesses"
-    kinds: dict[str, OutputKind] = {"classify": "classes", "label": "tags", "qa": "spans", "regress": "numbers"}
-    return kinds[network.head_config.kind]
+    head = network.head_config
+    if head.shape == "row":
+        return "classes" if head.labels else "numbers"
+    return "tags" if head.shape == "token" else "spans"
 
 
 def require_equal(fidelity: Fidelity, limit: float, where: str) -> None:

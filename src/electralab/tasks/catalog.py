@@ -150,7 +150,11 @@ GLUE: tuple[str, ...] = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", 
 
 
 def find_task(name: str) -> Task:
-    """Whatever its case and punctuation: SST-2 is sst2, squad-2.0 is squad2."""
+    """Whatever its case and punctuation.
+
+    >>> find_task("SST-2").name, find_task("squad-2.0").name
+    ('sst2', 'squad2')
+    """
     wanted = plain_name(name)
     known = {alias: task for task in TASKS.values() for alias in (*task.aliases, task.name)}
     if wanted in known:

@@ -134,7 +134,11 @@ def take_texts(examples: Sequence[TE]) -> list[TE]:
 
 
 def fit_parts(lengths: Sequence[int], room: int) -> list[int]:
-    """How much of each part stays: what is too long is taken off the longer one first."""
+    """How much of each part stays: what is too long is taken off the longer one first.
+
+    >>> fit_parts([3, 9], 8)
+    [3, 5]
+    """
     if sum(lengths) <= room or len(lengths) == 1:
         return [min(length, room) for length in lengths]
     first, second = lengths

@@ -175,6 +175,12 @@ def _is_impossible(row: Row) -> bool:
 
 
 class QuestionAnswering(TaskKind[QAExample, QuestionWindow, AnswerPrediction]):
+    """The answer is a slice of the context.
+
+    >>> KIND.content(QAExample("1", "Who sat?", "The cat sat.", (), is_impossible=False))
+    'The cat sat.'
+    """
+
     name = "qa"
     shape = "span"
     text_parts = ("question", "context")
