@@ -46,7 +46,12 @@ def prepare(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> PreparedReport | PreparePlan:
-    """Text, in any language -> tokenizer and packed rows in `out`; returns the report."""
+    """Text, in any language -> tokenizer and packed rows in `out`; returns the report.
+
+    >>> report = electralab.prepare(["speeches.txt"], "data", settings={"tokenizer": {"vocab_size": 150}})
+    >>> report.counts.documents
+    40
+    """
     from electralab.config import config_layers, resolve
     from electralab.runtime import default_threads
     from electralab.stopping import handle_signals
@@ -84,7 +89,12 @@ def pretrain(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> PretrainResults | PretrainPlan:
-    """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results."""
+    """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results.
+
+    >>> results = electralab.pretrain("data", "run", config="tiny", steps=2, threads=1)
+    >>> results.step, sorted(results.heldout)[:2]
+    (2, ['auc', 'auc_middling'])
+    """
     display = _choose_display(display)
     display.tell_loading()
     from electralab.config import ConfigLayer
@@ -140,7 +150,11 @@ def flops(
     threads: int = 0,
     dry_run: bool = False,
 ) -> CostEstimate | PaperTable | FlopsPlan:
-    """What a run would cost: parameters, FLOPs in two conventions, memory, time; `table`: those of the paper."""
+    """What a run would cost: parameters, FLOPs in two conventions, memory, time; `table`: those of the paper.
+
+    >>> electralab.flops(config="tiny", vocab_size=100, sequence_length=16, steps=10).tokens
+    1280
+    """
     from electralab.config import ConfigLayer
     from electralab.errors import UsageError
     from electralab.pretraining.cost import choose_budget, choose_rows, estimate_run, paper_runs
@@ -180,7 +194,11 @@ def finetune(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> TunedResults | FinetunePlan:
-    """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes."""
+    """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes.
+
+    >>> electralab.finetune("run", "classify", "messages.csv", "tuned", settings={"steps": 2}, threads=1).task
+    'classify'
+    """
     display = _choose_display(display)
     display.tell_loading()
     from electralab.config import config_layers
@@ -226,7 +244,11 @@ def glue(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> GlueResults | GluePlan:
-    """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on."""
+    """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on.
+
+    >>> electralab.glue("run", "glue", "runs/glue", tasks=["cola"], dry_run=True).tasks["cola"].labels
+    ('0', '1')
+    """
     display = _choose_display(display)
     display.tell_loading()
     from dataclasses import replace
@@ -273,7 +295,11 @@ def evaluate(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> EvaluationResult | EvaluationPlan:
-    """Scores of a model as it is: minimal pairs, replaced tokens, masked tokens, similarity, linear probes."""
+    """Scores of a model as it is: minimal pairs, replaced tokens, masked tokens, similarity, linear probes.
+
+    >>> electralab.evaluate("run", "rtd", "data", threads=1).suite
+    'rtd'
+    """
     display = _choose_display(display)
     display.tell_loading()
     from typing import cast
@@ -324,6 +350,9 @@ def study(
     """Arms of settings, pre-trained at equal compute and scored, seed by seed; the same call again goes on.
 
     A cell that fails says why under `cells` of the result, and is run again by the same call.
+
+    >>> electralab.study("head-to-head", "data", "study", data="benchmarks", flops=1e9, dry_run=True).baseline
+    'mlm'
     """
     from electralab.errors import UsageError
 
@@ -368,6 +397,9 @@ def analyze(
     """What models learned, each beside an untrained control: information, geometry, context, invariance and more.
 
     What cannot be measured says why under `missing`; the same call again goes on where the last one stopped.
+
+    >>> electralab.analyze(["run"], "data", "analysis", dry_run=True).models
+    {'run': 'run'}
     """
     display = _choose_display(display)
     display.tell_loading()
@@ -409,6 +441,9 @@ def claims(
     With `corpus` the models of the study are trained where they are not there yet; without it, only those that are
     there are judged. `settings` are those of the analysis. `runs` may also be a claims.json, whose figures are then
     judged again by the rules of now.
+
+    >>> electralab.claims("studies/claims", corpus="data", data="benchmarks", dry_run=True).study
+    'claims'
     """
     display = _choose_display(display)
     display.tell_loading()
@@ -487,6 +522,9 @@ def report(
     """One page about a run, study, trade-off or analysis, or about several side by side; or served while it trains.
 
     With `data`, the folder of prepared text, the first run is shown at work on a few of its held-out rows.
+
+    >>> electralab.report(["run"], "page.html").out
+    'page.html'
     """
     from electralab.inspection import exhibit_rows
     from electralab.records.run import ExampleRow
@@ -507,14 +545,22 @@ def report(
 
 
 def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> dict[str, Any]:
-    """Any artifact as a plain dictionary that says what it is, after its files were compared with their hashes."""
+    """Any artifact as a plain dictionary that says what it is, after its files were compared with their hashes.
+
+    >>> electralab.show("run")["kind"]
+    'run'
+    """
     from electralab.inspection import view
 
     return view(Path(path), row=row, model=_path(model))
 
 
 def load(path: str | Path) -> Model:
-    """A model to ask from Python: `.detect`, `.fill`, `.play`, `.embed`, `.predict`, whatever its `.can` names."""
+    """A model to ask from Python: `.detect`, `.fill`, `.play`, `.embed`, `.predict`, whatever its `.can` names.
+
+    >>> electralab.load("run").can
+    ('detect', 'fill', 'play', 'embed')
+    """
     from electralab.serving.model import Model
 
     return Model(Path(path))
@@ -526,6 +572,10 @@ def detect(
     """For each text its tokens with character spans and p_replaced, and which of them are the most suspicious.
 
     A model of symbols takes JSON lists. `warning` says where the model's held-out scores speak against its verdicts.
+
+    >>> (detection,) = electralab.detect("run", ["we the people"])
+    >>> [token.text for token in detection.tokens]
+    ['we', 'the', 'people']
     """
     from electralab.config import config_layers, resolve
     from electralab.serving.inputs import WindowConfig
@@ -547,7 +597,11 @@ def predict(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> PredictResult | PredictPlan:
-    """A tuned model's answer for every row of a file, in order; a bad row has none, and says why."""
+    """A tuned model's answer for every row of a file, in order; a bad row has none, and says why.
+
+    >>> electralab.predict("tuned", "messages.csv", threads=1).bad_rows
+    0
+    """
     from electralab.artifacts import write_file
     from electralab.config import config_layers, resolve
     from electralab.records.predictions import PredictPlan, PredictResult
@@ -596,7 +650,11 @@ def proofread(
     settings: SettingsTree | None = None,
     threads: int = 0,
 ) -> ProofreadResult | ProofreadMeasure:
-    """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found."""
+    """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found.
+
+    >>> electralab.proofread({"letter": "we the people of the states"}, model="run", threads=1).proofs[0].words
+    6
+    """
     from electralab.artifacts import write_file
     from electralab.config import config_layers, resolve
     from electralab.errors import UsageError
@@ -631,7 +689,11 @@ def serve(
     dry_run: bool = False,
     on_ready: Callable[[str], None] = print,
 ) -> ServeResult | ServePlan:
-    """Answers over HTTP until a signal to stop; `on_ready` is told the address. A model is a path or NAME=PATH."""
+    """Answers over HTTP until a signal to stop; `on_ready` is told the address. A model is a path or NAME=PATH.
+
+    >>> electralab.serve(["run"], dry_run=True).models[0].name
+    'run'
+    """
     from electralab.config import config_layers, resolve
     from electralab.runtime import use_threads
     from electralab.serving import server
@@ -657,7 +719,11 @@ def export(
     dry_run: bool = False,
     display: Display | None = None,
 ) -> ExportResult | ExportPlan:
-    """A model as a folder for `transformers` or as ONNX graphs, tried against the model before it is written."""
+    """A model as a folder for `transformers` or as ONNX graphs, tried against the model before it is written.
+
+    >>> electralab.export("run", "exported", threads=1).format
+    'hf'
+    """
     display = _choose_display(display)
     display.tell_loading()
     from typing import cast
@@ -696,6 +762,9 @@ def compress(
     """Smaller and faster variants of a model, and what each costs; the same call again goes on.
 
     With `target_speedup` or `max_loss` one of them becomes the model of `out`; "picked" is None where none fits.
+
+    >>> electralab.compress("run", "data", "small", dry_run=True).metric
+    'auc'
     """
     display = _choose_display(display)
     display.tell_loading()

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from electralab.artifacts import MANIFEST, read_json, verify_below, verify_folder
-from electralab.errors import DamagedArtifact, InputError, shorten
+from electralab.errors import DamagedArtifact, InputError
+from electralab.records.kinds import ROLES, explain_unknown
 from electralab.records.run import read_metrics
 from electralab.training.checkpoint import list_checkpoints
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:  # a folder is told apart without torch
 View = dict[str, Any]
 
 _EXHIBITED_ROWS = 8
-_NAMED_FOLDERS = 5
-_ROLES = ("discriminator", "generator", "model")
 _KNOWN = "a data folder, run, study, trade-off, analysis, checkpoint, model, export or metrics.jsonl"
 
 
@@ -44,8 +43,8 @@ def view(path: Path, *, row: int | None, model: Path | None) -> View:
     if not path.is_dir():
         raise InputError(f"{path}: is a file, and not a metrics.jsonl; give {_KNOWN}")
     verification = verify_below(path, "restore the file, or make its folder again")
-    found: View = {"path": str(path)} | _view_folder(path)
-    return found | {"verified": list(verification.verified), "unverified": list(verification.unverified)}
+    seen: View = {"path": str(path)} | _view_folder(path)
+    return seen | {"verified": list(verification.verified), "unverified": list(verification.unverified)}
 
 
 def _view_folder(path: Path) -> View:
@@ -82,7 +81,7 @@ def _view_folder(path: Path) -> View:
             "records": [record.to_json() for record in read_metrics(path / "metrics.jsonl")],
             "results": results,
         }
-    if roles := [role for role in _ROLES if (path / role / "config.json").is_file()]:
+    if roles := [role for role in ROLES if (path / role / "config.json").is_file()]:
         return _view_networks(path, roles)
     if snapshots := sorted(path.glob("step-*/progress.json")):
         return {"kind": "snapshots", "snapshots": {file.parent.name: read_json(file) for file in snapshots}}
@@ -90,21 +89,7 @@ def _view_folder(path: Path) -> View:
         return {"kind": "checkpoints", "checkpoints": [_view_checkpoint(folder) for folder in checkpoints]}
     if (path / "tokenizer.json").is_file():
         return _view_tokenizer(path)
-    raise InputError(f"{path}: {_explain_unknown(path)}")
-
-
-def _explain_unknown(path: Path) -> str:
-    """Why a folder cannot be shown, by what lies in it."""
-    unfinished = {".build": "prepare", "compress.json": "compress", "parts": "analyze"}
-    for name, verb in unfinished.items():
-        if (path / name).exists():
-            return f"is not finished yet; run the same 'electra {verb}' again"
-    marks = ("run.json", "study.toml", "tradeoff.json", "analysis.json", "config.json", "results.json", MANIFEST)
-    inner = sorted({file.parent.name for mark in marks for file in path.glob(f"*/{mark}")})
-    if inner:
-        names = ", ".join(inner[:_NAMED_FOLDERS]) + (", …" if len(inner) > _NAMED_FOLDERS else "")
-        return f"is not an artifact itself; give one of the folders in it ({shorten(names)})"
-    return f"not an artifact of electralab; give {_KNOWN}"
+    raise InputError(f"{path}: {explain_unknown(path)}")
 
 
 def _view_run(path: Path) -> View:
@@ -175,12 +160,12 @@ def _view_model(path: Path) -> View:
 
 def _view_networks(path: Path, roles: list[str]) -> View:
     """The folder above the networks of a run, of a snapshot of it, or of an export."""
-    found: View = {"kind": "networks"}
+    seen: View = {"kind": "networks"}
     if (path / "progress.json").is_file():
-        found = {"kind": "snapshot", "progress": read_json(path / "progress.json")}
+        seen = {"kind": "snapshot", "progress": read_json(path / "progress.json")}
     elif (path / MANIFEST).is_file() and "form" in (manifest := read_json(path / MANIFEST)):
-        found = {"kind": "export", "format": manifest["form"]}
-    return found | {"networks": {role: _view_model(path / role) for role in roles}}
+        seen = {"kind": "export", "format": manifest["form"]}
+    return seen | {"networks": {role: _view_model(path / role) for role in roles}}
 
 
 def _view_tokenizer(path: Path) -> View:
