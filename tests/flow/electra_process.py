@@ -117,8 +117,8 @@ class Running:
         return str(found[0])
 
     def wait(self) -> Ended:
-        self._process.join(120)
-        assert self._process.exitcode is not None, "still running after two minutes"
+        self._process.join(300)
+        assert self._process.exitcode is not None, "still running after five minutes"
         out, err = ((self._folder / f"{self._log}.{end}").read_text() for end in ("out", "err"))
         return Ended(self._process.exitcode, out, err)
 

@@ -210,7 +210,7 @@ def infer_config(tensors: Mapping[str, Tensor]) -> SettingsTree:
         segments = len(tensors["electra.embeddings.token_type_embeddings.weight"])
     except KeyError as error:
         raise InputError(f"the checkpoint lacks {error.args[0]}; give a released ELECTRA checkpoint") from None
-    layers = {int(found[1]) for name in tensors if (found := re.search(r"\.layer\.(\d+)\.", name))}
+    layers = {int(match[1]) for name in tensors if (match := re.search(r"\.layer\.(\d+)\.", name))}
     is_generator = "generator_lm_head.bias" in tensors
     return {
         "architectures": ["ElectraForMaskedLM" if is_generator else "ElectraForPreTraining"],
