@@ -257,7 +257,7 @@ def test_flags_and_settings_with_any_characters_arrive_as_they_are(
 
 
 def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "auc": 0.5, "note": "über"}\n')
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5, "auc": 0.5, "warnings": ["über"]}\n')
     environment = {"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"}
 
     def show(*words: str) -> str:
@@ -265,7 +265,7 @@ def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None
         return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
     assert "auc" in show()
-    assert json.loads(show("--json"))["records"][0]["note"] == "über"
+    assert json.loads(show("--json"))["records"][0]["warnings"] == ["über"]
 
 
 def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

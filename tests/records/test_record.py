@@ -61,6 +61,8 @@ def test_another_shape_is_refused_with_the_place_and_what_stands_there(
 def test_scripts_may_read_a_record_like_a_dictionary() -> None:
     scores = Scores(dev={"median": Score(accuracy=0.5)})
     assert scores["dev"]["median"]["accuracy"] == 0.5
+    assert scores.get("dev") == scores.dev
+    assert scores.get("note", "none given") == "none given"
     with pytest.raises(KeyError, match="colour"):
         scores["colour"]
 

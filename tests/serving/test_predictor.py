@@ -238,8 +238,8 @@ def test_a_bad_row_keeps_its_place_and_says_why(
     rows = result["predictions"]
     assert [row["row"] for row in rows] == [2, 3, 4, 5, 6]
     assert [row.get("id") for row in rows] == ["a", None, "c", None, "e"]
-    assert rows[1] == {"row": 3, "prediction": None, "error": "'text' is empty"}
-    assert rows[3] == {"row": 5, "prediction": None, "error": "has 1 field for 2 columns"}
+    assert rows[1].to_json() == {"row": 3, "prediction": None, "error": "'text' is empty"}
+    assert rows[3].to_json() == {"row": 5, "prediction": None, "error": "has 1 field for 2 columns"}
     assert result["bad_rows"] == 2
     told = capsys.readouterr().err
     assert "2 of 5 rows are bad" in told
@@ -284,7 +284,7 @@ def test_a_file_may_name_its_columns_and_a_table_of_pairs_is_read_as_pairs(tmp_p
     model = save_tuned_folder(tmp_path / "model", make_tuned(num_texts=2))
     (tmp_path / "in.tsv").write_text("left\tright\nthe cat\ta dog\n")
     result = predict(model, tmp_path / "in.tsv", settings={"data": {"text_a": "right", "text_b": "left"}})
-    assert result["predictions"][0]["texts"] == ["a dog", "the cat"]
+    assert result["predictions"][0]["texts"] == ("a dog", "the cat")
     with pytest.raises(UsageError, match=r"reads 2 columns of text; give --data\.text-a and --data\.text-b"):
         predict(model, tmp_path / "in.tsv", settings={"data": {"text": "left"}})
 
@@ -351,7 +351,7 @@ def test_the_file_says_what_the_result_says(folder: Path, tmp_path: Path) -> Non
     (tmp_path / "in.jsonl").write_text('{"text": "the cat"}\n{"text": "a \\u2028 dog"}\n')
     result = predict(folder, tmp_path / "in.jsonl", tmp_path / "deep" / "out.jsonl")
     lines = (tmp_path / "deep" / "out.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == result["predictions"]
+    assert [json.loads(line) for line in lines] == [row.to_json() for row in result["predictions"]]
 
 
 # Standard input
@@ -376,7 +376,7 @@ def give(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
 def test_standard_input_is_texts_or_rows(folder: Path, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     give(monkeypatch, data)
     rows = predict(folder, "-")["predictions"]
-    assert [row["texts"] for row in rows] == [["the cat"], ["a dog"]]
+    assert [row["texts"] for row in rows] == [("the cat",), ("a dog",)]
 
 
 @pytest.mark.parametrize("data", [b"", b" \n\n"])

@@ -31,6 +31,10 @@ class Record(BaseModel):
             raise KeyError(name)
         return getattr(self, name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of a dictionary: the default also where the field was not given."""
+        return getattr(self, name) if name in self.model_fields_set else default
+
     def to_json(self) -> dict[str, Any]:
         """The value as JSON has it: only what was given."""
         # Not by way of pydantic's JSON text, which takes no file name that is not UTF-8.

@@ -103,9 +103,9 @@ class StepRecord(Record):
     def __contains__(self, name: object) -> bool:
         return name in self.values
 
-    def get(self, name: str) -> float | int | None:
-        """The number of that name; None where it was not measured or not finite."""
-        return self.values.get(name)
+    def get(self, name: str, default: Any = None) -> Any:
+        """The number of that name; None where it was not finite, the default where it was not measured."""
+        return self.values.get(name, default)
 
     def with_prefix(self, prefix: str) -> dict[str, float | int | None]:
         """The numbers whose names begin so, by the rest of their names."""
