@@ -88,7 +88,7 @@ def lm_gradients(generator: TokenModel, masked: MaskedBatch) -> GradientFlow:
         input_ids, positions, target_ids = masked.input_ids, masked.positions, masked.target_ids
         is_masked = has_loss = _mark(positions, batch)
     with torch.enable_grad():
-        logits = generator(input_ids, batch.segment_ids, batch.attention_pad, positions, trace=trace)
+        logits = generator(input_ids, batch.segment_ids, batch.attention_pad, positions, hidden_states=trace)
         loss = lm_loss(logits, target_ids)
     return _read_flow(loss, trace, batch, is_masked, nothing, has_loss)
 
