@@ -102,7 +102,7 @@ def test_the_table_has_baselines_beside_the_score_of_one_seed_unless_they_are_no
     with_them = tuning.must(*words("tuned")).out
     assert with_them.startswith("classify, one seed")
     assert "commonest" in with_them
-    assert "by class, test" in with_them
+    assert "By class, test set" in with_them
     assert "a baseline " in with_them or "better than its baselines" in with_them
     assert "±" not in with_them
     ended = tuning.must(*words("bare", "--no-baseline"))

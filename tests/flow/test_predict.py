@@ -122,7 +122,7 @@ def test_glue_is_one_table_and_again_trains_nothing(shell: Shell) -> None:
     words = ("glue", "run", "--data", "glue", "--out", "suite", *QUICK, "--epochs", "0.5", "--json")
     first = shell.must(*words)
     table = first.json
-    assert table.keys() == {"run", "suite", "tasks", "average", "paper"}
+    assert table.keys() == {"run", "suite", "tasks", "average", "paper", "version"}
     assert {name: of["metric"] for name, of in table["tasks"].items()} == {"cola": "mcc", "rte": "accuracy"}
     assert table["average"].keys() == {"median", "mean", "sd", "n", "paper"}
     assert "step " in first.err

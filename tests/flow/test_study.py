@@ -71,7 +71,7 @@ def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studiou
     again = studious.must(*study())
     assert "0 commands in 0 cells left" in again.err
     assert "little" in again.out
-    assert "electra against mlm" in studious.must("show", "out").out
+    assert "electra – mlm" in studious.must("show", "out").out
     studious.folder.joinpath("changed.toml").write_text(STUDY.replace("steps = 2", "steps = 3"))
     refused = studious.run(*study("changed.toml"))
     assert refused.status == 1
@@ -92,7 +92,7 @@ REFUSED = {
         "nowhere/glue: no such file or folder (needed by cola); see --data, and docs/studies.md for where to get",
     ),
     "--corpus scores": (1, "scores: holds no prepared text; give --corpus a folder that 'electra prepare' wrote"),
-    "--out data": (2, "data: holds data, a model or a run (it has manifest.json); choose another --out"),
+    "--out data": (2, "data: holds prepared data, not a study; choose another --out"),
     "--budget.flops 3 --budget.steps 2": (2, "command line: budget: needs exactly one of flops, tokens and steps"),
     "--pretrain.masking.mask-shares 0.1": (2, "no setting named 'mask_shares'; did you mean 'mask_share'?"),
 }

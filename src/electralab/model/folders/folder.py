@@ -201,8 +201,9 @@ def locate_encoder(path: Path) -> Path:
 
 
 def locate_networks(path: Path) -> list[Path]:
-    """What there is to evaluate: both networks of a pair, the one model of a run, or a model folder itself."""
-    return sorted({_locate(path, "discriminator", "model"), _locate(path, "model", "generator")})
+    """What there is: both networks of a pair, or the only one, the one model of a run, or a model folder itself."""
+    first = _locate(path, "discriminator", "model", "generator")
+    return sorted({first, _locate(path, "model", "generator", "discriminator")})
 
 
 def _locate(path: Path, *roles: Role) -> Path:
