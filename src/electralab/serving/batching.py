@@ -154,6 +154,8 @@ class Batcher:
 
     def _run(self, requests: Sequence[QueuedRequest]) -> None:
         cost, texts = sum(request.cost for request in requests), sum(len(request.inputs) for request in requests)
+        # Before the answers are given out: whoever has one finds its batch counted.
+        self._metrics.count_batch(requests[0].capability, texts)
         started = time.monotonic()
         run_batch(requests, DeadlineCheck(lambda: self._check(requests, cost)))
         with self._changed:
@@ -161,7 +163,6 @@ class Batcher:
             # A batch that was broken off says nothing about the speed.
             if not any(isinstance(request.answers.exception(), ApiError) for request in requests):
                 self._speed += 0.2 * (cost / max(time.monotonic() - started, 1e-6) - self._speed)
-        self._metrics.count_batch(requests[0].capability, texts)
 
     def _check(self, requests: Sequence[QueuedRequest], cost: int) -> None:
         """Before every run of a network: is it still for anybody?"""
