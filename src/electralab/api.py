@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from electralab.records.glue import GluePlan, GlueResults
     from electralab.records.predictions import PredictPlan, PredictResult
     from electralab.records.prepared import PreparedReport, PreparePlan
-    from electralab.records.record import Record
     from electralab.records.run import CostEstimate, FlopsPlan, PaperTable, PretrainPlan, PretrainResults
     from electralab.records.study import StudyPlan, StudyResults
     from electralab.records.tuned import FinetunePlan, TunedResults
     from electralab.reporting.page import ReportPlan, ReportWritten
     from electralab.serving.model import Model
-
-    K = TypeVar("K", bound=Record)
 
 
 def prepare(
@@ -811,15 +808,6 @@ def _choose_display(display: Display | None) -> Display:
     from electralab.display import Display
 
     return display or Display()
-
-
-def _typed(kind: type[K], value: Any) -> K:
-    """What a stage returned, as its record."""
-    from electralab.records.record import Record
-
-    if isinstance(value, kind):
-        return value
-    return kind.model_validate(value.to_json() if isinstance(value, Record) else value)
 
 
 # The page that work leaves in its folder

@@ -46,4 +46,6 @@ def test_a_kind_in_one_file_is_tuned_and_predicts(tmp_path: Path) -> None:
     assert all(row["prediction"] == row["truth"] for row in predicted)
     answers = electralab.load(tmp_path / "run").predict(["the cat", {"text": "a dog and a cat"}, "dog"])
     assert [row["prediction"] for row in answers] == [("cat",), ("cat", "dog"), ("dog",)]
+    # What the server says of its models names the kind too.
+    assert electralab.load(tmp_path / "run").describe("run").task == "topics"
     assert "topics" in (tmp_path / "run" / "README.md").read_text()

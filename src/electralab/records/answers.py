@@ -225,7 +225,7 @@ class HeldoutScores(AnswerRecord):
 class ModelInfo(AnswerRecord):
     name: str
     can: tuple[Capability, ...]
-    task: Literal["classify", "regress", "label", "qa"] | None
+    task: str | None
     labels: tuple[str, ...]
     num_texts: Literal[0, 1, 2]
     is_symbols: bool
