@@ -1,20 +1,23 @@
 """Layers of settings become one object; whatever is wrong is one sentence that says where to mend it."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, model_validator
 
-from electralab.config import ConfigLayer, Settings, SettingsTree, parse_overrides, read_toml, resolve, to_toml
+from electralab.analysis.settings import AnalysisSettings
+from electralab.compression.settings import CompressConfig
+from electralab.config import Alias, ConfigLayer, Settings, SettingsTree, parse_overrides, read_toml, resolve, to_toml
 from electralab.errors import InputError, UsageError
+from electralab.finetuning.settings import TaskEvaluationConfig
 
 
 class Masking(Settings):
     mask_share: float = Field(default=0.15, gt=0, lt=1)
-    selection: Literal["fixed", "bernoulli"] = "fixed"
+    selection: Annotated[Literal["fixed", "bernoulli"], Alias("strategy")] = "fixed"
 
 
 class Schedule(Settings):
@@ -51,6 +54,50 @@ def test_later_layer_wins_key_by_key() -> None:
     preset = ConfigLayer("small", {"masking": {"mask_share": 0.25, "selection": "bernoulli"}, "seed": 1})
     flags = ConfigLayer("command line", {"masking": {"mask_share": 0.5}})
     assert resolve(Recipe, [preset, flags]) == Recipe(seed=1, masking=Masking(mask_share=0.5, selection="bernoulli"))
+
+
+def test_an_alias_stands_for_the_setting_and_a_later_layer_wins_by_either_name() -> None:
+    preset = ConfigLayer("small", {"masking": {"selection": "fixed"}})
+    flags = parse_overrides(["--masking.strategy", "bernoulli", "--teacher.strategy=bernoulli"])
+    config = resolve(Recipe, [preset, flags])
+    chosen = Masking(selection="bernoulli")
+    assert config == Recipe(masking=chosen, teacher=chosen.model_copy())
+    assert config.model_dump()["masking"] == {"mask_share": 0.15, "selection": "bernoulli"}
+    assert resolve(Recipe, [flags, preset]).masking.selection == "fixed"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"selection": "fixed", "strategy": "fixed"},
+            "a.toml: masking: 'strategy' and 'selection' are two names of one setting; keep one of them",
+        ),
+        ({"strategi": "fixed"}, "a.toml: masking: no setting named 'strategi'; did you mean 'strategy'?"),
+        (
+            {"strategy": "fix"},
+            "a.toml: masking: selection: input should be 'fixed' or 'bernoulli' (got 'fix'); did you mean 'fixed'?",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_alias_is_one_sentence(values: SettingsTree, sentence: str) -> None:
+    assert complaint(ConfigLayer("a.toml", {"masking": values})) == sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "alias"),
+    [
+        (AnalysisSettings, {"times": 9}, {"num_resamples": 9}),
+        (CompressConfig, {"verdicts": {"limit": 9}}, {"rtd": {"limit": 9}}),
+        (TaskEvaluationConfig, {"times": 9}, {"num_evaluations": 9}),
+    ],
+)
+def test_the_fields_word_for_a_setting_of_a_stage_is_taken(
+    kind: type[Settings], own: SettingsTree, alias: SettingsTree
+) -> None:
+    resolved, aliased = resolve(kind, [ConfigLayer("a.toml", own)]), resolve(kind, [ConfigLayer("a.toml", alias)])
+    assert resolved == aliased != kind()
+    assert to_toml(resolved) == to_toml(aliased)
 
 
 def test_resolving_changes_no_layer() -> None:

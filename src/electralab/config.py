@@ -6,7 +6,7 @@ A layer is a plain nested dict with the name of where it came from, so that an e
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -27,6 +27,16 @@ class Settings(BaseModel):
 
 
 S = TypeVar("S", bound=Settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name by which files and flags may give a setting: `times: Annotated[int, Alias("num_resamples")]`.
+
+    What is stored, and with it the identity of a run, has the setting's own name.
+    """
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,7 @@ def _parse_value(text: str) -> Any:
 
 def resolve(kind: type[S], layers: Iterable[ConfigLayer]) -> S:
     """Merge the layers, later ones winning key by key, and validate; a wrong key or value is one sentence."""
-    stack = list(layers)
+    stack = [canonical_names(kind, layer) for layer in layers]
     merged: SettingsTree = {}
     for layer in stack:
         _merge(merged, layer.values)
@@ -133,6 +143,33 @@ def resolve(kind: type[S], layers: Iterable[ConfigLayer]) -> S:
         ranks = {"extra_forbidden": 0, "missing": 2}
         first = min(error.errors(), key=lambda details: ranks.get(details["type"], 1))
         raise UsageError(_explain(kind, first, stack)) from None
+
+
+L = TypeVar("L", bound=ConfigLayer)
+
+
+def canonical_names(kind: type[Settings], layer: L) -> L:
+    """The layer with each setting under its own name where it was given by an alias; by both is one too many."""
+
+    def rename(kind: type[Settings], values: SettingsTree, sections: tuple[str, ...]) -> SettingsTree:
+        names = _aliases(kind)
+        renamed: SettingsTree = {}
+        for key, value in values.items():
+            name = names.get(key, key)
+            if name != key and name in values:
+                where = ": ".join([layer.source, *([".".join(sections)] if sections else [])])
+                raise UsageError(f"{where}: {key!r} and {name!r} are two names of one setting; keep one of them")
+            section = _settings_of(kind, name) if isinstance(value, dict) else None
+            renamed[name] = value if section is None else rename(section, value, (*sections, name))
+        return renamed
+
+    return replace(layer, values=rename(kind, layer.values, ()))
+
+
+def _aliases(kind: type[Settings]) -> dict[str, str]:
+    """Alias -> the setting's own name."""
+    metadata = {name: field.metadata for name, field in kind.model_fields.items()}
+    return {mark.name: name for name, marks in metadata.items() for mark in marks if isinstance(mark, Alias)}
 
 
 def _merge(into: SettingsTree, values: SettingsTree) -> None:
@@ -195,7 +232,7 @@ def _suggest_setting(kind: type[Settings], sections: Sequence[str], name: str) -
     # A name may be right but lack its section: mask_share for masking.mask_share.
     inside = [f"{field}.{name}" for field, section in inner.items() if section and name in section.model_fields]
     otherwise = f"did you mean {inside[0]!r}?" if inside else f"known are {', '.join(known)}"
-    return suggest(name, known, otherwise)
+    return suggest(name, [*known, *_aliases(kind)], otherwise)
 
 
 def _settings_of(kind: type[Settings], field: str) -> type[Settings] | None:

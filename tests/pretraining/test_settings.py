@@ -58,6 +58,29 @@ def test_later_layers_win_and_the_size_lies_below_them_all() -> None:
     assert (config.model.num_heads, config.model.num_layers) == (8, 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "alias", "value"),
+    [
+        ("model.verdict-head", "model.rtd-head", "linear"),
+        ("model.verdict-adds-cls", "model.rtd-adds-cls", "true"),
+        ("masking.fixed-masks", "masking.static-masks", "true"),
+        ("evaluation.times", "evaluation.num-evaluations", "4"),
+    ],
+)
+def test_the_fields_word_for_a_setting_gives_the_same_run(tmp_path: Path, name: str, alias: str, value: str) -> None:
+    """Files and fingerprints have the setting's own name, whichever was given."""
+    section, key = alias.replace("-", "_").split(".")
+    (tmp_path / "own.toml").write_text(f"[{section}]\n{key} = {value if value != 'linear' else repr(value)}\n")
+    size = parse_overrides(["--size", "small"])
+    layers = [parse_overrides([f"--{name}", value]), parse_overrides([f"--{alias}", value])]
+    configs = [resolve_pretrain([size, layer]) for layer in (*layers, read_settings(str(tmp_path / "own.toml")))]
+    fingerprints = [config.model_dump(mode="json", exclude={"steps"}) for config in configs]
+    assert fingerprints[0] == fingerprints[1] == fingerprints[2] != resolve_pretrain([size]).model_dump(mode="json")
+    assert [to_toml(config) for config in configs] == [to_toml(configs[0])] * 3
+    with pytest.raises(UsageError, match="are two names of one setting; keep one of them"):
+        resolve_pretrain([size, parse_overrides([f"--{name}", value, f"--{alias}", value])])
+
+
 def test_settings_survive_their_own_file(tmp_path: Path) -> None:
     config = resolve_pretrain([read_settings("paper-base"), parse_overrides(["--masking.final-mask-share", "0.3"])])
     (tmp_path / "config.toml").write_text(to_toml(config))

@@ -4,12 +4,13 @@ file, flags -> AnalysisSettings
 """
 
 import zlib
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from electralab.analysis.finding import Resampler
-from electralab.config import Settings
+from electralab.config import Alias, Settings
 from electralab.corpus.readers import ReadingConfig
 from electralab.randomness import mix
 
@@ -25,7 +26,7 @@ class AnalysisSettings(Settings):
     points: int = Field(600, ge=8)
     """The most points of a picture."""
     mask_share: float = Field(0.15, gt=0, lt=1)
-    times: int = Field(200, ge=1)
+    times: Annotated[int, Alias("num_resamples")] = Field(200, ge=1)
     """How often rows, words or pairs are drawn again for an interval."""
     untrained: bool = True
     """Whether the same network as first drawn is measured beside each model."""

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from electralab.config import Settings
+from electralab.config import Alias, Settings
 from electralab.corpus.readers import ReadingConfig
 from electralab.model.folders.folder import Storage
 from electralab.tasks.load import TaskDataConfig
@@ -75,7 +75,7 @@ class CompressConfig(Settings):
     importance: ImportanceConfig = ImportanceConfig()
     recovery: RecoveryConfig = RecoveryConfig()
     measure: MeasureConfig = MeasureConfig()
-    verdicts: VerdictConfig = VerdictConfig()
+    verdicts: Annotated[VerdictConfig, Alias("rtd")] = VerdictConfig()
     reading: ReadingConfig = ReadingConfig()
     data: TaskDataConfig = TaskDataConfig()
     """Of a tuned model: how the tables of its task are read."""

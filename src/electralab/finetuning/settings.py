@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
-from electralab.config import ConfigLayer, Settings, SettingsTree, resolve
+from electralab.config import Alias, ConfigLayer, Settings, SettingsTree, resolve
 from electralab.model.encoder import EncoderConfig, Probability
 from electralab.model.task_model import HeadStyle
 from electralab.runtime import RuntimeConfig
@@ -34,7 +34,7 @@ class TaskBatchConfig(Settings):
 
 
 class TaskEvaluationConfig(Settings):
-    times: int = Field(3, ge=0)
+    times: Annotated[int, Alias("num_evaluations")] = Field(3, ge=0)
     """How often in a run the dev examples are scored, the end included."""
     rows: int = Field(1000, ge=1)
     """At most so many of them along the way; at the end all."""

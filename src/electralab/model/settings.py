@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from electralab.config import Settings, SettingsTree
+from electralab.config import Alias, Settings, SettingsTree
 from electralab.errors import UsageError
 from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig, InitRule, Positive, Probability
 from electralab.model.heads import RTDHeadKind
@@ -100,9 +100,9 @@ class ModelConfig(Settings):
     # Of the discriminator, and of the generator where it is the same network.
     discrepancy_attention: bool = False
     adaptive_norm: bool = False
-    verdict_head: RTDHeadKind = "dense"
+    verdict_head: Annotated[RTDHeadKind, Alias("rtd_head")] = "dense"
     # The head reads each token's state plus that of the first, [CLS], so that [CLS] has to know the row.
-    verdict_adds_cls: bool = False
+    verdict_adds_cls: Annotated[bool, Alias("rtd_adds_cls")] = False
     sharing: Sharing = "embeddings"
 
     @model_validator(mode="after")

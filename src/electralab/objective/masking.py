@@ -6,7 +6,7 @@ Batch -> MaskedBatch
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from electralab.config import Settings
+from electralab.config import Alias, Settings
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import Tokenizer
@@ -44,7 +44,7 @@ class MaskingConfig(Settings):
     unit: Literal["token", "word", "span"] = "token"
     """What is hidden together: single tokens, all pieces of a word, or runs of one to ten tokens."""
     appearance: Literal["mask", "mask-keep", "mask-keep-random"] = "mask"
-    fixed_masks: bool = False
+    fixed_masks: Annotated[bool, Alias("static_masks")] = False
     """A row is masked in the same way whenever it comes, as in BERT."""
 
     @model_validator(mode="after")

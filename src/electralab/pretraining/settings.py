@@ -11,16 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, model_validator
 
 from electralab.config import (
+    Alias,
     ConfigLayer,
     Settings,
     SettingsTree,
+    canonical_names,
     differences,
     find_bundled,
     list_bundled,
@@ -105,7 +107,7 @@ class PretrainScheduleConfig(ScheduleConfig):
 
 class EvaluationConfig(Settings):
     rows: int = Field(256, ge=1)
-    times: int = Field(10, ge=0)
+    times: Annotated[int, Alias("num_evaluations")] = Field(10, ge=0)
     """How often in a run the held-out rows are judged, the end included."""
 
 
@@ -227,6 +229,7 @@ def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
     >>> resolve_pretrain([ConfigLayer("command line", {"size": "small", "batch": {"size": 8}})]).batch.size
     8
     """
+    layers = [canonical_names(PretrainConfig, layer) for layer in layers]
     size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
     if not isinstance(size, str) or size not in SIZES:
         return resolve(PretrainConfig, layers)  # which says what is wrong with it
