@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from electralab.model.electra import Discriminator
+from electralab.model.electra import Discriminator, TwoTower
 from electralab.model.folders.folder import load_any
-from electralab.model.token_models import TwoTower
 from electralab.objective.corruption import SamplingConfig, sampled_log_probs, special_token_bias
 from electralab.objective.registry import measure_unigram
 from electralab.tokens.batches import heldout_batches

@@ -18,8 +18,7 @@ from electralab.exporting.onnx_graphs import quantize, write_graph
 from electralab.model.electra import Discriminator, build_electra
 from electralab.model.folders.folder import load_network, locate_model
 from electralab.model.folders.hf_config import CONFIG, export_encoder_config
-from electralab.model.folders.native_format import export_own_config
-from electralab.model.folders.onnx_runtime import GRAPH
+from electralab.model.folders.native_format import GRAPH, export_own_config
 from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
 
 _PAUSE = 0.05

@@ -137,10 +137,9 @@ def _view_checkpoint(path: Path) -> View:
 
 
 def _view_model(path: Path) -> View:
-    from electralab.model.encoder import EncoderConfig
     from electralab.model.folders.folder import load_any
-    from electralab.model.folders.native_format import network_name
-    from electralab.model.folders.onnx_runtime import GRAPH, OnnxModel
+    from electralab.model.folders.native_format import GRAPH, OnnxModel, network_name
+    from electralab.model.settings import EncoderConfig
     from electralab.model.task_model import TaskModel
 
     network = load_any(path, takes_bare_encoder=True)
@@ -218,7 +217,7 @@ def exhibit_rows(path: Path, model: Path) -> list[View]:
     """A few rows that training does not see, where the data has such, hidden, guessed and judged."""
     import numpy as np
 
-    from electralab.objective.examples import describe_rows
+    from electralab.objective.metrics import describe_rows
     from electralab.tokens.shards import open_data
 
     data = open_data(path)
@@ -231,9 +230,8 @@ def _hold_trial(data: "PreparedData", ids: "Ids", model: Path) -> "ElectraOutput
     """Mask and corrupt rows as training does, and let the run's discriminator judge them."""
     import torch
 
-    from electralab.model.electra import Discriminator, Electra, Generator
+    from electralab.model.electra import Discriminator, Electra, Generator, TwoTower
     from electralab.model.folders.folder import load_any, locate_model
-    from electralab.model.token_models import TwoTower
     from electralab.objective.corruption import SamplingConfig, special_token_bias
     from electralab.objective.electra import electra_forward
     from electralab.objective.masking import MaskingConfig, mask_tokens, mask_vocabulary

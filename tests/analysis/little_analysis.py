@@ -11,8 +11,8 @@ from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.stage import AnalysisRequest, analyze
 from electralab.events import Event
 from electralab.model.electra import Generator
-from electralab.model.encoder import EncoderConfig
 from electralab.model.folders.folder import save_network
+from electralab.model.settings import EncoderConfig
 from electralab.model.weights import init_weights
 from electralab.records.compression import Tradeoff
 from electralab.records.findings import Analysis

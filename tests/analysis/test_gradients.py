@@ -16,8 +16,7 @@ from electralab.analysis.measures.gradients import (
     rtd_gradients,
 )
 from electralab.errors import InputError
-from electralab.model.electra import Generator
-from electralab.model.token_models import TwoTower
+from electralab.model.electra import Generator, TwoTower
 from electralab.model.weights import init_weights
 
 RNG = np.random.default_rng

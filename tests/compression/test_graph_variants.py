@@ -15,7 +15,7 @@ from electralab.errors import AnswersDiffer, InputError
 from electralab.exporting.onnx_graphs import Exportable, write_graph
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import load_network
-from electralab.model.pruning import PrunedLayer, prune
+from electralab.model.weight_transfer import PrunedLayer, prune
 from electralab.tokens.tokenizer import Tokenizer
 
 

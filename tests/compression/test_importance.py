@@ -13,7 +13,7 @@ from little_compression import make_run, open_pair, open_task
 from electralab.compression.pruning import _STEP, Importance, choose_kept, measure_importance
 from electralab.compression.task import CompressionTask
 from electralab.model.encoder import EncoderLayer
-from electralab.model.pruning import PrunedLayer
+from electralab.model.weight_transfer import PrunedLayer
 
 
 def measure(task: CompressionTask, rows: int, batch_size: int) -> Importance:

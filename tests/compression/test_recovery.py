@@ -14,8 +14,8 @@ from electralab.compression.settings import RecoveryConfig
 from electralab.compression.task import CompressionTask, Network
 from electralab.errors import Stopped
 from electralab.events import Progress
-from electralab.model.pruning import PrunedLayer, prune
 from electralab.model.task_model import HeadConfig, SpanLogits
+from electralab.model.weight_transfer import PrunedLayer, prune
 from electralab.stopping import StopSignal
 from electralab.tasks.features import TaskBatch, soft_binary_cross_entropy, soft_cross_entropy
 from electralab.tasks.kinds import KINDS

@@ -15,10 +15,9 @@ from electralab.errors import InputError
 from electralab.evaluation.blimp import choose_scoring, pll_scores
 from electralab.evaluation.context import EvalContext, load_eval_model
 from electralab.evaluation.states import encode_sentences
-from electralab.model.electra import Discriminator, Generator, TokenModel
+from electralab.model.electra import Discriminator, Generator, TokenModel, TwoTower
 from electralab.model.folders.folder import locate_encoder, locate_networks, save_network, save_task_model
 from electralab.model.task_model import HeadConfig, build_task_model
-from electralab.model.token_models import TwoTower
 from electralab.model.weights import init_weights
 from electralab.serving.model import Model
 

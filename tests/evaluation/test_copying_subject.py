@@ -11,8 +11,8 @@ from little_models import LENGTH, TOKENIZER, build_pair, finish
 from electralab.evaluation.blimp import choose_scoring, pll_scores
 from electralab.evaluation.context import EvalContext, load_eval_model
 from electralab.evaluation.states import encode_sentences
+from electralab.model.electra import CopyMLM
 from electralab.model.folders.folder import save_network
-from electralab.model.token_models import CopyMLM
 from electralab.model.weights import init_weights
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing"]

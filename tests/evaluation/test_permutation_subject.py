@@ -12,8 +12,8 @@ from little_models import LENGTH, TOKENIZER, build_pair, finish, run
 from electralab.evaluation.blimp import choose_scoring, pll_scores
 from electralab.evaluation.context import EvalContext, load_eval_model
 from electralab.evaluation.states import encode_sentences
+from electralab.model.electra import TwoStream
 from electralab.model.folders.folder import save_network
-from electralab.model.token_models import TwoStream
 from electralab.model.weights import init_weights
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing", "the cat sat", "[MASK] 中 cat"]

@@ -10,7 +10,7 @@ from electralab.errors import ElectraError, IdentityMismatch
 from electralab.experiments.cells import Cell, Step
 from electralab.experiments.scores import Score, find_scores
 from electralab.experiments.settings import StudyConfig
-from electralab.model.encoder import EncoderConfig
+from electralab.model.settings import EncoderConfig
 
 ENCODER = EncoderConfig(
     backbone="electra",

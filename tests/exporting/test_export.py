@@ -20,13 +20,12 @@ from electralab.exporting.fidelity import compare_networks, require_equal
 from electralab.exporting.metadata import read_license
 from electralab.exporting.samples import sample_rows
 from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, save_model
-from electralab.model.electra import Discriminator, Electra, Generator, build_electra
+from electralab.model.electra import Discriminator, Electra, Generator, TwoTower, build_electra
 from electralab.model.folders.folder import load_encoder, load_network, load_task_model, save_network
-from electralab.model.folders.onnx_runtime import OnnxDiscriminator, OnnxGenerator, OnnxTaskModel
-from electralab.model.pruning import PrunedLayer, prune
+from electralab.model.folders.native_format import OnnxDiscriminator, OnnxGenerator, OnnxTaskModel
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.task_model import HeadConfig, SpanLogits, build_task_model
-from electralab.model.token_models import TwoTower
+from electralab.model.weight_transfer import PrunedLayer, prune
 from electralab.records.export import Fidelity, ProbabilityFidelity
 from electralab.shell.cli import main
 from electralab.stopping import stop_signals

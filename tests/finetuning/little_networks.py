@@ -3,8 +3,8 @@
 from typing import Any
 
 from electralab.model.electra import build_electra
-from electralab.model.encoder import Encoder, EncoderConfig
-from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
+from electralab.model.encoder import Encoder
+from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, derive_encoders
 
 _SIZES = {"num_layers": 1, "hidden_size": 16, "embedding_size": 16, "num_heads": 2, "feedforward_size": 32}
 

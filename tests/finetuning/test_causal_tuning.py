@@ -9,8 +9,8 @@ from little_words import word_tokenizer
 from electralab.finetuning.task_model import load_model
 from electralab.finetuning.warm_start import load_pretrained
 from electralab.model.electra import Generator
-from electralab.model.encoder import EncoderConfig
 from electralab.model.folders.folder import save_network
+from electralab.model.settings import EncoderConfig
 from electralab.model.weights import init_weights
 from electralab.serving.model import Model
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from electralab.model.attention import build_attention_mask
 from electralab.model.electra import Generator
-from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.encoder import Encoder
+from electralab.model.settings import EncoderConfig
 from electralab.model.weights import init_weights
 
 KINDS: list[tuple[str, dict[str, Any]]] = [

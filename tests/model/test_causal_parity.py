@@ -12,8 +12,8 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.electra import Generator
-from electralab.model.encoder import EncoderConfig
 from electralab.model.folders.folder import load_encoder, load_network, save_network
+from electralab.model.settings import EncoderConfig
 from electralab.model.weights import init_weights
 
 INPUT_IDS, SEGMENT_IDS, IS_PAD = make_rows()

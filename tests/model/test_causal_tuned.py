@@ -11,9 +11,10 @@ from networks import exaggerate, make_pair, make_rows
 from torch import Tensor
 
 from electralab.errors import InputError
-from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.encoder import Encoder
 from electralab.model.folders.folder import load_any, load_encoder, load_task_model, save_task_model
-from electralab.model.folders.hf_task_model import task_class_name
+from electralab.model.folders.hf_config import task_class_name
+from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskModel
 from electralab.model.weights import init_weights
 

@@ -13,8 +13,8 @@ from networks import exaggerate, make_pair, make_rows
 from electralab.errors import ElectraError
 from electralab.evaluation.blimp import choose_scoring
 from electralab.model import token_models
+from electralab.model.electra import CopyMLM
 from electralab.model.folders.folder import load_any, load_encoder, load_network, save_network
-from electralab.model.token_models import CopyMLM
 from electralab.model.weights import init_weights
 
 ROWS = make_rows()

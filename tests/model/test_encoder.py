@@ -8,7 +8,8 @@ from networks import exaggerate, make_pair, make_rows
 from torch import Tensor
 
 from electralab.model.attention import build_attention_mask
-from electralab.model.encoder import Encoder, EncoderConfig, HiddenStates
+from electralab.model.encoder import Encoder, HiddenStates
+from electralab.model.settings import EncoderConfig
 
 BACKBONES = ["electra", "modern"]
 

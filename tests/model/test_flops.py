@@ -6,7 +6,6 @@ from networks import make_pair
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.model.encoder import EncoderConfig
 from electralab.model.flops import (
     count_masked,
     encoder_flops,
@@ -14,7 +13,7 @@ from electralab.model.flops import (
     paper_generator_flops,
     step_flops,
 )
-from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig, derive_encoders
+from electralab.model.settings import SIZES, EncoderConfig, GeneratorConfig, ModelConfig, derive_encoders
 
 
 def make_encoders(size: str, length: int) -> tuple[EncoderConfig, EncoderConfig]:

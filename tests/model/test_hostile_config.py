@@ -11,12 +11,11 @@ import safetensors.torch
 from torch import nn
 
 from electralab.errors import ElectraError
-from electralab.model.electra import build_electra
+from electralab.model.electra import TwoTower, build_electra
 from electralab.model.folders.folder import load_any, load_encoder, save_network, save_task_model
 from electralab.model.folders.native_format import OWN
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.task_model import HeadConfig, build_task_model
-from electralab.model.token_models import TwoTower
 
 SIZES: dict[str, Any] = {
     "num_layers": 2,

@@ -19,7 +19,8 @@ from electralab.model.folders.folder import (
     save_network,
     save_task_model,
 )
-from electralab.model.folders.native_format import export_own_config, export_own_weights, import_own, is_expressible
+from electralab.model.folders.hf_config import is_expressible
+from electralab.model.folders.native_format import export_own_config, export_own_weights, import_own
 from electralab.model.task_model import HeadConfig, build_task_model
 
 ROWS = make_rows()

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import Encoder, EncoderConfig, EncoderLayer, LayerShape
+from electralab.model.encoder import Encoder, EncoderLayer
 from electralab.model.flops import encoder_flops, first_state_flops
 from electralab.model.folders.folder import (
     load_any,
@@ -22,8 +22,9 @@ from electralab.model.folders.folder import (
     save_network,
     save_task_model,
 )
-from electralab.model.pruning import PrunedLayer, pad, prune, unpruned
+from electralab.model.settings import EncoderConfig, LayerShape
 from electralab.model.task_model import HeadConfig, TaskModel, build_task_model
+from electralab.model.weight_transfer import PrunedLayer, pad, prune, unpruned
 
 # Three layers with four heads of four, feed-forward six; the middle one loses most.
 SIZES: dict[str, Any] = {

@@ -14,11 +14,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from electralab.model.attention import RotaryTable, Rotation
-from electralab.model.electra import parameter_depths
+from electralab.model.electra import TwoStream, build_query_slots, parameter_depths
 from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
 from electralab.model.flops import two_stream_flops
 from electralab.model.folders.folder import load_any, load_encoder, read_config, save_network
-from electralab.model.token_models import TwoStream, build_query_slots
 from electralab.model.weights import init_weights
 
 KINDS: dict[str, dict[str, Any]] = {

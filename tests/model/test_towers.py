@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from networks import exaggerate, generator_of, make_pair, make_rows
 from torch import Tensor
 
-from electralab.model.token_models import TwoTower, reversed_positions
+from electralab.model.electra import TwoTower, reversed_positions
 from electralab.model.weights import init_weights
 
 KINDS: list[dict[str, Any]] = [

@@ -11,7 +11,7 @@ from networks import exaggerate, make_pair, make_rows
 from torch import Tensor
 
 from electralab.model.folders.folder import load_encoder, load_task_model, save_task_model
-from electralab.model.folders.hf_task_model import task_class_name
+from electralab.model.folders.hf_config import task_class_name
 from electralab.model.task_model import HeadConfig, HeadStyle, SpanLogits, TaskModel, build_task_model
 
 ROWS = make_rows()

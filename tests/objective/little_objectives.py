@@ -9,15 +9,13 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from electralab.model.electra import Generator
+from electralab.model.electra import CopyMLM, Generator
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.token_models import CopyMLM
 from electralab.model.weights import init_weights
-from electralab.objective.language_models import MLMObjective
+from electralab.objective.electra import AllTokensObjective, ReplaceObjective
+from electralab.objective.language_models import MLMObjective, SentencePairObjective
 from electralab.objective.losses import add_counts
 from electralab.objective.objective import Objective, StepInfo
-from electralab.objective.reconstruction import AllTokensObjective, ReplaceObjective
-from electralab.objective.sentence_pairs import SentencePairObjective
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch

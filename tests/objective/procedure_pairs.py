@@ -7,9 +7,8 @@ import torch
 from little_pairs import CPU, VOCAB, CountingTokenizer, counting_rows
 from torch import Tensor, nn
 
-from electralab.model.electra import Discriminator, Electra, Generator
+from electralab.model.electra import Discriminator, Electra, Generator, TwoTower
 from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.token_models import TwoTower
 from electralab.model.weights import init_weights
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import LossConfig, add_counts

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from electralab.objective.corruption import CorruptedBatch, corrupt
-from electralab.objective.examples import ExampleRows, describe_rows
 from electralab.objective.masking import MaskedBatch
+from electralab.objective.metrics import ExampleRows, describe_rows
 from electralab.tokens.batches import Batch, make_batch
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_tokenizer

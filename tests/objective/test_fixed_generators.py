@@ -11,8 +11,7 @@ import torch
 from toy import CLS, MASK, ORDINARY, PAD, PROHIBITION, SEP, UNK, VOCAB, ToyTokenizer
 
 from electralab.model.electra import FixedGenerator
-from electralab.model.encoder import EncoderConfig
-from electralab.model.settings import GeneratorConfig, ModelConfig
+from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig
 from electralab.objective import registry
 from electralab.objective.corruption import SamplingConfig, sample_ids
 from electralab.objective.registry import build_generator, measure_unigram

@@ -10,9 +10,8 @@ from little_objectives import NOW, SHARE, TOKENIZER, count_by_torch, learn, make
 from little_pairs import FIRST, batch_of, count_row, counting_rows
 from toy import CLS, PAD, SEP
 
-from electralab.objective.language_models import MLMObjective
+from electralab.objective.language_models import MaskedPairBatch, MLMObjective, SentencePairObjective, arrange_pairs
 from electralab.objective.metrics import loss_metrics
-from electralab.objective.sentence_pairs import MaskedPairBatch, SentencePairObjective, arrange_pairs
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 

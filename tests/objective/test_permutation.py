@@ -13,8 +13,8 @@ from little_pairs import FIRST, VOCAB, WORDS, batch_of, counting_rows
 from pydantic import ValidationError
 from toy import CLS, PAD, SEP
 
+from electralab.model.electra import TwoStream
 from electralab.model.settings import derive_encoders
-from electralab.model.token_models import TwoStream
 from electralab.model.weights import init_weights
 from electralab.objective.language_models import PermutationObjective, PermutedBatch, permute_targets
 from electralab.objective.masking import MaskingConfig, mask_vocabulary

@@ -9,14 +9,13 @@ from little_objectives import NOW, SHARE, TOKENIZER, configure, count_by_torch, 
 from little_pairs import CPU, FIRST, VOCAB, WORDS, batch_of, count_row, counting_rows
 from toy import CLS, PAD, SEP
 
-from electralab.model.electra import FixedGenerator, Generator
+from electralab.model.electra import CopyMLM, FixedGenerator, Generator
 from electralab.model.settings import derive_encoders
-from electralab.model.token_models import CopyMLM
 from electralab.model.weights import init_weights
 from electralab.objective.corruption import sample_ids
+from electralab.objective.electra import AllTokensObjective, ReplaceObjective
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import loss_metrics
-from electralab.objective.reconstruction import AllTokensObjective, ReplaceObjective
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 

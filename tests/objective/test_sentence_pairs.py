@@ -11,8 +11,8 @@ from toy import CLS, MASK, PAD, SEP, UNK, VOCABULARY, ToyTokenizer, toy_batch
 from electralab import api
 from electralab.corpus.samples import write_bundled_text
 from electralab.display import Display
+from electralab.objective.language_models import SentenceTask, arrange_pairs
 from electralab.objective.masking import MaskingConfig, mask_tokens
-from electralab.objective.sentence_pairs import SentenceTask, arrange_pairs
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch, batch_at, make_batch
 from electralab.tokens.shards import PreparedData, open_data

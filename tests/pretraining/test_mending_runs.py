@@ -14,8 +14,8 @@ from watching_events import saved
 
 from electralab.config import SettingsTree, parse_overrides
 from electralab.events import Result
+from electralab.model.electra import CopyMLM
 from electralab.model.folders.folder import load_any, load_encoder
-from electralab.model.token_models import CopyMLM
 from electralab.objective.objective import Objective
 from electralab.objective.registry import build_objective
 from electralab.pretraining.settings import resolve_pretrain

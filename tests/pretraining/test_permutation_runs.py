@@ -9,9 +9,9 @@ import torch
 from little_pretraining import make_request, prepare_sentences
 from watching_events import step_records
 
+from electralab.model.electra import TwoStream
 from electralab.model.encoder import Encoder
 from electralab.model.folders.folder import load_any, load_encoder, locate_encoder
-from electralab.model.token_models import TwoStream
 from electralab.pretraining.stage import pretrain
 from electralab.stopping import StopSignal
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
-from electralab.model.encoder import EncoderConfig
 from electralab.model.folders.folder import save_network
+from electralab.model.settings import EncoderConfig
 from electralab.model.weights import init_weights
 from electralab.records.answers import Detection, HeldoutScores, TokenScore
 from electralab.serving.detector import Detector

@@ -14,13 +14,12 @@ from torch import nn
 from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.evaluation.states import FrozenEncoder
-from electralab.model.electra import Discriminator, TokenModel
+from electralab.model.electra import Discriminator, TokenModel, TwoStream, TwoTower
 from electralab.model.encoder import Encoder
 from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
 from electralab.model.folders.folder import load_any, load_encoder, locate_networks, read_config
 from electralab.model.folders.hf_config import OBJECTIVE
-from electralab.model.folders.onnx_runtime import is_onnx
-from electralab.model.token_models import TwoStream, TwoTower
+from electralab.model.folders.native_format import is_onnx
 from electralab.model.weights import init_weights
 from electralab.tokens.tokenizer import Tokenizer
 

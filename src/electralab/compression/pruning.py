@@ -25,7 +25,7 @@ from electralab.finetuning.settings import default_settings
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import EncoderLayer
 from electralab.model.flops import encoder_flops
-from electralab.model.pruning import PrunedLayer
+from electralab.model.weight_transfer import PrunedLayer
 from electralab.randomness import Rng
 from electralab.records.run import StepRecord
 from electralab.stopping import StopSignal

@@ -27,11 +27,11 @@ from electralab.exporting.metadata import read_license
 from electralab.exporting.onnx_graphs import require_onnx
 from electralab.finetuning.identity import find_run, identify_model, read_identity
 from electralab.model.electra import Discriminator
-from electralab.model.encoder import EncoderConfig
 from electralab.model.folders.folder import WEIGHTS, load_any, locate_encoder, locate_model
-from electralab.model.folders.onnx_runtime import GRAPH, is_onnx
-from electralab.model.pruning import prune
+from electralab.model.folders.native_format import GRAPH, is_onnx
+from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import TaskModel
+from electralab.model.weight_transfer import prune
 from electralab.records.compression import (
     CompressionFingerprint,
     CompressPlan,

@@ -19,8 +19,7 @@ from electralab.exporting.samples import Sample, sample_rows
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import WEIGHTS, Storage, load_any, read_config
 from electralab.model.folders.hf_config import CONFIG
-from electralab.model.folders.native_format import export_own_config
-from electralab.model.folders.onnx_runtime import GRAPH, is_onnx
+from electralab.model.folders.native_format import GRAPH, export_own_config, is_onnx
 from electralab.model.task_model import TaskModel
 from electralab.records.export import ExportRecord, Fidelity
 

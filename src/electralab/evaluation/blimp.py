@@ -35,8 +35,7 @@ from electralab.evaluation.context import EvalContext, EvalModel, Progressive, S
 from electralab.evaluation.minimal_pairs import MinimalPair, read_pairs
 from electralab.evaluation.states import Sentences, encode_sentences
 from electralab.events import Progress
-from electralab.model.electra import Discriminator, TokenModel
-from electralab.model.token_models import TwoTower
+from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.randomness import mix
 from electralab.records.evaluation import GroupScores, Scores
 from electralab.tokens.batches import RowBatch, batch_by_length

@@ -29,8 +29,7 @@ from electralab.evaluation.context import (
     require_text,
 )
 from electralab.events import Progress
-from electralab.model.electra import Electra
-from electralab.model.token_models import TwoTower
+from electralab.model.electra import Electra, TwoTower
 from electralab.objective.corruption import SamplingConfig, special_token_bias
 from electralab.objective.electra import ElectraOutput, electra_forward, generator_forward
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary

@@ -24,7 +24,7 @@ from electralab.experiments.settings import (
     resolve_arms,
     resolve_study,
 )
-from electralab.model.encoder import EncoderConfig
+from electralab.model.settings import EncoderConfig
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest, plan_pretrain, primary_network
 from electralab.records.run import PretrainPlan, snapshot_folder, snapshot_step

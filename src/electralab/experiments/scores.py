@@ -16,8 +16,8 @@ from electralab.evaluation.minimal_pairs import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
 from electralab.experiments.settings import CORPUS, ScoreConfig, StudyConfig
 from electralab.finetuning.settings import resolve_finetune
-from electralab.model.encoder import EncoderConfig
 from electralab.model.flops import encoder_flops
+from electralab.model.settings import EncoderConfig
 from electralab.records.study import ScoreAnswer
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kind import Task

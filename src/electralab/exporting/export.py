@@ -35,12 +35,19 @@ from electralab.model.folders.folder import (
     save_network,
     save_task_model,
 )
-from electralab.model.folders.hf_config import CONFIG, LABELS, OBJECTIVE, export_encoder_config, export_labels
-from electralab.model.folders.hf_task_model import export_task_config, task_class_name
-from electralab.model.folders.native_format import export_own_config, is_expressible, network_name
-from electralab.model.folders.onnx_runtime import GRAPH, OnnxModel
-from electralab.model.pruning import pad
+from electralab.model.folders.hf_config import (
+    CONFIG,
+    LABELS,
+    OBJECTIVE,
+    export_encoder_config,
+    export_labels,
+    export_task_config,
+    is_expressible,
+    task_class_name,
+)
+from electralab.model.folders.native_format import GRAPH, OnnxModel, export_own_config, network_name
 from electralab.model.task_model import TaskModel
+from electralab.model.weight_transfer import pad
 from electralab.records.export import ExportedNetwork, ExportPlan, ExportRecord, ExportResult, ExportSource, Fidelity
 from electralab.stopping import StopSignal
 from electralab.tokens.batches import make_batch

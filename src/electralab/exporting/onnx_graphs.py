@@ -24,7 +24,7 @@ from electralab.errors import InputError
 from electralab.exporting.samples import Sample
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import HiddenStates
-from electralab.model.folders.onnx_runtime import ANSWERABLE, GRAPH, INPUTS, LOGITS, POSITIONS, STATES
+from electralab.model.folders.native_format import ANSWERABLE, GRAPH, INPUTS, LOGITS, POSITIONS, STATES
 from electralab.model.task_model import SpanLogits, TaskModel
 
 Exportable = Discriminator | Generator | TaskModel

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.model.encoder import EncoderConfig
+from electralab.model.settings import EncoderConfig
 from electralab.tokens.tokenizer import Tokenizer
 
 Ids = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from electralab.config import Alias, ConfigLayer, Settings, SettingsTree, resolve
-from electralab.model.encoder import EncoderConfig, Probability
+from electralab.model.settings import EncoderConfig, Probability
 from electralab.model.task_model import HeadStyle
 from electralab.runtime import RuntimeConfig
 from electralab.tasks.features import SpanConfig

@@ -1,17 +1,297 @@
 """The pair: a generator that guesses masked tokens, a discriminator that judges every token, and what they share.
 
 two encoder configs -> Electra
+
+Networks other than a plain generator that predict tokens: ids, positions -> (M, V) logits.
+
+`TwoStream`: one encoder read in two streams, so that tokens can be predicted in any order.
+
+    content   reads the row; a token sees itself and those before it in the order
+    query     stands where a token is predicted; it sees those before it in the order and never the token itself
+
+XLNet's two-stream attention (Yang et al., 2019). With an order of 0 everywhere the content stream is the encoder as it
+is, which is what fine-tuning takes. Two things are left out that no prediction depends on: queries where nothing is
+predicted, and the content's last layer beyond its keys and values.
+
+`TwoTower`: two causal encoders that meet in every gap, so that all but the token itself is seen.
+
+    left to right   sees ..., p-1 \
+                                    join -> prediction at p
+    right to left   sees p+1, ... /
+
+Nothing need be masked, so that one pass answers for every position (Baevski et al., 2019; the noise of Clark et al.'s
+Electric, 2020).
+
+`CopyMLM`: every token may be left as it stands, the copy mechanism of ELECTRA's "All-Tokens MLM" (Clark et al., 2020).
+
+    p(original) = c [original = seen] + (1 - c) softmax(original), c = sigmoid(w state + b)
+
+Everything is computed in logarithms.
 """
 
-from typing import Self
+from typing import NamedTuple, Self
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from electralab.model.encoder import DisentangledTable, Encoder, EncoderConfig, HiddenStates
-from electralab.model.heads import MLMHead, RTDHead, RTDHeadKind
-from electralab.model.settings import GeneratorConfig, ModelConfig, Sharing, derive_encoders
-from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
-from electralab.model.weights import init_weights
+from electralab.model.attention import Rotation, build_attention_mask
+from electralab.model.encoder import DisentangledTable, Encoder, EncoderLayer, HiddenStates, MLMHead, RTDHead
+from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, RTDHeadKind, Sharing, derive_encoders
+from electralab.model.weights import InitModule, embedding, init_weights, linear
+
+
+class StreamMasks(NamedTuple):
+    """What both streams see in a layer, True where they do, and how far their positions turn."""
+
+    rotation: Rotation | None
+    may_attend: Tensor  # (B, 1, T, T) to the content
+    query_rotation: Rotation | None
+    query_may_attend: Tensor  # (B, 1, Q, T)
+
+
+class TwoStream(InitModule):
+    # Without an order it hides by itself what it is asked for; a [MASK] there is as good as the token.
+    reads_masked = True
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        assert not config.is_causal, "the order says what is seen"
+        assert not config.discrepancy_attention, "it looks at both sides of a token, whatever the order"
+        self.config = config
+        self.encoder = Encoder(config)
+        # What the query stream starts from in place of a token.
+        self.blank = embedding(1, config.embedding_size)
+        self.head = MLMHead(config)
+
+    def init_stds(self) -> dict[str, float]:
+        return {"blank.weight": self.config.init_std}
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        order: Tensor | None = None,
+        hidden_states: HiddenStates | None = None,
+    ) -> Tensor:
+        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only.
+
+        A token whose order is 0 is seen by all, another by later ones only. Without an order the tokens at the
+        positions are seen by nobody and all others by all.
+        """
+        states = self.hidden_states_at(input_ids, segment_ids, is_pad, positions, order, hidden_states)
+        logits: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
+        return logits
+
+    def hidden_states_at(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        order: Tensor | None = None,
+        hidden_states: HiddenStates | None = None,
+    ) -> Tensor:
+        """(M, D) the query stream's states at those positions; `hidden_states` receives the whole content stream."""
+        is_target = torch.zeros_like(input_ids).flatten().index_fill(0, positions, 1).view_as(input_ids)  # (B, T)
+        columns, slots = build_query_slots(is_target)
+        global_masks, local_masks = self._build_masks(is_target if order is None else order, is_pad, columns)
+
+        embeddings = self.encoder.embeddings
+        content = embeddings(input_ids, segment_ids)  # (B, T, D)
+        blanks = self.blank.weight.expand(*columns.shape, -1)  # (B, Q, E)
+        query = embeddings.compose(blanks, columns, segment_ids.gather(1, columns))  # (B, Q, D)
+        if hidden_states is not None:
+            hidden_states["embeddings"] = content
+        for index, layer in enumerate(self.encoder.layers):
+            assert isinstance(layer, EncoderLayer)
+            is_read = hidden_states is not None or index < self.config.num_layers - 1
+            content, query = _advance(layer, content, query, local_masks if layer.is_local else global_masks, is_read)
+            if hidden_states is not None:
+                hidden_states[f"layers.{index}"] = content
+        if hidden_states is not None:
+            hidden_states["states"] = self.encoder.final_norm(content)
+        states: Tensor = self.encoder.final_norm(query)
+        return states.flatten(0, 1).index_select(0, slots.flatten()[positions])  # (M, D)
+
+    def _build_masks(self, order: Tensor, is_pad: Tensor | None, columns: Tensor) -> tuple[StreamMasks, StreamMasks]:
+        """Of a global and of a local layer."""
+        length, window = order.shape[1], self.config.local_attention
+        encoder = self.encoder
+        is_earlier = order[:, None, None, :] < order[:, None, :, None].clamp(min=1)  # (B, 1, T, T)
+        is_own = torch.eye(length, dtype=torch.bool, device=order.device)
+        masks_by_reach = []
+        for rotary, reach in ((encoder.global_rotary, 0), (encoder.local_rotary, window)):
+            rotation = None if rotary is None else rotary(length)
+            is_near = build_attention_mask(length, reach, is_pad, device=order.device)
+            earlier = is_earlier if is_near is None else is_earlier & is_near
+            visible = is_earlier | is_own if is_near is None else (is_earlier | is_own) & is_near
+            at_query = None if rotation is None else Rotation(rotation.cos[columns], rotation.sin[columns])
+            masks_by_reach.append(
+                StreamMasks(rotation, visible, at_query, earlier.take_along_dim(columns[:, None, :, None], dim=2))
+            )
+        return masks_by_reach[0], masks_by_reach[1]
+
+
+def build_query_slots(is_target: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, T) 1 where a token is asked for -> the (B, Q) columns of each row's queries, and for each of (B, T) its
+    flat place among them.
+
+    Q is that of the row that is asked most; the others have queries to spare, whose columns mean nothing.
+    """
+    count = max(1, int(is_target.sum(dim=1).max()))
+    columns = is_target.argsort(dim=1, descending=True, stable=True)[:, :count]
+    places = torch.arange(columns.numel(), device=columns.device).view_as(columns)
+    return columns, torch.zeros_like(is_target).scatter(1, columns, places)
+
+
+def _advance(
+    layer: EncoderLayer, content: Tensor, query: Tensor, masks: StreamMasks, is_read: bool
+) -> tuple[Tensor, Tensor]:
+    """Both streams by one layer; the content stays where it is unless somebody reads it."""
+    attention = layer.attention
+    seen = layer.prepare(content)
+    keys, values = attention.offer(seen, masks.rotation)
+    asked = attention.ask(layer.prepare(query), masks.query_rotation)
+    mixed = attention.mix(asked, keys, values, masks.query_may_attend)
+    query = layer.conclude(query, attention.conclude(mixed))
+    if is_read:
+        mixed = attention.mix(attention.ask(seen, masks.rotation), keys, values, masks.may_attend)
+        content = layer.conclude(content, attention.conclude(mixed))
+    return content, query
+
+
+class TwoTower(InitModule):
+    reads_masked = False
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config.model_copy(update={"is_causal": True})
+        self.left = Encoder(self.config)
+        self.right = Encoder(self.config)
+        self.right.embeddings.tokens = self.left.embeddings.tokens
+        if config.is_modern:  # where table and projection are one table in two factors
+            self.right.embeddings.projection = self.left.embeddings.projection
+        self.join = linear(2 * config.hidden_size, config.hidden_size, bias=not config.is_modern)
+        self.head = MLMHead(self.config)
+
+    def init_stds(self) -> dict[str, float]:
+        return {"join.weight": self.config.init_std}
+
+    @property
+    def encoders(self) -> tuple[Encoder, Encoder]:
+        """From left to right, and from right to left."""
+        return self.left, self.right
+
+    @property
+    def state_size(self) -> int:
+        return 2 * self.config.hidden_size
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor) -> Tensor:
+        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only."""
+        return self.logits(self.hidden_states_at(input_ids, segment_ids, is_pad, positions))
+
+    def hidden_states_at(
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor
+    ) -> Tensor:
+        """(M, 2D) what both towers know where they meet in each position."""
+        length = input_ids.shape[1]
+        mirror = reversed_positions(input_ids, is_pad)  # (B, T)
+        mirrored = positions // length * length + mirror.flatten()[positions]  # (M,)
+        forwards = self.left(input_ids, segment_ids, is_pad)  # (B, T, D)
+        backwards = self.right(input_ids.gather(1, mirror), segment_ids.gather(1, mirror), is_pad)  # (B, T, D)
+        return torch.cat([shift_right(forwards, positions), shift_right(backwards, mirrored)], dim=-1)  # (M, 2D)
+
+    def logits(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.join(states), self.left.embeddings)  # (M, V)
+        return logits
+
+
+def reversed_positions(input_ids: Tensor, is_pad: Tensor | None) -> Tensor:
+    """(B, T) the column that each column of the row read backwards shows, and the other way round.
+
+    Padding stays at the end: flipped with it, a row's learned positions would depend on how much of it there is.
+    """
+    length = input_ids.shape[1]
+    lengths = torch.full_like(input_ids[:, :1], length) if is_pad is None else (~is_pad).sum(dim=1, keepdim=True)
+    return (lengths - 1 - torch.arange(length, device=input_ids.device)) % length
+
+
+def shift_right(states: Tensor, positions: Tensor) -> Tensor:
+    """(B, T, D) states, (M,) flat positions -> (M, D) the states one earlier; zeros where a row begins."""
+    before = states.flatten(0, 1).index_select(0, (positions - 1).clamp(min=0))
+    return before.masked_fill((positions % states.shape[1] == 0)[:, None], 0.0)
+
+
+# Tokens whose vocabulary-wide softmax is in work at once: what backward needs beside the softmax itself stays small.
+_CHUNK = 1024
+
+
+class CopyMLM(InitModule):
+    # It looks at the position it is asked about, so that only a row that hides the token makes it guess.
+    reads_masked = True
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.head = MLMHead(config)
+        self.gate = linear(config.hidden_size, 1, bias=True)
+
+    def init_stds(self) -> dict[str, float]:
+        return {"gate.weight": self.config.init_std}
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        hidden_states: HiddenStates | None = None,
+    ) -> Tensor:
+        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) log-probabilities of the original there."""
+        states = self.encoder(input_ids, segment_ids, is_pad, hidden_states)  # (B, T, D)
+        return self.mixture_logits(*take_states(states, input_ids, positions))
+
+    def mixture_logits(self, states: Tensor, seen_ids: Tensor) -> Tensor:
+        """(M, D) states and the (M,) ids that stand there -> (M, V) log-probabilities."""
+        copied, changed = self._weigh(states)
+        log_probs = torch.log_softmax(self.head(states, self.encoder.embeddings).float(), dim=-1) + changed[:, None]
+        seen = log_probs.gather(1, seen_ids[:, None])
+        return log_probs.scatter(1, seen_ids[:, None], torch.logaddexp(seen, copied[:, None]))
+
+    def log_probs(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        target_ids: Tensor,
+        hidden_states: HiddenStates | None = None,
+    ) -> Tensor:
+        """(M,) log-probability of each target alone, which takes less memory than that of every token."""
+        states = self.encoder(input_ids, segment_ids, is_pad, hidden_states)
+        asked = (*take_states(states, input_ids, positions), target_ids)
+        parts = zip(*(torch.split(tensor, _CHUNK) for tensor in asked), strict=True)
+        return torch.cat([self._chunk_log_probs(*part) for part in parts])
+
+    def _chunk_log_probs(self, states: Tensor, seen_ids: Tensor, target_ids: Tensor) -> Tensor:
+        copied, changed = self._weigh(states)
+        guesses = self.head(states, self.encoder.embeddings).float()  # (M, V)
+        guessed = changed - F.cross_entropy(guesses, target_ids, reduction="none")
+        return torch.where(seen_ids == target_ids, torch.logaddexp(guessed, copied), guessed)
+
+    def _weigh(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """(M,) log c and log(1 - c)"""
+        gates = self.gate(states).squeeze(-1).float()
+        return F.logsigmoid(gates), F.logsigmoid(-gates)
+
+
+def take_states(states: Tensor, input_ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """(M, D) states and (M,) ids at the flat positions."""
+    return states.flatten(0, 1).index_select(0, positions), input_ids.flatten()[positions]
 
 
 class Generator(nn.Module):

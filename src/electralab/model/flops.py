@@ -8,8 +8,7 @@ product with the whole table, and a backward pass costs one forward one.
 import math
 from collections.abc import Sequence
 
-from electralab.model.encoder import EncoderConfig, LayerShape
-from electralab.model.heads import RTDHeadKind
+from electralab.model.settings import EncoderConfig, LayerShape, RTDHeadKind
 
 # Operations per element in the paper's convention.
 _DROPOUT, _NORM, _ACTIVATION, _SOFTMAX = 4, 5, 8, 5

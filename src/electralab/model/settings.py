@@ -10,8 +10,162 @@ from pydantic import Field, ValidationError, model_validator
 
 from electralab.config import Alias, Settings, SettingsTree
 from electralab.errors import UsageError
-from electralab.model.encoder import Backbone, Count, CountOrNone, EncoderConfig, InitRule, Positive, Probability
-from electralab.model.heads import RTDHeadKind
+
+Backbone = Literal["electra", "modern"]
+
+InitRule = Literal["normal", "fan-in"]
+
+# Beyond these no network is meant, but a damaged or hostile file: sizes of tensors stay far from overflowing.
+MAX_SIZE = 2**24
+
+MAX_LAYERS = 10_000
+
+MAX_POSITIONS = 2**20
+
+# Rotary angles are held for every position and every coordinate of a head.
+_MAX_ANGLES = 2**25
+
+Count = Annotated[int, Field(gt=0, le=MAX_SIZE)]
+
+CountOrNone = Annotated[int, Field(ge=0)]
+
+Positive = Annotated[float, Field(gt=0)]
+
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+RTDHeadKind = Literal["dense", "linear"]
+
+
+class LayerShape(Settings):
+    """One layer, where not all are alike: pruning took heads and neurons away, or whole layers around it."""
+
+    num_heads: Count
+    feedforward_size: Count
+    is_local: bool = False
+
+
+class EncoderConfig(Settings):
+    """Everything one network needs to be built. The rotary and local settings matter to `modern` only."""
+
+    backbone: Backbone
+    vocab_size: Count
+    sequence_length: Annotated[int, Field(gt=0, le=MAX_POSITIONS)]
+    embedding_size: Count
+    hidden_size: Count
+    num_layers: Annotated[int, Field(gt=0, le=MAX_LAYERS)]
+    num_heads: Count
+    feedforward_size: Count
+    dropout: Probability
+    attention_dropout: Probability
+    norm_eps: Positive
+    init_std: Positive = 0.02
+    num_segments: Count = 2
+    local_attention: CountOrNone = 0
+    global_every: Count = 3
+    global_rope_theta: Positive = 160_000.0
+    local_rope_theta: Positive = 10_000.0
+    zero_init_outputs: bool = False
+    # "normal": every matrix is drawn with init_std; "fan-in": all but the tables with 0.5 / sqrt(inputs).
+    init_rule: InitRule = "normal"
+    # On `modern`: half of the feed-forward multiplies the other half, as in ModernBERT.
+    gated_feedforward: bool = True
+    # On `modern`: the head over tokens has its own matrix to the embedding size, instead of the embeddings' projection.
+    own_head_projection: bool = False
+    # Queries and keys are brought to one length, with a learned gain, before they are compared.
+    qk_norm: bool = False
+    # All layers have one set of weights.
+    share_layers: bool = False
+    # Attention looks more, or less, at tokens that disagree with their surroundings.
+    discrepancy_attention: bool = False
+    # The norms after the embeddings scale a token by how replaced it looks.
+    adaptive_norm: bool = False
+    # A position sees itself and earlier ones only.
+    is_causal: bool = False
+    # Each layer's own shape; none where all are as the settings above say.
+    shapes: tuple[LayerShape, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.is_causal and self.local_attention == 1:
+            raise ValueError("a causal window of 1 leaves a position nothing to see, not even itself; give 2 or more")
+        if self.is_causal and self.discrepancy_attention:
+            raise ValueError("discrepancy_attention looks at both sides of a token, which a causal network must not")
+        if self.hidden_size % self.num_heads:
+            raise ValueError(
+                f"a hidden size of {self.hidden_size} does not divide into {self.num_heads} heads; change one of them"
+            )
+        if self.is_modern and self.head_size % 2:
+            raise ValueError(
+                f"rotary positions need an even number of coordinates per head, not {self.head_size} "
+                f"({self.hidden_size} / {self.num_heads}); change hidden_size or num_heads"
+            )
+        if self.is_modern and self.sequence_length * self.head_size > _MAX_ANGLES:
+            raise ValueError(
+                f"{self.sequence_length:,} positions with heads {self.head_size:,} wide are more than {_MAX_ANGLES:,} "
+                "rotary angles; take shorter rows or more heads"
+            )
+        if self.shapes:
+            self._check_shapes()
+        return self
+
+    def _check_shapes(self) -> None:
+        if len(self.shapes) != self.num_layers:
+            raise ValueError(f"there are {len(self.shapes)} shapes for {self.num_layers} layers; give one for each")
+        if self.share_layers:
+            raise ValueError("layers that share their weights cannot have shapes of their own; unset one of them")
+        if any(shape.is_local for shape in self.shapes) and not self.local_attention:
+            raise ValueError("a local layer needs a window; set local_attention")
+        if any(shape.is_local for shape in self.shapes) and self.global_every < 2:
+            raise ValueError("a local layer needs a global_every of 2 or more; set it")
+
+    @property
+    def is_modern(self) -> bool:
+        return self.backbone == "modern"
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden_size // self.num_heads
+
+    @property
+    def is_gated(self) -> bool:
+        return self.is_modern and self.gated_feedforward
+
+    @property
+    def head_width(self) -> int:
+        """Of the head over tokens, before the token table."""
+        return self.hidden_size if self.is_modern and not self.own_head_projection else self.embedding_size
+
+    def matrix_std(self, inputs: int) -> float:
+        """How widely a matrix with so many inputs is drawn."""
+        return 0.5 / inputs**0.5 if self.init_rule == "fan-in" else self.init_std
+
+    @property
+    def output_std(self) -> float:
+        """How widely the matrices that write into the residual stream are drawn."""
+        if self.zero_init_outputs:
+            return 0.0
+        std = self.matrix_std(self.hidden_size)
+        return std / (2 * self.num_layers) ** 0.5 if self.is_modern else std
+
+    def is_local(self, layer: int) -> bool:
+        if self.shapes:
+            return self.shapes[layer].is_local
+        return self.local_attention > 0 and layer % self.global_every > 0
+
+    @property
+    def local_layers(self) -> list[int]:
+        return [layer for layer in range(self.num_layers) if self.is_local(layer)]
+
+    def shape_of(self, layer: int) -> LayerShape:
+        if self.shapes:
+            return self.shapes[layer]
+        is_local = self.is_local(layer)
+        return LayerShape(num_heads=self.num_heads, feedforward_size=self.feedforward_size, is_local=is_local)
+
+    @property
+    def layer_shapes(self) -> tuple[LayerShape, ...]:
+        return tuple(map(self.shape_of, range(self.num_layers)))
+
 
 GeneratorKind = Literal["transformer", "causal", "two-tower", "unigram", "uniform", "frozen"]
 Sharing = Literal["none", "token", "embeddings", "lower-layers", "everything", "disentangled"]

@@ -19,8 +19,8 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from electralab.config import Settings
-from electralab.model.encoder import Encoder, EncoderConfig, Positive, Probability, make_norm
-from electralab.model.heads import dense_std
+from electralab.model.encoder import Encoder, dense_std, make_norm
+from electralab.model.settings import EncoderConfig, Positive, Probability
 from electralab.model.weights import InitModule, init_weights, linear
 
 HeadShape = Literal["row", "token", "span"]

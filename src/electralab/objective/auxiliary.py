@@ -16,9 +16,9 @@ from torch import Tensor
 
 from electralab.errors import UsageError
 from electralab.model.electra import Discriminator
-from electralab.model.encoder import EncoderConfig
+from electralab.model.encoder import MLMHead
 from electralab.model.flops import encoder_flops, first_state_flops, mlm_head_flops
-from electralab.model.heads import MLMHead
+from electralab.model.settings import EncoderConfig
 from electralab.model.weights import InitModule, linear
 from electralab.objective.corruption import CorruptedBatch, invert_cumulative
 from electralab.objective.losses import LossConfig, lm_loss

@@ -17,15 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from electralab.model.electra import Discriminator, Electra
+from electralab.model.electra import Discriminator, Electra, TwoTower
 from electralab.model.flops import count_masked, two_tower_flops
-from electralab.model.token_models import TwoTower
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampled_log_probs
 from electralab.objective.electra import ElectraObjective
-from electralab.objective.examples import ExampleRows
 from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch
-from electralab.objective.metrics import BatchMetrics, RtdScores, lm_metrics
+from electralab.objective.metrics import BatchMetrics, ExampleRows, RtdScores, lm_metrics
 from electralab.objective.objective import METRICS_SAMPLE, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.tokens.tokenizer import Tokenizer

@@ -12,11 +12,9 @@ from typing import Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from electralab.model.electra import Discriminator, Generator
-from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
-from electralab.objective.examples import ExampleRows
+from electralab.model.electra import CopyMLM, Discriminator, Generator, TwoStream, TwoTower
 from electralab.objective.losses import Counts, Losses
-from electralab.objective.metrics import BatchMetrics
+from electralab.objective.metrics import BatchMetrics, ExampleRows
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 

@@ -15,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from electralab.model.electra import Electra, Generator
+from electralab.model.electra import Electra, Generator, TwoTower
 from electralab.model.flops import count_masked
-from electralab.model.token_models import TwoTower
 from electralab.model.weights import InitModule, linear
 from electralab.objective.corruption import sampled_log_probs
 from electralab.objective.electra import ElectraObjective, ElectraOutput, generator_forward, generator_forward_flops

@@ -12,18 +12,29 @@ from numpy.typing import NDArray
 from torch import nn
 
 from electralab.errors import InputError
-from electralab.model.electra import AnyGenerator, Discriminator, Electra, FixedGenerator, Generator
-from electralab.model.encoder import EncoderConfig
+from electralab.model.electra import (
+    AnyGenerator,
+    CopyMLM,
+    Discriminator,
+    Electra,
+    FixedGenerator,
+    Generator,
+    TwoStream,
+    TwoTower,
+)
 from electralab.model.folders.folder import load_network, locate_model
-from electralab.model.settings import GeneratorConfig, derive_encoders
-from electralab.model.token_models import CopyMLM, TwoStream, TwoTower
+from electralab.model.settings import EncoderConfig, GeneratorConfig, derive_encoders
 from electralab.model.weights import init_weights
+from electralab.objective.electra import AllTokensObjective, ReplaceObjective
 from electralab.objective.electric import ElectricObjective
-from electralab.objective.language_models import CausalObjective, MLMObjective, PermutationObjective
+from electralab.objective.language_models import (
+    CausalObjective,
+    MLMObjective,
+    PermutationObjective,
+    SentencePairObjective,
+)
 from electralab.objective.objective import Objective
 from electralab.objective.procedures import PROCEDURES
-from electralab.objective.reconstruction import AllTokensObjective, ReplaceObjective
-from electralab.objective.sentence_pairs import SentencePairObjective
 from electralab.objective.settings import REPLACING, ObjectiveConfig
 from electralab.tokens.shards import PreparedData
 from electralab.tokens.tokenizer import Tokenizer

@@ -18,7 +18,7 @@ import torch
 
 from electralab.config import ConfigLayer, SettingsTree, resolve
 from electralab.errors import UsageError
-from electralab.model.electra import Discriminator
+from electralab.model.electra import Discriminator, TwoStream, TwoTower
 from electralab.model.flops import (
     PAPER_OUTPUT_SHARE,
     content_stream_flops,
@@ -36,7 +36,6 @@ from electralab.model.flops import (
 )
 from electralab.model.folders.folder import locate_model
 from electralab.model.settings import derive_encoders
-from electralab.model.token_models import TwoStream, TwoTower
 from electralab.objective.objective import Network, Objective
 from electralab.objective.registry import assemble_objective, build_objective
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain

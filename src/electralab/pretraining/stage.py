@@ -15,7 +15,7 @@ from electralab.config import to_toml
 from electralab.errors import DamagedArtifact, UsageError
 from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.model.folders.folder import locate_model, save_network
-from electralab.objective.examples import Row
+from electralab.objective.metrics import Row
 from electralab.objective.objective import Objective
 from electralab.objective.registry import build_objective
 from electralab.objective.settings import PAIRS

@@ -16,9 +16,8 @@ from torch import Tensor, nn
 from electralab.errors import UsageError
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import Encoder
-from electralab.objective.examples import Row, describe_rows
 from electralab.objective.losses import add_counts
-from electralab.objective.metrics import BatchMetrics, RtdScores, loss_metrics
+from electralab.objective.metrics import BatchMetrics, Row, RtdScores, describe_rows, loss_metrics
 from electralab.objective.objective import Objective, StepInfo
 from electralab.objective.procedures import discriminator_progress, step_in_stage
 from electralab.objective.registry import measure_unigram

@@ -18,11 +18,10 @@ from torch import Tensor, nn
 
 from electralab.artifacts import MANIFEST, new_folder, sha256_file, sha256_json, verify_folder, write_file
 from electralab.errors import InputError, UsageError
-from electralab.model.electra import Generator
-from electralab.model.encoder import DisentangledTable, EncoderConfig
+from electralab.model.electra import Generator, TwoTower
+from electralab.model.encoder import DisentangledTable
 from electralab.model.folders.folder import has_untrained_segments, load_any, load_encoder, locate_model, read_config
-from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encoders
-from electralab.model.token_models import TwoTower
+from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.weight_transfer import take_rows, transfer_weights
 from electralab.objective.objective import Network, Objective
 from electralab.records.run import CHECKPOINTS, METRICS, CheckpointState, RunFingerprint

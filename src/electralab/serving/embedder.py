@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from electralab.model.encoder import Encoder, HiddenStates
-from electralab.model.folders.onnx_runtime import OnnxDiscriminator
+from electralab.model.folders.native_format import OnnxDiscriminator
 from electralab.model.task_model import Pooling, pool_states
 from electralab.serving.inputs import (
     Ids,

@@ -13,7 +13,7 @@ from torch import Tensor
 from electralab.errors import InputError
 from electralab.model.electra import TokenModel
 from electralab.objective.corruption import special_token_bias
-from electralab.objective.examples import token_probs, top_candidates
+from electralab.objective.metrics import token_probs, top_candidates
 from electralab.records.answers import FillResult, MaskSlot
 from electralab.records.run import GuessedToken
 from electralab.serving.inputs import Ids, TextInput, TokenizedText, WindowConfig, add_special_ids, tokenize_known

@@ -17,9 +17,10 @@ from electralab.errors import ElectraError, InputError
 from electralab.finetuning.predicting import load_models
 from electralab.finetuning.task_model import load_task_config
 from electralab.model.electra import Discriminator, TokenModel
-from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.encoder import Encoder
 from electralab.model.folders.folder import load_any, locate_networks, outputs_energies
-from electralab.model.folders.onnx_runtime import GRAPH, OnnxDiscriminator
+from electralab.model.folders.native_format import GRAPH, OnnxDiscriminator
+from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import Pooling, TaskModel
 from electralab.records.answers import (
     Capability,

@@ -21,7 +21,7 @@ from pydantic import Field
 from electralab.artifacts import real_path
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
-from electralab.model.folders.onnx_runtime import GRAPH
+from electralab.model.folders.native_format import GRAPH
 from electralab.records.answers import ServePlan, ServeResult
 from electralab.runtime import count_descriptors
 from electralab.serving.batching import BatchingConfig

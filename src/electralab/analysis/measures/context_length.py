@@ -20,8 +20,7 @@ from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_err
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
-from electralab.model.electra import Discriminator, TokenModel
-from electralab.model.token_models import TwoTower
+from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.objective.masking import MaskedBatch
 from electralab.statistics import Interval, count_units, percentile_interval
 from electralab.tokens.batches import Batch

@@ -17,9 +17,8 @@ from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
 from electralab.errors import InputError
-from electralab.model.electra import Discriminator, TokenModel
+from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.model.encoder import HiddenStates
-from electralab.model.token_models import TwoTower
 from electralab.objective.corruption import CorruptedBatch
 from electralab.objective.language_models import shift_targets
 from electralab.objective.losses import lm_loss, rtd_loss

@@ -17,23 +17,27 @@ from electralab.artifacts import MANIFEST, read_json, verify_folder, write_file,
 from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, InputError, quote, shorten
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import Encoder, EncoderConfig
+from electralab.model.encoder import Encoder
 from electralab.model.folders.hf_config import (
     CONFIG,
     OBJECTIVE,
+    TUNED_OUTPUTS,
     UNTRAINED_SEGMENTS,
     export_config,
     export_encoder_config,
+    export_task_config,
+    has_plain_encoder,
+    has_verdicts,
+    is_expressible,
 )
-from electralab.model.folders.hf_task_model import export_task_config, export_task_weights, import_task_model
 from electralab.model.folders.hf_weights import (
-    TUNED_OUTPUTS,
     Shape,
+    export_task_weights,
     export_weights,
     has_head,
-    has_verdicts,
     import_encoder,
     import_network,
+    import_task_model,
     is_bert,
     require_sizes,
     translate_config,
@@ -42,13 +46,13 @@ from electralab.model.folders.hf_weights import (
 from electralab.model.folders.native_format import (
     export_own_config,
     export_own_weights,
-    has_plain_encoder,
     import_own,
-    is_expressible,
+    is_onnx,
     is_own,
+    load_onnx,
     network_name,
 )
-from electralab.model.folders.onnx_runtime import is_onnx, load_onnx
+from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import TaskModel
 
 WEIGHTS = "model.safetensors"

@@ -5,14 +5,16 @@ tensor is larger than a network can be; whether they are those of the weights is
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeGuard, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor, nn
 
 from electralab.config import SettingsTree
 from electralab.errors import InputError, quote
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import MAX_LAYERS, MAX_POSITIONS, MAX_SIZE, EncoderConfig
+from electralab.model.settings import MAX_LAYERS, MAX_POSITIONS, MAX_SIZE, EncoderConfig
+from electralab.model.task_model import HeadConfig, HeadShape, TaskModel
 
 CONFIG = "config.json"
 
@@ -341,3 +343,155 @@ def _read_thetas(file: ModernBertFile, where: str) -> tuple[float, float]:
             other = quote(file.rope_scaling or parameters.rope_type)
             raise InputError(f"{where}: rotary positions of type {other} cannot be read, only 'default'")
     return full.rope_theta or file.global_rope_theta, sliding.rope_theta or file.local_rope_theta
+
+
+def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
+    """Whether a class of `transformers` gives the same logits as this pre-trained network."""
+    if isinstance(network, Discriminator) and network.head.adds_cls:
+        return False
+    if isinstance(network, Generator) and network.config.own_head_projection:
+        return False
+    return type(network) in (Generator, Discriminator) and has_plain_encoder(network)
+
+
+def has_plain_encoder(network: nn.Module) -> bool:
+    """Whether the classes of `transformers` have the network's encoder; a causal one only below a head that guesses."""
+    config = network.config
+    if isinstance(config, EncoderConfig) and config.is_causal and not isinstance(network, Generator):
+        return False
+    return isinstance(config, EncoderConfig) and not (
+        config.discrepancy_attention
+        or config.adaptive_norm
+        or config.qk_norm
+        or config.shapes
+        or config.is_gated != config.is_modern
+    )
+
+
+# By these a model tuned for a task is known.
+TUNED_OUTPUTS = frozenset(
+    {"classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight", "head.output.weight"}
+)
+
+
+def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
+    """A discriminator in the shape of a tagger; one tuned here to find tokens so named says what it was tuned for."""
+    return "classifier.weight" in tensors and tree.get("id2label") == LABELS and MARK not in tree
+
+
+_FAMILY = {"electra": "Electra", "modern": "ModernBert"}
+
+
+_CLASS: dict[HeadShape, str] = {
+    "row": "ForSequenceClassification",
+    "token": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+}
+
+
+# What a folder that does not say more is for.
+_KINDS: dict[HeadShape, str] = {"row": "classify", "token": "label", "span": "qa"}
+
+
+# In a file: a head that no class of theirs has.
+OWN_OUTPUT = "head.output.weight"
+
+
+def task_class_name(network: TaskModel) -> str:
+    """The class of `transformers` with the same logits; "" where there is none."""
+    config, head = network.config, network.head_config
+    if not has_plain_encoder(network) or head.pooling == "last":
+        return ""
+    if head.pooling == "mean" and not config.is_modern:
+        return ""
+    can_fold = 2 * head.num_outputs <= config.hidden_size
+    is_plain_fine = not config.is_modern and (can_fold or not head.is_pooled)
+    return _FAMILY[config.backbone] + _CLASS[head.shape] if is_plain_fine or network.head.dense is not None else ""
+
+
+def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: int) -> SettingsTree:
+    head, name = network.head_config, task_class_name(network)
+    tree = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    tree["classifier_dropout"] = head.dropout
+    if name:
+        tree = {"architectures": [name]} | tree
+    else:
+        tree["model_type"] = OURS + tree["model_type"]
+    if head.shape != "span":
+        tree |= export_labels(head.labels or ["LABEL_0"])
+    # The four kinds are told by the head itself; another is named with the shape of its head.
+    is_told = head.kind in ("regress", *_KINDS.values())
+    if head.is_pooled and is_told:
+        tree["problem_type"] = "single_label_classification" if head.labels else "regression"
+    if head.pooling == "mean":
+        tree["classifier_pooling"] = "mean"
+    return tree | {MARK: {"task": head.kind} | ({} if is_told else {"shape": head.shape})}
+
+
+def read_task_head(
+    config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str
+) -> HeadConfig:
+    """Of two styles that are one head the released one is named."""
+    outputs = TUNED_OUTPUTS & tensors.keys()
+    if has_verdicts(tree, tensors) or not outputs:
+        raise InputError(
+            f"{where}: is not tuned for a task (it has the head of pre-training, or none); "
+            f"run 'electra finetune {where}' and give its result"
+        )
+    if config.is_causal and config.is_modern:
+        raise InputError(f"{where}: is a decoder tuned with transformers, which cannot be read; give what it began as")
+    count = tensors[min(outputs)].shape[:1].numel()
+    shape = _find_shape(config, tree, tensors, where)
+    kind, mark = _KINDS[shape], tree.get(MARK)
+    is_pooled = shape == "row"
+    if is_pooled:
+        known = (None, "regression") if count == 1 else (None, "single_label_classification")
+        require(tree, where, problem_type=known, classifier_pooling=("cls", "mean"))
+        kind = "regress" if count == 1 else "classify"
+    if isinstance(mark, dict) and mark.get("shape") == shape:
+        kind = str(mark.get("task"))
+    has_labels = shape == "token" or (is_pooled and count > 1)
+    has_own_names = OWN_OUTPUT in tensors
+    is_deep = "head.dense.weight" in tensors if has_own_names else config.is_modern or is_pooled
+    dropout = tree.get("classifier_dropout")
+    if dropout is None:
+        dropout = 0.0 if config.is_modern else config.dropout
+    try:
+        return HeadConfig(
+            kind=kind,
+            shape=shape,
+            labels=_read_labels(tree, count, where) if has_labels else (),
+            style="huggingface" if is_deep else "released",
+            has_answerability=shape == "span" and "head.answerable.weight" in tensors,
+            dropout=dropout,
+            pooling="mean" if is_pooled and tree.get("classifier_pooling") == "mean" else "first",
+        )
+    except ValidationError as error:
+        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+
+
+def _find_shape(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadShape:
+    """By the tensors where they differ; else by what config.json says: our mark, or the class of `transformers`."""
+    mark, classes = tree.get(MARK), tree.get("architectures")
+    shapes: dict[str, HeadShape]
+    if OWN_OUTPUT in tensors:
+        told = mark.get("shape", mark.get("task")) if isinstance(mark, dict) else None
+        shapes = {"regress": "row"}
+        shapes |= {name: shape for shape, kind in _KINDS.items() for name in (kind, shape)}
+    elif config.is_modern:
+        told = classes[0] if isinstance(classes, list) and classes else None
+        shapes = {f"ModernBert{name}": shape for shape, name in _CLASS.items()}
+    else:
+        told = min(TUNED_OUTPUTS & tensors.keys())
+        shapes = {"classifier.out_proj.weight": "row", "classifier.weight": "token", "qa_outputs.weight": "span"}
+    if str(told) not in shapes:
+        raise InputError(f"{where}: config.json does not say what its head is for (got {quote(told)}); restore it")
+    return shapes[str(told)]
+
+
+def _read_labels(tree: Mapping[str, Any], count: int, where: str) -> tuple[str, ...]:
+    keys = [str(index) for index in range(count)]
+    names = tree.get("id2label") or {key: f"LABEL_{key}" for key in keys}
+    if not isinstance(names, dict) or names.keys() != set(keys):
+        raise InputError(f"{where}: id2label in config.json does not name the {count} outputs of its head; mend it")
+    return tuple(str(names[key]) for key in keys)

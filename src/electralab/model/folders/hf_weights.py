@@ -3,9 +3,26 @@
 What their classes cannot say is merged on the way out: the two parts of a disentangled table become one, as do, on
 `modern`, the token table and its projection; layers that share their weights become copies; and a verdict becomes two
 classes, original with the score 0 and replaced with ours, so that their softmax is the sigmoid of our logit.
+
+A tuned network in Hugging Face's words, and back: TaskModel <-> config.json and named tensors.
+
+The classes of `transformers` that give the same logits:
+
+    electra, classify or regress   ElectraForSequenceClassification; a plain linear head is folded into its two layers
+    electra, label or qa           ElectraForTokenClassification, ElectraForQuestionAnswering; both styles are one head
+    modern, huggingface            ModernBertFor{SequenceClassification, TokenClassification, QuestionAnswering};
+                                   the first with mean pooling too
+    modern, released               none: a norm stands in the way
+    electra, mean pooling          none
+    causal                         none that answers from the last token with such a head
+
+Where none fits, the head keeps our names, no class is named, and the model_type begins with "electralab-": Auto classes
+refuse it. A class of theirs asked for by name warns of that type and of a head it had to draw anew.
+
+A logit for answerability goes along as two more tensors, which theirs leave aside.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -14,8 +31,20 @@ from torch import Tensor, nn
 from electralab.config import SettingsTree
 from electralab.errors import InputError, shorten
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.encoder import Encoder, EncoderConfig, merge_tables
-from electralab.model.folders.hf_config import LABELS, MARK, HeadKind, head_kind, import_config, is_two_classes
+from electralab.model.encoder import Encoder, merge_tables
+from electralab.model.folders.hf_config import (
+    OWN_OUTPUT,
+    TUNED_OUTPUTS,
+    HeadKind,
+    has_verdicts,
+    head_kind,
+    import_config,
+    is_two_classes,
+    read_task_head,
+    task_class_name,
+)
+from electralab.model.settings import EncoderConfig
+from electralab.model.task_model import HeadConfig, TaskHead, TaskModel
 
 Shape = tuple[int, ...]
 # Our name -> theirs; several names where our matrix is theirs, stacked.
@@ -75,10 +104,6 @@ _HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
         "verdict.bias": "classifier.bias",
     },
 }
-# By these a model tuned for a task is known.
-TUNED_OUTPUTS = frozenset(
-    {"classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight", "head.output.weight"}
-)
 # By these one that guesses or judges tokens.
 _PRETRAINING_OUTPUTS = frozenset(
     {"generator_predictions.dense.weight", "decoder.bias", "discriminator_predictions.dense.weight"}
@@ -279,11 +304,6 @@ def has_head(tensors: Mapping[str, object]) -> bool:
     return not {*TUNED_OUTPUTS, *_PRETRAINING_OUTPUTS}.isdisjoint(tensors)
 
 
-def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
-    """A discriminator in the shape of a tagger; one tuned here to find tokens so named says what it was tuned for."""
-    return "classifier.weight" in tensors and tree.get("id2label") == LABELS and MARK not in tree
-
-
 def _list(labels: Any) -> str:
     names = list(labels.values()) if isinstance(labels, dict) else ["unnamed"]
     return ", ".join(shorten(str(name)) for name in names[:3]) + (", …" if len(names) > 3 else "")
@@ -383,3 +403,80 @@ def _translate(name: str) -> str:
         inner = name.removeprefix(_GUESSES)
         return next((new + inner.removeprefix(old) for old, new in _NAMES.items() if inner.startswith(old)), name)
     return "electra." + name.removeprefix("bert.") if name.startswith("bert.") else name
+
+
+# In the network.
+_DENSE = ("head.dense.weight", "head.dense.bias")
+_OUTPUT = ("head.output.weight", "head.output.bias")
+
+
+def export_task_weights(network: TaskModel) -> dict[str, Tensor]:
+    """Their names -> tensors, each in storage of its own."""
+    config = network.config
+    weights = collect_weights(network, network.encoder)
+    weight, bias = _OUTPUT
+    weights[weight] = weights[weight] * network.head.unit
+    weights[bias] = weights[bias] * network.head.unit + network.head.origin
+    has_class = bool(task_class_name(network))
+    if has_class and network.head_config.is_pooled and network.head.dense is None:
+        weights |= _fold(weights, config.hidden_size)
+    ours = [name.removeprefix("head.") for name in weights if name.startswith("head.")]
+    head = _name_head(config, network.head_config, ours, has_class=has_class)
+    return rename_weights(name_network(config, head, PREFIX[config.backbone]), weights)
+
+
+def _name_head(config: EncoderConfig, head: HeadConfig, ours: Iterable[str], *, has_class: bool) -> dict[str, str]:
+    """Our names below the head -> theirs."""
+    theirs = {"dense": "head.dense", "norm": "head.norm", "output": "classifier", "answerable": "head.answerable"}
+    if not has_class:
+        theirs["output"] = "head.output"
+    elif not config.is_modern and head.is_pooled:
+        theirs |= {"dense": "classifier.dense", "output": "classifier.out_proj"}
+    elif not config.is_modern and head.shape == "span":
+        theirs["output"] = "qa_outputs"
+    return {name: f"{theirs[module]}.{part}" for name in ours for module, part in [name.split(".")]}
+
+
+def _fold(linear: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor]:
+    """dense -> gelu -> output that is the linear map: gelu(z) - gelu(-z) = z."""
+    weight, bias = (linear[name] for name in _OUTPUT)  # (L, D), (L,)
+    count = len(weight)
+    idle = hidden_size - 2 * count
+    signs = torch.eye(count, dtype=weight.dtype)
+    return {
+        "head.dense.weight": torch.cat([weight, -weight, weight.new_zeros(idle, hidden_size)]),  # (D, D)
+        "head.dense.bias": torch.cat([bias, -bias, bias.new_zeros(idle)]),
+        "head.output.weight": torch.cat([signs, -signs, signs.new_zeros(count, idle)], dim=1),  # (L, D)
+        "head.output.bias": torch.zeros_like(bias),
+    }
+
+
+def _unfold(network: TaskModel) -> TaskModel:
+    """With its linear head again, if one was folded into two layers.
+
+    Told by the values: whoever trains it further with `transformers` changes them and leaves config.json as it was.
+    """
+    count, hidden_size = network.head_config.num_outputs, network.config.hidden_size
+    weights = {name: weight.detach() for name, weight in network.named_parameters() if name.startswith("head.")}
+    if weights.keys() != {*_DENSE, *_OUTPUT} or 2 * count > hidden_size:
+        return network
+    linear = {output: weights[dense][:count] for output, dense in zip(_OUTPUT, _DENSE, strict=True)}
+    if not all(torch.equal(weights[name], part) for name, part in _fold(linear, hidden_size).items()):
+        return network
+    plain = TaskModel(network.encoder, network.head_config.model_copy(update={"style": "released"}))
+    with torch.no_grad():
+        for name in _OUTPUT:
+            plain.get_parameter(name).copy_(linear[name])
+    return plain
+
+
+def import_task_model(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TaskModel:
+    """A tuned network with the head its tensors have; `where` begins every error."""
+    config = read_encoder_config(tree, tensors, where)
+    head = read_task_head(config, tree, tensors, where)
+    prefix = find_prefix(config, tensors)
+    with torch.device("meta"):
+        ours = [name for name, _ in TaskHead(config, head).named_parameters()]
+    names = name_network(config, _name_head(config, head, ours, has_class=OWN_OUTPUT not in tensors), prefix)
+    weights = gather(names, tensors, prefix, where)
+    return _unfold(fill(lambda: TaskModel(Encoder(config), head), weights, where))
