@@ -8,12 +8,11 @@ signatures, and `electra --help` must be quick.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from electralab.config import SettingsTree
     from electralab.display import Display
@@ -100,7 +99,6 @@ def pretrain(
     from electralab.pretraining.settings import read_settings, settle_settings
     from electralab.pretraining.warm_start import find_max_positions
     from electralab.records.run import Budget
-    from electralab.reporting.cards import write_run_card
     from electralab.stopping import handle_signals
 
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
@@ -127,10 +125,8 @@ def pretrain(
     )
     if dry_run:
         return stage.plan_pretrain(request)
-    with handle_signals() as stop, _page_at_end(Path(out), display):
-        results = display.follow(stage.pretrain(request, stop))
-    write_run_card(Path(out))
-    return results
+    with handle_signals() as stop:
+        return display.follow(stage.pretrain(request, stop))
 
 
 def flops(
@@ -375,7 +371,7 @@ def study(
     )
     if dry_run:
         return stage.describe_plan(request)
-    with handle_signals() as stop, _page_at_end(Path(out), display):
+    with handle_signals() as stop:
         return display.follow(stage.run_study(request, stop))
 
 
@@ -447,9 +443,11 @@ def claims(
     from electralab.analysis.claims import stage
     from electralab.analysis.claims.table import required_measures, select_claims
     from electralab.errors import UsageError
+    from electralab.events import Result
     from electralab.records.claims import ClaimsPlan
     from electralab.records.findings import Analysis, AnalysisPlan
     from electralab.records.study import StudyPlan
+    from electralab.reporting.page import with_page
 
     runs, chosen = Path(runs), select_claims(only)
     if runs.is_file():
@@ -502,8 +500,7 @@ def claims(
     sources = stage.Sources(tuple(domains), _path(tradeoff))
     measured = [analysis for analysis in analyses if isinstance(analysis, Analysis)]
     decided = stage.decide_claims(chosen, runs, results, models, named, measured, sources)
-    _leave_page(runs, display)
-    return decided
+    return display.follow(with_page(runs, [Result(decided)]))
 
 
 def report(
@@ -808,31 +805,3 @@ def _choose_display(display: Display | None) -> Display:
     from electralab.display import Display
 
     return display or Display()
-
-
-# The page that work leaves in its folder
-
-
-@contextmanager
-def _page_at_end(folder: Path, display: Display) -> Iterator[None]:
-    """However the work in the folder ends, unless it was refused: then nothing of it is ours to show."""
-    from electralab.errors import Stopped, TrainingDiverged
-
-    try:
-        yield
-    except (Stopped, TrainingDiverged):
-        _leave_page(folder, display)
-        raise
-    _leave_page(folder, display)
-
-
-def _leave_page(folder: Path, display: Display) -> None:
-    """Nothing where there is nothing to show yet."""
-    from electralab.records.kinds import find_kind
-    from electralab.reporting.page import write_page
-
-    if find_kind(folder) is not None:
-        from electralab.pretraining.balance import advise
-
-        note = write_page(folder, advise)
-        display.say(note.text, "yellow" if note.style == "warning" else "")

@@ -23,7 +23,7 @@ from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.task_model import save_model
 from electralab.model.flops import count_masked, step_flops
 from electralab.model.folders.folder import save_network
-from electralab.records.figures import HeatmapFigure
+from electralab.reporting.plots import HeatmapFigure
 from electralab.stopping import StopSignal
 from electralab.tasks.kinds.classification import ClassificationExample
 

@@ -8,7 +8,7 @@ import pytest
 from little_study import finish, plan_little, summarise
 
 from electralab.records.study import StudyResults
-from electralab.reporting.result_plots import choose_styles, plot_study
+from electralab.reporting.plots import choose_styles, plot_study
 
 LINES = {"plain": {"line": "one"}, "better": {"line": "two", "masking": {"mask_share": 0.3}}}
 

@@ -33,7 +33,9 @@ SHORT: SettingsTree = {"epochs": 2, "evaluation": {"times": 4}, "optimizer": {"l
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """The picture takes longer than the training."""
-    monkeypatch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+    monkeypatch.setattr(
+        stage, "plot_learning_curve", lambda out, *_: (out / "learning-curve.png").write_bytes(b"drawn")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,7 @@ def whole(origin: Path, animals: Path, tmp_path_factory: pytest.TempPathFactory)
     """Two seeds that nobody disturbed, and that have not learned everything."""
     run = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+        patch.setattr(stage, "plot_learning_curve", lambda out, *_: (out / "learning-curve.png").write_bytes(b"-"))
         tune(two_seeds(origin, animals, run))
     return run
 

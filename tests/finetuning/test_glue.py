@@ -34,7 +34,9 @@ BRIEF: SettingsTree = {"epochs": 0.5, "evaluation": {"times": 1}}
 
 @pytest.fixture(autouse=True)
 def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+    monkeypatch.setattr(
+        stage, "plot_learning_curve", lambda out, *_: (out / "learning-curve.png").write_bytes(b"drawn")
+    )
 
 
 @pytest.fixture(scope="module")

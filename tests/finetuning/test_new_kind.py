@@ -21,7 +21,9 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, KIND.name, KIND)
     for task in KIND.own_tasks():
         monkeypatch.setitem(TASKS, task.name, task)
-    monkeypatch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+    monkeypatch.setattr(
+        stage, "plot_learning_curve", lambda out, *_: (out / "learning-curve.png").write_bytes(b"drawn")
+    )
 
 
 def test_every_file_of_the_folder_is_a_kind() -> None:

@@ -15,7 +15,7 @@ from electralab.records.tuned import Baselines, SeedResults, TunedResults, Tuned
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tuned")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+        patch.setattr(stage, "plot_learning_curve", lambda out, *_: (out / "learning-curve.png").write_bytes(b"-"))
         tune(
             make_request(
                 save_origin(folder / "model"), "classify", write_animals(folder / "data"), folder / "run", seeds=2

@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ]
         write_rows(folder / f"questions/{split}.jsonl", asked)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "draw_learning_curve", lambda path, *_: path.write_bytes(b"drawn"))
+        patch.setattr(stage, "plot_learning_curve", lambda out, *_: (out / "learning-curve.png").write_bytes(b"-"))
         for task, data, seeds in (
             ("classify", "animals", 2),
             ("regress", "numbers", 1),

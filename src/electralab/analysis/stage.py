@@ -23,7 +23,6 @@ from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
 from electralab.finetuning.identity import identify_model
 from electralab.model.folders.folder import locate_networks
-from electralab.records.figures import Figure, Projection
 from electralab.records.findings import (
     Analysis,
     AnalysisPlan,
@@ -40,7 +39,7 @@ from electralab.records.findings import (
 from electralab.records.kinds import require_empty_or
 from electralab.reporting.analysis_blocks import analysis_blocks
 from electralab.reporting.markdown import render_markdown
-from electralab.reporting.plots import plot_claims, save_figure
+from electralab.reporting.plots import Figure, Projection, plot_claims, save_figure
 from electralab.runtime import choose_device
 from electralab.statistics import Interval
 from electralab.stopping import StopSignal

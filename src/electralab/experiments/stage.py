@@ -21,6 +21,7 @@ from electralab.experiments.running import StepFailed, StepFinished, StepStarted
 from electralab.records.kinds import require_empty_or
 from electralab.records.study import PlannedArm, SharedBudget, StudyEnvironment, StudyPlan, StudyResults
 from electralab.reporting.cards import write_study_report
+from electralab.reporting.page import with_page
 from electralab.stopping import StopSignal
 
 PROGRAM = (sys.executable, "-m", "electralab")
@@ -63,6 +64,10 @@ def run_study(
     request: StudyRequest, stop: StopSignal, program: Sequence[str] = PROGRAM
 ) -> Iterator[Event[StudyResults]]:
     """The same request again goes on with the steps that are not finished, failed ones included."""
+    yield from with_page(request.out, _run_cells(request, stop, program))
+
+
+def _run_cells(request: StudyRequest, stop: StopSignal, program: Sequence[str]) -> Iterator[Event[StudyResults]]:
     plan = _make_plan(request)
     if plan.refusal:
         raise InputError(plan.refusal)

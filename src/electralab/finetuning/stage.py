@@ -14,10 +14,9 @@ import torch
 
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, write_file, write_json
 from electralab.config import ConfigLayer, to_toml
-from electralab.errors import DamagedArtifact, InputError, Stopped, TrainingDiverged, UsageError
-from electralab.events import Event, Note, R, Result, Update, warn
+from electralab.errors import DamagedArtifact, InputError, UsageError
+from electralab.events import Event, Note, Result, Update, warn
 from electralab.finetuning.identity import read_identity, require_same
-from electralab.finetuning.learning_curve import draw_learning_curve
 from electralab.finetuning.predicting import (
     AX,
     BEST_SEED,
@@ -44,7 +43,7 @@ from electralab.finetuning.warm_start import Pretrained, build_network, load_pre
 from electralab.model.electra import parameter_depths
 from electralab.model.flops import encoder_flops, training_bytes
 from electralab.model.task_model import TaskModel
-from electralab.records.kinds import find_kind, require_empty_or
+from electralab.records.kinds import require_empty_or
 from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
 from electralab.records.tuned import (
     BadRowRecord,
@@ -60,7 +59,8 @@ from electralab.records.tuned import (
     choose_split,
 )
 from electralab.reporting.cards import write_tuned_card
-from electralab.reporting.page import write_page
+from electralab.reporting.page import with_page
+from electralab.reporting.plots import plot_learning_curve
 from electralab.runtime import (
     choose_device,
     default_threads,
@@ -112,19 +112,6 @@ class FinetuneRequest:
 def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
     """Tune every seed to its end. The same request again goes on where the last one stopped; more seeds are added."""
     yield from with_page(request.run_dir, tune_seeds(request, stop))
-
-
-def with_page(folder: Path, events: Iterator[Event[R]]) -> Iterator[Event[R]]:
-    """However the work in the folder ends, unless it was refused: then nothing of it is ours to show."""
-    try:
-        for event in events:
-            if isinstance(event, Result):
-                yield write_page(folder)
-            yield event
-    except (Stopped, TrainingDiverged):
-        if find_kind(folder) is not None:
-            yield write_page(folder)
-        raise
 
 
 def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
@@ -471,7 +458,7 @@ class _Run:
         if ensemble:
             given["ensemble"] = self._score(self.parts["dev"], ensemble["dev"]).scores
         title = f"{self.task.display}, {self.metric}"
-        draw_learning_curve(self.run_dir / "learning-curve.png", title, losses, {self.metric: scores})
+        plot_learning_curve(self.run_dir, title, self.metric, losses, scores)
         TunedResults(
             task=self.task.name,
             metric=self.metric,

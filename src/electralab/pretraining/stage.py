@@ -19,7 +19,7 @@ from electralab.objective.metrics import Row
 from electralab.objective.objective import Objective
 from electralab.objective.registry import build_objective
 from electralab.objective.settings import PAIRS
-from electralab.pretraining.balance import describe_usefulness, drop_numbers
+from electralab.pretraining.balance import advise, describe_usefulness, drop_numbers
 from electralab.pretraining.cost import count_steps, estimate_memory
 from electralab.pretraining.settings import PretrainConfig, complete_settings
 from electralab.pretraining.task import PretrainTask, build_state, mean_step_flops, measure_baselines
@@ -47,6 +47,8 @@ from electralab.records.run import (
     snapshot_folder,
     snapshot_step,
 )
+from electralab.reporting.cards import write_run_card
+from electralab.reporting.page import with_page
 from electralab.runtime import (
     choose_device,
     default_threads,
@@ -92,6 +94,10 @@ class PretrainRequest:
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[PretrainResults]]:
     """Run until the budget is spent. The same request again goes on where the last one stopped, bit for bit."""
+    yield from with_page(request.run_dir, _train(request, stop), advise)
+
+
+def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[PretrainResults]]:
     data = open_data(request.data_dir)
     run_dir, config = request.run_dir, request.config
     _check_run_folder(run_dir)
@@ -341,4 +347,5 @@ class _Run:
                 **({"snapshots": snapshots} if snapshots else {}),
             )
             results.write(self.run_dir)
+        write_run_card(self.run_dir)
         yield Result(results)

@@ -22,7 +22,7 @@ from electralab.records.study import StudyResults
 from electralab.records.tuned import TunedResults, TunedRun
 from electralab.reporting.html import read_asset
 from electralab.reporting.markdown import escape_cell, render_markdown, render_table
-from electralab.reporting.result_plots import plot_study, plot_tradeoff
+from electralab.reporting.plots import plot_study, plot_tradeoff
 from electralab.reporting.study_page import study_readme, study_report, tradeoff_report
 from electralab.reporting.tuned_page import tuned_score_table
 

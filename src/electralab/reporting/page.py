@@ -12,7 +12,9 @@ from typing import Literal
 from pydantic import JsonValue
 
 from electralab.artifacts import write_file
-from electralab.events import Note
+from electralab.errors import Stopped, TrainingDiverged
+from electralab.events import Event, Note, R, Result
+from electralab.records.kinds import find_kind
 from electralab.records.record import Record
 from electralab.records.run import ExampleRow
 from electralab.reporting import blocks as b
@@ -133,6 +135,20 @@ def write_page(folder: Path, advise: Advice = advise_nothing) -> Note:
         reason = str(error) or type(error).__name__
         return Note(f"warning: {page}: could not be written ({reason}); {again}", "warning")
     return Note(f"page  {page}")
+
+
+def with_page(folder: Path, events: Iterable[Event[R]], advise: Advice = advise_nothing) -> Iterator[Event[R]]:
+    """The events of a stage, and the page of its folder however it ends, unless the work was refused: then nothing in
+    the folder is ours to show."""
+    try:
+        for event in events:
+            if isinstance(event, Result):
+                yield write_page(folder, advise)
+            yield event
+    except (Stopped, TrainingDiverged):
+        if find_kind(folder) is not None:
+            yield write_page(folder, advise)
+        raise
 
 
 def choose_axis(artifacts: Sequence[Artifact]) -> str:

@@ -14,7 +14,7 @@ from pkgutil import iter_modules
 from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Finding, Skipped
 from electralab.analysis.model import AnalysisModel
-from electralab.records.figures import Figure, Projection
+from electralab.reporting.plots import Figure, Projection
 
 Output = Finding | Skipped | Figure | Projection
 

@@ -25,7 +25,7 @@ from electralab.analysis.model import AnalysisModel
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE
 from electralab.analysis.states import WordStates, embed_rows, embed_texts, embed_words
 from electralab.errors import InputError
-from electralab.records.figures import Figure, LineFigure, Projection, ScatterFigure
+from electralab.reporting.plots import Figure, LineFigure, Projection, ScatterFigure
 from electralab.statistics import Interval, count_units, null_interval, percentile_interval, subsample
 
 _SHUFFLES = 20

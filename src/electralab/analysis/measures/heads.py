@@ -18,7 +18,7 @@ from electralab.analysis.model import AnalysisModel, reinitialise
 from electralab.analysis.pair import UNTRAINED
 from electralab.model.attention import Rotation, build_attention_mask, measure_discrepancies
 from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
-from electralab.records.figures import HeatmapFigure
+from electralab.reporting.plots import HeatmapFigure
 from electralab.statistics import Interval
 from electralab.tokens.batches import Batch, make_batch
 

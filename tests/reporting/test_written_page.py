@@ -2,7 +2,9 @@
 
 import json
 import re
+import signal
 from base64 import b64encode
+from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,14 +13,17 @@ from typing import Any
 import pytest
 from report_folders import SCORES, make_record, make_run, make_steps, write_examples
 
+from electralab.errors import Stopped, TrainingDiverged, UsageError
+from electralab.events import Event, Note, Result
 from electralab.records.run import Budget, ExampleRow, GuessedToken, PretrainResults, RunExamples, RunFingerprint
+from electralab.reporting import page as page_module
 from electralab.reporting.artifact import Artifact, read_artifact
 from electralab.reporting.blocks import Table
 from electralab.reporting.comparability import find_differences
 from electralab.reporting.curves import plot_logs
 from electralab.reporting.format import format_count, format_estimate, format_seconds
 from electralab.reporting.html import json_in_html, render_blocks
-from electralab.reporting.page import compose_page, compose_update, summarise, write_report
+from electralab.reporting.page import compose_page, compose_update, summarise, with_page, write_report
 
 HERE = Path("here")
 EVIL = "</script><img src=x onerror=alert(1)>\"'&"
@@ -263,3 +268,53 @@ def test_a_picture_that_the_page_draws_itself_is_not_shown_again() -> None:
     pictures = {"learning-curve": "data:,", "other": "data:,"}
     page = compose_page([Artifact("fine-tuning run", "tuned", HERE, pictures=pictures)])
     assert page.count("<img") == 1
+
+
+def events(end: BaseException | None = None) -> Iterator[Event[int]]:
+    if end is not None:
+        raise end
+    yield Result(7)
+
+
+def test_finished_work_leaves_its_page_and_says_where_before_its_result(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    assert list(with_page(run, events())) == [Note(f"page  {run / 'report.html'}"), Result(7)]
+    assert "<h1>run</h1>" in (run / "report.html").read_text()
+
+
+@pytest.mark.parametrize("end", [Stopped(signal.SIGTERM), TrainingDiverged("run: 9 steps were not finite")])
+def test_work_that_stops_early_leaves_one_too(tmp_path: Path, end: BaseException) -> None:
+    run = make_run(tmp_path / "run", steps=20, total=80)
+    with pytest.raises(type(end)):
+        list(with_page(run, events(end)))
+    assert "It is at step 20 of 80" in (run / "report.html").read_text()
+
+
+def test_a_folder_that_was_refused_stays_as_it_was_and_an_empty_one_empty(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (tmp_path / "empty").mkdir()
+    for folder, end in ((run, UsageError("run: holds data")), (tmp_path / "empty", Stopped(signal.SIGINT))):
+        with pytest.raises(type(end)):
+            list(with_page(folder, events(end)))
+    assert not (run / "report.html").exists()
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_page_that_cannot_be_written_is_a_warning_and_costs_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "report.html").mkdir()
+    note, result = with_page(run, events())
+    assert isinstance(note, Note)
+    assert note.text.startswith(f"warning: {run / 'report.html'}: could not be written (")
+    assert note.text.endswith("tries again")
+    assert result == Result(7)
+
+    def fail(*_: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(page_module, "compose_page", fail)
+    note, _ = with_page(make_run(tmp_path / "other"), events())
+    assert isinstance(note, Note)
+    assert "could not be written (ZeroDivisionError); 'electra report" in note.text
