@@ -12,7 +12,7 @@ from networks import exaggerate, make_pair, make_rows
 
 from electralab.errors import ElectraError
 from electralab.evaluation.blimp import choose_scoring
-from electralab.model import token_models
+from electralab.model import electra
 from electralab.model.electra import CopyMLM
 from electralab.model.folders.folder import load_any, load_encoder, load_network, save_network
 from electralab.model.weights import init_weights
@@ -58,7 +58,7 @@ def test_the_chance_of_targets_alone_is_that_among_all_tokens(backbone: str, mon
     targets[::3] = 7  # not what stands there
     everything = network(*ROWS, IS_TOKEN).gather(1, targets[:, None]).squeeze(1)
     for chunk in (1, 5, 1024):
-        monkeypatch.setattr(token_models, "_CHUNK", chunk)
+        monkeypatch.setattr(electra, "_CHUNK", chunk)
         assert torch.allclose(network.log_probs(*ROWS, IS_TOKEN, targets), everything, rtol=1e-5, atol=1e-6)
 
 
@@ -67,7 +67,7 @@ def test_chunks_do_not_change_what_is_learned(monkeypatch: pytest.MonkeyPatch) -
     targets = ROWS[0].flatten()[IS_TOKEN].roll(1)
     gradients = []
     for chunk in (5, 1024):
-        monkeypatch.setattr(token_models, "_CHUNK", chunk)
+        monkeypatch.setattr(electra, "_CHUNK", chunk)
         network.zero_grad()
         network.log_probs(*ROWS, IS_TOKEN, targets).mean().backward()  # type: ignore[no-untyped-call]
         gradients.append([parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None])
