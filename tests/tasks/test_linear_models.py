@@ -1,5 +1,8 @@
 """Linear models of words and characters: what they learn from a few rows, and what they do with nothing to learn."""
 
+import math
+
+import numpy as np
 import pytest
 
 from electralab.tasks.baselines import LinearClassifier, LinearRegressor, TextFeatures, WindowTagger, compare_bags
@@ -33,8 +36,12 @@ def test_pairs_are_told_by_what_they_share() -> None:
 
 
 def test_what_two_bags_share_is_a_share_of_each() -> None:
-    both, of_first, of_second, long, short, unlike = compare_bags(["a", "b", "c", "c"], ["a"])
-    assert [both, of_first, of_second] == pytest.approx([1 / 3, 1 / 3, 1.0])
+    """The second time a, which is everywhere, counts little."""
+    idf = {"": 4.0, "a": 1.0, "b": 4.0}
+    counted, weighted, lengths = np.split(compare_bags(["a", "b", "c", "c"], ["a"], idf), [5, 10])
+    assert counted == pytest.approx([1 / 3, 1 / 3, 1.0, math.log(3), 0.0])
+    assert weighted == pytest.approx([1 / 9, 1 / 9, 1.0, math.log(9), 0.0])
+    long, short, unlike = lengths
     assert long > short
     assert unlike == pytest.approx(long - short)
 

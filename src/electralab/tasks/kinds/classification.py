@@ -142,7 +142,7 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
         constant = {split.name: [ClassPrediction(label, {})] * len(split.examples) for split in splits}
         yield BaselinePredictions(COMMONEST, f"always answering {label!r}", len(train), constant)
         some = take_texts(train)
-        what = "TF-IDF of words and characters" + " and what the pair shares" * (len(train[0].texts) > 1)
+        what = "TF-IDF of words and " + ("characters" if len(train[0].texts) == 1 else "what the pair shares")
         model = LinearClassifier().fit([example.texts for example in some], [example.label for example in some])
         linear = {
             split.name: [ClassPrediction(name, {}) for name in model.predict([e.texts for e in split.examples])]

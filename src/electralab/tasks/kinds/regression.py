@@ -119,7 +119,7 @@ class Regression(TextKind[RegressionExample, RegressionPrediction]):
         constant = {split.name: [RegressionPrediction(mean)] * len(split.examples) for split in splits}
         yield BaselinePredictions(COMMONEST, "always answering the mean of the training rows", len(train), constant)
         some = take_texts(train)
-        what = "TF-IDF of words and characters" + " and what the pair shares" * (len(train[0].texts) > 1)
+        what = "TF-IDF of words and " + ("characters" if len(train[0].texts) == 1 else "what the pair shares")
         model = LinearRegressor().fit([example.texts for example in some], [example.score for example in some])
         linear = {
             split.name: [RegressionPrediction(float(x)) for x in model.predict([e.texts for e in split.examples])]
