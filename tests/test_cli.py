@@ -17,7 +17,7 @@ import pytest
 from electralab import api
 from electralab.objective.settings import ObjectiveName, Procedure
 from electralab.records.answers import Detection, ProofreadResult
-from electralab.records.predictions import PredictionRow, PredictResult
+from electralab.records.tuned import PredictionRow, PredictResult
 from electralab.shell.call import Call
 from electralab.shell.cli import build_parser, main, split_overrides
 

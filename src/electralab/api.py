@@ -18,17 +18,14 @@ if TYPE_CHECKING:
     from electralab.display import Display
     from electralab.exporting.export import Format
     from electralab.records.answers import Detection, ProofreadMeasure, ProofreadResult, ServePlan, ServeResult
-    from electralab.records.claims import ClaimsPlan, ClaimsResult
     from electralab.records.compression import CompressPlan, Tradeoff
     from electralab.records.evaluation import EvaluationPlan, EvaluationResult, Suite
     from electralab.records.export import ExportPlan, ExportResult
-    from electralab.records.findings import Analysis, AnalysisPlan
-    from electralab.records.glue import GluePlan, GlueResults
-    from electralab.records.predictions import PredictPlan, PredictResult
+    from electralab.records.findings import Analysis, AnalysisPlan, ClaimsPlan, ClaimsResult
     from electralab.records.prepared import PreparedReport, PreparePlan
     from electralab.records.run import CostEstimate, FlopsPlan, PaperTable, PretrainPlan, PretrainResults
     from electralab.records.study import StudyPlan, StudyResults
-    from electralab.records.tuned import FinetunePlan, TunedResults
+    from electralab.records.tuned import FinetunePlan, GluePlan, GlueResults, PredictPlan, PredictResult, TunedResults
     from electralab.reporting.page import ReportPlan, ReportWritten
     from electralab.serving.model import Model
 
@@ -249,7 +246,7 @@ def glue(
     from electralab.config import config_layers
     from electralab.finetuning.glue import choose_tasks, run_suite
     from electralab.finetuning.stage import FinetuneRequest, plan_finetune
-    from electralab.records.glue import GluePlan
+    from electralab.records.tuned import GluePlan
     from electralab.stopping import handle_signals
 
     chosen = choose_tasks(Path(data), tasks)
@@ -444,8 +441,7 @@ def claims(
     from electralab.analysis.claims.table import required_measures, select_claims
     from electralab.errors import UsageError
     from electralab.events import Result
-    from electralab.records.claims import ClaimsPlan
-    from electralab.records.findings import Analysis, AnalysisPlan
+    from electralab.records.findings import Analysis, AnalysisPlan, ClaimsPlan
     from electralab.records.study import StudyPlan
     from electralab.reporting.page import with_page
 
@@ -598,7 +594,7 @@ def predict(
     """
     from electralab.artifacts import write_file
     from electralab.config import config_layers, resolve
-    from electralab.records.predictions import PredictPlan, PredictResult
+    from electralab.records.tuned import PredictPlan, PredictResult
     from electralab.runtime import use_threads
     from electralab.serving.model import Model
     from electralab.serving.predictor import PredictConfig, check_output_path, format_rows, merge_bad_rows

@@ -11,8 +11,15 @@ from electralab.analysis.claims.evidence import (
     name_controls,
 )
 from electralab.experiments.settings import read_study, resolve_arms, resolve_study
-from electralab.records.claims import EvidenceRecord, StudyEvidence
-from electralab.records.findings import Analysis, AnalyzedModel, ControlRecord, FindingRecord, SkippedRecord
+from electralab.records.findings import (
+    Analysis,
+    AnalyzedModel,
+    ControlRecord,
+    EvidenceRecord,
+    FindingRecord,
+    SkippedRecord,
+    StudyEvidence,
+)
 from electralab.statistics import Interval
 
 PROBE, ANALOGIES = "geometry.probe", "analogies.table"

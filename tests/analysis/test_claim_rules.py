@@ -11,8 +11,7 @@ from electralab.analysis.claims.rules import decide_quarter, decide_scaling, dec
 from electralab.analysis.claims.table import CLAIMS, decide_claim, select_claims
 from electralab.analysis.measures.replacements import HARDENING
 from electralab.errors import UsageError
-from electralab.records.claims import MissingReason, StudyEvidence
-from electralab.records.findings import id_of_name
+from electralab.records.findings import MissingReason, StudyEvidence, id_of_name
 from electralab.statistics import Interval
 
 NUMBERS = [f"M{number}" for number in range(30, 48)]

@@ -11,8 +11,7 @@ from electralab.analysis.claims.rules import ClaimVerdict
 from electralab.analysis.claims.stage import Sources, decide_again, decide_claims, list_models, list_tuned, read_runs
 from electralab.analysis.claims.table import Claim, required_measures, select_claims
 from electralab.errors import DamagedArtifact, InputError
-from electralab.records.claims import ClaimsResult, ClaimVerdictRecord
-from electralab.records.findings import EstimateRecord
+from electralab.records.findings import ClaimsResult, ClaimVerdictRecord, EstimateRecord
 from electralab.records.study import StudyResults
 from electralab.records.tuned import ClassReport, ClassScores, TunedResults
 from electralab.reporting.analysis_blocks import format_claim_values

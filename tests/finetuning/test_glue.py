@@ -22,9 +22,8 @@ from electralab.finetuning import stage
 from electralab.finetuning.glue import PAPER, choose_tasks, run_suite, tabulate
 from electralab.finetuning.summary import spread_scores
 from electralab.inspection import view
-from electralab.records.glue import GlueResults
-from electralab.records.tuned import ClassReport, SeedScores, TunedResults
-from electralab.reporting.tuned_page import tuned_score_table
+from electralab.records.tuned import ClassReport, GlueResults, SeedScores, TunedResults
+from electralab.reporting.run_pages import tuned_score_table
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import GLUE
 

@@ -7,8 +7,7 @@ from little_tasks import make_request, save_origin, tune, write_animals
 
 from electralab.artifacts import read_json
 from electralab.finetuning import stage
-from electralab.records.predictions import read_rows, to_json_lines
-from electralab.records.tuned import Baselines, SeedResults, TunedResults, TunedRun
+from electralab.records.tuned import Baselines, SeedResults, TunedResults, TunedRun, read_rows, to_json_lines
 
 
 @pytest.fixture(scope="module")

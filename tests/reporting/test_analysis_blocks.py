@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from electralab.records.claims import ClaimsResult
-from electralab.records.findings import Analysis, PointClouds
+from electralab.records.findings import Analysis, ClaimsResult, PointClouds
 from electralab.reporting.analysis_blocks import claim_blocks, finding_blocks, tell_analysis, tell_answers
 from electralab.reporting.artifact import Artifact
 from electralab.reporting.html import render_blocks

@@ -19,7 +19,7 @@ from electralab.reporting.blocks import (
     join_tokens,
     long_table,
 )
-from electralab.reporting.markdown import render_markdown
+from electralab.reporting.cards import render_markdown
 from electralab.reporting.terminal import color_tokens, print_blocks, suspicion_style
 
 EVIL = "a\x1b]0;title\x07b|c\nd"

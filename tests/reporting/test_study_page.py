@@ -5,8 +5,8 @@ from typing import Any
 
 from electralab.records.study import StudyResults
 from electralab.reporting.artifact import Artifact
+from electralab.reporting.cards import render_markdown
 from electralab.reporting.html import render_blocks
-from electralab.reporting.markdown import render_markdown
 from electralab.reporting.page import compose_page
 from electralab.reporting.study_page import study_charts, study_report, study_scores, study_tables, tell_study
 

@@ -13,7 +13,7 @@ from electralab.finetuning import stage
 from electralab.records.tuned import ClassReport, ClassScores, TunedResults
 from electralab.reporting.artifact import Artifact, read_artifact
 from electralab.reporting.page import compose_page, compose_update, write_report
-from electralab.reporting.tuned_page import majority_share, read_mistakes
+from electralab.reporting.run_pages import majority_share, read_mistakes
 
 # Too few steps to learn it all, so that there are mistakes to show.
 FEW: SettingsTree = {"steps": 3, "evaluation": {"times": 3}, "optimizer": {"learning_rate": 1e-4}}

@@ -17,9 +17,8 @@ from electralab.errors import Stopped, TrainingDiverged, UsageError
 from electralab.events import Event, Note, Result
 from electralab.records.run import Budget, ExampleRow, GuessedToken, PretrainResults, RunExamples, RunFingerprint
 from electralab.reporting import page as page_module
-from electralab.reporting.artifact import Artifact, read_artifact
+from electralab.reporting.artifact import Artifact, find_differences, read_artifact
 from electralab.reporting.blocks import Table
-from electralab.reporting.comparability import find_differences
 from electralab.reporting.curves import plot_logs
 from electralab.reporting.format import format_count, format_estimate, format_seconds
 from electralab.reporting.html import json_in_html, render_blocks

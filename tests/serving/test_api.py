@@ -13,8 +13,8 @@ from little_server import get, open_guard, open_service, post, save_models, tell
 from pydantic import ValidationError
 
 from electralab.records.answers import EXAMPLE_ANSWERS, Capability, Detection, Embedding, FillResult, PlayResult
-from electralab.records.predictions import PredictionRow
 from electralab.records.record import Record
+from electralab.records.tuned import PredictionRow
 from electralab.serving.guard import RequestGuard
 from electralab.serving.model import Model
 from electralab.serving.pages import write_policy

@@ -17,7 +17,7 @@ import electralab
 from electralab.errors import ElectraError, InputError, UsageError
 from electralab.finetuning import predicting
 from electralab.finetuning.task_model import load_model
-from electralab.records.predictions import PredictionRow
+from electralab.records.tuned import PredictionRow
 from electralab.serving.model import Model
 from electralab.serving.predictor import PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
 from electralab.tasks.kind import Split, TaskInput

@@ -9,9 +9,8 @@ from rich.console import Console
 
 from electralab.records.answers import Detection, ProofreadResult, TokenScore
 from electralab.records.evaluation import EvaluationResult
-from electralab.records.glue import GlueResults
 from electralab.records.run import CostEstimate, PaperTable, PretrainResults
-from electralab.records.tuned import TunedResults
+from electralab.records.tuned import GlueResults, TunedResults
 from electralab.reporting.blocks import Block
 from electralab.reporting.study_page import glue_blocks
 from electralab.reporting.terminal import print_blocks

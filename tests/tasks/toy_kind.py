@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.model.task_model import HeadConfig
-from electralab.records.predictions import PredictionRow
+from electralab.records.tuned import PredictionRow
 from electralab.tasks.features import Feature, TaskBatch, soft_binary_cross_entropy
 from electralab.tasks.kind import (
     OWN_FILES,

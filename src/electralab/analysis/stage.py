@@ -38,7 +38,7 @@ from electralab.records.findings import (
 )
 from electralab.records.kinds import require_empty_or
 from electralab.reporting.analysis_blocks import analysis_blocks
-from electralab.reporting.markdown import render_markdown
+from electralab.reporting.cards import render_markdown
 from electralab.reporting.plots import Figure, Projection, plot_claims, save_figure
 from electralab.runtime import choose_device
 from electralab.statistics import Interval

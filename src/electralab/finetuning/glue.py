@@ -18,9 +18,8 @@ from electralab.events import Event, Note, Result
 from electralab.finetuning.predicting import AX, BEST_SEED, ENSEMBLE
 from electralab.finetuning.stage import FinetuneRequest, tune_seeds
 from electralab.finetuning.summary import summarise_seeds
-from electralab.records.glue import GlueAverage, GlueResults, GlueTask, SubmissionZip
 from electralab.records.kinds import require_empty_or
-from electralab.records.tuned import Spread, TunedResults
+from electralab.records.tuned import GlueAverage, GlueResults, GlueTask, Spread, SubmissionZip, TunedResults
 from electralab.reporting.page import with_page
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import GLUE, TASKS, find_task

@@ -13,8 +13,7 @@ from electralab.errors import InputError, UsageError
 from electralab.events import Event, Progress, Result, run_to_end, warn
 from electralab.finetuning.summary import list_seeds
 from electralab.finetuning.task_model import LoadedTaskModel, load_model
-from electralab.records.predictions import PredictionRow, to_json_lines
-from electralab.records.tuned import Scores
+from electralab.records.tuned import PredictionRow, Scores, to_json_lines
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import TASKS
 from electralab.tasks.features import FeatureEncoder, average_logits, predict_logits

@@ -44,12 +44,12 @@ from electralab.model.electra import parameter_depths
 from electralab.model.flops import encoder_flops, training_bytes
 from electralab.model.task_model import TaskModel
 from electralab.records.kinds import require_empty_or
-from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
 from electralab.records.tuned import (
     BadRowRecord,
     Baseline,
     Baselines,
     FinetunePlan,
+    PredictionRow,
     Scores,
     SeedResults,
     SeedScores,
@@ -57,6 +57,8 @@ from electralab.records.tuned import (
     TunedResults,
     TunedRun,
     choose_split,
+    read_rows,
+    to_json_lines,
 )
 from electralab.reporting.cards import write_tuned_card
 from electralab.reporting.page import with_page

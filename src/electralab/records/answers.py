@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from electralab.records.predictions import PredictionRow
 from electralab.records.record import Record
 from electralab.records.run import GuessedToken
+from electralab.records.tuned import PredictionRow
 
 Capability = Literal["detect", "fill", "play", "embed", "predict"]
 

@@ -6,11 +6,21 @@ On disk the scores of a split lie under the name of the split: {"seed": 0, "dev"
 they are the field `scores`, by split and metric; `results["dev"]` works as on disk.
 """
 
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, JsonValue, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from electralab.records.record import FileRecord, Record
 
@@ -217,3 +227,127 @@ class FinetunePlan(Record):
     estimated_minutes: float
     estimated_memory_mb: int
     settings: dict[str, JsonValue]
+
+
+# JSON lets these stand in a string, but str.splitlines() would cut the row there.
+_LINE_ENDS = str.maketrans({end: f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})
+
+Value = str | float | tuple[str, ...] | None
+
+
+class AnswerSpan(Record):
+    """A slice of the context, in characters."""
+
+    text: str
+    start: int
+    end: int
+    score: float | None
+
+
+class PredictionRow(Record):
+    row: int = 0
+    """The row of the input file that it answers, where there is one; its line in an editor."""
+    id: str = ""
+    texts: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    question: str = ""
+    truth: Value = None
+    """A question has a list of answers; an empty one says that there is none."""
+    prediction: Value
+    """None for a row that could not be read, and for a number that is not finite."""
+    probabilities: dict[str, float | None] | tuple[float | None, ...] = ()
+    """By class, or of each tag."""
+    answer: AnswerSpan | None = None
+    no_answer_score: float | None = None
+    alternatives: tuple[AnswerSpan, ...] = ()
+    cut: bool = False
+    """The text did not fit the model's rows, and its end was not read."""
+    error: str = ""
+    """Why there is no prediction."""
+
+    @property
+    def has_truth(self) -> bool:
+        return "truth" in self.model_fields_set
+
+    def to_json(self) -> dict[str, Any]:
+        # Without the way through JSON text, in which there is no half of a surrogate pair.
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class PredictResult(Record):
+    """What `predict` answers: a row for every row of the file, bad ones included."""
+
+    predictions: tuple[PredictionRow, ...]
+    bad_rows: int
+    cut: int
+    """Texts that were longer than the model's rows."""
+
+
+class PredictPlan(Record):
+    """`predict --dry-run`: what would be answered, and from which columns."""
+
+    model: str
+    task: str
+    rows: int
+    bad_rows: int
+    columns: dict[str, str]
+    settings: dict[str, Any]
+
+
+def read_rows(path: Path) -> Iterator[PredictionRow]:
+    """The rows of a file, in order; a line that is none is left out."""
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                yield PredictionRow.model_validate(json.loads(line))
+            except (ValueError, RecursionError, ValidationError):
+                continue
+
+
+def to_json_lines(rows: Iterable[Record | dict[str, Any]]) -> bytes:
+    values = (row.to_json() if isinstance(row, Record) else row for row in rows)
+    lines = "".join(json.dumps(value, ensure_ascii=False).translate(_LINE_ENDS) + "\n" for value in values)
+    # Half of a surrogate pair, which UTF-8 cannot hold, becomes the very escape that JSON has for it.
+    return lines.encode("utf-8", "backslashreplace")
+
+
+class GlueTask(Spread):
+    """The first metric of a task, over the seeds."""
+
+    metric: str
+
+
+class GlueAverage(Record):
+    """Over the tasks but WNLI; None where no task counts, or no seed is common to all of them."""
+
+    median: Score | None
+    """The mean of the tasks' medians."""
+    mean: Score | None
+    sd: Score | None
+    n: int | None
+    """Seeds that all tasks have."""
+    paper: float | None
+
+
+class SubmissionZip(Record):
+    file: str
+    holds: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Of the eleven files that the server wants all at once."""
+
+
+class GlueResults(FileRecord):
+    FILE: ClassVar[str] = "results.json"
+    suite: str
+    """Always "glue"."""
+    tasks: dict[str, GlueTask]
+    average: GlueAverage
+    paper: dict[str, float | None]
+    """Dev scores of the released ELECTRA-Small."""
+    diagnostics: dict[str, GlueTask] = Field({})
+    submissions: dict[str, SubmissionZip] = Field({})
+    """By what predicted: best_seed, ensemble."""
+
+
+class GluePlan(Record):
+    tasks: dict[str, FinetunePlan]

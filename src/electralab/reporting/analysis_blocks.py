@@ -8,8 +8,15 @@ The page, README.md, claims.md and the terminal show parts of the same.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from electralab.records.claims import ClaimsResult, ClaimVerdictRecord
-from electralab.records.findings import Analysis, EstimateRecord, FindingRecord, PictureRecord, PointCloud
+from electralab.records.findings import (
+    Analysis,
+    ClaimsResult,
+    ClaimVerdictRecord,
+    EstimateRecord,
+    FindingRecord,
+    PictureRecord,
+    PointCloud,
+)
 from electralab.reporting import blocks as b
 from electralab.reporting.artifact import Artifact
 from electralab.reporting.format import format_estimate

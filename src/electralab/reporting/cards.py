@@ -5,10 +5,11 @@ run folder, tuned run folder, export folder, study, trade-off -> README.md, repo
 A card is a template in `page/`; what stands in it comes from records.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, assert_never
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from pydantic import Field
@@ -20,11 +21,11 @@ from electralab.records.record import FileRecord, Record
 from electralab.records.run import PretrainResults, RunFingerprint
 from electralab.records.study import StudyResults
 from electralab.records.tuned import TunedResults, TunedRun
+from electralab.reporting import blocks as b
 from electralab.reporting.html import read_asset
-from electralab.reporting.markdown import escape_cell, render_markdown, render_table
 from electralab.reporting.plots import plot_study, plot_tradeoff
+from electralab.reporting.run_pages import tuned_score_table
 from electralab.reporting.study_page import study_readme, study_report, tradeoff_report
-from electralab.reporting.tuned_page import tuned_score_table
 
 README = "README.md"
 # What was learned, by the name of the objective.
@@ -260,3 +261,63 @@ def write_tradeoff_report(out: Path, tradeoff: Tradeoff) -> None:
     """report.md and the picture of a trade-off."""
     plot_tradeoff(out, tradeoff)
     write_file(out / "report.md", render_markdown(list(tradeoff_report(tradeoff))))
+
+
+def render_markdown(blocks: Sequence[b.Block]) -> str:
+    """One blank line between blocks, and a line end behind the last."""
+    return "\n\n".join(text for block in blocks for text in _render(block) if text) + "\n"
+
+
+def _render(block: b.Block) -> Iterator[str]:
+    match block:
+        case b.Paragraph(text=text, style=style):
+            yield f"**{text}**" if style == "strong" else text
+        case b.Bullets(items=items):
+            yield "\n".join(f"- {item}" for item in items)
+        case b.Heading(text=text, level=level):
+            yield f"{'#' * level} {text}"
+        case b.Table(title=title):
+            yield title and f"{title}:"
+            yield render_table(block)
+        case b.Matrix(title=title, names=names, counts=counts):
+            # Its corner says how to read it, and its title says the same at length.
+            rows = [[name, *map(str, row)] for name, row in zip(names, counts, strict=True)]
+            yield render_table(b.Table("", ["true, predicted as", *names], rows))
+        case b.Code(text=text, language=language):
+            yield f"```{language}\n{text}\n```"
+        case b.Picture(title=title, address=address, meaning=meaning):
+            yield f"![{title}]({address})"
+            yield meaning
+        case b.Absent(what=what, needed=needed):
+            yield f"**{what}.** {needed}"
+        case b.MarkedText(text=text):
+            yield text
+        case b.Tiles(tiles=tiles):
+            yield "\n".join(f"- {tile.name}: {tile.value}{f' ({tile.beside})' * bool(tile.beside)}" for tile in tiles)
+        case b.Definitions(words=words):
+            yield "\n".join(f"- *{word}*: {text}" for word, text in words.items())
+        case b.Fold(blocks=inner) | b.Group(blocks=inner):
+            for part in inner:
+                yield from _render(part)
+        case b.ClaimCard():
+            yield f"**{block.number}: {block.verdict}.** {block.sentence}"
+            yield "\n".join(f"- {note}" for note in block.notes)
+        case b.Chart() | b.Scatter() | b.CloudFigure() | b.Links() | b.StepsTaken():
+            # What moves, or is drawn, has a picture of its own in a folder of Markdown.
+            pass
+        case _:
+            assert_never(block)
+
+
+def render_table(table: b.Table) -> str:
+    lines = [
+        " | ".join(map(escape_cell, table.head)),
+        "|".join("---:" if is_number else "---" for is_number in table.is_number_column()),
+        *(" | ".join(map(escape_cell, row)) for row in table.texts()),
+    ]
+    return "\n".join(f"| {line} |" if number != 1 else f"|{line}|" for number, line in enumerate(lines))
+
+
+def escape_cell(text: str) -> str:
+    """A bar would end the cell, also behind a backslash, and a line break the row."""
+    return " ".join(text.replace("|", "&#124;").split())

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from electralab.records.run import StepRecord
-from electralab.reporting.artifact import Artifact
+from electralab.reporting.artifact import About, Artifact, explain_unlike
 from electralab.reporting.blocks import Chart, Line, ReferenceLine
 from electralab.reporting.charts import AXES
-from electralab.reporting.comparability import About, explain_unlike
 from electralab.reporting.format import format_key, is_number
-from electralab.reporting.tuned_page import baseline_scores
+from electralab.reporting.run_pages import baseline_scores
 
 # More points than a chart has pixels only make the page heavy.
 _MOST_POINTS = 800

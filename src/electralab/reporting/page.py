@@ -19,19 +19,32 @@ from electralab.records.record import Record
 from electralab.records.run import ExampleRow
 from electralab.reporting import blocks as b
 from electralab.reporting.analysis_blocks import claim_blocks, finding_blocks, tell_analysis, tell_answers
-from electralab.reporting.artifact import Artifact, ReportKind, find_report_kind, name_artifacts, read_artifact
-from electralab.reporting.comparability import (
+from electralab.reporting.artifact import (
+    Artifact,
+    ReportKind,
     explain_unlike,
     find_better,
     find_differences,
+    find_report_kind,
     find_topic,
     flatten,
+    name_artifacts,
+    read_artifact,
     tell_comparison,
 )
 from electralab.reporting.curves import plot_logs
 from electralab.reporting.format import format_count, format_flops, format_key, format_seconds, format_value, is_number
 from electralab.reporting.html import Section, describe_data, render_blocks, render_page, render_section
-from electralab.reporting.run_page import example_blocks, heldout_table, run_tiles, tell_run
+from electralab.reporting.run_pages import (
+    example_blocks,
+    heldout_table,
+    mistake_blocks,
+    run_tiles,
+    tell_run,
+    tell_tuned,
+    tuned_scores,
+    tuned_tiles,
+)
 from electralab.reporting.study_page import (
     evaluation_blocks,
     glue_blocks,
@@ -42,7 +55,6 @@ from electralab.reporting.study_page import (
     tell_tradeoff,
     tradeoff_blocks,
 )
-from electralab.reporting.tuned_page import mistake_blocks, tell_tuned, tuned_scores, tuned_tiles
 
 PAGE = "report.html"
 Advice = Callable[[Artifact], Sequence[str]]

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
-from electralab.records.glue import GlueResults
 from electralab.records.study import AVERAGE, ArmRow, Comparison, ComputeToTarget, SeedMean, StudyResults
+from electralab.records.tuned import GlueResults
 from electralab.reporting import blocks as b
 from electralab.reporting.charts import AXES
 from electralab.reporting.format import (

@@ -31,7 +31,7 @@ from electralab.records.answers import (
     ModelInfo,
     PlayResult,
 )
-from electralab.records.predictions import PredictionRow
+from electralab.records.tuned import PredictionRow
 from electralab.serving.corruption_demo import CorruptionDemo
 from electralab.serving.detector import Detector
 from electralab.serving.embedder import Embedder, Vector

@@ -21,7 +21,7 @@ from electralab.errors import ElectraError, InputError, UsageError
 from electralab.events import Event, run_to_end
 from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.task_model import LoadedTaskModel
-from electralab.records.predictions import PredictionRow, to_json_lines
+from electralab.records.tuned import PredictionRow, to_json_lines
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tasks.kind import AnyKind, Example, Split, TaskInput
 from electralab.tasks.load import TaskDataConfig, read_inputs

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from electralab.errors import ElectraError
 from electralab.records.answers import ExampleText, HeldoutScores
-from electralab.records.predictions import read_rows
 from electralab.records.run import PretrainResults, RunExamples, RunFingerprint
+from electralab.records.tuned import read_rows
 
 _MOST = 6
 _MOST_CHARACTERS = 1000

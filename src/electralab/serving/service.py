@@ -22,8 +22,8 @@ from electralab.records.answers import (
     ModelList,
     ServerLimits,
 )
-from electralab.records.predictions import PredictionRow
 from electralab.records.record import Record
+from electralab.records.tuned import PredictionRow
 from electralab.serving.api_errors import ApiError, shutting_down
 from electralab.serving.batching import BadText, Batcher, BatchHandler, BatchingConfig
 from electralab.serving.corruption_demo import PlayRequest

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.task_model import HeadConfig, HeadShape, SpanLogits
-from electralab.records.predictions import PredictionRow
-from electralab.records.tuned import ClassReport, Scores
+from electralab.records.tuned import ClassReport, PredictionRow, Scores
 from electralab.tasks.features import EncodedSplit, Feature, FeatureEncoder, RowLogits, SpanConfig, TaskBatch
 from electralab.tasks.table import BadRow, Columns, Row, Table, is_damaged, read_table
 from electralab.tokens.tokenizer import Tokenizer

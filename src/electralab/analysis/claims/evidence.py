@@ -10,16 +10,20 @@ from math import isfinite, nan
 from operator import attrgetter
 from typing import Any
 
-from electralab.records.claims import (
+from electralab.records.findings import (
+    Analysis,
     ArmCounts,
     ArmFigures,
     CurveRun,
+    EstimateRecord,
     EvidenceFigure,
     EvidenceRecord,
+    FindingRecord,
     MissingReason,
+    SkippedRecord,
     StudyEvidence,
+    name_of_id,
 )
-from electralab.records.findings import Analysis, EstimateRecord, FindingRecord, SkippedRecord, name_of_id
 from electralab.statistics import Interval
 
 MLM, CAUSAL, XLNET, UNTRAINED = "mlm", "causal", "xlnet", "untrained"

@@ -17,8 +17,8 @@ from electralab.analysis.claims.evidence import MLM, PAPER, UNTRAINED, XLNET, Ev
 from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract, subtract_each
 from electralab.analysis.measures.scaling import fit_log_law, fit_slope
 from electralab.analysis.measures.tradeoff import list_variants
-from electralab.records.claims import Verdict
 from electralab.records.compression import Tradeoff
+from electralab.records.findings import Verdict
 from electralab.statistics import Interval
 
 _WEAK, _QUARTER_WIDE, _STRONG = "electra-weak", "electra-quarter", "electra-strong"

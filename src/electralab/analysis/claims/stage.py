@@ -17,12 +17,18 @@ from electralab.analysis.naming import name_models
 from electralab.artifacts import read_json, sha256_file, write_file
 from electralab.config import read_toml
 from electralab.errors import DamagedArtifact, InputError
-from electralab.records.claims import ClaimsResult, ClaimVerdictRecord, DomainFile, StudyEvidence
-from electralab.records.findings import Analysis, EstimateRecord
+from electralab.records.findings import (
+    Analysis,
+    ClaimsResult,
+    ClaimVerdictRecord,
+    DomainFile,
+    EstimateRecord,
+    StudyEvidence,
+)
 from electralab.records.study import StudyEnvironment, StudyResults
 from electralab.records.tuned import TunedResults
 from electralab.reporting.analysis_blocks import claims_blocks
-from electralab.reporting.markdown import render_markdown
+from electralab.reporting.cards import render_markdown
 from electralab.statistics import Interval
 
 ANALYSIS = "analysis"

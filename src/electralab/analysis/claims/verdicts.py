@@ -8,7 +8,7 @@ from math import hypot, isfinite, nan, sqrt
 
 import numpy as np
 
-from electralab.records.claims import Verdict
+from electralab.records.findings import Verdict
 from electralab.statistics import Interval, mean_interval, student_margin
 
 

@@ -10,7 +10,7 @@ from electralab.shell.commands.study import add_job_flags
 from electralab.shell.parser import Parser, names, positive, whole_numbers
 
 if TYPE_CHECKING:
-    from electralab.records.claims import ClaimsPlan, ClaimsResult
+    from electralab.records.findings import ClaimsPlan, ClaimsResult
     from electralab.records.study import StudyPlan
     from electralab.shell.call import Call
 
@@ -37,7 +37,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(call: "Call") -> "ClaimsResult | ClaimsPlan | StudyPlan":
-    from electralab.records.claims import ClaimsPlan
+    from electralab.records.findings import ClaimsPlan
     from electralab.records.study import StudyPlan
     from electralab.reporting.analysis_blocks import format_claim_values, format_verdicts
     from electralab.reporting.blocks import ClaimCard, Heading

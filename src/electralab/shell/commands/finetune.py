@@ -159,7 +159,7 @@ def format_plan(plan: "FinetunePlan", model: str, data: str) -> list[str]:
 def score_blocks(results: "TunedResults") -> list["Block"]:
     """Scores over the seeds and beside baselines, what was found of each class, and what to know of both."""
     from electralab.reporting.blocks import Paragraph
-    from electralab.reporting.tuned_page import class_blocks, tuned_score_table
+    from electralab.reporting.run_pages import class_blocks, tuned_score_table
 
     notes = (Paragraph(note, "warning") for note in results.notes)
     return [tuned_score_table(results, in_points=False), *class_blocks(results), *notes]

@@ -7,7 +7,7 @@ from electralab.shell.commands.finetune import add_tuning_flags
 from electralab.shell.parser import Parser, names
 
 if TYPE_CHECKING:
-    from electralab.records.glue import GluePlan
+    from electralab.records.tuned import GluePlan
     from electralab.shell.call import Call
 
 SUMMARY = "tune and score a model on every task of GLUE; the same command again goes on"
@@ -26,7 +26,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(call: "Call") -> dict[str, Any]:
-    from electralab.records.glue import GluePlan
+    from electralab.records.tuned import GluePlan
     from electralab.reporting.study_page import glue_blocks
     from electralab.shell.commands.pretrain import format_folder
 

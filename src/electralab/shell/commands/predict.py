@@ -7,7 +7,7 @@ from electralab.shell.commands.finetune import add_column_flags
 from electralab.shell.parser import Parser, positive_int
 
 if TYPE_CHECKING:
-    from electralab.records.predictions import PredictPlan, PredictResult
+    from electralab.records.tuned import PredictPlan, PredictResult
     from electralab.shell.call import Call
 
 SUMMARY = "answer for every row of a file with a tuned model"
@@ -29,7 +29,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(call: "Call") -> "PredictResult | PredictPlan | dict[str, Any]":
-    from electralab.records.predictions import PredictPlan
+    from electralab.records.tuned import PredictPlan
     from electralab.reporting.format import format_number_of
     from electralab.shell.call import print_json
 

@@ -42,10 +42,9 @@ def view_blocks(view: dict[str, Any]) -> list["Block"]:
     """An artifact in the form that its own verb prints it, where it has one."""
     from electralab.records.compression import Tradeoff
     from electralab.records.findings import Analysis
-    from electralab.records.glue import GlueResults
     from electralab.records.prepared import PreparedReport
     from electralab.records.study import StudyResults
-    from electralab.records.tuned import TunedResults
+    from electralab.records.tuned import GlueResults, TunedResults
     from electralab.reporting.analysis_blocks import last_layer_tables
     from electralab.reporting.blocks import Heading, Paragraph
     from electralab.reporting.study_page import glue_blocks, study_tables, tradeoff_blocks

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from electralab.errors import InputError, UsageError
 from electralab.model.task_model import HeadConfig
-from electralab.records.predictions import PredictionRow
-from electralab.records.tuned import ClassReport, ClassScores, Scores
+from electralab.records.tuned import ClassReport, ClassScores, PredictionRow, Scores
 from electralab.tasks.baselines import COMMONEST, LINEAR, LinearClassifier, find_commonest
 from electralab.tasks.features import Feature, Ids, TaskBatch, soft_cross_entropy, softmax
 from electralab.tasks.kind import (

@@ -29,7 +29,7 @@ from torch import Tensor
 
 from electralab.errors import InputError, UsageError
 from electralab.model.task_model import HeadConfig, SpanLogits
-from electralab.records.predictions import AnswerSpan, PredictionRow
+from electralab.records.tuned import AnswerSpan, PredictionRow
 from electralab.tasks.features import (
     NO_TARGETS,
     EncodedSplit,

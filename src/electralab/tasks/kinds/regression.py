@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.model.task_model import HeadConfig
-from electralab.records.predictions import PredictionRow
-from electralab.records.tuned import Scores
+from electralab.records.tuned import PredictionRow, Scores
 from electralab.tasks.baselines import COMMONEST, LINEAR, LinearRegressor
 from electralab.tasks.features import Feature, TaskBatch
 from electralab.tasks.kind import (

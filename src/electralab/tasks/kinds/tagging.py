@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from electralab.model.task_model import HeadConfig
-from electralab.records.predictions import PredictionRow
-from electralab.records.tuned import ClassReport, ClassScores, Scores
+from electralab.records.tuned import ClassReport, ClassScores, PredictionRow, Scores
 from electralab.tasks.baselines import COMMONEST, LINEAR, MOST_FITTED_WORDS, WindowTagger, find_commonest, take_evenly
 from electralab.tasks.features import (
     IGNORED,
