@@ -185,6 +185,11 @@ class Comparison(SeedMean):
     """The tests that Holm's correction is over: `seeds`, `paradigms` or `average`."""
     p_holm: float | None
 
+    @property
+    def is_significant(self) -> bool:
+        """At 5 %, after Holm."""
+        return self.p_holm is not None and self.p_holm < 0.05
+
 
 class CurvePoint(SeedMean):
     """A score at one amount of compute, in the mean over the seeds."""
@@ -207,9 +212,6 @@ class ReachedTarget(Record):
     """Of what the baseline spent."""
     is_upper_bound: bool
     """Its first point is above the score already: what is known is "at most this"."""
-
-    def amount(self, unit: Amount) -> float | None:
-        return self.flops if unit == "flops" else self.tokens
 
 
 class ComputeToTarget(Record):
