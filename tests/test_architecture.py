@@ -57,11 +57,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What a person sees of the parts above: progress as it comes, and artifacts in human form.
     "display": FOUNDATION,
     "inspection": FOUNDATION | OFFERED,
-    "api": FOUNDATION | OFFERED | {"display", "inspection"},
-    "shell": FOUNDATION | OFFERED | {"display", "api"},
+    "shell": FOUNDATION | OFFERED | {"display", "inspection"},
     "__main__": {"shell"},
     # The package offers the verbs as functions, imported when first asked for.
-    "__init__": {"runtime", "api", "shell"},
+    "__init__": {"shell", "serving"},
 }
 
 # Every stage writes its own card and page.
@@ -136,7 +135,7 @@ from electralab import artifacts
 from . import sibling
 from ..tokens.batches import Batch
 def later():
-    from electralab.api import prepare
+    from electralab.shell.cli import main
 """
     assert list(imports_in(SOURCE / "objective" / "masking.py", ast.parse(text))) == [
         "torch",
@@ -144,7 +143,7 @@ def later():
         "electralab.artifacts",
         "electralab.objective.sibling",
         "electralab.tokens.batches.Batch",
-        "electralab.api.prepare",
+        "electralab.shell.cli.main",
     ]
 
 

@@ -14,12 +14,14 @@ from typing import get_args
 
 import pytest
 
-from electralab import api
 from electralab.objective.settings import ObjectiveName, Procedure
 from electralab.records.answers import Detection, ProofreadResult
 from electralab.records.tuned import PredictionRow, PredictResult
 from electralab.shell.call import Call
 from electralab.shell.cli import build_parser, main, split_overrides
+from electralab.shell.commands import detect as detecting
+from electralab.shell.commands import predict as predicting
+from electralab.shell.commands import proofread as proofreading
 
 VERBS = sorted(build_parser()[1])
 
@@ -271,7 +273,7 @@ def test_an_ascii_terminal_gets_stand_ins_and_valid_json(tmp_path: Path) -> None
 def test_every_line_of_json_is_escaped_for_an_ascii_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", errors="replace"))
-    monkeypatch.setattr(api, "detect", lambda _, texts, **__: [Detection(text=text, tokens=()) for text in texts])
+    monkeypatch.setattr(detecting, "detect", lambda _, texts, **__: [Detection(text=text, tokens=()) for text in texts])
     (tmp_path / "lines.txt").write_text("über\nÄpfel\nnaïve\n", encoding="utf-8")
     assert main(["detect", "model", "--file", str(tmp_path / "lines.txt"), "--lines", "--json"]) == 0
     lines = written.getvalue().decode("ascii").splitlines()
@@ -331,7 +333,7 @@ def test_json_on_standard_output_holds_no_control_character(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = PredictResult(predictions=(PredictionRow(prediction=HOSTILE),), bad_rows=0, cut=0)
-    monkeypatch.setattr(api, "predict", lambda *_, **__: rows)
+    monkeypatch.setattr(predicting, "predict", lambda *_, **__: rows)
     assert main(["predict", "model", "rows.csv"]) == 0
     line = capsys.readouterr().out
     assert not set(line.removesuffix("\n")) & {"\x1b", "\x9b", "\n"}
@@ -361,8 +363,8 @@ def test_text_that_ends_inside_a_character_loses_that_character_only(
         seen.extend(texts.values())
         return ProofreadResult(model="m", threshold=0.5, warning=None, proofs=())
 
-    monkeypatch.setattr(api, "detect", detect)
-    monkeypatch.setattr(api, "proofread", proofread)
+    monkeypatch.setattr(detecting, "detect", detect)
+    monkeypatch.setattr(proofreading, "proofread", proofread)
     assert main([*words, "--json"]) == 0
     assert seen == ["한국어"]
     name = "standard input" if "-" in words else "a.txt"

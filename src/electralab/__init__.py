@@ -1,40 +1,47 @@
 """electralab: from a folder of text to a pre-trained, fine-tuned ELECTRA. The verbs of the shell are functions here."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from electralab.serving.model import Model
 
 __version__ = "0.1.0"
-__all__ = [
-    "analyze",
-    "claims",
-    "compress",
-    "detect",
-    "evaluate",
-    "export",
-    "finetune",
-    "flops",
-    "glue",
-    "import_model",
-    "judge_claims",
-    "load",
-    "predict",
-    "prepare",
-    "pretrain",
-    "proofread",
-    "quickstart",
-    "report",
-    "run_study",
-    "serve",
-    "show",
-    "study",
-]
+
+# Names of before, for scripts that use them.
+_ALIASES = {"run_study": "study", "judge_claims": "claims"}
+
+
+def load(path: "str | Path") -> "Model":
+    """A model to ask from Python: `.detect`, `.fill`, `.play`, `.embed`, `.predict`, whatever its `.can` names.
+
+    >>> electralab.load("run").can
+    ('detect', 'fill', 'play', 'embed')
+    """
+    from pathlib import Path
+
+    import_module("electralab.runtime").wait_passively()
+    from electralab.serving.model import Model
+
+    return Model(Path(path))
+
+
+def __dir__() -> list[str]:
+    from electralab.shell import commands
+
+    verbs = {commands.python_name(verb) for verb in commands.list_verbs()} - {"completion"}
+    return sorted({*verbs, *_ALIASES, "load"})
 
 
 def __getattr__(name: str) -> Any:
-    """Verbs are imported when first used: `import electralab` alone loads neither torch nor anything else large."""
-    if name in __all__:
-        import_module("electralab.runtime").wait_passively()
-        # The quickstart prints as it goes, so it belongs to the shell.
-        module = "electralab.shell.commands.quickstart" if name == "quickstart" else "electralab.api"
-        return getattr(import_module(module), name)
-    raise AttributeError(f"module 'electralab' has no attribute {name!r}")
+    """A verb is the function of its file in shell/commands/, imported when first used: `import electralab` alone loads
+    neither torch nor anything else large."""
+    if name == "__all__":
+        return __dir__()
+    if name not in __dir__():
+        raise AttributeError(f"module 'electralab' has no attribute {name!r}")
+    import_module("electralab.runtime").wait_passively()
+    verb = _ALIASES.get(name, name)
+    return getattr(import_module(f"electralab.shell.commands.{verb}"), verb)

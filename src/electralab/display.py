@@ -4,7 +4,7 @@ Event... -> the eye, result
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from electralab.events import Event, Note, Progress, Result, Style
+from electralab.stopping import StopSignal, handle_signals
 from electralab.terminal import tame, tame_line
 
 R = TypeVar("R")
@@ -50,10 +51,6 @@ class Display:
     def __init__(self, *, quiet: bool = False) -> None:
         self.console = TameConsole(stderr=True, quiet=quiet, highlight=False, emoji=False)
 
-    @property
-    def is_live(self) -> bool:
-        return self.console.is_terminal
-
     def say(self, text: str, style: str = "") -> None:
         self.console.print(tame_line(text), style=style, markup=False, soft_wrap=True)
 
@@ -62,11 +59,18 @@ class Display:
 
         `only_live`: of verbs that answer at once, often in a pipe, where nobody waits before a silent terminal.
         """
-        if "torch" not in sys.modules and (self.is_live or not only_live):
+        if "torch" not in sys.modules and (self.console.is_terminal or not only_live):
             self.say("loading PyTorch", style="dim")
 
-    def _bar(self) -> Bar:
-        return Bar(
+    def run(self, stage: Callable[[StopSignal], Iterable[Event[R]]]) -> R:
+        """Follow a stage that a signal to stop may end."""
+        with handle_signals() as stop:
+            return self.follow(stage(stop))
+
+    def follow(self, events: Iterable[Event[R]]) -> R:
+        """Draw any stage to its end and return its result: live a bar and notes, in a pipe plain lines."""
+        is_live, phase, results = self.console.is_terminal, "", []
+        columns = (
             SpinnerColumn(),
             _DescriptionColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -74,25 +78,19 @@ class Display:
             TimeElapsedColumn(),
             TextColumn("eta"),
             TimeRemainingColumn(elapsed_when_finished=False),
-            console=self.console,
-            transient=True,
-            disable=not self.is_live,
         )
-
-    def follow(self, events: Iterable[Event[R]]) -> R:
-        """Draw any stage to its end and return its result: live a bar and notes, in a pipe plain lines."""
-        phase, results = "", []
-        with self._bar() as bar:
+        with Bar(*columns, console=self.console, transient=True, disable=not is_live) as bar:
             task = bar.add_task("", total=None, visible=False)
             for event in events:
                 match event:
                     case Progress():
                         total = event.total or None
                         if event.phase != phase:
+                            # A new phase has a clock of its own.
                             phase = event.phase
                             bar.reset(task, description=escape(phase), total=total, visible=True)
                         bar.update(task, completed=event.done, total=total, description=escape(event.text) or None)
-                        if event.line and not self.is_live:
+                        if event.line and not is_live:
                             self.say(event.line)
                     case Note(text, style):
                         self.say(text, _STYLES[style])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from little_runs import write_text
 
-from electralab import api
+import electralab
 from electralab.analysis.data import load_analysis_data
 from electralab.analysis.finding import Finding
 from electralab.analysis.measures.information import measure
@@ -23,7 +23,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     write_text(folder / "text.txt")
     settings = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 32}}
-    api.prepare([folder / "text.txt"], folder / "data", settings=settings, display=QUIET)
+    electralab.prepare([folder / "text.txt"], folder / "data", settings=settings, display=QUIET)
     return folder / "data"
 
 
@@ -42,7 +42,7 @@ def test_the_share_of_ordinary_tokens_with_a_loss_is_the_objectives(
     data: Path, objective: str, expected: float, tmp_path: Path
 ) -> None:
     settings: dict[str, Any] = {"objective": objective, "model": SIZES, "evaluation": {"rows": 8}}
-    api.pretrain(data, tmp_path / "run", settings=settings, steps=1, threads=1, display=QUIET)
+    electralab.pretrain(data, tmp_path / "run", settings=settings, steps=1, threads=1, display=QUIET)
     asked = AnalysisSettings(rows=8, times=5)
     found = list(measure(load_analysis_model(tmp_path / "run"), load_analysis_data(data, asked)))
     figures = {finding.name: finding for finding in found if isinstance(finding, Finding)}

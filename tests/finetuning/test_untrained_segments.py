@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from electralab import api
+import electralab
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.finetuning.warm_start import load_pretrained
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "text.txt").write_text("\n\n".join(lines))
     for kind in ("contiguous", "pairs"):
         settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16, "kind": kind}}
-        api.prepare([folder / "text.txt"], folder / kind, settings=settings, display=Display(quiet=True))
+        electralab.prepare([folder / "text.txt"], folder / kind, settings=settings, display=Display(quiet=True))
     pairs = [f"the {a},the {b},{'same' if a == b else 'other'}" for a in WORDS for b in WORDS]
     (folder / "pairs.csv").write_text("\n".join(["text_a,text_b,label", *pairs]) + "\n")
     texts = [f"the {word} {number},{'yes' if number % 2 else 'no'}" for word in WORDS for number in range(8)]
@@ -52,14 +52,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pretrain(folder: Path, data: str, run: str, words: tuple[str, ...] = ELECTRA, **options: Any) -> Path:
     settings = parse_overrides(list(words)).values
     asked: dict[str, Any] = {"steps": 4, "threads": 1, "settings": settings, "display": Display(quiet=True)} | options
-    api.pretrain(folder / data, folder / run, **asked)
+    electralab.pretrain(folder / data, folder / run, **asked)
     return folder / run
 
 
 def tune(model: Path, task: str, data: Path, out: Path, *words: str, **options: Any) -> list[str]:
     listener = Listener()
     settings = parse_overrides(["--steps", "1", "--optimizer.learning-rate", "1e-30", *words]).values
-    api.finetune(model, task, data, out, settings=settings, threads=1, display=listener, **options)
+    electralab.finetune(model, task, data, out, settings=settings, threads=1, display=listener, **options)
     return [text for text in listener.said if "was never trained" in text]
 
 
@@ -112,5 +112,5 @@ def test_a_segment_that_was_trained_and_a_start_from_scratch_are_left_alone(fold
 
 
 def test_an_export_for_others_still_says_it(folder: Path) -> None:
-    api.export(folder / "run", folder / "exported", format="hf", display=Display(quiet=True))
+    electralab.export(folder / "run", folder / "exported", format="hf", display=Display(quiet=True))
     assert load_pretrained(folder / "exported", None).has_untrained_segments

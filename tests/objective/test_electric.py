@@ -13,7 +13,7 @@ from procedure_pairs import TINY, assemble, judge, learning, questions, train
 from pydantic import ValidationError
 from toy import CLS, PAD, SEP
 
-from electralab import api
+import electralab
 from electralab.config import ConfigLayer
 from electralab.display import Display
 from electralab.model.flops import discriminator_flops, two_tower_flops
@@ -82,7 +82,7 @@ def test_a_new_run_begins_at_the_energy_of_a_token_that_is_as_likely_as_any_othe
     """So that its first verdict is the share of noise, give or take what the first weights say."""
     write_text(tmp_path / "text.txt")
     settings = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 32}}
-    api.prepare([tmp_path / "text.txt"], tmp_path / "data", settings=settings, display=Display(quiet=True))
+    electralab.prepare([tmp_path / "text.txt"], tmp_path / "data", settings=settings, display=Display(quiet=True))
     data = open_data(tmp_path / "data")
     config = resolve_pretrain([ConfigLayer("test", {"objective": "electric"})])
     objective = build_objective(config, data, 0, CPU)

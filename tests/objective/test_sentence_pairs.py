@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import CLS, MASK, PAD, SEP, UNK, VOCABULARY, ToyTokenizer, toy_batch
 
-from electralab import api
+import electralab
 from electralab.corpus.samples import write_bundled_text
 from electralab.display import Display
 from electralab.objective.language_models import SentenceTask, arrange_pairs
@@ -259,7 +259,7 @@ def messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def packed(request: pytest.FixtureRequest, messages: Path) -> PreparedData:
     settings = {"tokenizer": {"vocab_size": 1000}, "packing": {"sequence_length": 64, "kind": request.param}}
     folder = messages.parent / request.param
-    api.prepare([messages], folder, settings=settings, display=Display(quiet=True))
+    electralab.prepare([messages], folder, settings=settings, display=Display(quiet=True))
     return open_data(folder)
 
 

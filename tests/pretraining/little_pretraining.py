@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from electralab import api
+import electralab
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.pretraining.settings import resolve_pretrain
@@ -16,7 +16,7 @@ TEXTS = [f"the {a} sees the {b} and the {b} sees {a}" for a in ("cat", "dog", "c
 def prepare_sentences(folder: Path) -> Path:
     (folder / "text.txt").write_text("\n\n".join(TEXTS))
     settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
-    api.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
+    electralab.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
     return folder / "data"
 
 

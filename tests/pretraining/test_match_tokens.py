@@ -9,7 +9,7 @@ import torch
 from little_pretraining import make_request, prepare_sentences
 from watching_events import warnings
 
-from electralab import api
+import electralab
 from electralab.display import Display
 from electralab.errors import InputError
 from electralab.events import Result
@@ -48,7 +48,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = [f"the {a} and the {b} Schiff {a} Schuh" for a in ("cat", "dog", "Ruf") for b in ("sun", "Rad", "Hut")]
     (folder / "text.txt").write_text("\n\n".join(texts))
     settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
-    api.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
+    electralab.prepare([folder / "text.txt"], folder / "data", settings=settings, display=Display(quiet=True))
     return folder / "data"
 
 

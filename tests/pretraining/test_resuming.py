@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 from little_pretraining import prepare_sentences
 
-from electralab import api
+import electralab
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import IdentityMismatch
@@ -31,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(data: Path, run: Path, *words: str, **options: Any) -> Any:
     asked: dict[str, Any] = {"config": "base", "steps": 4, "threads": 1, "log_every": 1} | options
     own = parse_overrides([*SMALL, *words]).values
-    return api.pretrain(data, run, settings=own, display=Display(quiet=True), **asked)
+    return electralab.pretrain(data, run, settings=own, display=Display(quiet=True), **asked)
 
 
 def rates(run: Path) -> list[float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from little_pretraining import make_request
 
-from electralab import api
+import electralab
 from electralab.display import Display
 from electralab.events import Result
 from electralab.pretraining.stage import pretrain
@@ -29,7 +29,7 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lists = [[f"event {(number + step) % 7}" for step in range(1 + number % 5)] for number in range(60)]
     (folder / "log.jsonl").write_text("".join(json.dumps(symbols) + "\n" for symbols in lists))
     settings = {"symbols": True, "packing": {"sequence_length": 16}, "heldout_share": 0.2}
-    api.prepare([folder / "log.jsonl"], folder / "data", settings=settings, display=Display(quiet=True))
+    electralab.prepare([folder / "log.jsonl"], folder / "data", settings=settings, display=Display(quiet=True))
     return folder / "data"
 
 

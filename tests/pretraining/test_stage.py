@@ -12,7 +12,7 @@ from little_pretraining import make_request, prepare_sentences
 from torch import Tensor
 from watching_events import result_of, step_records, warnings
 
-from electralab import api
+import electralab
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import InputError, Stopped
@@ -189,7 +189,7 @@ def test_a_probe_can_be_stopped_and_leaves_no_run(data: Path, tmp_path: Path) ->
 def test_data_without_heldout_rows_is_trained_on_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "one.txt").write_text("the cat sees the dog and the dog sees the cat " * 9)
     settings = {"tokenizer": {"vocab_size": 64}, "packing": {"sequence_length": 16}}
-    api.prepare([tmp_path / "one.txt"], tmp_path / "one", settings=settings, display=Display(quiet=True))
+    electralab.prepare([tmp_path / "one.txt"], tmp_path / "one", settings=settings, display=Display(quiet=True))
     events = list(pretrain(request(tmp_path / "one", tmp_path / "run", steps=2), StopSignal()))
     assert warnings(events) == [f"{tmp_path / 'one'}: has no held-out rows, so scores are of rows that training sees"]
     assert result_of(events)["step"] == 2

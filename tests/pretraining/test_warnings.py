@@ -11,7 +11,7 @@ from little_pretraining import make_request, prepare_sentences
 from rich.console import Console
 from watching_events import warnings
 
-from electralab import api
+import electralab
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import Stopped
@@ -76,7 +76,7 @@ def test_a_run_that_was_stopped_tells_no_warning_again_and_forgets_none(
 def test_the_end_of_a_run_carries_its_warnings_and_a_verdict(data: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     settings = parse_overrides(list(WORDS)).values
-    results = api.pretrain(data, run, settings=settings, steps=8, threads=1, display=Display(quiet=True))
+    results = electralab.pretrain(data, run, settings=settings, steps=8, threads=1, display=Display(quiet=True))
     (warning,) = [each for each in results["warnings"] if SIGN in each["text"]]
     assert warning["step"] == told(run)[0][0]
     assert results["verdict"]["is_useful"] is False

@@ -103,8 +103,8 @@ def test_graphs_say_what_their_networks_say(tmp_path: Path) -> None:
         assert (one.start, one.end) == (other.start, other.end)
         assert one.p_replaced == pytest.approx(other.p_replaced, abs=1e-4)
     assert graphs.embed(TEXT * 3).tolist() == pytest.approx(ours.embed(TEXT * 3).tolist(), abs=1e-4)
-    (one,), (other,) = ours.fill("the [MASK] sat").blanks, graphs.fill("the [MASK] sat").blanks
-    assert [guess.p for guess in one.guesses] == pytest.approx([guess.p for guess in other.guesses], abs=1e-4)
+    (slot,), (graph_slot,) = ours.fill("the [MASK] sat").blanks, graphs.fill("the [MASK] sat").blanks
+    assert [guess.p for guess in slot.guesses] == pytest.approx([guess.p for guess in graph_slot.guesses], abs=1e-4)
     assert ours.play(TEXT, 0.3, 1.0, 1).corrupted == graphs.play(TEXT, 0.3, 1.0, 1).corrupted
     tuned = save_tuned_folder(tmp_path / "tuned", make_tuned())
     electralab.export(tuned, tuned / "onnx", format="onnx", threads=1)

@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 import electralab
-from electralab import api
-from electralab.display import Display
 
 TEXT = "we the people of the united states are free and the congress shall keep the peace"
 WORDS = TEXT.split()
@@ -33,12 +31,11 @@ def write_inputs(folder: Path) -> None:
 def test_every_verb_has_an_example_that_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(api, "_choose_display", lambda display: display or Display(quiet=True))
     names = {"electralab": electralab}
     runner = doctest.DocTestRunner(verbose=False)
     finder = doctest.DocTestFinder(recurse=False)
     for verb in ORDER:
-        (example,) = finder.find(getattr(api, verb), verb, globs=names)
+        (example,) = finder.find(getattr(electralab, verb), verb, globs=names)
         assert example.examples, f"{verb} has no example"
         runner.run(example, clear_globs=False)
     assert runner.summarize(verbose=False).failed == 0

@@ -240,6 +240,24 @@ class PretrainResults(FileRecord):
     snapshots: list[Snapshot] = Field(default_factory=list)
 
 
+class QuickstartResult(PretrainResults):
+    """What `quickstart` answers: the run, and in how many sentences it suspects the swapped word first."""
+
+    run: str
+    data: str
+    swaps: int
+    hits: int
+
+
+class QuickstartPlan(Record):
+    """`quickstart --dry-run`."""
+
+    text: tuple[str, ...]
+    data: str
+    run: str
+    minutes: float
+
+
 class PretrainPlan(Record):
     """`pretrain --dry-run`: what the run would be, take and need."""
 

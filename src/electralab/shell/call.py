@@ -1,40 +1,66 @@
-"""A verb as it was asked for, and the way its result gets to a person or a program.
+"""What every verb needs on its way: settings and a display for its function, and the way its result gets printed.
 
 argparse.Namespace, dotted words -> Call -> standard output
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from electralab.config import SettingsTree, parse_overrides
-from electralab.display import Display, TameConsole
 from electralab.errors import UsageError
-from electralab.records.record import Record
-from electralab.reporting.blocks import Block, Table
-from electralab.reporting.terminal import print_blocks
 from electralab.terminal import escape_json, tame
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+    from rich.console import Console
+
+    from electralab.config import S, SettingsTree
+    from electralab.display import Display
+    from electralab.records.record import Record
+    from electralab.reporting.blocks import Block, Table
 
 _MOST_ITEMS = 20
 
 
-@dataclass(frozen=True)
+def as_path(name: str | Path | None) -> Path | None:
+    return Path(name) if name else None
+
+
+def open_display(display: Display | None, *, loads_torch: bool = True) -> Display:
+    """The one that was given, or a new one; where PyTorch is still to be loaded it says what takes seconds now."""
+    from electralab.display import Display
+
+    display = display or Display()
+    if loads_torch:
+        display.tell_loading()
+    return display
+
+
+def settle(kind: type[S], config: str | None, settings: SettingsTree | None) -> S:
+    """The settings of a verb: a file, if one is named, and above it what was given beside it."""
+    from electralab.config import config_layers, resolve
+
+    return resolve(kind, config_layers(config, settings))
+
+
 class Call:
-    flags: argparse.Namespace
-    """What stood after each flag; a verb's own file knows its names."""
-    dotted: Sequence[str] = ()
-    """`--section.name VALUE`."""
+    """A verb as it was asked for in a shell."""
+
+    def __init__(self, flags: argparse.Namespace, dotted: Sequence[str] = ()) -> None:
+        """`flags`: what stood after each; a verb's own file knows their names. `dotted`: `--section.name VALUE`."""
+        self.flags, self.dotted = flags, dotted
 
     @cached_property
     def console(self) -> Console:
         """Standard output; in a terminal lines are broken between words, a file or pipe keeps them whole."""
+        from electralab.display import TameConsole
+
         console = TameConsole(quiet=self.flags.json, highlight=False, markup=False, emoji=False)
         console.soft_wrap = not console.is_terminal
         return console
@@ -42,11 +68,15 @@ class Call:
     @cached_property
     def display(self) -> Display:
         """Standard error, where a program that reads JSON hears of progress too."""
+        from electralab.display import Display
+
         return Display()
 
     @cached_property
     def settings(self) -> SettingsTree:
         """Flags that are settings under a shorter name, and above them the dotted ones."""
+        from electralab.config import parse_overrides
+
         given: SettingsTree = {}
         for dest, value in vars(self.flags).items():
             if dest.startswith(".") and value is not None:
@@ -62,16 +92,19 @@ class Call:
             given[section] = {**above, **value} if isinstance(value, dict) else value
         return given
 
-    def print(self, *blocks: Block) -> None:
-        print_blocks(self.console, blocks)
+    def print(self, *parts: Block | str) -> None:
+        """Blocks, and lines as they are."""
+        from electralab.reporting.terminal import print_blocks
 
-    def print_lines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self.console.print(tame(line))
+        for part in parts:
+            if isinstance(part, str):
+                self.console.print(tame(part))
+            else:
+                print_blocks(self.console, [part])
 
-    def print_plan(self, lines: Iterable[str]) -> None:
+    def print_plan(self, *lines: str) -> None:
         """What would be done."""
-        self.print_lines(lines)
+        self.print(*lines)
         if not self.flags.verbose:
             self.console.print("nothing was done: this is a dry run; --verbose prints the whole plan", style="dim")
 
@@ -80,39 +113,42 @@ class Call:
         if not self.flags.json and all(Path(model).exists() or "=" in model for model in models):
             self.display.say(f"loading {', '.join(models)}")
 
+    def answer(self, result: Record | None = None, **beside: JsonValue) -> None:
+        """The whole result, for `--verbose` as a table and for `--json` as one object; `beside` comes first in it."""
+        values = beside | (result.to_json() if result else {})
+        if self.flags.verbose:
+            self.print(settings_table("everything", values))
+        if self.flags.json:
+            print_json(values)
 
-def to_json(result: Any) -> Any:
-    if isinstance(result, Record):
-        return result.to_json()
-    return asdict(result) if is_dataclass(result) and not isinstance(result, type) else result
 
-
-def print_json(result: Any) -> None:
+def print_json(values: Mapping[str, JsonValue]) -> None:
     """One line on standard output; where that knows only ASCII, escaped instead of replaced by stand-ins."""
     is_utf8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    sys.stdout.write(escape_json(json.dumps(to_json(result), ensure_ascii=not is_utf8)) + "\n")
+    sys.stdout.write(escape_json(json.dumps(values, ensure_ascii=not is_utf8)) + "\n")
 
 
-def settings_table(title: str, values: Mapping[str, Any]) -> Table:
+def settings_table(title: str, values: Mapping[str, JsonValue]) -> Table:
     """A nested result, one dotted name per line."""
+    from electralab.reporting.blocks import Table
+
     return Table(title, ["", ""], [list(leaf) for leaf in _leaves(values)])
 
 
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
+def _leaves(values: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple[str, str]]:
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")
         elif isinstance(value, list | tuple):
+            items = []
+            for item in value[:_MOST_ITEMS]:
+                if isinstance(item, Mapping):  # {"word": "garden", "characters": 6} -> garden (6 characters)
+                    (_, name), *rest = item.items()
+                    items.append(f"{name} ({', '.join(f'{inner} {inner_key}' for inner_key, inner in rest)})")
+                else:
+                    items.append(str(item))
             more = f", and {len(value) - _MOST_ITEMS:,} more" if len(value) > _MOST_ITEMS else ""
-            yield f"{prefix}{key}", ", ".join(map(_format_item, value[:_MOST_ITEMS])) + more
+            yield f"{prefix}{key}", ", ".join(items) + more
         else:
             is_count = isinstance(value, int) and not isinstance(value, bool)
             yield f"{prefix}{key}", f"{value:,}" if is_count else str(value)
-
-
-def _format_item(item: Any) -> str:
-    """{"word": "garden", "characters": 6} -> garden (6 characters)."""
-    if not isinstance(item, Mapping):
-        return str(item)
-    (_, name), *rest = item.items()
-    return f"{name} ({', '.join(f'{value} {key}' for key, value in rest)})"

@@ -6,7 +6,6 @@ Only the standard library is imported until a verb runs: `electra --help` must b
 import argparse
 import errno
 import io
-import json
 import signal
 import sys
 import threading
@@ -14,16 +13,16 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from electralab.errors import ElectraError, Stopped, UsageError, suggest
-from electralab.shell.commands import list_verbs, load_command
-from electralab.shell.parser import SETTING_DEFAULTS, Parser, Words
+from electralab.shell.commands import list_verbs, load_command, python_function
+from electralab.shell.parser import SETTING_DEFAULTS, Parser
 from electralab.stopping import stop_signals
 from electralab.terminal import tame_line
 
 
-def split_overrides(words: Sequence[str]) -> tuple[Words, Words]:
+def split_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Take dotted settings (`--masking.mask-share 0.25`) out before argparse could mistake their values for inputs."""
-    plain: Words = []
-    dotted: Words = []
+    plain: list[str] = []
+    dotted: list[str] = []
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -39,43 +38,42 @@ def split_overrides(words: Sequence[str]) -> tuple[Words, Words]:
     return plain, dotted
 
 
-def build_parser(only: str = "") -> tuple[Parser, dict[str, Parser]]:
+def build_parser(only: str = "", *, has_flags: bool = True) -> tuple[Parser, dict[str, Parser]]:
     """Every verb with its flags; or only the one that was asked for, whose file is then the only one to be read."""
     from electralab import __version__
 
-    parser = Parser(
-        prog="electra",
-        description="From a folder of text to a pre-trained, fine-tuned ELECTRA. Start with 'electra quickstart'.",
-        allow_abbrev=False,
-    )
+    about = "From a folder of text to a pre-trained, fine-tuned ELECTRA. Start with 'electra quickstart'."
+    parser = Parser(prog="electra", description=about, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"electra {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
     for verb in {"": list_verbs(), "--version": []}.get(only, [only]):
-        add_verb(verbs, verb)
+        command = load_command(verb)
+        if not has_flags:
+            # The list of verbs names no flags, and to build them all takes longer than everything else.
+            verbs.add_parser(verb, help=command.SUMMARY, add_help=False)
+            continue
+        verb_parser: Parser = verbs.add_parser(
+            verb,
+            help=command.SUMMARY,
+            description=command.SUMMARY[:1].upper() + command.SUMMARY[1:] + ".",
+            epilog=f"example:\n  {command.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        add, settings = verb_parser.add_argument, {}
+        add("--json", action="store_true", help="print the result as one JSON object on standard output")
+        add("--dry-run", action="store_true", help="say what would be done and do nothing")
+        add("--verbose", action="store_true", help="print every setting and figure, not only the main ones")
+        command.add_flags(verb_parser)
+        if about := getattr(command, "CONFIG_HELP", ""):
+            add("--config", metavar="FILE", help=f"{about}; any setting also as --section.name VALUE")
+        if hasattr(command, "SETTINGS"):
+            import json
+
+            settings = json.loads(SETTING_DEFAULTS.read_text(encoding="utf-8")).get(verb, {})
+        if function := python_function(verb):
+            verb_parser.take_defaults(function, settings)
     return parser, verbs.choices
-
-
-def add_verb(verbs: "argparse._SubParsersAction[Parser]", verb: str) -> None:
-    """What every verb has beside its own flags: a summary, an example, --json, --dry-run, --verbose, settings."""
-    command = load_command(verb)
-    parser: Parser = verbs.add_parser(
-        verb,
-        help=command.SUMMARY,
-        description=command.SUMMARY[:1].upper() + command.SUMMARY[1:] + ".",
-        epilog=f"example:\n  {command.EXAMPLE}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON object on standard output")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done and do nothing")
-    parser.add_argument("--verbose", action="store_true", help="print every setting and figure, not only the main ones")
-    command.add_flags(parser)
-    if about := getattr(command, "CONFIG_HELP", ""):
-        parser.add_argument("--config", metavar="FILE", help=f"{about}; any setting also as --section.name VALUE")
-    settings = {}
-    if getattr(command, "SETTINGS", ""):
-        settings = json.loads(SETTING_DEFAULTS.read_text(encoding="utf-8")).get(verb, {})
-    parser.take_defaults(command.FUNCTION, settings)
 
 
 def _run(words: Sequence[str]) -> int:
@@ -83,53 +81,36 @@ def _run(words: Sequence[str]) -> int:
     verb, known = plain[0] if plain else "", list_verbs()
     if not plain:
         # As click does: the help, on standard error, for nothing was asked for that could be done.
-        sys.stderr.write(build_parser()[0].format_help())
+        sys.stderr.write(build_parser(has_flags=False)[0].format_help())
         return UsageError.status
     if verb not in known and not verb.startswith("-"):
         nearest = suggest(verb, known, "see 'electra --help'")
         raise UsageError(f"no verb named '{verb}'; {nearest}")
-    parser, verbs = build_parser(verb if verb in (*known, "--version") else "")
+    parser, verbs = build_parser(verb if verb in (*known, "--version") else "", has_flags=verb not in ("-h", "--help"))
     if verb in verbs:
-        verbs[verb].check_flags(plain[1:])
         plain = [verb, *verbs[verb].flags_first(plain[1:])]
     flags, unknown = parser.parse_known_args(plain)
     verbs[flags.verb].refuse_unknown(unknown)
     if dotted and not hasattr(flags, "config"):
         verbs[flags.verb].refuse_unknown(dotted)
-    if flags.verb == "completion":
-        # Answered from the parser alone: no verb is loaded to complete words.
-        _print_completion(flags)
-        return 0
+    if python_function(flags.verb):  # completion is answered from the parser alone
+        from electralab.runtime import wait_passively
 
-    from electralab.runtime import wait_passively
+        wait_passively()  # before the verb loads torch
 
-    wait_passively()  # before the verb loads torch
+    from electralab.shell.call import Call
 
-    from electralab.shell.call import Call, print_json, settings_table, to_json
-
-    call, command = Call(flags, dotted), load_command(flags.verb)
-    result = command.run(call)
-    # Answers that are printed as they are, often into a pipe, are followed by nothing.
-    if flags.verbose and (flags.dry_run or not getattr(command, "IS_PRINTED_WHOLE", False)):
-        call.print(settings_table("everything", to_json(result)))
-    if flags.json:
-        print_json(result)
+    load_command(flags.verb).run(Call(flags, dotted))
     return 0
-
-
-def _print_completion(flags: argparse.Namespace) -> None:
-    if flags.dry_run:
-        plan = f"would print a completion script for {flags.shell}"
-        sys.stdout.write((json.dumps({"shell": flags.shell}) if flags.json else plan) + "\n")
-        return
-    import shtab
-
-    script = shtab.complete(build_parser()[0], shell=flags.shell)
-    sys.stdout.write(json.dumps({"shell": flags.shell, "script": script}) + "\n" if flags.json else script)
 
 
 def _raise_stopped(number: int, _frame: object) -> NoReturn:
     raise Stopped(number)
+
+
+def _complain(sentence: str) -> None:
+    """The one place where an error reaches the terminal: names in it may have been chosen to deceive who reads it."""
+    sys.stderr.write(f"electra: {tame_line(sentence)}\n")
 
 
 def _ignore_signals() -> None:
@@ -137,6 +118,11 @@ def _ignore_signals() -> None:
     if threading.current_thread() is threading.main_thread():
         for number in stop_signals():
             signal.signal(number, signal.SIG_IGN)
+
+
+def _silence_stdout() -> None:
+    """What could not be written must not be tried again, and complained about, when Python flushes at exit."""
+    sys.stdout = open("/dev/null", "w")  # noqa: SIM115, PTH123
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -166,31 +152,17 @@ def main(words: Sequence[str] | None = None) -> int:
         _silence_stdout()
         return 0
     except OSError as error:
-        _complain(_explain(error))
+        # The last resort: what the operating system refused and no stage foresaw, as one sentence. Whoever else
+        # writes names the file that is too large for its disk.
+        where = error.filename
+        is_stdout = where is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            is_stdout = True
+        if is_stdout:
+            _silence_stdout()
+            where = where or "standard output"
+        reason = error.strerror or str(error)
+        _complain(f"{where}: {reason}" if where else reason)
         return 1
-
-
-def _complain(sentence: str) -> None:
-    """The one place where an error reaches the terminal: names in it may have been chosen to deceive who reads it."""
-    sys.stderr.write(f"electra: {tame_line(sentence)}\n")
-
-
-def _silence_stdout() -> None:
-    """What could not be written must not be tried again, and complained about, when Python flushes at exit."""
-    sys.stdout = open("/dev/null", "w")  # noqa: SIM115, PTH123
-
-
-def _explain(error: OSError) -> str:
-    """The last resort: what the operating system refused and no stage foresaw, as one sentence."""
-    where = error.filename
-    # Whoever else writes names the file that is too large for its disk.
-    is_stdout = where is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    try:
-        sys.stdout.flush()
-    except OSError:
-        is_stdout = True
-    if is_stdout:
-        _silence_stdout()
-        where = where or "standard output"
-    reason = error.strerror or str(error)
-    return f"{where}: {reason}" if where else reason

@@ -1,13 +1,14 @@
-"""The verbs of the shell: each a file with its flags, its call and its printed form.
+"""The verbs: each a file with its function of Python, its flags and its printed form.
 
-A file has `SUMMARY`, `EXAMPLE`, `FUNCTION` (whose signature has the defaults of the flags), `add_flags(parser)` and
-`run(call)`; where the verb takes settings also `SETTINGS`, the class that holds them, and `CONFIG_HELP`. A new file is
-a new verb.
+A file has `SUMMARY`, `EXAMPLE`, a function of the file's own name (`electralab.pretrain` is `pretrain` of pretrain.py;
+its signature has the defaults of the flags), `add_flags(parser)` and `run(call)`; where the verb takes settings also
+`SETTINGS`, the class that holds them, and `CONFIG_HELP`. A new file is a new verb, in the shell and in Python. Only the
+standard library is imported at the top of it: `electra --help` reads them all.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 # The order in which a model lives, for the help; a verb that is not named here comes last.
 _ORDER = (
@@ -17,10 +18,20 @@ _ORDER = (
 
 
 def list_verbs() -> list[str]:
-    # `import` is a word of Python, so its file is import_.py.
-    verbs = [module.name.removesuffix("_") for module in iter_modules(__path__)]
+    # `import` is a word of Python, so its file and function are import_model.
+    verbs = [module.name.removesuffix("_model") for module in iter_modules(__path__)]
     return sorted(verbs, key=lambda verb: (_ORDER.index(verb) if verb in _ORDER else len(_ORDER), verb))
 
 
+def python_name(verb: str) -> str:
+    return "import_model" if verb == "import" else verb
+
+
 def load_command(verb: str) -> ModuleType:
-    return import_module(f"{__name__}.{verb}{'_' if verb == 'import' else ''}")
+    return import_module(f"{__name__}.{python_name(verb)}")
+
+
+def python_function(verb: str) -> FunctionType | None:
+    """None of `completion`, which is about the words of the shell alone."""
+    function: FunctionType | None = getattr(load_command(verb), python_name(verb), None)
+    return function

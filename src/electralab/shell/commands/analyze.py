@@ -1,19 +1,28 @@
-"""`electra analyze`: what models learned, measured side by side."""
+"""`electra analyze`, `electralab.analyze`: what models learned, measured side by side."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from electralab import api
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electralab.shell.call import Call, open_display, settle
+from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, names, positive_int
 
 if TYPE_CHECKING:
-    from electralab.records.findings import AnalysisPlan
-    from electralab.shell.call import Call
+    from electralab.config import SettingsTree
+    from electralab.display import Display
+    from electralab.records.findings import Analysis, AnalysisPlan
 
 SUMMARY = "measure what models learned, side by side; the same command again goes on"
 EXAMPLE = "electra analyze runs/mine --data data/mine --out analysis"
-FUNCTION = api.analyze
 SETTINGS = "electralab.analysis.settings:AnalysisSettings"
 CONFIG_HELP = "a TOML file of settings"
+
+_PAIRS = "a table of sentences (source) and changed ones (target), instead of ours"
+_ANALOGIES = "a table of a, b, c, d: a is to b as c to d, instead of ours"
+_UNTRAINED = "leave out the untrained controls"
 
 
 def add_flags(parser: Parser) -> None:
@@ -28,13 +37,7 @@ def add_flags(parser: Parser) -> None:
     add("--tradeoff", dest=".tradeoff", metavar="DIR", help="of 'electra compress', for what smaller variants cost")
     add("--examples", dest=".examples", metavar="DIR", help="data of the task of a tuned model, to be damaged")
     add("--classes", dest=".classes", metavar="FILE", help="a table of text and label: are the classes apart?")
-    add(
-        "--no-untrained",
-        dest=".untrained",
-        action="store_const",
-        const=False,
-        help="leave out the untrained controls",
-    )
+    add("--no-untrained", dest=".untrained", action="store_const", const=False, help=_UNTRAINED)
     add("--seed", dest=".seed", type=int, metavar="S", help="of what is drawn: rows, states, intervals")
     add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
 
@@ -43,18 +46,8 @@ def add_measure_flags(parser: Parser) -> None:
     """What models are asked about, and how closely; `claims` has the same."""
     add = parser.add_argument
     add("--tagged", dest=".tagged", metavar="FILE", help="CoNLL: words with tags, instead of our English ones")
-    add(
-        "--pairs",
-        dest=".pairs",
-        metavar="FILE",
-        help="a table of sentences (source) and changed ones (target), instead of ours",
-    )
-    add(
-        "--analogies",
-        dest=".analogies",
-        metavar="FILE",
-        help="a table of a, b, c, d: a is to b as c to d, instead of ours",
-    )
+    add("--pairs", dest=".pairs", metavar="FILE", help=_PAIRS)
+    add("--analogies", dest=".analogies", metavar="FILE", help=_ANALOGIES)
     add("--senses", dest=".senses", metavar="FILE", help="a table of word, sense and sentence, instead of ours")
     add("--rows", dest=".rows", type=positive_int, metavar="N", help="the most rows of text to look at")
     add("--vectors", dest=".vectors", type=positive_int, metavar="N", help="the most states in one figure")
@@ -62,14 +55,45 @@ def add_measure_flags(parser: Parser) -> None:
     add("--times", dest=".times", type=positive_int, metavar="N", help="draws for each interval")
 
 
-def run(call: "Call") -> "AnalysisPlan | dict[str, Any]":
+def analyze(
+    models: Sequence[str | Path],
+    data: str | Path,
+    out: str | Path,
+    *,
+    only: Sequence[str] = (),
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Analysis | AnalysisPlan:
+    """What models learned, each beside an untrained control: information, geometry, context, invariance and more.
+
+    What cannot be measured says why under `missing`; the same call again goes on where the last one stopped.
+
+    >>> electralab.analyze(["run"], "data", "analysis", dry_run=True).models
+    {'run': 'run'}
+    """
+    display = open_display(display)
+    from electralab.analysis import stage
+    from electralab.analysis.settings import AnalysisSettings
+    from electralab.runtime import use_threads
+
+    resolved = settle(AnalysisSettings, config, settings)
+    request = stage.AnalysisRequest(tuple(map(Path, models)), Path(data), Path(out), resolved, tuple(only))
+    if dry_run:
+        return stage.plan_analysis(request)
+    use_threads(threads)
+    return display.run(lambda stop: stage.analyze(request, stop))
+
+
+def run(call: Call) -> None:
     from electralab.records.findings import AnalysisPlan
     from electralab.reporting.analysis_blocks import last_layer_tables
     from electralab.reporting.format import format_names, format_number_of
-    from electralab.shell.commands.pretrain import format_folder
 
     flags = call.flags
-    result = api.analyze(
+    result = analyze(
         flags.models,
         flags.data,
         flags.out,
@@ -81,10 +105,11 @@ def run(call: "Call") -> "AnalysisPlan | dict[str, Any]":
         display=call.display,
     )
     if isinstance(result, AnalysisPlan):
-        measures = f"{format_number_of(len(result.measures), 'measure')}: {', '.join(result.measures.values())}"
         models = format_names(list(result.models), 8)
-        call.print_plan([f"would measure {models} on {result.data} into {result.out}", measures])
-        return result
-    call.print(*last_layer_tables(result))
-    call.print_lines([*format_folder(flags.out), f"tables and pictures  {flags.out}/README.md"])
-    return {"out": flags.out, **result.to_json()}
+        measures = f"{format_number_of(len(result.measures), 'measure')}: {', '.join(result.measures.values())}"
+        call.print_plan(f"would measure {models} on {result.data} into {result.out}", measures)
+        call.answer(result)
+    else:
+        call.print(*last_layer_tables(result), *format_folder(flags.out))
+        call.print(f"tables and pictures  {flags.out}/README.md")
+        call.answer(result, out=flags.out)

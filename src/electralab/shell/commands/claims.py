@@ -1,22 +1,26 @@
-"""`electra claims`: the claims about the method, decided by models trained here."""
+"""`electra claims`, `electralab.claims`: the claims about the method, decided by models trained here."""
+
+from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab import api
-from electralab.shell.commands.analyze import add_measure_flags
-from electralab.shell.commands.study import add_job_flags
+from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.commands.analyze import add_measure_flags, analyze
+from electralab.shell.commands.study import add_job_flags, show_plan
+from electralab.shell.commands.study import study as run_study
 from electralab.shell.parser import Parser, names, positive, whole_numbers
 
 if TYPE_CHECKING:
+    from electralab.config import SettingsTree
+    from electralab.display import Display
     from electralab.records.findings import ClaimsPlan, ClaimsResult
     from electralab.records.study import StudyPlan
-    from electralab.shell.call import Call
 
 SUMMARY = "judge the claims about the method by models trained here; the same command again goes on"
 EXAMPLE = "electra claims --runs studies/claims --corpus data/mine --data benchmarks/"
-FUNCTION = api.claims
 SETTINGS = "electralab.analysis.settings:AnalysisSettings"
 CONFIG_HELP = "a TOML file of settings of the analysis"
 
@@ -36,16 +40,105 @@ def add_flags(parser: Parser) -> None:
     add_measure_flags(parser)
 
 
-def run(call: "Call") -> "ClaimsResult | ClaimsPlan | StudyPlan":
+def claims(
+    runs: str | Path,
+    *,
+    corpus: str | Path | None = None,
+    data: str | Path | None = None,
+    study: str = "claims",
+    only: Sequence[str] = (),
+    flops: float | None = None,
+    seeds: Sequence[int] | None = None,
+    domains: Sequence[str] = (),
+    tradeoff: str | Path | None = None,
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    jobs: int = 0,
+    threads: int = 1,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> ClaimsResult | ClaimsPlan | StudyPlan:
+    """What trained models say about each claim of the notes: holds, does not hold, or undecided at this scale.
+
+    With `corpus` the models of the study are trained where they are not there yet; without it, only those that are
+    there are judged. `settings` are those of the analysis. `runs` may also be a claims.json, whose figures are then
+    judged again by the rules of now.
+
+    >>> electralab.claims("studies/claims", corpus="data", data="benchmarks", dry_run=True).study
+    'claims'
+    """
+    display = open_display(display)
+    from electralab.analysis.claims import stage
+    from electralab.analysis.claims.table import required_measures, select_claims
+    from electralab.errors import UsageError
+    from electralab.events import Result
+    from electralab.records.findings import Analysis, AnalysisPlan, ClaimsPlan
+    from electralab.records.study import StudyPlan
+    from electralab.reporting.page import with_page
+
+    runs, chosen = Path(runs), select_claims(only)
+    if runs.is_file():
+        if corpus is not None:
+            raise UsageError(f"claims: {runs} is a file, to be judged again as it is; leave out --corpus")
+        return stage.decide_again(runs, chosen)
+    if corpus is not None:
+        trained = run_study(
+            study,
+            corpus,
+            runs,
+            data=data,
+            flops=flops,
+            seeds=seeds,
+            jobs=jobs,
+            threads=threads,
+            dry_run=dry_run,
+            display=display,
+        )
+        if isinstance(trained, StudyPlan):
+            return trained
+    results = stage.read_runs(runs)
+    models, tuned = stage.list_models(runs, results), stage.list_tuned(runs, results)
+    given = {**(settings or {}), **({"domains": list(domains)} if domains else {})}
+    text, named, analyses = corpus or stage.find_corpus(runs), stage.name_arms(models), []
+
+    def measure(paths: Iterable[Path], folder: str, measures: Sequence[str], given: SettingsTree) -> None:
+        analysis = analyze(
+            list(paths),
+            text,
+            runs / folder,
+            only=measures,
+            config=config,
+            settings=given,
+            threads=threads,
+            dry_run=dry_run,
+            display=display,
+        )
+        analyses.append(analysis)
+
+    if measures := required_measures(chosen):
+        measure(models, stage.ANALYSIS, measures, given)
+    measures = required_measures(chosen, of_tuned=True)
+    if tuned is not None and measures:
+        named |= stage.name_arms(tuned.models)
+        measure(tuned.models, stage.TUNED, measures, given | {"examples": str(tuned.data), "untrained": False})
+    if dry_run:
+        plans = [plan for plan in analyses if isinstance(plan, AnalysisPlan)]
+        return ClaimsPlan(study=results.name, claims=tuple(claim.number for claim in chosen), analyses=tuple(plans))
+    sources = stage.Sources(tuple(domains), as_path(tradeoff))
+    measured = [analysis for analysis in analyses if isinstance(analysis, Analysis)]
+    decided = stage.decide_claims(chosen, runs, results, models, named, measured, sources)
+    return display.follow(with_page(runs, [Result(decided)]))
+
+
+def run(call: Call) -> None:
     from electralab.records.findings import ClaimsPlan
     from electralab.records.study import StudyPlan
     from electralab.reporting.analysis_blocks import format_claim_values, format_verdicts
     from electralab.reporting.blocks import ClaimCard, Heading
     from electralab.reporting.format import format_names, format_number_of
-    from electralab.shell.commands.study import show_plan
 
     flags = call.flags
-    result = api.claims(
+    result = claims(
         flags.runs,
         corpus=flags.corpus,
         data=flags.data,
@@ -65,19 +158,21 @@ def run(call: "Call") -> "ClaimsResult | ClaimsPlan | StudyPlan":
     if isinstance(result, StudyPlan):
         # Without models that are trained already it is the plan of their study.
         show_plan(call, result, flags.runs)
-        return result
+        return
     number = format_number_of(len(result.claims), "claim")
     if isinstance(result, ClaimsPlan):
         models = list(dict.fromkeys(name for analysis in result.analyses for name in analysis.models))
-        judged = f"would judge {number} by the models of {flags.runs}: {', '.join(result.claims)}"
-        call.print_plan([judged, f"{format_number_of(len(models), 'model')} to measure: {format_names(models, 8)}"])
-        return result
-    call.print(Heading("what holds of the claims, at this scale"))
-    for claim in result.claims:
-        figures = [format_claim_values(claim), claim.why]
-        call.print(ClaimCard(claim.number, format_verdicts(claim), claim.sentence, claim.measure, {}, figures))
-    verdicts = Counter(claim.verdict for claim in result.claims)
-    call.print_lines([f"of {number}, {', '.join(f'{count} {verdict}' for verdict, count in sorted(verdicts.items()))}"])
-    if Path(flags.runs).is_dir():
-        call.print_lines([f"table  {flags.runs}/claims.md"])
-    return result
+        call.print_plan(
+            f"would judge {number} by the models of {flags.runs}: {', '.join(result.claims)}",
+            f"{format_number_of(len(models), 'model')} to measure: {format_names(models, 8)}",
+        )
+    else:
+        call.print(Heading("what holds of the claims, at this scale"))
+        for claim in result.claims:
+            figures = [format_claim_values(claim), claim.why]
+            call.print(ClaimCard(claim.number, format_verdicts(claim), claim.sentence, claim.measure, {}, figures))
+        verdicts = sorted(Counter(claim.verdict for claim in result.claims).items())
+        call.print(f"of {number}, {', '.join(f'{count} {verdict}' for verdict, count in verdicts)}")
+        if Path(flags.runs).is_dir():
+            call.print(f"table  {flags.runs}/claims.md")
+    call.answer(result)

@@ -1,23 +1,32 @@
-"""`electra completion`: a script with which a shell completes verbs and flags."""
+"""`electra completion`: a script with which a shell completes verbs and flags. It has no function of Python."""
 
-from typing import TYPE_CHECKING, Any
+import sys
 
+from electralab.shell.call import Call
 from electralab.shell.parser import Parser
-
-if TYPE_CHECKING:
-    from electralab.shell.call import Call
 
 SUMMARY = "print a completion script for a shell"
 EXAMPLE = 'eval "$(electra completion bash)"'
-
-
-def FUNCTION() -> None:  # noqa: N802
-    """Nothing of Python's: it is about the words of the shell."""
 
 
 def add_flags(parser: Parser) -> None:
     parser.add_argument("shell", choices=["bash", "zsh", "tcsh"], help="the shell to complete words in")
 
 
-def run(call: "Call") -> Any:
-    raise AssertionError(f"{call.flags.verb} is answered by the parser itself")
+def run(call: Call) -> None:
+    # Written without a console: rich takes longer to load than the script to be made.
+    flags = call.flags
+    if flags.dry_run:
+        script = f"would print a completion script for {flags.shell}\n"
+        answer = {"shell": flags.shell}
+    else:
+        import shtab
+
+        from electralab.shell.cli import build_parser
+
+        script = shtab.complete(build_parser()[0], shell=flags.shell)
+        answer = {"shell": flags.shell, "script": script}
+    if flags.json:
+        call.answer(**answer)
+    else:
+        sys.stdout.write(script)

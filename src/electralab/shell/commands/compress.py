@@ -1,19 +1,25 @@
-"""`electra compress`: smaller and faster variants of a model, measured side by side."""
+"""`electra compress`, `electralab.compress`: smaller and faster variants of a model, measured side by side."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from electralab import api
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, count, names, number, positive, positive_int, shares
 
 if TYPE_CHECKING:
-    from electralab.records.compression import Tradeoff
-    from electralab.shell.call import Call
+    from electralab.config import SettingsTree
+    from electralab.display import Display
+    from electralab.records.compression import CompressPlan, Tradeoff
 
 SUMMARY = "make smaller and faster variants of a model and measure them; the same command again goes on"
 EXAMPLE = "electra compress runs/reviews --data reviews/ --out compressed/ --prune 0.3,0.5 --max-loss 1"
-FUNCTION = api.compress
 SETTINGS = "electralab.compression.settings:CompressConfig"
 CONFIG_HELP = "a TOML file of settings"
+
+_RECOVERY = "of training what is left, 0 for none"
 
 
 def add_flags(parser: Parser) -> None:
@@ -25,13 +31,7 @@ def add_flags(parser: Parser) -> None:
     add("--prune", dest=".prune", type=shares, metavar="P,P", help="shares of heads and neurons to remove")
     add("--no-prune", dest=".prune", action="store_const", const=[], help="leave the network whole")
     add("--drop-layers", dest=".drop_layers", type=count, metavar="N", help="whole layers to leave out where pruned")
-    add(
-        "--recovery-steps",
-        dest=".recovery.steps",
-        type=count,
-        metavar="N",
-        help="of training what is left, 0 for none",
-    )
+    add("--recovery-steps", dest=".recovery.steps", type=count, metavar="N", help=_RECOVERY)
     add("--graphs", dest=".graphs", type=names, metavar="NAME,NAME", help="onnx, onnx-dynamic-int8, onnx-static-int8")
     add("--target-speedup", type=positive, metavar="X", help="take the best that is so much faster")
     add("--max-loss", type=number, metavar="X", help="take the fastest that loses so many points")
@@ -42,16 +42,57 @@ def add_flags(parser: Parser) -> None:
     add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
 
 
-def run(call: "Call") -> dict[str, Any]:
+def compress(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    generator: str | Path | None = None,
+    task: str | None = None,
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    target_speedup: float | None = None,
+    max_loss: float | None = None,
+    license: str = "",
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> Tradeoff | CompressPlan:
+    """Smaller and faster variants of a model, and what each costs; the same call again goes on.
+
+    With `target_speedup` or `max_loss` one of them becomes the model of `out`; "picked" is None where none fits.
+
+    >>> electralab.compress("run", "data", "small", dry_run=True).metric
+    'auc'
+    """
+    display = open_display(display)
+    from electralab.compression import stage
+    from electralab.compression.settings import CompressConfig
+    from electralab.config import config_layers, resolve
+
+    request = stage.CompressRequest(
+        model=Path(model),
+        data=Path(data),
+        out=Path(out),
+        config=resolve(CompressConfig, (stage.saved_reading_config(Path(model)), *config_layers(config, settings))),
+        generator=as_path(generator),
+        task=task,
+        target_speedup=target_speedup,
+        max_loss=max_loss,
+        license=license,
+        threads=threads,
+    )
+    return stage.plan_compress(request) if dry_run else display.run(lambda stop: stage.compress(request, stop))
+
+
+def run(call: Call) -> None:
     from electralab.errors import InputError
     from electralab.records.compression import CompressPlan
     from electralab.reporting.format import format_count, format_key, format_number_of
     from electralab.reporting.study_page import tradeoff_blocks
-    from electralab.shell.call import print_json
-    from electralab.shell.commands.pretrain import format_folder
 
     flags = call.flags
-    result = api.compress(
+    result = compress(
         flags.model,
         flags.data,
         flags.out,
@@ -70,32 +111,21 @@ def run(call: "Call") -> dict[str, Any]:
         variants = f"{format_number_of(len(result.variants), 'variant')} of {result.model}"
         training = f"{format_number_of(result.recovery_steps, 'step')} of training"
         call.print_plan(
-            [
-                f"would make {variants} in {flags.out}: {', '.join(result.variants)}",
-                f"{format_count(result.parameters)} parameters, judged by {format_key(result.metric)}; "
-                f"{training} on {format_number_of(result.training_rows, 'row')} for what is pruned",
-            ]
+            f"would make {variants} in {flags.out}: {', '.join(result.variants)}",
+            f"{format_count(result.parameters)} parameters, judged by {format_key(result.metric)}; "
+            f"{training} on {format_number_of(result.training_rows, 'row')} for what is pruned",
         )
-        return result.to_json()
-    call.print(*tradeoff_blocks(result))
-    call.print_lines([*format_folder(flags.out), f"report  {flags.out}/report.md"])
-    answer = {"out": flags.out, **result.to_json()}
-    is_asked = result.asked.target_speedup is not None or result.asked.max_loss is not None
-    if is_asked and result.picked is None:
-        if flags.json:
-            print_json(answer)
-        raise InputError(format_miss(flags.out, result))
-    if is_asked:
-        call.print_lines([f"model  {flags.out}, the variant {result.picked}"])
-    return answer
-
-
-def format_miss(out: str, tradeoff: "Tradeoff") -> str:
-    """Why no variant was picked, and which come nearest."""
-    fastest = max(tradeoff.variants, key=lambda point: point.speedup)
-    best = min(tradeoff.variants[1:] or tradeoff.variants, key=lambda point: point.loss)
-    return (
-        f"{out}: no variant is as was asked; the fastest is {fastest.name} ({fastest.speedup:.2f}×, "
-        f"{fastest.loss:+.2f} points lost), the best {best.name} ({best.speedup:.2f}×, {best.loss:+.2f}); "
-        "ask for less, or add variants with --prune and --graphs"
-    )
+        call.answer(result)
+        return
+    call.print(*tradeoff_blocks(result), *format_folder(flags.out), f"report  {flags.out}/report.md")
+    if result.picked is not None:
+        call.print(f"model  {flags.out}, the variant {result.picked}")
+    call.answer(result, out=flags.out)
+    if result.picked is None and (result.asked.target_speedup is not None or result.asked.max_loss is not None):
+        fastest = max(result.variants, key=lambda point: point.speedup)
+        best = min(result.variants[1:] or result.variants, key=lambda point: point.loss)
+        raise InputError(
+            f"{flags.out}: no variant is as was asked; the fastest is {fastest.name} ({fastest.speedup:.2f}×, "
+            f"{fastest.loss:+.2f} points lost), the best {best.name} ({best.speedup:.2f}×, {best.loss:+.2f}); "
+            "ask for less, or add variants with --prune and --graphs"
+        )

@@ -1,25 +1,25 @@
-"""`electra detect`: how likely each token of a text was replaced."""
+"""`electra detect`, `electralab.detect`: how likely each token of a text was replaced."""
+
+from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from electralab import api
+from electralab.shell.call import Call, print_json, settle
 from electralab.shell.parser import Parser
 
 if TYPE_CHECKING:
+    from electralab.config import SettingsTree
     from electralab.records.answers import Detection, TokenScore
     from electralab.reporting.blocks import MarkedText
-    from electralab.shell.call import Call
 
 SUMMARY = "say for each token of a text how likely it was replaced"
 EXAMPLE = "electra detect runs/quickstart 'The people of the United elephants are free.'"
-FUNCTION = api.detect
 SETTINGS = "electralab.serving.inputs:WindowConfig"
 CONFIG_HELP = "a TOML file of settings"
-IS_PRINTED_WHOLE = True
 
 _LONGEST_WORD = 24
 
@@ -32,36 +32,65 @@ def add_flags(parser: Parser) -> None:
     add("--lines", action="store_true", help="each line is a text of its own; --json gives a line each")
 
 
-def run(call: "Call") -> Any:
+def detect(
+    model: str | Path, texts: Iterable[str], *, config: str | None = None, settings: SettingsTree | None = None
+) -> list[Detection]:
+    """For each text its tokens with character spans and p_replaced, and which of them are the most suspicious.
+
+    A model of symbols takes JSON lists. `warning` says where the model's held-out scores speak against its verdicts.
+
+    >>> (detection,) = electralab.detect("run", ["we the people"])
+    >>> [token.text for token in detection.tokens]
+    ['we', 'the', 'people']
+    """
+    from electralab.serving.inputs import WindowConfig
+    from electralab.serving.model import Model
+
+    return Model(Path(model), settle(WindowConfig, config, settings)).detector.detect_many(list(texts))
+
+
+def run(call: Call) -> None:
+    from electralab.errors import UsageError
     from electralab.reporting.format import format_number_of
-    from electralab.shell.call import print_json
+    from electralab.terminal import tame
 
     flags = call.flags
-    texts = _read_texts(call)
+    if (flags.text is None) == (flags.file is None):
+        raise UsageError("detect: give one of TEXT, --file PATH, or - for standard input")
+    if flags.file is not None or flags.text == "-":
+        text = read_source(call, flags.file if flags.file is not None else "-", is_file=flags.file is not None)
+    else:
+        # Bytes that are no text arrive from the shell as lone surrogates.
+        text = _decode(call, flags.text.encode(errors="surrogateescape"), "TEXT", may_be_cut=False)
+    texts = [line for line in text.splitlines() if line.strip()] if flags.lines else [text]
     if flags.dry_run:
-        plan = {"model": flags.model, "texts": len(texts), "characters": sum(map(len, texts))}
-        asked = f"{format_number_of(len(texts), 'text')} with {format_number_of(plan['characters'], 'character')}"
-        call.print_plan([f"would ask {flags.model} about {asked}"])
-        return plan
+        characters = sum(map(len, texts))
+        asked = f"{format_number_of(len(texts), 'text')} with {format_number_of(characters, 'character')}"
+        call.print_plan(f"would ask {flags.model} about {asked}")
+        call.answer(model=flags.model, texts=len(texts), characters=characters)
+        return
     call.say_loading(flags.model)
-    detections = api.detect(flags.model, texts, config=flags.config, settings=call.settings)
+    detections = detect(flags.model, texts, config=flags.config, settings=call.settings)
+    if flags.json:
+        for values in [detection.to_json() for detection in detections] or [{}]:
+            print_json(values)
+        return
     for detection in detections:
         if call.console.is_terminal:
             call.print(mark_tokens(detection))
-        else:
-            call.console.file.write("" if flags.json else _tabulate(detection))
-    if not flags.json:
-        _tell_suspects(detections, call)
-    if not flags.lines:
-        return detections[0]
-    if flags.json:
-        # One object a line: the last is left to the caller, who ends the line.
-        for detection in detections[:-1]:
-            print_json(detection)
-    return detections[-1] if detections else {}
+            continue
+        # For a pipe, which shows no colours: a token a line.
+        call.console.file.write("start\tend\tp_replaced\ttoken\n")
+        for token in detection.tokens:
+            call.console.file.write(f"{token.start}\t{token.end}\t{token.p_replaced:.4f}\t{tame(token.text)}\n")
+    # On standard error, beside what a pipe takes; of many texts only what holds of all.
+    if detections and detections[0].warning:
+        call.display.say(f"warning: {detections[0].warning}", style="yellow")
+    if len(detections) == 1 and (named := format_suspects(detections[0])):
+        call.display.say(named)
 
 
-def mark_tokens(detection: "Detection") -> "MarkedText":
+def mark_tokens(detection: Detection) -> MarkedText:
     """The text as it is, each token with its suspicion; those named though they do not pass 0.5 underlined."""
     from electralab.reporting.blocks import MarkedText, TokenSpan
 
@@ -73,61 +102,28 @@ def mark_tokens(detection: "Detection") -> "MarkedText":
     return MarkedText(detection.text, spans)
 
 
-def _tabulate(detection: "Detection") -> str:
-    """For a pipe, which shows no colours: a token a line."""
-    from electralab.terminal import tame
-
-    rows = [f"{token.start}\t{token.end}\t{token.p_replaced:.4f}\t{tame(token.text)}" for token in detection.tokens]
-    return "".join(f"{row}\n" for row in ["start\tend\tp_replaced\ttoken", *rows])
-
-
-def _tell_suspects(detections: Sequence["Detection"], call: "Call") -> None:
-    """On standard error, beside what a pipe takes; of many texts only what holds of all."""
-    if detections and detections[0].warning:
-        call.display.say(f"warning: {detections[0].warning}", style="yellow")
-    if len(detections) == 1 and (text := format_suspects(detections[0])):
-        call.display.say(text)
-
-
-def format_suspects(detection: "Detection") -> str:
+def format_suspects(detection: Detection) -> str:
     """In words, what colours cannot say: the most suspicious where none passes, and tokens that are unknown."""
+    from electralab.reporting.format import format_names
+
+    def widen(token: TokenScore) -> str:
+        """The word that a token is a piece of, in scripts that put spaces between words; else the token itself."""
+        text, start, end = detection.text, token.start, token.end
+        while start > 0 and text[start - 1].isalnum() and text[start].isalnum():
+            start -= 1
+        while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+            end += 1
+        return text[start:end] if end - start <= _LONGEST_WORD else token.text
+
     tokens = [detection.tokens[index] for index in detection.suspicious]
     if detection.is_relative:
-        named = ", ".join(f"{_widen(detection.text, token)} ({token.p_replaced:.2f})" for token in tokens)
-        number = len(detection.tokens)
-        return f"none of {number:,} tokens passes 0.5; the most suspicious of this text: {named}"
+        named = ", ".join(f"{widen(token)} ({token.p_replaced:.2f})" for token in tokens)
+        return f"none of {len(detection.tokens):,} tokens passes 0.5; the most suspicious of this text: {named}"
     unknown = [token.text for token in tokens if token.unknown and token.p_replaced <= 0.5]
-    if not unknown:
-        return ""
-    named = ", ".join(unknown[:5]) + (f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else "")
-    return f"never seen in training, and suspicious for that alone: {named}"
+    return f"never seen in training, and suspicious for that alone: {format_names(unknown, 5)}" if unknown else ""
 
 
-def _widen(text: str, token: "TokenScore") -> str:
-    """The word that a token is a piece of, in scripts that put spaces between words; else the token itself."""
-    start, end = token.start, token.end
-    while start > 0 and text[start - 1].isalnum() and text[start].isalnum():
-        start -= 1
-    while end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
-        end += 1
-    return text[start:end] if end - start <= _LONGEST_WORD else token.text
-
-
-def _read_texts(call: "Call") -> list[str]:
-    from electralab.errors import UsageError
-
-    flags = call.flags
-    if (flags.text is None) == (flags.file is None):
-        raise UsageError("detect: give one of TEXT, --file PATH, or - for standard input")
-    if flags.file is not None or flags.text == "-":
-        text = read_source(call, flags.file if flags.file is not None else "-", is_file=flags.file is not None)
-    else:
-        # Bytes that are no text arrive from the shell as lone surrogates.
-        text = _decode(call, flags.text.encode(errors="surrogateescape"), "TEXT", may_be_cut=False)
-    return [line for line in text.splitlines() if line.strip()] if flags.lines else [text]
-
-
-def read_source(call: "Call", source: str, *, is_file: bool = False) -> str:
+def read_source(call: Call, source: str, *, is_file: bool = False) -> str:
     """A text file, or standard input for `-`; `proofread` reads the same way."""
     from electralab.errors import InputError
 
@@ -141,7 +137,7 @@ def read_source(call: "Call", source: str, *, is_file: bool = False) -> str:
         raise InputError(f"{source}: cannot be read ({error.strerror}); give a text file") from None
 
 
-def _decode(call: "Call", data: bytes, source: str, *, may_be_cut: bool = True) -> str:
+def _decode(call: Call, data: bytes, source: str, *, may_be_cut: bool = True) -> str:
     """Text in UTF-8; `head -c` and a broken download cut inside a character, which costs that character only."""
     from electralab.errors import InputError
 

@@ -1,17 +1,21 @@
-"""`electra export`: a model in a form that others can use."""
+"""`electra export`, `electralab.export`: a model in a form that others can use."""
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
-from electralab import api
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from electralab.shell.call import Call, as_path, open_display, settle
 from electralab.shell.parser import Parser, positive_int
 
 if TYPE_CHECKING:
-    from electralab.records.export import ExportPlan, ExportResult, Fidelity
-    from electralab.shell.call import Call
+    from electralab.config import SettingsTree
+    from electralab.display import Display
+    from electralab.exporting.export import Format
+    from electralab.records.export import ExportPlan, ExportResult
 
 SUMMARY = "write a model in a form that others can use, tried against the model first"
 EXAMPLE = "electra export runs/mine --format onnx-int8 --data my_texts/ --out models/mine-int8"
-FUNCTION = api.export
 SETTINGS = "electralab.exporting.export:ExportConfig"
 CONFIG_HELP = "a TOML file of settings"
 
@@ -30,12 +34,42 @@ def add_flags(parser: Parser) -> None:
     add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
 
 
-def run(call: "Call") -> "ExportResult | ExportPlan":
-    from electralab.records.export import ExportPlan
+def export(
+    model: str | Path,
+    out: str | Path,
+    *,
+    format: str = "hf",
+    data: str | Path | None = None,
+    license: str = "",
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> ExportResult | ExportPlan:
+    """A model as a folder for `transformers` or as ONNX graphs, tried against the model before it is written.
+
+    >>> electralab.export("run", "exported", threads=1).format
+    'hf'
+    """
+    display = open_display(display)
+    from electralab.exporting.export import ExportConfig, export_model, plan_export
+    from electralab.runtime import use_threads
+
+    resolved = settle(ExportConfig, config, settings)
+    asked = (Path(model), Path(out), cast("Format", format), resolved)
+    if dry_run:
+        return plan_export(*asked, data=as_path(data), license=license)
+    use_threads(threads)
+    return display.run(lambda stop: export_model(*asked, data=as_path(data), license=license, stop=stop))
+
+
+def run(call: Call) -> None:
+    from electralab.records.export import ExportPlan, ProbabilityFidelity
     from electralab.reporting.format import format_bytes, format_number_of
 
     flags = call.flags
-    result = api.export(
+    result = export(
         flags.model,
         flags.out,
         format=flags.format,
@@ -47,28 +81,24 @@ def run(call: "Call") -> "ExportResult | ExportPlan":
         dry_run=flags.dry_run,
         display=call.display,
     )
+    form = _FORMATS[result.format]
     if isinstance(result, ExportPlan):
         networks = ", ".join(f"{role} from {source.origin}" for role, source in result.networks.items())
         text = "on a few sentences of our own" if result.data == "samples" else f"on {result.data}"
-        written = f"would write {result.out} {_FORMATS[result.format]}: {networks}"
-        call.print_plan([written, f"tried {text}; licence: {result.license or 'none'}"])
-        return result
-    call.print_lines([f"{result.out}: {format_number_of(len(result.networks), 'network')} {_FORMATS[result.format]}"])
-    call.print_lines(
-        f"{role}: {format_bytes(network.bytes)}; {format_fidelity(network.fidelity)}"
-        for role, network in result.networks.items()
-    )
-    return result
-
-
-def format_fidelity(fidelity: "Fidelity") -> str:
-    """How far the answers are from the model's."""
-    from electralab.records.export import ProbabilityFidelity
-    from electralab.reporting.format import format_number_of
-
-    tried = f"{format_number_of(fidelity.answers, 'answer')} tried"
-    if isinstance(fidelity, ProbabilityFidelity):
-        return f"of {tried}, {100 * fidelity.agreement:.2f} % are the model's own"
-    if fidelity.share_of_spread is not None:
-        return f"in {tried}, off by {100 * fidelity.share_of_spread:.2g} % of their standard deviation on average"
-    return f"in {tried}, off by {fidelity.mean_difference:.2g} on average"
+        written = f"would write {result.out} {form}: {networks}"
+        call.print_plan(written, f"tried {text}; licence: {result.license or 'none'}")
+    else:
+        call.print(f"{result.out}: {format_number_of(len(result.networks), 'network')} {form}")
+        for role, network in result.networks.items():
+            # How far the answers are from the model's.
+            fidelity = network.fidelity
+            tried = f"{format_number_of(fidelity.answers, 'answer')} tried"
+            if isinstance(fidelity, ProbabilityFidelity):
+                distance = f"of {tried}, {100 * fidelity.agreement:.2f} % are the model's own"
+            elif fidelity.share_of_spread is not None:
+                spread = f"{100 * fidelity.share_of_spread:.2g} % of their standard deviation"
+                distance = f"in {tried}, off by {spread} on average"
+            else:
+                distance = f"in {tried}, off by {fidelity.mean_difference:.2g} on average"
+            call.print(f"{role}: {format_bytes(network.bytes)}; {distance}")
+    call.answer(result)

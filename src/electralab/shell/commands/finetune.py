@@ -1,98 +1,75 @@
-"""`electra finetune`: a pre-trained model and labelled files -> a tuned model."""
+"""`electra finetune`, `electralab.finetune`: a pre-trained model and labelled files -> a tuned model."""
+
+from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from electralab import api
+from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, count, positive, positive_int
 
 if TYPE_CHECKING:
+    from electralab.config import SettingsTree
+    from electralab.display import Display
     from electralab.records.tuned import FinetunePlan, TunedResults
     from electralab.reporting.blocks import Block
-    from electralab.shell.call import Call
 
 SUMMARY = "teach a pre-trained model a task; the same command again resumes"
 EXAMPLE = "electra finetune runs/mine --task classify --data reviews/ --out runs/reviews --seeds 3"
-FUNCTION = api.finetune
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
 CONFIG_HELP = "a TOML file of settings"
+
+_TASKS = (
+    "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "
+    "own data: classify, pair, regress, label, qa"
+)
+_DOUBLE = "learn from each pair in both orders"
+_LABEL = "the column of the class, the number, the tags or answers"
+_TEXT = "the column of the text; without it, found by name or content"
+_TEXT_A = "the column of the first text of a pair, or the question"
+_MIN_STEPS = "of few rows: no fewer steps, unless --epochs or --steps is given (by the size)"
+_RATE = "default: the paper's for the size"
+_SCRATCH = "forget what MODEL learned: a baseline for it"
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL", help="a run or model folder, ours or Hugging Face's")
-    add(
-        "--task",
-        required=True,
-        metavar="NAME",
-        help="cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "
-        "own data: classify, pair, regress, label, qa",
-    )
+    add("--task", required=True, metavar="NAME", help=_TASKS)
     add("--data", required=True, metavar="DIR", help="a folder with train.*, dev.*, test.*, or a file")
     add_tuning_flags(parser)
     add("--keep", type=count, metavar="N", help="checkpoints of a finished seed to keep")
-    add(
-        "--double-pairs",
-        dest=".double_pairs",
-        action=argparse.BooleanOptionalAction,
-        help="learn from each pair in both orders",
-    )
+    add("--double-pairs", dest=".double_pairs", action=argparse.BooleanOptionalAction, help=_DOUBLE)
     add("--init-from", metavar="DIR", help="begin with the encoder of another tuned model")
     add_column_flags(parser)
-    add(
-        "--label", dest=".data.label", metavar="COLUMN", help="the column of the class, the number, the tags or answers"
-    )
+    add("--label", dest=".data.label", metavar="COLUMN", help=_LABEL)
 
 
 def add_column_flags(parser: Parser) -> None:
     """Where the texts of a table are; `predict` has the same."""
     add = parser.add_argument
-    add(
-        "--text",
-        dest=".data.text",
-        metavar="COLUMN",
-        help="the column of the text; without it, found by name or content",
-    )
-    add(
-        "--text-a",
-        dest=".data.text_a",
-        metavar="COLUMN",
-        help="the column of the first text of a pair, or the question",
-    )
+    add("--text", dest=".data.text", metavar="COLUMN", help=_TEXT)
+    add("--text-a", dest=".data.text_a", metavar="COLUMN", help=_TEXT_A)
     add("--text-b", dest=".data.text_b", metavar="COLUMN", help="the column of the second, or the context")
 
 
 def add_tuning_flags(parser: Parser) -> None:
     """How a task is tuned; `glue` has the same."""
-    add = parser.add_argument
+    add, rows = parser.add_argument, "learn from so many rows at most (all)"
     add("--out", required=True, metavar="RUN", help="the run folder")
     add("--seeds", type=positive_int, metavar="N", help="runs, each with its seed")
     add("--seed", dest=".seed", type=int, metavar="S", help="the first seed")
     add("--epochs", dest=".epochs", type=positive, metavar="X", help="default: the paper's, more for few rows")
     add("--steps", dest=".steps", type=positive_int, metavar="N", help="instead of epochs (none)")
-    add(
-        "--train-rows", dest=".train_rows", type=positive_int, metavar="N", help="learn from so many rows at most (all)"
-    )
-    add(
-        "--min-steps",
-        dest=".min_steps",
-        type=count,
-        metavar="N",
-        help="of few rows: no fewer steps, unless --epochs or --steps is given (by the size)",
-    )
-    add(
-        "--learning-rate",
-        dest=".optimizer.learning_rate",
-        type=positive,
-        metavar="X",
-        help="default: the paper's for the size",
-    )
+    add("--train-rows", dest=".train_rows", type=positive_int, metavar="N", help=rows)
+    add("--min-steps", dest=".min_steps", type=count, metavar="N", help=_MIN_STEPS)
+    add("--learning-rate", dest=".optimizer.learning_rate", type=positive, metavar="X", help=_RATE)
     add("--batch-size", dest=".batch.size", type=positive_int, metavar="N", help="rows in a step")
     add("--sequence-length", dest=".sequence_length", type=positive_int, metavar="N", help="tokens in a row")
     add("--head", dest=".head.style", help="dropout and linear (default), or that of transformers")
-    add(
-        "--from-scratch", dest=".from_scratch", action="store_true", help="forget what MODEL learned: a baseline for it"
-    )
+    add("--from-scratch", dest=".from_scratch", action="store_true", help=_SCRATCH)
     add("--encoder-dropout", dest=".encoder_dropout", type=float, metavar="P", help="default: as in pre-training")
     add("--save-every", type=count, metavar="N", help="steps between checkpoints")
     add("--log-every", type=count, metavar="N", help="steps between log lines (10 lines)")
@@ -101,12 +78,60 @@ def add_tuning_flags(parser: Parser) -> None:
     add("--allow-inexact", action="store_true", help="resume with another number of threads")
 
 
-def run(call: "Call") -> dict[str, Any]:
+def finetune(
+    model: str | Path,
+    task: str,
+    data: str | Path,
+    out: str | Path,
+    *,
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    seeds: int = 1,
+    init_from: str | Path | None = None,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 0,
+    keep: int = 1,
+    allow_inexact: bool = False,
+    baseline: bool = True,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> TunedResults | FinetunePlan:
+    """A pre-trained model and labelled files -> a run folder with a tuned model; the same call again resumes.
+
+    >>> electralab.finetune("run", "classify", "messages.csv", "tuned", settings={"steps": 2}, threads=1).task
+    'classify'
+    """
+    display = open_display(display)
+    from electralab.config import config_layers
+    from electralab.finetuning import stage
+    from electralab.tasks.catalog import find_task
+
+    request = stage.FinetuneRequest(
+        model=Path(model),
+        task=find_task(task),
+        data_dir=Path(data),
+        run_dir=Path(out),
+        layers=config_layers(config, settings),
+        seeds=seeds,
+        init_from=as_path(init_from),
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=keep,
+        allow_inexact=allow_inexact,
+        has_baselines=baseline,
+    )
+    if dry_run:
+        return stage.plan_finetune(request)
+    return display.run(lambda stop: stage.finetune(request, stop))
+
+
+def run(call: Call) -> None:
     from electralab.records.tuned import FinetunePlan
-    from electralab.shell.commands.pretrain import format_folder
 
     flags = call.flags
-    result = api.finetune(
+    result = finetune(
         flags.model,
         flags.task,
         flags.data,
@@ -125,14 +150,14 @@ def run(call: "Call") -> dict[str, Any]:
         display=call.display,
     )
     if isinstance(result, FinetunePlan):
-        call.print_plan(format_plan(result, flags.model, flags.data))
+        call.print_plan(*_format_plan(result, flags.model, flags.data))
     else:
-        call.print(*score_blocks(result))
-        call.print_lines([*format_folder(flags.out, *result.notes), f"model  {flags.out}/export/model"])
-    return {"run": flags.out, **result.to_json()}
+        call.print(*score_blocks(result), *format_folder(flags.out, *result.notes))
+        call.print(f"model  {flags.out}/export/model")
+    call.answer(result, run=flags.out)
 
 
-def format_plan(plan: "FinetunePlan", model: str, data: str) -> list[str]:
+def _format_plan(plan: FinetunePlan, model: str, data: str) -> list[str]:
     from electralab.reporting.format import format_effort, format_names, format_number_of
 
     examples = ", ".join(f"{number:,} {name}" for name, number in plan.examples.items())
@@ -156,7 +181,7 @@ def format_plan(plan: "FinetunePlan", model: str, data: str) -> list[str]:
     return [*lines, *plan.notes]
 
 
-def score_blocks(results: "TunedResults") -> list["Block"]:
+def score_blocks(results: TunedResults) -> list[Block]:
     """Scores over the seeds and beside baselines, what was found of each class, and what to know of both."""
     from electralab.reporting.blocks import Paragraph
     from electralab.reporting.run_pages import class_blocks, tuned_score_table

@@ -1,18 +1,23 @@
-"""`electra glue`: a model tuned and scored on every task of GLUE."""
+"""`electra glue`, `electralab.glue`: a model tuned and scored on every task of GLUE."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from electralab import api
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electralab.shell.call import Call, open_display
 from electralab.shell.commands.finetune import add_tuning_flags
+from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, names
 
 if TYPE_CHECKING:
-    from electralab.records.tuned import GluePlan
-    from electralab.shell.call import Call
+    from electralab.config import SettingsTree
+    from electralab.display import Display
+    from electralab.records.tuned import GluePlan, GlueResults
 
 SUMMARY = "tune and score a model on every task of GLUE; the same command again goes on"
 EXAMPLE = "electra glue runs/mine --data glue/ --tasks cola,sst2,rte --seeds 3 --out runs/mine-glue"
-FUNCTION = api.glue
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
 CONFIG_HELP = "a TOML file of settings"
 
@@ -25,13 +30,65 @@ def add_flags(parser: Parser) -> None:
     add_tuning_flags(parser)
 
 
-def run(call: "Call") -> dict[str, Any]:
+def glue(
+    model: str | Path,
+    data: str | Path,
+    out: str | Path,
+    *,
+    tasks: Sequence[str] = (),
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    seeds: int = 1,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 0,
+    allow_inexact: bool = False,
+    baseline: bool = True,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> GlueResults | GluePlan:
+    """A model tuned on every task of GLUE, and the scores as one table; the same call again goes on.
+
+    >>> electralab.glue("run", "glue", "runs/glue", tasks=["cola"], dry_run=True).tasks["cola"].labels
+    ('0', '1')
+    """
+    display = open_display(display)
+    from dataclasses import replace
+
+    from electralab.config import config_layers
+    from electralab.finetuning.glue import choose_tasks, run_suite
+    from electralab.finetuning.stage import FinetuneRequest, plan_finetune
     from electralab.records.tuned import GluePlan
+
+    chosen = choose_tasks(Path(data), tasks)
+    request = FinetuneRequest(
+        model=Path(model),
+        task=chosen[0],
+        data_dir=Path(data),
+        run_dir=Path(out),
+        layers=config_layers(config, settings),
+        seeds=seeds,
+        init_from=None,
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=0,
+        allow_inexact=allow_inexact,
+        has_baselines=baseline,
+    )
+    if dry_run:
+        requests = {task.name: replace(request, task=task, run_dir=Path(out) / task.name) for task in chosen}
+        return GluePlan(tasks={name: plan_finetune(task_request) for name, task_request in requests.items()})
+    return display.run(lambda stop: run_suite(request, chosen, stop))
+
+
+def run(call: Call) -> None:
+    from electralab.records.tuned import GluePlan
+    from electralab.reporting.format import format_number_of, format_time
     from electralab.reporting.study_page import glue_blocks
-    from electralab.shell.commands.pretrain import format_folder
 
     flags = call.flags
-    result = api.glue(
+    result = glue(
         flags.model,
         flags.data,
         flags.out,
@@ -48,23 +105,16 @@ def run(call: "Call") -> dict[str, Any]:
         display=call.display,
     )
     if isinstance(result, GluePlan):
-        call.print_plan(format_plan(result, flags.model, flags.out))
+        tasks, minutes = result.tasks, sum(plan.estimated_minutes for plan in result.tasks.values())
+        whole = f"{format_number_of(len(tasks), 'task')} of GLUE into {flags.out}; {format_time(minutes)}"
+        call.print_plan(
+            f"would fine-tune {flags.model} for {whole}",
+            *(
+                f"{name}: {plan.examples['train']:,} training examples, {format_number_of(plan.seeds, 'seed')} of "
+                f"{format_number_of(plan.steps_per_seed, 'step')}, {format_time(plan.estimated_minutes)}"
+                for name, plan in tasks.items()
+            ),
+        )
     else:
-        call.print(*glue_blocks(result))
-        call.print_lines(format_folder(flags.out))
-    return {"run": flags.out, **result.to_json()}
-
-
-def format_plan(plan: "GluePlan", model: str, out: str) -> list[str]:
-    from electralab.reporting.format import format_number_of, format_time
-
-    minutes = sum(task.estimated_minutes for task in plan.tasks.values())
-    number = format_number_of(len(plan.tasks), "task")
-    return [
-        f"would fine-tune {model} for {number} of GLUE into {out}; {format_time(minutes)}",
-        *(
-            f"{name}: {task.examples['train']:,} training examples, {format_number_of(task.seeds, 'seed')} of "
-            f"{format_number_of(task.steps_per_seed, 'step')}, {format_time(task.estimated_minutes)}"
-            for name, task in plan.tasks.items()
-        ),
-    ]
+        call.print(*glue_blocks(result), *format_folder(flags.out))
+    call.answer(result, run=flags.out)

@@ -1,21 +1,23 @@
-"""`electra predict`: a tuned model's answer for every row of a file."""
+"""`electra predict`, `electralab.predict`: a tuned model's answer for every row of a file."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from electralab import api
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electralab.shell.call import Call, open_display, print_json, settle
 from electralab.shell.commands.finetune import add_column_flags
 from electralab.shell.parser import Parser, positive_int
 
 if TYPE_CHECKING:
+    from electralab.config import SettingsTree
+    from electralab.display import Display
     from electralab.records.tuned import PredictPlan, PredictResult
-    from electralab.shell.call import Call
 
 SUMMARY = "answer for every row of a file with a tuned model"
 EXAMPLE = "electra predict runs/reviews new.csv --out answers.jsonl"
-FUNCTION = api.predict
 SETTINGS = "electralab.serving.predictor:PredictConfig"
 CONFIG_HELP = "a TOML file of settings"
-IS_PRINTED_WHOLE = True
 
 
 def add_flags(parser: Parser) -> None:
@@ -28,14 +30,63 @@ def add_flags(parser: Parser) -> None:
     add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
 
 
-def run(call: "Call") -> "PredictResult | PredictPlan | dict[str, Any]":
+def predict(
+    model: str | Path,
+    source: str | Path,
+    out: str | Path | None = None,
+    *,
+    ensemble: bool = False,
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    threads: int = 0,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> PredictResult | PredictPlan:
+    """A tuned model's answer for every row of a file, in order; a bad row has none, and says why.
+
+    >>> electralab.predict("tuned", "messages.csv", threads=1).bad_rows
+    0
+    """
+    from electralab.artifacts import write_file
+    from electralab.records.tuned import PredictPlan, PredictResult
+    from electralab.runtime import use_threads
+    from electralab.serving.model import Model
+    from electralab.serving.predictor import PredictConfig, check_output_path, format_rows, merge_bad_rows
+    from electralab.tasks.kind import format_bad_rows
+
+    resolved = settle(PredictConfig, config, settings)
+    if out:
+        check_output_path(Path(out))
+    use_threads(threads)
+    predictor = Model(Path(model)).make_predictor(resolved, is_ensemble=ensemble)
+    split = predictor.read(str(source))
+    if dry_run:
+        return PredictPlan(
+            model=str(model),
+            task=predictor.kind.name,
+            rows=split.rows,
+            bad_rows=len(split.bad_rows),
+            columns=dict(split.columns),
+            settings=resolved.model_dump(mode="json"),
+        )
+    display = open_display(display, loads_torch=False)
+    for text in (*split.notes, *format_bad_rows(split)):
+        display.say(text, style="yellow")
+    answered = display.run(lambda stop: predictor.predict_examples(split.examples, stop))
+    rows = merge_bad_rows(answered, split)
+    if out:
+        write_file(Path(out), format_rows(rows, Path(out).suffix))
+    cut = sum(bool(row.cut) for row in answered)
+    return PredictResult(predictions=tuple(rows), bad_rows=len(split.bad_rows), cut=cut)
+
+
+def run(call: Call) -> None:
     from electralab.records.tuned import PredictPlan
     from electralab.reporting.format import format_number_of
-    from electralab.shell.call import print_json
 
     flags = call.flags
     call.say_loading(flags.model)
-    result = api.predict(
+    result = predict(
         flags.model,
         flags.input,
         flags.out,
@@ -49,14 +100,18 @@ def run(call: "Call") -> "PredictResult | PredictPlan | dict[str, Any]":
     if isinstance(result, PredictPlan):
         columns = ", ".join(f"{part} from '{column}'" for part, column in result.columns.items())
         bad = f"; {result.bad_rows:,} of them cannot be used" if result.bad_rows else ""
-        rows = format_number_of(result.rows, "row")
-        answer = f"would answer {rows} of {flags.input} with {result.model} ({result.task}){bad}"
-        call.print_plan([answer, *([f"columns: {columns}"] if columns else [])])
-    elif flags.out:
+        answer = f"would answer {format_number_of(result.rows, 'row')} of {flags.input}"
+        call.print_plan(
+            f"{answer} with {result.model} ({result.task}){bad}", *([f"columns: {columns}"] if columns else [])
+        )
+        call.answer(result)
+        return
+    if flags.out:
         bad = f", {result.bad_rows:,} bad rows" if result.bad_rows else ""
-        call.print_lines([f"{flags.out}: {len(result.predictions) - result.bad_rows:,} predictions{bad}"])
-        return {"out": flags.out, **result.to_json()}
-    elif not flags.json:
+        call.print(f"{flags.out}: {len(result.predictions) - result.bad_rows:,} predictions{bad}")
+    # Answers that are printed as they are, often into a pipe, are followed by nothing, whatever --verbose says.
+    if flags.json:
+        print_json(({"out": flags.out} if flags.out else {}) | result.to_json())
+    elif not flags.out:
         for row in result.predictions:
-            print_json(row)
-    return result
+            print_json(row.to_json())

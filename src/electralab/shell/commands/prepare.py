@@ -1,18 +1,22 @@
-"""`electra prepare`: text in any form -> tokenized, packed rows."""
+"""`electra prepare`, `electralab.prepare`: text in any form -> tokenized, packed rows."""
+
+from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab import api
+from electralab.shell.call import Call, open_display, settle
 from electralab.shell.parser import Parser
 
 if TYPE_CHECKING:
+    from electralab.config import SettingsTree
+    from electralab.display import Display
     from electralab.records.prepared import PreparedReport, PreparePlan
-    from electralab.shell.call import Call
 
 SUMMARY = "turn text into tokenized, packed rows"
 EXAMPLE = "electra prepare books/ news.jsonl.gz --out data/mine --vocab-size 8192"
-FUNCTION = api.prepare
 SETTINGS = "electralab.tokens.prepare:PrepareConfig"
 CONFIG_HELP = "a TOML file of settings"
 
@@ -22,6 +26,10 @@ _DROPPED = {
     "undecodable": "not UTF-8",
     "language": "in another language",
 }
+_TOKENIZER = "a vocab.txt, tokenizer.json, model folder or prepared data"
+_FIELD = "the field of .jsonl, the column of tables (default: text)"
+_PACKING = "full rows (default), the paper's two segments, or one document a row (default with --symbols)"
+_DUPLICATES = "drop documents exactly like an earlier one (default: yes; with --symbols no)"
 
 
 def add_flags(parser: Parser) -> None:
@@ -30,44 +38,51 @@ def add_flags(parser: Parser) -> None:
     add("--out", required=True, metavar="DIR", help="the folder to write")
     add("--vocab-size", dest=".tokenizer.vocab_size", type=int, metavar="N", help="entries of the learned vocabulary")
     add("--sequence-length", dest=".packing.sequence_length", type=int, metavar="N", help="tokens per row")
-    add(
-        "--tokenizer",
-        dest=".tokenizer.path",
-        metavar="PATH",
-        help="a vocab.txt, tokenizer.json, model folder or prepared data",
-    )
+    add("--tokenizer", dest=".tokenizer.path", metavar="PATH", help=_TOKENIZER)
     add("--tokenizer-kind", dest=".tokenizer.kind", help="the tokenizer to learn")
     add("--lowercase", dest=".tokenizer.lowercase", action=choose, help="fold case")
     add("--strip-accents", dest=".tokenizer.strip_accents", action=choose, help="remove accents")
     add("--documents", dest=".reading.documents", help="where a .txt document ends")
-    add(
-        "--field",
-        dest=".reading.field",
-        metavar="NAME",
-        help="the field of .jsonl, the column of tables (default: text)",
-    )
-    add(
-        "--packing",
-        dest=".packing.kind",
-        help="full rows (default), the paper's two segments, or one document a row (default with --symbols)",
-    )
-    add(
-        "--drop-duplicates",
-        dest=".filters.duplicates",
-        action=choose,
-        help="drop documents exactly like an earlier one (default: yes; with --symbols no)",
-    )
+    add("--field", dest=".reading.field", metavar="NAME", help=_FIELD)
+    add("--packing", dest=".packing.kind", help=_PACKING)
+    add("--drop-duplicates", dest=".filters.duplicates", action=choose, help=_DUPLICATES)
     add("--repair", dest=".repair", action=choose, help="mend broken encodings before anything else")
     add("--symbols", dest=".symbols", action="store_true", help="JSONL lists taken as tokens as they are")
     add("--heldout-share", dest=".heldout_share", type=float, metavar="P", help="of the documents, kept for evaluation")
     add("--seed", dest=".seed", type=int, metavar="S", help="of what is held out and of all else that is random")
 
 
-def run(call: "Call") -> "PreparedReport | PreparePlan":
+def prepare(
+    inputs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> PreparedReport | PreparePlan:
+    """Text, in any language -> tokenizer and packed rows in `out`; returns the report.
+
+    >>> report = electralab.prepare(["speeches.txt"], "data", settings={"tokenizer": {"vocab_size": 150}})
+    >>> report.counts.documents
+    40
+    """
+    from electralab.runtime import default_threads
+    from electralab.tokens import prepare as stage
+
+    names = [str(name) for name in inputs]
+    resolved = settle(stage.PrepareConfig, config, settings)
+    if dry_run:
+        return stage.plan_prepare(names, Path(out), resolved, cores=default_threads())
+    return open_display(display, loads_torch=False).run(lambda stop: stage.prepare(names, Path(out), resolved, stop))
+
+
+def run(call: Call) -> None:
     from electralab.records.prepared import PreparePlan
+    from electralab.reporting import format as f
 
     flags = call.flags
-    result = api.prepare(
+    result = prepare(
         flags.inputs,
         flags.out,
         config=flags.config,
@@ -76,27 +91,20 @@ def run(call: "Call") -> "PreparedReport | PreparePlan":
         display=call.display,
     )
     if isinstance(result, PreparePlan):
-        call.print_plan(format_plan(result))
+        files = f"{f.format_number_of(len(result.sources), 'file')} ({f.format_names(result.sources)})"
+        time, memory = f.format_time(result.seconds / 60), f.format_bytes(result.memory_bytes)
+        unread = f.format_names(result.passed_over)
+        call.print_plan(
+            f"would prepare {files}, {f.format_bytes(result.bytes)}, into {result.out}",
+            f"about {f.format_count(result.tokens)} tokens, {time}, {memory} of memory",
+            *([f"would not read, because it is no text that can be read: {unread}"] if unread else []),
+        )
     else:
-        call.print_lines(format_report(flags.out, result))
-    return result
+        call.print(*format_report(flags.out, result))
+    call.answer(result)
 
 
-def format_plan(plan: "PreparePlan") -> list[str]:
-    from electralab.reporting.format import format_bytes, format_count, format_names, format_number_of, format_time
-
-    lines = [
-        f"would prepare {format_number_of(len(plan.sources), 'file')} ({format_names(plan.sources)}), "
-        f"{format_bytes(plan.bytes)}, into {plan.out}",
-        f"about {format_count(plan.tokens)} tokens, {format_time(plan.seconds / 60)}, "
-        f"{format_bytes(plan.memory_bytes)} of memory",
-    ]
-    if plan.passed_over:
-        lines.append(f"would not read, because it is no text that can be read: {format_names(plan.passed_over)}")
-    return lines
-
-
-def format_report(path: str, report: "PreparedReport") -> list[str]:
+def format_report(path: str, report: PreparedReport) -> list[str]:
     """What lies in a folder of prepared data; `show` says the same."""
     from electralab.reporting.format import format_names, format_number_of
 

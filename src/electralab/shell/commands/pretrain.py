@@ -1,21 +1,28 @@
-"""`electra pretrain`: prepared data -> a run folder with a generator and a discriminator."""
+"""`electra pretrain`, `electralab.pretrain`: prepared data -> a run folder with a generator and a discriminator."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from electralab import api
+from electralab.shell.call import Call, as_path, open_display
 from electralab.shell.parser import Parser, count, positive, positive_int, shares
 
 if TYPE_CHECKING:
+    from electralab.config import SettingsTree
+    from electralab.display import Display
     from electralab.records.run import PretrainPlan, PretrainResults
     from electralab.reporting.blocks import Block
-    from electralab.shell.call import Call
 
 SUMMARY = "train a generator and a discriminator; the same command again resumes"
 EXAMPLE = "electra pretrain --data data/mine --out runs/mine --config tiny --minutes 10 --masking.mask-share 0.2"
-FUNCTION = api.pretrain
 SETTINGS = "electralab.pretraining.settings:PretrainConfig"
 CONFIG_HELP = "a preset (tiny, small, base, large, paper-small, …) or a TOML file"
+
+_MINUTES = "train for about this long; turned into steps by a short probe, once"
+_OBJECTIVE = "{choices}; or as published: roberta, albert, gpt, xlnet"
+_PROCEDURE = "how two networks are trained: {choices}"
 
 
 def add_flags(parser: Parser) -> None:
@@ -23,42 +30,20 @@ def add_flags(parser: Parser) -> None:
     add("--data", required=True, metavar="DIR", help="what 'electra prepare' wrote")
     add("--out", required=True, metavar="RUN", help="the run folder")
     add("--size", dest=".size", help="sizes of both networks")
-    budget = parser.add_mutually_exclusive_group()
-    budget.add_argument("--steps", type=positive_int, metavar="N", help="train for this many steps")
-    budget.add_argument("--tokens", type=positive, metavar="N", help="train on this many tokens: 1e7")
-    budget.add_argument(
-        "--flops", type=positive, metavar="X", help="train for this many floating-point operations: 1e14"
-    )
-    budget.add_argument(
-        "--minutes",
-        type=positive,
-        metavar="M",
-        help="train for about this long; turned into steps by a short probe, once",
-    )
+    spend = parser.add_mutually_exclusive_group().add_argument
+    spend("--steps", type=positive_int, metavar="N", help="train for this many steps")
+    spend("--tokens", type=positive, metavar="N", help="train on this many tokens: 1e7")
+    spend("--flops", type=positive, metavar="X", help="train for this many floating-point operations: 1e14")
+    spend("--minutes", type=positive, metavar="M", help=_MINUTES)
     add("--seed", dest=".seed", type=int, metavar="S", help="of first weights, masks and all else that is random")
     add("--save-every", type=count, metavar="N", help="steps between checkpoints")
     add("--log-every", type=count, metavar="N", help="steps between log lines")
     add("--keep", type=positive_int, metavar="N", help="checkpoints to keep")
     add("--snapshots", type=shares, metavar="P,P", help="export at these shares of the run too: 0.25,0.5")
     add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
-    add(
-        "--objective",
-        dest=".objective",
-        metavar="NAME",
-        help="{choices}; or as published: roberta, albert, gpt, xlnet",
-    )
-    add(
-        "--procedure",
-        dest=".procedure",
-        metavar="NAME",
-        help="how two networks are trained: {choices}",
-    )
-    add(
-        "--sentence-task",
-        dest=".sentence_task",
-        metavar="NAME",
-        help="of mlm and bert: {choices}",
-    )
+    add("--objective", dest=".objective", metavar="NAME", help=_OBJECTIVE)
+    add("--procedure", dest=".procedure", metavar="NAME", help=_PROCEDURE)
+    add("--sentence-task", dest=".sentence_task", metavar="NAME", help="of mlm and bert: {choices}")
     add("--init-from", metavar="DIR", help="start new training from this model's weights")
     add("--init-generator", metavar="DIR", help="start the generator from this one, and the rest from --init-from")
     add("--match-tokens", action="store_true", help="with another tokenizer, start with the tokens that both have")
@@ -67,11 +52,77 @@ def add_flags(parser: Parser) -> None:
     add("--allow-inexact", action="store_true", help="resume with another number of threads")
 
 
-def run(call: "Call") -> dict[str, Any]:
+def pretrain(
+    data: str | Path,
+    out: str | Path,
+    *,
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    steps: int | None = None,
+    tokens: float | None = None,
+    flops: float | None = None,
+    minutes: float | None = None,
+    init_from: str | Path | None = None,
+    init_generator: str | Path | None = None,
+    match_tokens: bool = False,
+    branch_from: str | Path | None = None,
+    threads: int = 0,
+    save_every: int = 500,
+    log_every: int = 20,
+    keep: int = 2,
+    snapshots: Sequence[float] = (),
+    extend: bool = False,
+    allow_inexact: bool = False,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> PretrainResults | PretrainPlan:
+    """Prepared data -> a run folder; the same call again resumes, and on a finished run returns its results.
+
+    >>> results = electralab.pretrain("data", "run", config="tiny", steps=2, threads=1)
+    >>> results.step, sorted(results.heldout)[:2]
+    (2, ['auc', 'auc_middling'])
+    """
+    display = open_display(display)
+    from electralab.config import ConfigLayer
+    from electralab.pretraining import stage
+    from electralab.pretraining.cost import choose_budget
+    from electralab.pretraining.settings import read_settings, settle_settings
+    from electralab.pretraining.warm_start import find_max_positions
+    from electralab.records.run import Budget
+
+    layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
+    settled = settle_settings(layers, Path(out), find_max_positions(Path(init_from)) if init_from else 0)
+    asked = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
+    request = stage.PretrainRequest(
+        data_dir=Path(data),
+        run_dir=Path(out),
+        config=settled.config,
+        budget=choose_budget("pretrain", asked, Budget("steps", float(settled.config.steps))),  # type: ignore[arg-type]
+        init_from=as_path(init_from),
+        threads=threads,
+        save_every=save_every,
+        log_every=log_every,
+        keep=keep,
+        extend=extend,
+        allow_inexact=allow_inexact,
+        snapshots=tuple(snapshots),
+        init_generator=as_path(init_generator),
+        match_tokens=match_tokens,
+        branch_from=as_path(branch_from),
+        preset=settled.preset,
+        notes=settled.notes,
+    )
+    if dry_run:
+        return stage.plan_pretrain(request)
+    return display.run(lambda stop: stage.pretrain(request, stop))
+
+
+def run(call: Call) -> None:
     from electralab.records.run import PretrainPlan
+    from electralab.reporting import format as f
 
     flags = call.flags
-    result = api.pretrain(
+    result = pretrain(
         flags.data,
         flags.out,
         config=flags.config,
@@ -95,34 +146,27 @@ def run(call: "Call") -> dict[str, Any]:
         display=call.display,
     )
     if isinstance(result, PretrainPlan):
-        call.print_plan(format_plan(result, flags.data, flags.out))
+        chosen = (result.settings[name] for name in ("objective", "procedure", "size", "batch"))
+        objective, procedure, size, batch = chosen
+        begins = f"would go on at step {result.resumes_at:,}" if result.resumes_at > 1 else "would begin at step 1"
+        call.print_plan(
+            f"would pre-train {flags.out} on {flags.data}: {objective}"
+            f"{'' if procedure == 'joint' else f', {procedure}'}, size {size}, "
+            f"{f.format_count(result.parameters)} parameters",
+            f"{f.format_number_of(result.steps, 'step')} of {f.format_number_of(batch['size'], 'row')}: "
+            f"{f.format_count(result.tokens)} tokens, {result.epochs:g} times through "
+            f"{f.format_number_of(result.rows, 'row')}, {f.format_flops(result.flops)} FLOPs; "
+            f"{f.format_effort(result.estimated_minutes, result.estimated_memory_mb)}",
+            begins if result.resumes_at <= result.steps else "every step is taken already",
+        )
     else:
-        call.print(*result_blocks(result))
-        call.print_lines(format_folder(flags.out, result.verdict.text if result.verdict else ""))
         folders = sorted(path.parent for path in Path(flags.out).glob("export/*/config.json"))
-        call.print_lines([f"export  {', '.join(map(str, folders))}"])
-    return {"run": flags.out, **result.to_json()}
+        call.print(*result_blocks(result), *format_folder(flags.out, result.verdict.text if result.verdict else ""))
+        call.print(f"export  {', '.join(map(str, folders))}")
+    call.answer(result, run=flags.out)
 
 
-def format_plan(plan: "PretrainPlan", data: str, out: str) -> list[str]:
-    from electralab.reporting.format import format_count, format_effort, format_flops, format_number_of
-
-    objective, procedure, size, batch = (plan.settings[name] for name in ("objective", "procedure", "size", "batch"))
-    if plan.resumes_at > plan.steps:
-        begins = "every step is taken already"
-    else:
-        begins = f"would go on at step {plan.resumes_at:,}" if plan.resumes_at > 1 else "would begin at step 1"
-    return [
-        f"would pre-train {out} on {data}: {objective}{'' if procedure == 'joint' else f', {procedure}'}, "
-        f"size {size}, {format_count(plan.parameters)} parameters",
-        f"{format_number_of(plan.steps, 'step')} of {format_number_of(batch['size'], 'row')}: "
-        f"{format_count(plan.tokens)} tokens, {plan.epochs:g} times through {format_number_of(plan.rows, 'row')}, "
-        f"{format_flops(plan.flops)} FLOPs; {format_effort(plan.estimated_minutes, plan.estimated_memory_mb)}",
-        begins,
-    ]
-
-
-def result_blocks(results: "PretrainResults") -> list["Block"]:
+def result_blocks(results: PretrainResults) -> list[Block]:
     """Held-out scores, each beside what knowing only frequencies achieves, and what the run was warned of."""
     from electralab.reporting.blocks import Paragraph, Table
     from electralab.reporting.cards import describe_scores

@@ -1,19 +1,21 @@
-"""`electra proofread`: the words of documents that look wrong, and what may have been meant."""
+"""`electra proofread`, `electralab.proofread`: the words of documents that look wrong, and what may have been meant."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from electralab import api
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electralab.shell.call import Call, settle
 from electralab.shell.commands.detect import read_source
 from electralab.shell.parser import Parser, count, positive_int
 
 if TYPE_CHECKING:
+    from electralab.config import SettingsTree
     from electralab.records.answers import ProofreadMeasure, ProofreadResult
-    from electralab.reporting.blocks import Block
-    from electralab.shell.call import Call
 
 SUMMARY = "name the words of documents that look wrong, and what may have been meant"
 EXAMPLE = "electra proofread letter.txt notes.md --model runs/mine --html proofs.html"
-FUNCTION = api.proofread
 SETTINGS = "electralab.serving.proofreader:ProofreadConfig"
 CONFIG_HELP = "a TOML file of settings"
 
@@ -37,19 +39,62 @@ def add_flags(parser: Parser) -> None:
     add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
 
 
-def run(call: "Call") -> "ProofreadResult | ProofreadMeasure | dict[str, Any]":
+def proofread(
+    texts: Mapping[str, str],
+    *,
+    model: str | Path = "runs/quickstart",
+    measure: bool = False,
+    damage_share: float = 0.05,
+    seed: int = 0,
+    html: str | Path | None = None,
+    config: str | None = None,
+    settings: SettingsTree | None = None,
+    threads: int = 0,
+) -> ProofreadResult | ProofreadMeasure:
+    """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found.
+
+    >>> electralab.proofread({"letter": "we the people of the states"}, model="run", threads=1).proofs[0].words
+    6
+    """
+    from electralab.artifacts import write_file
+    from electralab.errors import UsageError
+    from electralab.records.answers import ProofreadMeasure, ProofreadResult
+    from electralab.runtime import use_threads
+    from electralab.serving.model import Model
+    from electralab.serving.pages import render_proofs
+    from electralab.serving.proofreader import ProofreadConfig, score_proofreading
+
+    if measure and html:
+        raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")
+    resolved = settle(ProofreadConfig, config, settings)
+    use_threads(threads)
+    proofreader = Model(Path(model), resolved.windows).make_proofreader(resolved)
+    if measure:
+        scores = score_proofreading(proofreader, list(texts.values()), share=damage_share, seed=seed)
+        return ProofreadMeasure(model=str(model), threshold=resolved.threshold, scores=dict(scores))
+    proofs = tuple(proofreader.proofread(text, source) for source, text in texts.items())
+    heldout = proofreader.detector.heldout
+    warning = heldout.warning if heldout else None
+    if html:
+        write_file(Path(html), render_proofs(proofs, warning))
+    return ProofreadResult(model=str(model), threshold=resolved.threshold, warning=warning, proofs=proofs)
+
+
+def run(call: Call) -> None:
     from electralab.records.answers import ProofreadMeasure
-    from electralab.reporting.format import format_names, format_number_of
+    from electralab.reporting.blocks import Table
+    from electralab.reporting.format import format_names, format_number_of, format_percent
 
     flags = call.flags
     texts = {source: read_source(call, source) for source in flags.files or ["-"]}
     if flags.dry_run:
         characters = format_number_of(sum(map(len, texts.values())), "character")
         documents = f"{format_number_of(len(texts), 'document')} ({format_names(list(texts))})"
-        call.print_plan([f"would read {documents}, {characters}, with {flags.model}"])
-        return {"model": flags.model, "documents": {source: len(text) for source, text in texts.items()}}
+        call.print_plan(f"would read {documents}, {characters}, with {flags.model}")
+        call.answer(model=flags.model, documents={source: len(text) for source, text in texts.items()})
+        return
     call.say_loading(flags.model)
-    result = api.proofread(
+    result = proofread(
         texts,
         model=flags.model,
         measure=flags.measure,
@@ -60,37 +105,27 @@ def run(call: "Call") -> "ProofreadResult | ProofreadMeasure | dict[str, Any]":
         threads=flags.threads,
     )
     if isinstance(result, ProofreadMeasure):
-        call.print(*damage_blocks(result))
-        return result
-    if result.warning:
-        call.console.print(f"warning: {result.warning}", style="yellow")
-    if flags.html:
-        call.print_lines([f"page  {flags.html}"])
+        rows = []
+        for kind, scores in result.scores.items():
+            call.print(
+                f"{_DAMAGE.get(kind, kind)}: {format_percent(scores.recall)} of {scores.damaged:,} planted are marked; "
+                f"{format_percent(scores.precision)} of what is marked was planted; the first suggestion is the "
+                f"original in {format_percent(scores.corrected)} of the planted ones that are marked"
+            )
+            rows.append([kind, scores.damaged, *(f"{getattr(scores, name):.3f}" for name in _COLUMNS)])
+        title = f"planted damage, threshold {result.threshold:g}"
+        call.print(Table(title, ["", "damaged", *_COLUMNS.values()], rows))
     else:
-        print_proofs(call, result)
-    return result
+        if result.warning:
+            call.console.print(f"warning: {result.warning}", style="yellow")
+        if flags.html:
+            call.print(f"page  {flags.html}")
+        else:
+            print_proofs(call, result)
+    call.answer(result)
 
 
-def damage_blocks(result: "ProofreadMeasure") -> list["Block"]:
-    """How much of each kind of planted error is found, and how often something is marked that was not planted."""
-    from electralab.reporting.blocks import Paragraph, Table
-    from electralab.reporting.format import format_percent
-
-    lines = [
-        f"{_DAMAGE.get(kind, kind)}: {format_percent(scores.recall)} of {scores.damaged:,} planted are marked; "
-        f"{format_percent(scores.precision)} of what is marked was planted; the first suggestion is the original in "
-        f"{format_percent(scores.corrected)} of the planted ones that are marked"
-        for kind, scores in result.scores.items()
-    ]
-    rows = [
-        [kind, scores.damaged, *(f"{getattr(scores, name):.3f}" for name in _COLUMNS)]
-        for kind, scores in result.scores.items()
-    ]
-    table = Table(f"planted damage, threshold {result.threshold:g}", ["", "damaged", *_COLUMNS.values()], rows)
-    return [*map(Paragraph, lines), table]
-
-
-def print_proofs(call: "Call", result: "ProofreadResult") -> None:
+def print_proofs(call: Call, result: ProofreadResult) -> None:
     """A line for each word: where, how suspicious, in its context, and what may be meant."""
     from rich.text import Text
 

@@ -1,14 +1,18 @@
-"""`electra quickstart`: the whole path in a few minutes, from a text to the suspicion of swapped words.
+"""`electra quickstart`, `electralab.quickstart`: the whole path in a few minutes, from a text to suspicious words.
 
 inputs -> data, run -> scores, sentences
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from electralab import api
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from electralab.shell.call import Call
+from electralab.shell.commands.detect import detect, mark_tokens
+from electralab.shell.commands.prepare import format_report, prepare
+from electralab.shell.commands.pretrain import format_folder, pretrain, result_blocks
 from electralab.shell.parser import Parser, positive
 
 if TYPE_CHECKING:
@@ -16,15 +20,14 @@ if TYPE_CHECKING:
 
     from electralab.config import SettingsTree
     from electralab.display import Display
-    from electralab.records.answers import Detection
-    from electralab.shell.call import Call
+    from electralab.records.run import QuickstartPlan, QuickstartResult
 
 SUMMARY = "prepare, pre-train and try a tiny ELECTRA on a text that comes along"
 EXAMPLE = "electra quickstart --minutes 5"
 CONFIG_HELP = "a preset or a TOML file for pre-training"
 
 _SENTENCES = 8
-_WORDS = (10, 24)
+_LEAST_WORDS, _MOST_WORDS = 10, 24
 
 
 def add_flags(parser: Parser) -> None:
@@ -35,9 +38,9 @@ def add_flags(parser: Parser) -> None:
     add("--seed", type=int, metavar="S", help="of all that is random")
 
 
-def run(call: "Call") -> dict[str, Any]:
+def run(call: Call) -> None:
     flags = call.flags
-    return quickstart(
+    result = quickstart(
         flags.inputs,
         flags.out,
         minutes=flags.minutes,
@@ -48,16 +51,7 @@ def run(call: "Call") -> dict[str, Any]:
         console=call.console,
         display=call.display,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SwappedWord:
-    """A held-out sentence in which one word was exchanged for one of another sentence."""
-
-    text: str
-    original: str
-    start: int
-    end: int
+    call.answer(result)
 
 
 def quickstart(
@@ -67,57 +61,87 @@ def quickstart(
     minutes: float = 5.0,
     seed: int = 0,
     config: str | None = None,
-    settings: "SettingsTree | None" = None,
+    settings: SettingsTree | None = None,
     dry_run: bool = False,
-    console: "Console | None" = None,
-    display: "Display | None" = None,
-) -> dict[str, Any]:
-    """Prepare, pre-train, detect; each part that is already finished is only shown again."""
+    console: Console | None = None,
+    display: Display | None = None,
+) -> QuickstartResult | QuickstartPlan:
+    """Prepare, pre-train, detect; each part that is already finished is only shown again. It prints as it goes."""
+    from rich.text import Text
+
     from electralab.corpus.samples import write_bundled_text
     from electralab.display import TameConsole
     from electralab.records.prepared import PreparedReport
-    from electralab.records.run import PretrainResults
-    from electralab.reporting.terminal import print_blocks
-    from electralab.shell.commands.prepare import format_report
-    from electralab.shell.commands.pretrain import format_folder, result_blocks
+    from electralab.records.run import PretrainResults, QuickstartPlan, QuickstartResult
+    from electralab.reporting.terminal import color_tokens, print_blocks
+    from electralab.runtime import name_command
 
     console = console or TameConsole(highlight=False, soft_wrap=True, markup=False, emoji=False)
     run_dir, data_dir = Path(out), Path(out) / "data"
     if dry_run:
         text = ", ".join(map(str, inputs)) or "the text that comes along"
-        console.print(
-            f"would prepare {text} into {data_dir}, then pre-train {run_dir} for {minutes:g} minutes and try it"
-        )
-        return {"text": [*map(str, inputs)] or ["bundled"], "data": str(data_dir), "run": str(out), "minutes": minutes}
+        steps = f"would prepare {text} into {data_dir}, then pre-train {run_dir} for {minutes:g} minutes and try it"
+        console.print(steps)
+        texts = tuple(map(str, inputs)) or ("bundled",)
+        return QuickstartPlan(text=texts, data=str(data_dir), run=str(out), minutes=minutes)
+
     console.print("1. Text → rows", style="bold")
-    texts = [str(path) for path in inputs] or [str(path) for path in write_bundled_text(run_dir / "text")]
-    report = api.prepare(texts, data_dir, settings={"seed": seed}, display=display)
+    files = [str(path) for path in inputs or write_bundled_text(run_dir / "text")]
+    report = prepare(files, data_dir, settings={"seed": seed}, display=display)
     assert isinstance(report, PreparedReport)
     for line in format_report(str(data_dir), report):
         console.print(line)
 
     console.print("2. Rows → generator and discriminator", style="bold")
-    results = api.pretrain(
-        data_dir,
-        run_dir,
-        config=config or "tiny",
-        settings={"seed": seed, **(settings or {})},
-        minutes=minutes,
-        display=display,
-    )
+    given = {"seed": seed, **(settings or {})}
+    results = pretrain(data_dir, run_dir, config=config or "tiny", settings=given, minutes=minutes, display=display)
     assert isinstance(results, PretrainResults)
     print_blocks(console, result_blocks(results))
     for line in format_folder(str(run_dir), results.verdict.text if results.verdict else ""):
         console.print(line)
 
     console.print("3. Verdicts on held-out sentences in which one word was swapped", style="bold")
-    swaps = draw_swapped_words(data_dir, seed)
-    hits = _print_swaps(swaps, api.detect(run_dir, [swap.text for swap in swaps]), console)
-    _print_next(run_dir, data_dir, console)
-    return {"run": str(run_dir), "data": str(data_dir), "swaps": len(swaps), "hits": hits, **results.to_json()}
+    swaps, hits, by_chance = draw_swapped_words(data_dir, seed), 0, 0.0
+    for swap, detection in zip(swaps, detect(run_dir, [swap.text for swap in swaps]), strict=True):
+        suspect = max(detection.tokens, key=lambda token: token.p_replaced, default=None)
+        is_hit = suspect is not None and suspect.start < swap.end and suspect.end > swap.start
+        hits += is_hit
+        by_chance += 1 / max(len(detection.tokens), 1)
+        mark = Text("hit   ", style="bold green") if is_hit else Text("miss  ", style="bold red")
+        marked = mark + color_tokens(mark_tokens(detection))
+        console.print(marked.append(f"   [{swap.text[swap.start : swap.end]} ← {swap.original}]", style="dim"))
+    if swaps:
+        outcome = f"the swapped word is the most suspicious token in {hits} of {len(swaps)} sentences"
+        console.print(f"{outcome}; by chance about {by_chance:.1f}", style="dim")
+    else:
+        length = f"{_LEAST_WORDS} to {_MOST_WORDS} words"
+        console.print(f"no whole sentence of {length} is held out, so there is none to try", style="dim")
+
+    electra = name_command()
+    table = "examples/messages.csv" if Path("examples/messages.csv").is_file() else "my_table.csv"
+    console.print("Where everything is", style="bold")
+    console.print(f"  {data_dir}  tokenizer and rows")
+    console.print(f"  {run_dir}/export/discriminator, {run_dir}/export/generator  load with transformers")
+    console.print(f"  {run_dir}/metrics.jsonl, {run_dir}/tb  the curves")
+    console.print(f"  {run_dir}/report.html  the page about the run: open it in a browser")
+    console.print(f"  {run_dir}/README.md  the model card")
+    console.print("What to try next", style="bold")
+    console.print(f"  {electra} detect {run_dir} 'We thank the congress for its elephant.'")
+    console.print(f"  {electra} show {run_dir}")
+    console.print(f"  {electra} finetune {run_dir} --task classify --data {table} --out runs/messages")
+    console.print(f"  {electra} prepare my_texts/ --out data/mine")
+    console.print(f"  {electra} pretrain --data data/mine --out runs/mine --minutes 30")
+    facts = {"run": str(run_dir), "data": str(data_dir), "swaps": len(swaps), "hits": hits}
+    return QuickstartResult.model_validate(facts | results.to_json())
 
 
-FUNCTION = quickstart
+class SwappedWord(NamedTuple):
+    """A held-out sentence in which one word was exchanged for one of another sentence."""
+
+    text: str
+    original: str
+    start: int
+    end: int
 
 
 def draw_swapped_words(data_dir: Path, seed: int) -> list[SwappedWord]:
@@ -128,8 +152,11 @@ def draw_swapped_words(data_dir: Path, seed: int) -> list[SwappedWord]:
     from electralab.tokens.shards import open_data
 
     data = open_data(data_dir)
-    rows = data.heldout.take(np.arange(min(len(data.heldout), 2000)))
-    sentences = [sentence for ids in rows for sentence in _split_sentences(data.tokenizer.decode(ids))]
+    sentences: list[str] = []
+    for ids in data.heldout.take(np.arange(min(len(data.heldout), 2000))):
+        # Without its first and last, which the row may have cut.
+        inner = data.tokenizer.decode(ids).split(". ")[1:-1]
+        sentences += [f"{text.strip()}." for text in inner if _LEAST_WORDS <= len(text.split()) <= _MOST_WORDS]
     order = sorted(range(len(sentences)), key=lambda i: int(mix(seed, i)))
     words = [word for i in order[_SENTENCES:] for word in sentences[i].split() if len(word) > 3 and word.isalpha()]
     swaps = []
@@ -143,62 +170,3 @@ def draw_swapped_words(data_dir: Path, seed: int) -> list[SwappedWord]:
         start = len(" ".join([*tokens[:place], ""]))
         swaps.append(SwappedWord(" ".join(tokens), original, start, start + len(tokens[place])))
     return swaps
-
-
-def _split_sentences(text: str) -> list[str]:
-    """Whole sentences inside a row, without its first and last, which the row may have cut."""
-    inner = text.split(". ")[1:-1]
-    low, high = _WORDS
-    return [f"{sentence.strip()}." for sentence in inner if low <= len(sentence.split()) <= high]
-
-
-def _print_swaps(swaps: Sequence[SwappedWord], detections: Sequence["Detection"], console: "Console") -> int:
-    from rich.text import Text
-
-    from electralab.reporting.terminal import color_tokens
-    from electralab.shell.commands.detect import mark_tokens
-
-    if not swaps:
-        low, high = _WORDS
-        console.print(f"no whole sentence of {low} to {high} words is held out, so there is none to try", style="dim")
-        return 0
-    hits = 0
-    for swap, detection in zip(swaps, detections, strict=True):
-        ranked = sorted(detection.tokens, key=lambda token: -token.p_replaced)
-        is_hit = bool(ranked) and ranked[0].start < swap.end and ranked[0].end > swap.start
-        hits += is_hit
-        mark = Text("hit   ", style="bold green") if is_hit else Text("miss  ", style="bold red")
-        line = mark + color_tokens(mark_tokens(detection))
-        console.print(line.append(f"   [{swap.text[swap.start : swap.end]} ← {swap.original}]", style="dim"))
-    by_chance = sum(1 / max(len(detection.tokens), 1) for detection in detections)
-    console.print(
-        f"the swapped word is the most suspicious token in {hits} of {len(swaps)} sentences; "
-        f"by chance about {by_chance:.1f}",
-        style="dim",
-    )
-    return hits
-
-
-def _print_next(run_dir: Path, data_dir: Path, console: "Console") -> None:
-    from electralab.runtime import name_command
-
-    electra = name_command()
-    table = "examples/messages.csv" if Path("examples/messages.csv").is_file() else "my_table.csv"
-    console.print("Where everything is", style="bold")
-    for line in (
-        f"  {data_dir}  tokenizer and rows",
-        f"  {run_dir}/export/discriminator, {run_dir}/export/generator  load with transformers",
-        f"  {run_dir}/metrics.jsonl, {run_dir}/tb  the curves",
-        f"  {run_dir}/report.html  the page about the run: open it in a browser",
-        f"  {run_dir}/README.md  the model card",
-    ):
-        console.print(line)
-    console.print("What to try next", style="bold")
-    for line in (
-        f"  {electra} detect {run_dir} 'We thank the congress for its elephant.'",
-        f"  {electra} show {run_dir}",
-        f"  {electra} finetune {run_dir} --task classify --data {table} --out runs/messages",
-        f"  {electra} prepare my_texts/ --out data/mine",
-        f"  {electra} pretrain --data data/mine --out runs/mine --minutes 30",
-    ):
-        console.print(line)

@@ -1,18 +1,20 @@
-"""`electra report`: one page about a run, or about several side by side."""
+"""`electra report`, `electralab.report`: one page about a run, or about several side by side."""
+
+from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from electralab import api
+from electralab.shell.call import Call
 from electralab.shell.parser import Parser, count
 
 if TYPE_CHECKING:
     from electralab.reporting.page import ReportPlan, ReportWritten
-    from electralab.shell.call import Call
 
 SUMMARY = "write one page about a run, or about several side by side"
 EXAMPLE = "electra report runs/mine --out report.html"
-FUNCTION = api.report
 
 
 def add_flags(parser: Parser) -> None:
@@ -24,13 +26,48 @@ def add_flags(parser: Parser) -> None:
     add("--port", type=count, metavar="N", help="of --watch; 0 for any free one")
 
 
-def run(call: "Call") -> "ReportWritten | ReportPlan":
+def report(
+    runs: Sequence[str | Path],
+    out: str | Path = "report.html",
+    *,
+    data: str | Path | None = None,
+    watch: bool = False,
+    port: int = 8010,
+    dry_run: bool = False,
+    on_ready: Callable[[str], None] = print,
+) -> ReportWritten | ReportPlan:
+    """One page about a run, study, trade-off or analysis, or about several side by side; or served while it trains.
+
+    With `data`, the folder of prepared text, the first run is shown at work on a few of its held-out rows.
+
+    >>> electralab.report(["run"], "page.html").out
+    'page.html'
+    """
+    from electralab.inspection import exhibit_rows
+    from electralab.records.run import ExampleRow
+    from electralab.reporting.live import watch_report
+    from electralab.reporting.page import plan_report, write_report
+    from electralab.stopping import handle_signals
+
+    paths = [Path(run) for run in runs]
+    if dry_run:
+        return plan_report(paths, None if watch else Path(out))
+    from electralab.pretraining.balance import advise
+
+    if watch:
+        with handle_signals() as stop:
+            watch_report(paths, port, stop, on_ready, advise)
+    examples = [ExampleRow.model_validate(row) for row in exhibit_rows(Path(data), paths[0])] if data else []
+    return write_report(paths, Path(out), advise, examples)
+
+
+def run(call: Call) -> None:
     from electralab.reporting.page import ReportPlan
 
     flags = call.flags
     # With --json standard output is for the result.
     ready = sys.stderr if flags.json else sys.stdout
-    result = api.report(
+    result = report(
         flags.runs,
         flags.out,
         data=flags.data,
@@ -41,10 +78,9 @@ def run(call: "Call") -> "ReportWritten | ReportPlan":
     )
     if isinstance(result, ReportPlan):
         subjects = ", ".join(f"{path} ({kind})" for path, kind in result.subjects.items())
-        page = f"write {result.out}" if result.out else "serve a page"
-        call.print_plan([f"would {page} about {subjects}"])
-        return result
-    for text in result.warnings:
-        call.console.print(f"warning: {text}", style="yellow")
-    call.print_lines([f"page  {result.out}"])
-    return result
+        call.print_plan(f"would {f'write {result.out}' if result.out else 'serve a page'} about {subjects}")
+    else:
+        for text in result.warnings:
+            call.console.print(f"warning: {text}", style="yellow")
+        call.print(f"page  {result.out}")
+    call.answer(result)

@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from electralab import api
+from electralab.shell.call import Call, as_path, settings_table
 from electralab.shell.parser import Parser
 
 if TYPE_CHECKING:
     from electralab.reporting.blocks import Block
-    from electralab.shell.call import Call
 
 SUMMARY = "print any artifact in human form"
 EXAMPLE = "electra show runs/quickstart"
-FUNCTION = api.show
 
 _NAME_WIDTH = 29
 _NAMED_FILES = 6
@@ -26,16 +24,27 @@ def add_flags(parser: Parser) -> None:
     add("--model", metavar="MODEL", help="with --row: mask and corrupt the row and judge it by this run")
 
 
-def run(call: "Call") -> dict[str, Any]:
+def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> dict[str, Any]:
+    """Any artifact as a plain dictionary that says what it is, after its files were compared with their hashes.
+
+    >>> electralab.show("run")["kind"]
+    'run'
+    """
+    from electralab.inspection import view
+
+    return view(Path(path), row=row, model=as_path(model))
+
+
+def run(call: Call) -> None:
     flags = call.flags
     if flags.model is not None:
         call.display.tell_loading(only_live=True)
-    view = api.show(flags.path, row=flags.row, model=flags.model)
+    view = show(flags.path, row=flags.row, model=flags.model)
     if flags.dry_run:
-        call.print_lines([f"{flags.path}: {view['kind']}"])
+        call.print(*[f"{flags.path}: {view['kind']}"])
     else:
         call.print(*view_blocks(view), *_verification_blocks(view))
-    return view
+    call.answer(**view)
 
 
 def view_blocks(view: dict[str, Any]) -> list["Block"]:
@@ -48,7 +57,6 @@ def view_blocks(view: dict[str, Any]) -> list["Block"]:
     from electralab.reporting.analysis_blocks import last_layer_tables
     from electralab.reporting.blocks import Heading, Paragraph
     from electralab.reporting.study_page import glue_blocks, study_tables, tradeoff_blocks
-    from electralab.shell.call import settings_table
     from electralab.shell.commands import finetune, prepare
 
     title = Heading(f"{view['kind']} {view['path']}")
@@ -143,7 +151,6 @@ def _run_blocks(view: dict[str, Any]) -> list["Block"]:
 
 def _network_blocks(view: dict[str, Any]) -> list["Block"]:
     from electralab.reporting.blocks import Heading, Paragraph
-    from electralab.shell.call import settings_table
 
     form = f" as {view['format']}" if "format" in view else ""
     blocks: list[Block] = [Heading(f"{view['kind']} {view['path']}{form}")]

@@ -1,35 +1,40 @@
-"""`electra study`: settings compared at equal compute, seed by seed."""
+"""`electra study`, `electralab.study`: settings compared at equal compute, seed by seed."""
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from electralab import api
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from electralab.shell.call import Call, as_path, open_display
+from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, names, positive, positive_int, whole_numbers
 
 if TYPE_CHECKING:
-    from electralab.records.study import StudyPlan
-    from electralab.shell.call import Call
+    from electralab.config import SettingsTree
+    from electralab.display import Display
+    from electralab.records.study import StudyPlan, StudyResults
 
 SUMMARY = "compare settings at equal compute, seed by seed; the same command again goes on"
 EXAMPLE = "electra study head-to-head --corpus data/mine --data benchmarks/ --out studies/mine --flops 4e13"
-FUNCTION = api.study
+
+_STUDIES = (
+    "a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, training-procedure, "
+    "mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims, family"
+)
+_BUDGET = "of each arm, instead of the study's budget"
 
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
-    add(
-        "config",
-        metavar="STUDY",
-        help="a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, "
-        "training-procedure, mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims, "
-        "family",
-    )
+    add("config", metavar="STUDY", help=_STUDIES)
     add("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
     add("--data", metavar="DIR", help="the folder in which the data of the scores lies")
     add("--out", required=True, metavar="DIR", help="the folder of the study")
-    budget = parser.add_mutually_exclusive_group()
-    budget.add_argument("--flops", type=positive, metavar="X", help="of each arm, instead of the study's budget")
-    budget.add_argument("--tokens", type=positive, metavar="N", help="of each arm, instead of the study's budget")
-    budget.add_argument("--steps", type=positive_int, metavar="N", help="of each arm, instead of the study's budget")
+    spend = parser.add_mutually_exclusive_group().add_argument
+    spend("--flops", type=positive, metavar="X", help=_BUDGET)
+    spend("--tokens", type=positive, metavar="N", help=_BUDGET)
+    spend("--steps", type=positive_int, metavar="N", help=_BUDGET)
     add("--seeds", type=whole_numbers, metavar="S,S", help="of pre-training, instead of the study's")
     add("--only", type=names, metavar="ARM,ARM", help="run these arms only, the others later")
     add_job_flags(parser)
@@ -41,15 +46,60 @@ def add_job_flags(parser: Parser) -> None:
     parser.add_argument("--threads", type=positive_int, metavar="N", help="of each cell")
 
 
-def run(call: "Call") -> dict[str, Any]:
+def study(
+    study: str,
+    corpus: str | Path,
+    out: str | Path,
+    *,
+    data: str | Path | None = None,
+    settings: SettingsTree | None = None,
+    flops: float | None = None,
+    tokens: float | None = None,
+    steps: int | None = None,
+    seeds: Sequence[int] | None = None,
+    only: Sequence[str] = (),
+    jobs: int = 0,
+    threads: int = 1,
+    dry_run: bool = False,
+    display: Display | None = None,
+) -> StudyResults | StudyPlan:
+    """Arms of settings, pre-trained at equal compute and scored, seed by seed; the same call again goes on.
+
+    A cell that fails says why under `cells` of the result, and is run again by the same call.
+
+    >>> electralab.study("head-to-head", "data", "study", data="benchmarks", flops=1e9, dry_run=True).baseline
+    'mlm'
+    """
+    from electralab.errors import UsageError
+
+    budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
+    if budget and "budget" in (settings or {}):
+        raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
+    display = open_display(display)
+    from electralab.experiments import stage
+    from electralab.experiments.plan import StudyRequest
+
+    asked = ({"budget": budget} if budget else {}) | ({"seeds": list(seeds)} if seeds else {})
+    request = StudyRequest(
+        study=study,
+        corpus=Path(corpus),
+        data_dir=as_path(data),
+        out=Path(out),
+        settings={**(settings or {}), **asked},
+        only=tuple(only),
+        jobs=jobs,
+        threads=threads,
+    )
+    return stage.describe_plan(request) if dry_run else display.run(lambda stop: stage.run_study(request, stop))
+
+
+def run(call: Call) -> None:
     from electralab.errors import StudyFailed
     from electralab.records.study import StudyPlan
     from electralab.reporting.study_page import study_tables
-    from electralab.shell.call import print_json
-    from electralab.shell.commands.pretrain import format_folder
 
     flags = call.flags
-    result = api.study(
+    result = study(
         flags.config,
         flags.corpus,
         flags.out,
@@ -67,45 +117,34 @@ def run(call: "Call") -> dict[str, Any]:
     )
     if isinstance(result, StudyPlan):
         show_plan(call, result, flags.out)
-        return result.to_json()
-    call.print(*study_tables(result))
-    call.print_lines([*format_folder(flags.out), f"report  {flags.out}/report.md"])
-    answer = {"out": flags.out, **result.to_json()}
+        return
+    call.print(*study_tables(result), *format_folder(flags.out), f"report  {flags.out}/report.md")
+    call.answer(result, out=flags.out)
     # A study whose cells failed has its table all the same, and ends with their names.
     if failed := [f"{cell.arm} seed {cell.seed} ({cell.error})" for cell in result.cells if cell.error]:
-        if flags.json:
-            print_json(answer)
         count = f"{len(failed)} of {len(result.cells)} cells failed"
         raise StudyFailed(f"{result.name}: {count}: {'; '.join(failed)}; the same command runs them again")
-    return answer
 
 
-def show_plan(call: "Call", plan: "StudyPlan", out: str) -> None:
+def show_plan(call: Call, plan: StudyPlan, out: str) -> None:
     """A plan is shown whole, and ends as the run would where data is missing."""
     from electralab.errors import InputError
-    from electralab.shell.call import print_json
+    from electralab.reporting import format as f
 
-    call.print_plan(format_plan(plan, out))
-    if plan.refusal:
-        if call.flags.json:
-            print_json(plan)
-        raise InputError(plan.refusal)
-
-
-def format_plan(plan: "StudyPlan", out: str) -> list[str]:
-    from electralab.reporting.format import format_count, format_flops, format_number_of, format_time
-
-    budget = f"{format_flops(plan.budget.amount)} {'FLOPs' if plan.budget.kind == 'flops' else plan.budget.kind}"
-    scores = ", ".join(plan.scores) or "held-out scores only"
-    return [
-        f"would run the study {plan.study} in {out}: {format_number_of(len(plan.arms), 'arm')}, "
-        f"{format_number_of(len(plan.seeds), 'seed')}, {budget} each, scored by {scores}",
+    kind = "FLOPs" if plan.budget.kind == "flops" else plan.budget.kind
+    arms, seeds = f.format_number_of(len(plan.arms), "arm"), f.format_number_of(len(plan.seeds), "seed")
+    runs, time = f.format_number_of(plan.cells_left, "run"), f.format_time(plan.estimated_minutes)
+    call.print_plan(
+        f"would run the study {plan.study} in {out}: {arms}, {seeds}, {f.format_flops(plan.budget.amount)} {kind} "
+        f"each, scored by {', '.join(plan.scores) or 'held-out scores only'}",
         *(
             f"{name}{' (baseline)' if name == plan.baseline else ''}: {arm.objective}, "
-            f"{format_count(arm.parameters)} parameters, {format_number_of(arm.steps, 'step')}, "
-            f"{format_count(arm.tokens)} tokens; {format_time(arm.estimated_minutes)} a seed"
+            f"{f.format_count(arm.parameters)} parameters, {f.format_number_of(arm.steps, 'step')}, "
+            f"{f.format_count(arm.tokens)} tokens; {f.format_time(arm.estimated_minutes)} a seed"
             for name, arm in plan.arms.items()
         ),
-        f"{format_number_of(plan.cells_left, 'run')} left, {plan.jobs} at a time: "
-        f"{format_time(plan.estimated_minutes)}",
-    ]
+        f"{runs} left, {plan.jobs} at a time: {time}",
+    )
+    call.answer(plan)
+    if plan.refusal:
+        raise InputError(plan.refusal)
