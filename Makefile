@@ -65,7 +65,7 @@ kill-test: setup
 	ELECTRALAB_KILLS=25 $(BIN)/pytest tests/flow/test_resume.py -k killed
 
 golden: setup
-	$(BIN)/python tests/flow/golden.py $(ONLY)
+	$(BIN)/python tests/support/golden.py $(ONLY)
 
 # Ours and its peers wait alike, as the shell would have it.
 bench: export OMP_WAIT_POLICY = passive

@@ -2,7 +2,7 @@
 
 Run as a program it makes them in the folder that is given, at whatever commit is checked out:
 
-    PYTHONPATH=src python tests/flow/golden_folders.py build/folders [--pack]
+    PYTHONPATH=src python tests/support/golden_folders.py build/folders [--pack]
 
 `--pack` writes them to tests/golden/folders.tar.xz, from which the tests read how folders were written before. The file
 is kept as it is: folders of an older commit are the point of it.

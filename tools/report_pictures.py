@@ -1,4 +1,7 @@
-"""Takes the pictures of docs/report.md: `python tests/browser/report_pictures.py RUN.html BOTH.html STUDY.html`."""
+"""Takes the pictures of docs/report.md.
+
+PYTHONPATH=tests/support python tools/report_pictures.py RUN.html BOTH.html STUDY.html
+"""
 
 import sys
 from pathlib import Path
@@ -9,7 +12,7 @@ from page_fixtures import CHROMIUM, SWITCHES
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
 
 def open_file(browser: "Browser", path: str, *, width: int = 1120, height: int = 760, **more: Any) -> "Page":

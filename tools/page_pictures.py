@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/page.md from a running server: `python tests/browser/page_pictures.py http://127.0.0.1:8000`.
+"""Takes the pictures of docs/page.md from a running server: `PYTHONPATH=tests/support python tools/page_pictures.py http://127.0.0.1:8000`.
 
 The server should hold a pre-trained pair and a model tuned to classify texts.
 """
@@ -12,7 +12,7 @@ from page_fixtures import CHROMIUM, SWITCHES
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
 
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
 
 def open_new(browser: "Browser", address: str, *, width: int = 1120, height: int = 720, **more: Any) -> "Page":
