@@ -59,7 +59,8 @@ def test_the_chance_of_targets_alone_is_that_among_all_tokens(backbone: str, mon
     everything = network(*ROWS, IS_TOKEN).gather(1, targets[:, None]).squeeze(1)
     for chunk in (1, 5, 1024):
         monkeypatch.setattr(electra, "_CHUNK", chunk)
-        assert torch.allclose(network.log_probs(*ROWS, IS_TOKEN, targets), everything, rtol=1e-5, atol=1e-6)
+        alone = network.log_probs(network.encoder(*ROWS), ROWS[0], IS_TOKEN, targets)
+        assert torch.allclose(alone, everything, rtol=1e-5, atol=1e-6)
 
 
 def test_chunks_do_not_change_what_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +70,7 @@ def test_chunks_do_not_change_what_is_learned(monkeypatch: pytest.MonkeyPatch) -
     for chunk in (5, 1024):
         monkeypatch.setattr(electra, "_CHUNK", chunk)
         network.zero_grad()
-        network.log_probs(*ROWS, IS_TOKEN, targets).mean().backward()  # type: ignore[no-untyped-call]
+        network.log_probs(network.encoder(*ROWS), ROWS[0], IS_TOKEN, targets).mean().backward()  # type: ignore[no-untyped-call]
         gradients.append([parameter.grad.clone() for parameter in network.parameters() if parameter.grad is not None])
     for one, other in zip(*gradients, strict=True):
         assert torch.allclose(one, other, rtol=1e-3, atol=1e-5)
@@ -85,7 +86,7 @@ def test_no_certainty_is_so_great_that_numbers_are_lost(gate: float, score: floa
         network.head.bias[9] = score
     targets = ROWS[0].flatten()[IS_TOKEN].clone()
     targets[:4] = 9
-    log_probs = network.log_probs(*ROWS, IS_TOKEN, targets)
+    log_probs = network.log_probs(network.encoder(*ROWS), ROWS[0], IS_TOKEN, targets)
     log_probs.sum().backward()  # type: ignore[no-untyped-call]
     assert torch.isfinite(log_probs).all()
     assert all(torch.isfinite(one.grad).all() for one in network.parameters() if one.grad is not None)

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from toy import CLS, PAD, SEP
 
 from electralab.errors import UsageError
-from electralab.model.electra import Generator
+from electralab.model.electra import Generator, copy_log_probs
 from electralab.model.flops import count_masked
 from electralab.model.settings import GeneratorKind
 from electralab.objective.auxiliary import (
@@ -23,7 +23,6 @@ from electralab.objective.auxiliary import (
     CorrectiveLM,
     MultiChoiceCloze,
     contrast_loss,
-    correction_loss,
     crop_rows,
     sample_negatives,
     sequence_loss,
@@ -72,9 +71,9 @@ def test_correction_without_a_gate_is_a_language_model_of_the_corrupted_row() ->
     objective.training_step(pose(objective)[0], NOW)
     scene, loss = seen[0]
     assert isinstance(task, CorrectiveLM)
-    states = scene.states.flatten(0, 1)[scene.masked.positions]
+    states = scene.states.flatten(0, 1)[scene.corrupted.masked.positions]
     logits = task.guess(states, objective.networks.discriminator.encoder.embeddings)
-    expected = torch.nn.functional.cross_entropy(logits, scene.masked.target_ids, reduction="sum")
+    expected = torch.nn.functional.cross_entropy(logits, scene.corrupted.masked.target_ids, reduction="sum")
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
@@ -87,13 +86,13 @@ def test_correction_keeps_what_is_shown_or_names_a_token() -> None:
         likely = math.exp(float(guesses[row, target[row]])) / sum(math.exp(float(one)) for one in guesses[row])
         probability = keep * (shown[row] == target[row]).item() + (1 - keep) * likely
         expected -= math.log(probability)
-    assert float(correction_loss(guesses, gates, shown, target)) == pytest.approx(expected, rel=1e-5)
+    assert float(-copy_log_probs(guesses, gates, shown, target).sum()) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_gate_that_is_sure_leaves_no_infinity() -> None:
     gates = torch.tensor([1e3, 1e3, -1e3], requires_grad=True)
     guesses = torch.zeros(3, 5, requires_grad=True)
-    loss = correction_loss(guesses, gates, torch.tensor([0, 1, 2]), torch.tensor([0, 0, 2]))
+    loss = -copy_log_probs(guesses, gates, torch.tensor([0, 1, 2]), torch.tensor([0, 0, 2])).sum()
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss.item() == pytest.approx(0 + 1e3 + math.log(5) + math.log(5))
     assert gates.grad is not None

@@ -18,7 +18,7 @@ from electralab.config import ConfigLayer
 from electralab.display import Display
 from electralab.model.flops import discriminator_flops, two_tower_flops
 from electralab.model.settings import GeneratorConfig, ModelConfig
-from electralab.objective.electric import ElectricObjective, log_odds, nce_forward
+from electralab.objective.electric import ElectricObjective, log_odds
 from electralab.objective.objective import StepInfo
 from electralab.objective.registry import build_objective
 from electralab.objective.settings import ObjectiveConfig
@@ -50,9 +50,7 @@ def test_losses_agree_with_a_slow_twin() -> None:
     pair = objective.networks
     (question,) = objective.make_inputs(padded_rows(), 2, 0.4, Rng(0, 1))
     answer = objective.training_step(question, StepInfo(1, 4))
-    noised = nce_forward(
-        objective.generator, pair.discriminator, question, objective.logit_bias, objective.config.sampling
-    )
+    noised = objective.nce_forward(question)
     rows, corrupted = question.batch.original_ids, noised.corrupted.input_ids
     judged = guessed = 0.0
     for row in range(2):
@@ -108,13 +106,7 @@ def test_noise_is_noise_even_where_it_equals_the_original() -> None:
     with torch.no_grad():
         objective.generator.head.bias[9] = 100.0  # it always says 9
     (question,) = objective.make_inputs(batch_of([[CLS, *[9] * 6, SEP]]), 1, 0.5, Rng(0, 1))
-    noised = nce_forward(
-        objective.generator,
-        objective.networks.discriminator,
-        question,
-        objective.logit_bias,
-        objective.config.sampling,
-    )
+    noised = objective.nce_forward(question)
     assert not noised.corrupted.is_replaced.any()
     assert int(noised.is_noise.sum()) == 3
 

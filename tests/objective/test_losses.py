@@ -30,7 +30,7 @@ from electralab.tokens.batches import make_batch
 
 def count_targets(parts: list[MaskedBatch], *, only_masked: bool = False) -> Counts:
     objective = object.__new__(ElectraObjective)
-    objective.only_masked = only_masked
+    objective.only_masked, objective.auxiliaries = only_masked, {}
     return add_counts(objective.count_targets(part) for part in parts)
 
 

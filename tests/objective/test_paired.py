@@ -49,7 +49,7 @@ def test_both_losses_are_those_of_a_slow_twin(task: str) -> None:
     objective = make(task)
     widen(objective)
     question = ask(objective, padded_rows())
-    masked, batch = question.masked, question.masked.batch
+    masked, batch = question, question.batch
     hidden = dict(zip(masked.positions.tolist(), masked.target_ids.tolist(), strict=True))
     guessing = judging = 0.0
     right = 0
@@ -79,9 +79,10 @@ def test_pairs_are_arranged_over_the_whole_step_before_anything_is_hidden(task: 
     expected = arrange_pairs(batch, TOKENIZER.special, task, Rng(3, 1))
     for micro_size in (8, 3):
         questions = objective.make_inputs(batch, micro_size, SHARE, Rng(3, 1))
-        originals = torch.cat([question.masked.batch.original_ids for question in questions])
+        originals = torch.cat([question.batch.original_ids for question in questions])
         assert torch.equal(originals, expected.batch.original_ids)
         assert torch.equal(torch.cat([question.is_mismatched for question in questions]), expected.is_mismatched)
+        assert torch.equal(torch.cat([question.has_pair for question in questions]), expected.has_pair)
 
 
 @tasks

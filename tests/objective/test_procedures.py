@@ -17,7 +17,6 @@ from electralab.objective.objective import StepInfo
 from electralab.objective.procedures import (
     ReinforceObjective,
     Updates,
-    copy_encoder,
     discriminator_progress,
     leave_one_out_advantage,
     reinforce,
@@ -88,7 +87,7 @@ def test_without_initialisation_the_discriminator_keeps_its_first_weights() -> N
 def test_a_discriminator_with_more_than_the_generator_has_keeps_that() -> None:
     objective = make("two-stage", model={"adaptive_norm": True})
     pair: Any = objective.networks
-    copy_encoder(pair)
+    objective.on_step_start(StepInfo(3, 4))
     mine, theirs = (dict(one.encoder.named_parameters()) for one in (pair.discriminator, pair.generator))
     assert mine.keys() > theirs.keys()
     assert all(torch.equal(mine[name], value) for name, value in theirs.items())
@@ -141,8 +140,10 @@ def test_the_policys_loss_is_the_slow_twins() -> None:
         objective.baseline.expected.weight.fill_(0.01)
     (question,) = questions(objective, 1)
     with torch.no_grad():
-        trial, states = objective._forward_where_learning(question, 0.0, Updates(generator=True, discriminator=True))
-        _, losses = objective._reward(trial, states, 0.0)
+        trial, _, losses = objective.reinforce_forward(question, 0.0, Updates(generator=True, discriminator=True))
+        batch = question.batch
+        inputs = question.input_ids, batch.segment_ids, batch.attention_pad, question.positions
+        states = objective.generator.hidden_states_at(*inputs)
     policy = baseline = 0.0
     better: dict[int, list[tuple[float, float]]] = {}
     for index, position in enumerate(question.positions.tolist()):

@@ -11,7 +11,7 @@ from toy import CLS, MASK, PAD, SEP, UNK, VOCABULARY, ToyTokenizer, toy_batch
 import electralab
 from electralab.corpus.samples import write_bundled_text
 from electralab.display import Display
-from electralab.objective.language_models import SentenceTask, arrange_pairs
+from electralab.objective.language_models import PairTask, arrange_pairs
 from electralab.objective.masking import MaskingConfig, mask_tokens
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch, batch_at, make_batch
@@ -19,14 +19,14 @@ from electralab.tokens.shards import PreparedData, open_data
 from electralab.tokens.tokenizer import SpecialIds
 
 SPECIAL = SpecialIds(pad=PAD, unk=UNK, cls=CLS, sep=SEP, mask=MASK)
-TASKS: list[SentenceTask] = ["next-sentence", "sentence-order"]
+TASKS: list[PairTask] = ["next-sentence", "sentence-order"]
 
 
 def pair_batch(*rows: list[int]) -> Batch:
     return make_batch(np.array(rows, dtype=np.int64), ToyTokenizer(), is_pairs=True)  # type: ignore[arg-type]
 
 
-def seed_where(wanted: list[bool], task: SentenceTask) -> Rng:
+def seed_where(wanted: list[bool], task: PairTask) -> Rng:
     """The first step whose luck makes just these rows odd."""
     rows = np.arange(len(wanted))
     return next(
@@ -133,7 +133,7 @@ def test_inner_seps_of_joined_documents_are_kept_and_segments_follow_the_cut() -
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_row_too_short_for_two_segments_is_left_alone_and_never_odd(task: SentenceTask) -> None:
+def test_a_row_too_short_for_two_segments_is_left_alone_and_never_odd(task: PairTask) -> None:
     batch = toy_batch([CLS, 5, SEP, PAD, PAD, PAD], [CLS, 5, 6, 7, 8, SEP])
     paired = arrange_pairs(batch, SPECIAL, task, seed_where([True, True], task))
     assert paired.batch.original_ids[0].tolist() == [CLS, 5, SEP, PAD, PAD, PAD]
@@ -152,22 +152,11 @@ def test_a_row_that_nothing_can_be_lent_to_is_not_asked_about_since_it_could_onl
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_about_half_of_the_rows_are_odd_and_which_ones_changes_with_the_step(task: SentenceTask) -> None:
+def test_about_half_of_the_rows_are_odd_and_which_ones_changes_with_the_step(task: PairTask) -> None:
     batch = toy_batch(*([CLS, 5, 6, 7, 8, SEP] for _ in range(2000)))
     first, second = (arrange_pairs(batch, SPECIAL, task, Rng(0, step)).is_mismatched for step in (1, 2))
     assert first.float().mean().item() == pytest.approx(0.5, abs=0.04)
     assert not torch.equal(first, second)
-
-
-def test_splitting_keeps_answers_with_their_rows_and_their_keys() -> None:
-    batch = toy_batch(*([CLS, 5, 6, 7, 8, SEP] for _ in range(5)))
-    whole = arrange_pairs(batch, SPECIAL, "sentence-order", Rng(0, 1))
-    parts = whole.split(2)
-    assert [len(part.is_mismatched) for part in parts] == [2, 2, 1]
-    assert torch.equal(torch.cat([part.is_mismatched for part in parts]), whole.is_mismatched)
-    assert torch.equal(torch.cat([part.has_pair for part in parts]), whole.has_pair)
-    assert torch.equal(torch.cat([part.batch.original_ids for part in parts]), whole.batch.original_ids)
-    assert np.concatenate([part.batch.row_numbers for part in parts]).tolist() == [0, 1, 2, 3, 4]
 
 
 def slow_text(ids: list[int], segments: list[int], length: int) -> tuple[list[int], int]:
@@ -178,7 +167,7 @@ def slow_text(ids: list[int], segments: list[int], length: int) -> tuple[list[in
     return ids[1:-1][: length - 3], 0
 
 
-def slow_pairs(batch: Batch, task: SentenceTask, rng: Rng) -> list[tuple[list[int], list[int], bool, bool]]:
+def slow_pairs(batch: Batch, task: PairTask, rng: Rng) -> list[tuple[list[int], list[int], bool, bool]]:
     """Row by row: ids, segment ids, whether odd, whether a pair."""
     length = batch.original_ids.shape[1]
     texts = []
@@ -224,7 +213,7 @@ def packed_rows(draw: st.DrawFn) -> Batch:
 
 
 @given(packed_rows(), st.sampled_from(TASKS), st.integers(0, 1000))
-def test_pairs_are_those_of_the_slow_way(batch: Batch, task: SentenceTask, step: int) -> None:
+def test_pairs_are_those_of_the_slow_way(batch: Batch, task: PairTask, step: int) -> None:
     paired = arrange_pairs(batch, SPECIAL, task, Rng(0, step))
     rows = zip(
         paired.batch.original_ids.tolist(),
@@ -264,7 +253,7 @@ def packed(request: pytest.FixtureRequest, messages: Path) -> PreparedData:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_lengths_tell_nothing_of_whether_a_pair_is_wrong(packed: PreparedData, task: SentenceTask) -> None:
+def test_lengths_tell_nothing_of_whether_a_pair_is_wrong(packed: PreparedData, task: PairTask) -> None:
     """Which label most rows of each pair of lengths have, counted on some steps, is asked about others."""
     counts: defaultdict[tuple[int, ...], Counter[bool]] = defaultdict(Counter)
     right = asked = 0

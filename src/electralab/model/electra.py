@@ -252,46 +252,36 @@ class CopyMLM(InitModule):
         hidden_states: HiddenStates | None = None,
     ) -> Tensor:
         """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) log-probabilities of the original there."""
-        states = self.encoder(input_ids, segment_ids, is_pad, hidden_states)  # (B, T, D)
-        return self.mixture_logits(*take_states(states, input_ids, positions))
+        return self.mixture_logits(self.encoder(input_ids, segment_ids, is_pad, hidden_states), input_ids, positions)
 
-    def mixture_logits(self, states: Tensor, seen_ids: Tensor) -> Tensor:
-        """(M, D) states and the (M,) ids that stand there -> (M, V) log-probabilities."""
-        copied, changed = self._weigh(states)
-        log_probs = torch.log_softmax(self.head(states, self.encoder.embeddings).float(), dim=-1) + changed[:, None]
-        seen = log_probs.gather(1, seen_ids[:, None])
-        return log_probs.scatter(1, seen_ids[:, None], torch.logaddexp(seen, copied[:, None]))
+    def mixture_logits(self, states: Tensor, input_ids: Tensor, positions: Tensor) -> Tensor:
+        """(B, T, D) states and the (B, T) ids that stand there -> (M, V) log-probabilities at the flat positions."""
+        states, seen_ids = states.flatten(0, 1).index_select(0, positions), input_ids.flatten()[positions, None]
+        gates = self.gate(states).float()  # (M, 1)
+        logits = self.head(states, self.encoder.embeddings).float()  # (M, V)
+        log_probs = torch.log_softmax(logits, dim=-1) + F.logsigmoid(-gates)
+        seen = torch.logaddexp(log_probs.gather(1, seen_ids), F.logsigmoid(gates))
+        return log_probs.scatter(1, seen_ids, seen)
 
-    def log_probs(
-        self,
-        input_ids: Tensor,
-        segment_ids: Tensor,
-        is_pad: Tensor | None,
-        positions: Tensor,
-        target_ids: Tensor,
-        hidden_states: HiddenStates | None = None,
-    ) -> Tensor:
+    def log_probs(self, states: Tensor, input_ids: Tensor, positions: Tensor, target_ids: Tensor) -> Tensor:
         """(M,) log-probability of each target alone, which takes less memory than that of every token."""
-        states = self.encoder(input_ids, segment_ids, is_pad, hidden_states)
-        asked = (*take_states(states, input_ids, positions), target_ids)
-        parts = zip(*(torch.split(tensor, _CHUNK) for tensor in asked), strict=True)
-        return torch.cat([self._chunk_log_probs(*part) for part in parts])
-
-    def _chunk_log_probs(self, states: Tensor, seen_ids: Tensor, target_ids: Tensor) -> Tensor:
-        copied, changed = self._weigh(states)
-        guesses = self.head(states, self.encoder.embeddings).float()  # (M, V)
-        guessed = changed - F.cross_entropy(guesses, target_ids, reduction="none")
-        return torch.where(seen_ids == target_ids, torch.logaddexp(guessed, copied), guessed)
-
-    def _weigh(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """(M,) log c and log(1 - c)"""
-        gates = self.gate(states).squeeze(-1).float()
-        return F.logsigmoid(gates), F.logsigmoid(-gates)
+        states, seen_ids = states.flatten(0, 1).index_select(0, positions), input_ids.flatten()[positions]
+        chunks = (torch.split(tensor, _CHUNK) for tensor in (states, seen_ids, target_ids))
+        log_probs = []
+        for chunk, seen, targets in zip(*chunks, strict=True):
+            gates = self.gate(chunk).squeeze(-1).float()
+            logits = self.head(chunk, self.encoder.embeddings).float()  # (C, V)
+            log_probs.append(copy_log_probs(logits, gates, seen, targets))
+        return torch.cat(log_probs)
 
 
-def take_states(states: Tensor, input_ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """(M, D) states and (M,) ids at the flat positions."""
-    return states.flatten(0, 1).index_select(0, positions), input_ids.flatten()[positions]
+def copy_log_probs(logits: Tensor, gates: Tensor, seen_ids: Tensor, target_ids: Tensor) -> Tensor:
+    """(M,) log p(target), p(x) = c [x is seen] + (1 - c) softmax(x), c = sigmoid(gate).
+
+    In logarithms throughout, so that a gate that is sure leaves no infinity.
+    """
+    named = F.logsigmoid(-gates) - F.cross_entropy(logits, target_ids, reduction="none")
+    return torch.where(seen_ids == target_ids, torch.logaddexp(named, F.logsigmoid(gates)), named)
 
 
 class Generator(nn.Module):

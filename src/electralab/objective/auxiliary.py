@@ -8,6 +8,7 @@ AuxiliaryInputs -> a loss summed over its targets
     sequence     a corrupted row is like most of its original, unlike other rows (COCO-LM)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from electralab.errors import UsageError
-from electralab.model.electra import Discriminator
+from electralab.model.electra import Discriminator, copy_log_probs
 from electralab.model.encoder import MLMHead
 from electralab.model.flops import encoder_flops, first_state_flops, mlm_head_flops
 from electralab.model.settings import EncoderConfig
@@ -38,22 +39,9 @@ class AuxiliaryInputs:
     generator_logits: Tensor  # (M, V)
     logit_bias: Tensor  # (V,) to be added to generator_logits
 
-    @property
-    def masked(self) -> MaskedBatch:
-        return self.corrupted.masked
-
-    @property
-    def masked_states(self) -> Tensor:
-        return self.states.flatten(0, 1).index_select(0, self.masked.positions)  # (M, D)
-
-    @property
-    def shown_ids(self) -> Tensor:
-        """(M,) what stands at masked positions of the corrupted rows."""
-        return self.corrupted.input_ids.flatten().index_select(0, self.masked.positions)
-
-    @property
-    def is_replaced(self) -> Tensor:
-        return self.corrupted.is_replaced.flatten().index_select(0, self.masked.positions)  # (M,)
+    def at_masked(self, values: Tensor) -> Tensor:
+        """(B, T, ...) -> (M, ...)"""
+        return values.flatten(0, 1).index_select(0, self.corrupted.masked.positions)
 
 
 class AuxiliaryTask(InitModule):
@@ -101,24 +89,17 @@ class CorrectiveLM(AuxiliaryTask):
         return {} if self.gate is None else {"gate.weight": self.std}
 
     def forward(self, inputs: AuxiliaryInputs) -> Tensor:
-        states = inputs.masked_states
-        generator_logits = self.guess(states, inputs.discriminator.encoder.embeddings).float()  # (M, V)
+        states, target_ids = inputs.at_masked(inputs.states), inputs.corrupted.masked.target_ids
+        logits = self.guess(states, inputs.discriminator.encoder.embeddings).float()  # (M, V)
         if self.gate is None:
-            return lm_loss(generator_logits, inputs.masked.target_ids)
-        gates = self.gate(states).squeeze(-1).float()  # (M,)
-        return correction_loss(generator_logits, gates, inputs.shown_ids, inputs.masked.target_ids)
+            return lm_loss(logits, target_ids)
+        shown_ids = inputs.at_masked(inputs.corrupted.input_ids)
+        return -copy_log_probs(logits, self.gate(states).squeeze(-1).float(), shown_ids, target_ids).sum()
 
     def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
         del rows, length
         gate = 0 if self.gate is None else 2 * masked_count * discriminator.hidden_size
         return 3 * (mlm_head_flops(discriminator, masked_count) + gate)
-
-
-def correction_loss(generator_logits: Tensor, gates: Tensor, shown_ids: Tensor, target_ids: Tensor) -> Tensor:
-    """-log p(target), summed; in logarithms throughout, so that a gate that is sure leaves no infinity."""
-    named = F.logsigmoid(-gates) - F.cross_entropy(generator_logits, target_ids, reduction="none")  # (M,)
-    kept = torch.logaddexp(F.logsigmoid(gates), named)
-    return -torch.where(shown_ids == target_ids, kept, named).sum()
 
 
 class MultiChoiceCloze(AuxiliaryTask):
@@ -139,13 +120,14 @@ class MultiChoiceCloze(AuxiliaryTask):
         return uniforms.view(-1, self.negatives)[positions]  # (M, N)
 
     def forward(self, inputs: AuxiliaryInputs) -> Tensor:
-        masked = inputs.masked
+        masked = inputs.corrupted.masked
         negatives = sample_negatives(
             inputs.generator_logits, masked.auxiliary_uniforms["selection"], inputs.logit_bias, masked.target_ids
         )
         candidates = torch.cat([masked.target_ids[:, None], negatives], dim=1)  # (M, 1 + N)
         vectors = inputs.discriminator.encoder.embeddings.tokens(candidates)  # (M, 1 + N, E)
-        scores = torch.bmm(vectors, self.projection(inputs.masked_states)[:, :, None]).squeeze(-1)  # (M, 1 + N)
+        states = self.projection(inputs.at_masked(inputs.states))  # (M, E)
+        scores = torch.bmm(vectors, states[:, :, None]).squeeze(-1)  # (M, 1 + N)
         return F.cross_entropy(scores.float(), torch.zeros_like(masked.target_ids), reduction="sum")
 
     def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
@@ -180,13 +162,13 @@ class TokenContrast(AuxiliaryTask):
         self.temperature = temperature
 
     def forward(self, inputs: AuxiliaryInputs) -> Tensor:
-        batch = inputs.masked.batch
+        batch, encoder = inputs.corrupted.masked.batch, inputs.discriminator.encoder
         with torch.no_grad():
-            originals = inputs.discriminator.encoder(
-                batch.original_ids, batch.segment_ids, batch.attention_pad
-            )  # (B, T, D)
-        positives = originals.flatten(0, 1).index_select(0, inputs.masked.positions)  # (M, D)
-        return contrast_loss(inputs.masked_states, positives, inputs.is_replaced, self.temperature)
+            originals = encoder(batch.original_ids, batch.segment_ids, batch.attention_pad)  # (B, T, D)
+        is_replaced = inputs.at_masked(inputs.corrupted.is_replaced)
+        return contrast_loss(
+            inputs.at_masked(inputs.states), inputs.at_masked(originals), is_replaced, self.temperature
+        )
 
     def count_flops(self, discriminator: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
         similarities = 3 * 2 * masked_count**2 * discriminator.hidden_size
@@ -219,7 +201,8 @@ class SequenceContrast(AuxiliaryTask):
         return len(masked.input_ids)
 
     def forward(self, inputs: AuxiliaryInputs) -> Tensor:
-        cropped = crop_rows(inputs.masked.batch, inputs.masked.auxiliary_uniforms["sequence"], self.pad_id)
+        masked = inputs.corrupted.masked
+        cropped = crop_rows(masked.batch, masked.auxiliary_uniforms["sequence"], self.pad_id)
         views = inputs.discriminator.encoder(*cropped, first_only=True).squeeze(1)  # (B, D)
         return sequence_loss(inputs.states[:, 0], views, self.temperature)
 
@@ -257,22 +240,16 @@ def build_auxiliaries(
     config: LossConfig, discriminator: EncoderConfig, tokenizer: Tokenizer
 ) -> dict[str, AuxiliaryTask]:
     """Those whose weight is not 0."""
-    return {name: _build(name, config, discriminator, tokenizer) for name in config.auxiliary}
-
-
-def _build(name: str, config: LossConfig, discriminator: EncoderConfig, tokenizer: Tokenizer) -> AuxiliaryTask:
-    match name:
-        case "correction":
-            return CorrectiveLM(discriminator, has_gate=config.correction_gate)
-        case "selection":
-            ordinary = int(tokenizer.is_ordinary.sum())
-            if config.selection_negatives >= ordinary:
-                raise UsageError(
-                    f"loss.selection_negatives: {config.selection_negatives} tokens beside the true one, of "
-                    f"{ordinary} that the vocabulary has; give at most {ordinary - 1}"
-                )
-            return MultiChoiceCloze(discriminator, config.selection_negatives)
-        case "contrast":
-            return TokenContrast(config.contrast_temperature)
-        case _:
-            return SequenceContrast(config.sequence_temperature, tokenizer.special.pad)
+    num_ordinary = int(tokenizer.is_ordinary.sum())
+    if "selection" in config.auxiliary and config.selection_negatives >= num_ordinary:
+        raise UsageError(
+            f"loss.selection_negatives: {config.selection_negatives} tokens beside the true one, of "
+            f"{num_ordinary} that the vocabulary has; give at most {num_ordinary - 1}"
+        )
+    makers: dict[str, Callable[[], AuxiliaryTask]] = {
+        "correction": lambda: CorrectiveLM(discriminator, has_gate=config.correction_gate),
+        "selection": lambda: MultiChoiceCloze(discriminator, config.selection_negatives),
+        "contrast": lambda: TokenContrast(config.contrast_temperature),
+        "sequence": lambda: SequenceContrast(config.sequence_temperature, tokenizer.special.pad),
+    }
+    return {name: makers[name]() for name in config.auxiliary}

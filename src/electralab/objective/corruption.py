@@ -1,6 +1,6 @@
-"""The generator's guesses become replacements in the original row.
+"""What the generator predicts is sampled from and put into the original row.
 
-MaskedBatch, guesses -> CorruptedBatch
+MaskedBatch, generator_logits -> CorruptedBatch
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class SamplingConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class CorruptedBatch:
-    """The discriminator's question: the original rows with the generator's samples put in."""
+    """What the discriminator reads: the original rows with the generator's samples put in."""
 
     masked: MaskedBatch
     input_ids: Tensor  # (B, T)
@@ -86,22 +86,21 @@ def sample_ids(
     progress: float = 0.0,
     target_ids: Tensor | None = None,
 ) -> Tensor:
-    """One id per row of (M, V) guesses by inverting the cumulative softmax at that row's uniform.
+    """One id per row of (M, V) logits by inverting the cumulative softmax at that row's uniform.
 
-    In float32 whatever the guesses' type. `prohibition` (V,) is 0, or minus infinity at ids never to be drawn: special
-    and padding ones. It acts before the softmax, so that what is left sums to 1 however likely they were.
+    In float32 whatever their type. `logit_bias` (V,) is 0, or minus infinity at ids never to be sampled: special and
+    padding ones. It acts before the softmax, so that what is left sums to 1 however likely they were.
     `progress` through the run sets the temperature; `target_ids` (M,) are what was hidden.
     """
     temperature = config.temperature_at(progress)
-    drawn = torch.zeros(len(generator_logits), dtype=torch.int64, device=generator_logits.device)
+    sampled = torch.zeros(len(generator_logits), dtype=torch.int64, device=generator_logits.device)
     for start in range(0, len(generator_logits), _CHUNK):
         rows = slice(start, start + _CHUNK)
         targets = None if target_ids is None else target_ids[rows]
         logits = _shape_logits(generator_logits[rows], logit_bias, config, temperature, targets)
-        drawn[rows] = (
-            logits.argmax(dim=-1) if config.method == "argmax" else invert_cumulative(logits, uniforms[rows, None])
-        )
-    return drawn
+        is_argmax = config.method == "argmax"
+        sampled[rows] = logits.argmax(dim=-1) if is_argmax else invert_cumulative(logits, uniforms[rows, None])
+    return sampled
 
 
 def invert_cumulative(logits: Tensor, uniforms: Tensor) -> Tensor:
@@ -112,7 +111,7 @@ def invert_cumulative(logits: Tensor, uniforms: Tensor) -> Tensor:
     below_total = torch.nextafter(total, torch.zeros_like(total))
     target = torch.minimum(uniforms * total, below_total)
     ids = torch.searchsorted(cumulative, target, right=True).squeeze(1)
-    # Guesses that are not numbers lie below nothing; the step will be skipped, but must get that far.
+    # Logits that are not numbers lie below nothing; the step will be skipped, but must get that far.
     return ids.clamp_(max=logits.shape[1] - 1)
 
 
@@ -125,7 +124,7 @@ def sampled_log_probs(
     config: SamplingConfig | None = None,
     target_ids: Tensor | None = None,
 ) -> Tensor:
-    """(M,) log-probabilities of ids under the distribution that `sample_ids` draws from, with gradient to the guesses.
+    """(M,) log-probabilities of ids under the distribution that `sample_ids` draws from, with gradient to the logits.
 
     Without a config the draw was from all allowed ids.
     """
@@ -138,7 +137,7 @@ def sampled_log_probs(
 def _shape_logits(
     generator_logits: Tensor, logit_bias: Tensor, config: SamplingConfig, temperature: float, target_ids: Tensor | None
 ) -> Tensor:
-    """(C, V) in float32, minus infinity where nothing is to be drawn: prohibited, the original, beyond top k or p."""
+    """(C, V) in float32, minus infinity at ids not to be sampled: special ones, the original, beyond top k or p."""
     logits = generator_logits.float() + logit_bias
     if temperature != 1.0:
         logits = logits / temperature
@@ -147,28 +146,22 @@ def _shape_logits(
     if not config.allow_original:
         assert target_ids is not None, "what was hidden must be known to be avoided"
         logits = logits.scatter(1, target_ids[:, None], -torch.inf)
+    # By value, so that what is equally likely is kept or left together and no order of ties is needed.
     if config.top_k:
-        logits = _keep_from(logits, logits.detach().topk(min(config.top_k, logits.shape[1])).values[:, -1:])
+        least = logits.detach().topk(min(config.top_k, logits.shape[1])).values[:, -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
     if config.top_p < 1.0:
-        logits = _keep_from(logits, _find_passing(logits.detach(), config.top_p))
+        whole = logits.detach()
+        log_total = whole.logsumexp(dim=-1, keepdim=True)
+        for count in (min(_HEAD, whole.shape[1]), whole.shape[1]):
+            likeliest = whole.topk(count, dim=-1).values
+            reached = (likeliest - log_total).exp().cumsum(dim=-1)
+            if bool((reached[:, -1] >= config.top_p).all()):
+                break
+        # (C, 1) the logit with which the likeliest ids together reach the share.
+        passing = (reached < config.top_p).sum(dim=-1, keepdim=True).clamp_(max=count - 1)
+        logits = logits.masked_fill(logits < likeliest.gather(1, passing), -torch.inf)
     return logits
-
-
-def _keep_from(logits: Tensor, least: Tensor) -> Tensor:
-    """By value, so that what is equally likely is kept or left together and no order of ties is needed."""
-    return logits.masked_fill(logits < least, -torch.inf)
-
-
-def _find_passing(logits: Tensor, share: float) -> Tensor:
-    """(C, 1) the logit with which the likeliest ids together reach the share."""
-    log_total = logits.logsumexp(dim=-1, keepdim=True)
-    for count in (min(_HEAD, logits.shape[1]), logits.shape[1]):
-        likeliest = logits.topk(count, dim=-1).values
-        reached = (likeliest - log_total).exp().cumsum(dim=-1)
-        if bool((reached[:, -1] >= share).all()):
-            break
-    passing = (reached < share).sum(dim=-1, keepdim=True).clamp_(max=count - 1)
-    return likeliest.gather(1, passing)
 
 
 def corrupt(masked: MaskedBatch, sampled_ids: Tensor) -> CorruptedBatch:

@@ -1,33 +1,19 @@
-"""The ELECTRA objective: the paper's figure, line by line.
+"""The objectives of the ELECTRA paper: `electra` and `electra-15`, the figure line by line, and its two steps from BERT
+to ELECTRA, `replace-mlm` and `all-tokens-mlm`, which reconstruct what a generator replaced.
 
-MaskedBatch -> ElectraOutput -> ObjectiveOutput
-
-Reconstructing what a generator replaced: `replace-mlm` and `all-tokens-mlm`, the paper's steps from BERT to ELECTRA.
-
-MaskedBatch -> CorruptedBatch -> ObjectiveOutput
+MaskedBatch -> CorruptedBatch -> ElectraOutput -> ObjectiveOutput
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from electralab.model.electra import (
-    AnyGenerator,
-    CopyMLM,
-    Electra,
-    FixedGenerator,
-    Generator,
-    TwoTower,
-    share_weights,
-    take_states,
-)
+from electralab.model import flops
+from electralab.model.electra import AnyGenerator, CopyMLM, Electra, FixedGenerator, Generator, TwoTower, share_weights
 from electralab.model.encoder import HiddenStates
-from electralab.model.flops import copy_mlm_flops, count_masked, discriminator_flops, generator_flops, two_tower_flops
-from electralab.objective.auxiliary import AuxiliaryInputs, AuxiliaryTask, build_auxiliaries
+from electralab.objective.auxiliary import AuxiliaryInputs, build_auxiliaries
 from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, special_token_bias
 from electralab.objective.losses import Counts, Losses, electra_losses, lm_loss
 from electralab.objective.masking import MaskedBatch, mask_tokens, mask_vocabulary
@@ -39,7 +25,7 @@ from electralab.objective.metrics import (
     lm_metrics,
     replacement_metrics,
 )
-from electralab.objective.objective import METRICS_SAMPLE, Network, Objective, ObjectiveOutput, StepInfo
+from electralab.objective.objective import Network, Objective, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -122,7 +108,6 @@ class ElectraObjective(Objective[MaskedBatch]):
     """
 
     lm_loss_name = "generator"
-    auxiliaries: Mapping[str, AuxiliaryTask] = MappingProxyType({})
 
     def __init__(self, networks: Electra, config: ObjectiveConfig, tokenizer: Tokenizer, device: torch.device) -> None:
         self.networks: Electra = networks
@@ -166,31 +151,24 @@ class ElectraObjective(Objective[MaskedBatch]):
         )
         if hidden_states is None:
             return output
-        auxiliary = AuxiliaryInputs(
-            self.networks.discriminator,
-            output.corrupted,
-            hidden_states["states"],
-            output.generator_logits.detach(),
-            self.logit_bias,
-        )
+        logits, states = output.generator_logits.detach(), hidden_states["states"]
+        auxiliary = AuxiliaryInputs(self.networks.discriminator, output.corrupted, states, logits, self.logit_bias)
         more = {name: task(auxiliary) for name, task in self.auxiliaries.items()}
         return replace(output, losses=Losses({**output.losses.sums, **more}))
 
-    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
-        output = self.forward(inputs, step.progress)
-        return ObjectiveOutput(output.losses.learnable, output.metrics(METRICS_SAMPLE))
-
-    def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
-        output = self.forward(inputs)
-        replacements = replacement_metrics(output.generator_logits, output.discriminator_logits, output.corrupted)
-        return ObjectiveOutput(output.losses, output.metrics() + replacements)
+    def compute(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
+        output = self.forward(inputs, progress)
+        metrics = output.metrics(sample)
+        if sample is None:
+            metrics += replacement_metrics(output.generator_logits, output.discriminator_logits, output.corrupted)
+        return ObjectiveOutput(output.losses, metrics)
 
     def examples(self, inputs: MaskedBatch) -> ExampleRows:
         return self.forward(inputs).examples()
 
     def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
         del step
-        num_masked = rows * count_masked(length, mask_share)
+        num_masked = rows * flops.count_masked(length, mask_share)
         config = self.networks.discriminator.config
         auxiliary = sum(task.count_flops(config, rows, length, num_masked) for task in self.auxiliaries.values())
         generator = generator_step_flops(self.networks.generator, rows, length, num_masked)
@@ -199,12 +177,16 @@ class ElectraObjective(Objective[MaskedBatch]):
     def discriminator_flops(self, rows: int, length: int) -> int:
         """Forward."""
         discriminator = self.networks.discriminator
-        return discriminator_flops(discriminator.config, rows, length, discriminator.head.kind)
+        return flops.discriminator_flops(discriminator.config, rows, length, discriminator.head.kind)
 
     def exports(self) -> Mapping[str, Network]:
-        generator = self.networks.generator
-        exported: dict[str, Network] = {"discriminator": self.networks.discriminator}
-        return exported if isinstance(generator, FixedGenerator) else exported | {"generator": generator}
+        return _exports("discriminator", self.networks.discriminator, self.networks.generator)
+
+
+def _exports(name: str, network: Network, generator: AnyGenerator) -> Mapping[str, Network]:
+    """What learns from the generator, and the generator itself where it is a network."""
+    exported = {name: network}
+    return exported if isinstance(generator, FixedGenerator) else exported | {"generator": generator}
 
 
 def generator_step_flops(generator: AnyGenerator, rows: int, length: int, num_masked: int) -> int:
@@ -216,34 +198,37 @@ def generator_step_flops(generator: AnyGenerator, rows: int, length: int, num_ma
 def generator_forward_flops(generator: AnyGenerator, rows: int, length: int, num_masked: int) -> int:
     if isinstance(generator, FixedGenerator):
         return 0
-    count = two_tower_flops if isinstance(generator, TwoTower) else generator_flops
+    count = flops.two_tower_flops if isinstance(generator, TwoTower) else flops.generator_flops
     return count(generator.config, rows, length, num_masked)
 
 
-M = TypeVar("M", Generator, CopyMLM)
+class ReplaceObjective(Objective[MaskedBatch]):
+    """`replace-mlm`: a generator replaces, and a model that reads the row with the replacements predicts what was there
+    at the masked positions, like a masked language model that never sees [MASK].
 
-
-class _ReconstructionObjective(Objective[MaskedBatch], Generic[M]):
-    """A generator that replaces, and a model that reads the row with the replacements and says what was there."""
+    >>> models = Generator(tiny_encoder()), Generator(tiny_encoder())
+    >>> objective = ReplaceObjective(*models, tiny_objective("replace-mlm"), tiny_tokenizer(), torch.device("cpu"))
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
+    ['generator', 'masked']
+    """
 
     lm_loss_name = "masked"
-    loss_name: str
+    loss_name = "masked"
     """The model's loss."""
 
     def __init__(
         self,
-        model: M,
+        model: Generator | CopyMLM,
         generator: AnyGenerator,
         config: ObjectiveConfig,
         tokenizer: Tokenizer,
         device: torch.device,
     ) -> None:
-        self.model: M = model
-        self.generator = generator
+        self.model, self.generator, self.config = model, generator, config
         share_weights(generator, model.encoder, config.model.sharing)
         # The model first, so that what is shared goes by its name.
         self.networks = nn.ModuleDict({"model": model, "generator": generator})
-        self.config = config
         self.logit_bias = special_token_bias(tokenizer, device)
         self.weights = {"generator": config.loss.generator_weight, self.loss_name: 1.0}
         self._vocabulary = mask_vocabulary(tokenizer)
@@ -253,29 +238,11 @@ class _ReconstructionObjective(Objective[MaskedBatch], Generic[M]):
         return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
 
     def count_targets(self, inputs: MaskedBatch) -> Counts:
-        return {"generator": len(inputs.positions), self.loss_name: self._count_reconstructed(inputs)}
+        return {"generator": len(inputs.positions), self.loss_name: len(inputs.positions)}
 
-    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
-        output = self._losses(inputs, step.progress, METRICS_SAMPLE)
-        return ObjectiveOutput(output.losses.learnable, output.metrics)
-
-    def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
-        return self._losses(inputs, 0.0, None)
-
-    def examples(self, inputs: MaskedBatch) -> ExampleRows:
-        generator_logits, corrupted = self._replace(inputs, 0.0)
-        return ExampleRows(inputs.batch, inputs.positions, generator_logits, corrupted)
-
-    def _losses(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
-        generator_logits, corrupted = self._replace(inputs, progress)
-        targets, is_hidden = inputs.target_ids, inputs.is_hidden
-        loss, metrics = self._reconstruct(corrupted, sample)
-        losses = Losses({"generator": lm_loss(generator_logits, targets), self.loss_name: loss})
-        generator_metrics = lm_metrics("generator", generator_logits, targets, is_hidden, sample)
-        return ObjectiveOutput(losses, generator_metrics + metrics)
-
-    def _replace(self, inputs: MaskedBatch, progress: float) -> tuple[Tensor, CorruptedBatch]:
-        generator_logits = generator_forward(self.generator, inputs)  # (M, V)
+    def sample_replacements(self, inputs: MaskedBatch, progress: float) -> tuple[Tensor, CorruptedBatch]:
+        """(M, V) what the generator predicts, and the rows with what was sampled from it."""
+        generator_logits = generator_forward(self.generator, inputs)
         sampled_ids = sample_ids(
             generator_logits,
             inputs.sampling_uniforms,
@@ -286,53 +253,38 @@ class _ReconstructionObjective(Objective[MaskedBatch], Generic[M]):
         )
         return generator_logits, corrupt(inputs, sampled_ids)
 
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
-        del step
-        num_masked = rows * count_masked(length, mask_share)
-        generator = generator_step_flops(self.generator, rows, length, num_masked)
-        return 3 * self._reconstruction_flops(rows, length, num_masked) + generator
+    def compute(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
+        generator_logits, corrupted = self.sample_replacements(inputs, progress)
+        targets, is_hidden = inputs.target_ids, inputs.is_hidden
+        loss, metrics = self.reconstruct(corrupted, sample)
+        losses = Losses({"generator": lm_loss(generator_logits, targets), self.loss_name: loss})
+        generator_metrics = lm_metrics("generator", generator_logits, targets, is_hidden, sample)
+        return ObjectiveOutput(losses, generator_metrics + metrics)
 
-    def exports(self) -> Mapping[str, Network]:
-        exported: dict[str, Network] = {"model": self.model}
-        return exported if isinstance(self.generator, FixedGenerator) else exported | {"generator": self.generator}
-
-    def _count_reconstructed(self, inputs: MaskedBatch) -> int:
-        raise NotImplementedError
-
-    def _reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
-        raise NotImplementedError
-
-    def _reconstruction_flops(self, rows: int, length: int, num_masked: int) -> int:
-        """Forward."""
-        raise NotImplementedError
-
-
-class ReplaceObjective(_ReconstructionObjective[Generator]):
-    """`replace-mlm`: asked about the masked positions only, like a masked language model that never sees [MASK].
-
-    >>> models = Generator(tiny_encoder()), Generator(tiny_encoder())
-    >>> objective = ReplaceObjective(*models, tiny_objective("replace-mlm"), tiny_tokenizer(), torch.device("cpu"))
-    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
-    >>> sorted(objective.training_step(inputs, StepInfo(1, 10)).losses.sums)
-    ['generator', 'masked']
-    """
-
-    loss_name = "masked"
-
-    def _count_reconstructed(self, inputs: MaskedBatch) -> int:
-        return len(inputs.positions)
-
-    def _reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
+    def reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
+        """The model's loss, summed, and what is worth knowing beside it."""
         masked = corrupted.masked
         batch, targets = masked.batch, masked.target_ids
         logits = self.model(corrupted.input_ids, batch.segment_ids, batch.attention_pad, masked.positions)
         return lm_loss(logits, targets), lm_metrics("masked", logits, targets, masked.is_hidden, sample)
 
-    def _reconstruction_flops(self, rows: int, length: int, num_masked: int) -> int:
-        return generator_flops(self.model.config, rows, length, num_masked)
+    def examples(self, inputs: MaskedBatch) -> ExampleRows:
+        return ExampleRows(inputs.batch, inputs.positions, *self.sample_replacements(inputs, 0.0))
+
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        del step
+        num_masked, config = rows * flops.count_masked(length, mask_share), self.model.config
+        if isinstance(self.model, CopyMLM):  # which is asked about every token
+            reconstruction = flops.copy_mlm_flops(config, rows, length)
+        else:
+            reconstruction = flops.generator_flops(config, rows, length, num_masked)
+        return 3 * reconstruction + generator_step_flops(self.generator, rows, length, num_masked)
+
+    def exports(self) -> Mapping[str, Network]:
+        return _exports("model", self.model, self.generator)
 
 
-class AllTokensObjective(_ReconstructionObjective[CopyMLM]):
+class AllTokensObjective(ReplaceObjective):
     """`all-tokens-mlm`: asked about every token, with the choice to leave it as it stands.
 
     >>> models = CopyMLM(tiny_encoder()), Generator(tiny_encoder())
@@ -343,26 +295,21 @@ class AllTokensObjective(_ReconstructionObjective[CopyMLM]):
     """
 
     loss_name = "tokens"
+    model: CopyMLM
 
-    def _count_reconstructed(self, inputs: MaskedBatch) -> int:
-        return self.count_tokens(inputs)
+    def count_targets(self, inputs: MaskedBatch) -> Counts:
+        return {"generator": len(inputs.positions), "tokens": self.count_tokens(inputs)}
 
-    def _reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
+    def reconstruct(self, corrupted: CorruptedBatch, sample: int | None) -> tuple[Tensor, BatchMetrics]:
         masked = corrupted.masked
         batch, input_ids = masked.batch, corrupted.input_ids
         positions = (~batch.is_pad).flatten().nonzero().squeeze(1)
         targets = batch.original_ids.flatten()[positions]
-        hidden_states: HiddenStates = {}
-        log_probs = self.model.log_probs(
-            input_ids, batch.segment_ids, batch.attention_pad, positions, targets, hidden_states
-        )
+        states = self.model.encoder(input_ids, batch.segment_ids, batch.attention_pad)  # (B, T, D)
+        log_probs = self.model.log_probs(states, input_ids, positions, targets)
         at_masked = log_probs.detach()[torch.isin(positions, masked.positions)]
         metrics = BatchMetrics({"masked_loss": RunningMean(-float(at_masked.sum()), len(at_masked))})
         if sample is None:  # in a step, the vocabulary at the masked positions once more would cost too much
-            logits = self.model.mixture_logits(*take_states(hidden_states["states"], input_ids, masked.positions))
+            logits = self.model.mixture_logits(states, input_ids, masked.positions)
             metrics += lm_metrics("masked", logits, masked.target_ids, masked.is_hidden)
         return -log_probs.sum(), metrics
-
-    def _reconstruction_flops(self, rows: int, length: int, num_masked: int) -> int:
-        del num_masked
-        return copy_mlm_flops(self.model.config, rows, length)

@@ -17,14 +17,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from electralab.model.electra import Discriminator, Electra, TwoTower
+from electralab.model.electra import Electra, TwoTower
 from electralab.model.flops import count_masked, two_tower_flops
-from electralab.objective.corruption import CorruptedBatch, SamplingConfig, corrupt, sample_ids, sampled_log_probs
+from electralab.objective.corruption import CorruptedBatch, corrupt, sample_ids, sampled_log_probs
 from electralab.objective.electra import ElectraObjective
 from electralab.objective.losses import Counts, Losses, lm_loss
 from electralab.objective.masking import MaskedBatch
 from electralab.objective.metrics import BatchMetrics, ExampleRows, RtdScores, lm_metrics
-from electralab.objective.objective import METRICS_SAMPLE, ObjectiveOutput, StepInfo
+from electralab.objective.objective import ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -73,26 +73,8 @@ class ElectricObjective(ElectraObjective):
     def count_targets(self, inputs: MaskedBatch) -> Counts:
         return {"generator": len(inputs.positions), "discriminator": int(inputs.batch.is_ordinary.sum())}
 
-    def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
-        return self._losses(inputs, step.progress, METRICS_SAMPLE)
-
-    def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
-        return self._losses(inputs, 0.0, None)
-
-    def examples(self, inputs: MaskedBatch) -> ExampleRows:
-        output = self._nce_forward(inputs, 0.0)
-        shape = inputs.batch.original_ids.shape
-        logits = output.logits.new_full((shape.numel(),), torch.nan).index_copy(0, output.positions, output.logits)
-        return ExampleRows(
-            inputs.batch, inputs.positions, output.generator_logits, output.corrupted, logits.view(shape)
-        )
-
-    def _nce_forward(self, inputs: MaskedBatch, progress: float) -> NceOutput:
-        discriminator, sampling = self.networks.discriminator, self.config.sampling
-        return nce_forward(self.generator, discriminator, inputs, self.logit_bias, sampling, progress=progress)
-
-    def _losses(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
-        output = self._nce_forward(inputs, progress)
+    def compute(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
+        output = self.nce_forward(inputs, progress)
         is_noise, targets = output.is_noise, inputs.target_ids
         losses = {
             "generator": lm_loss(output.generator_logits, targets),
@@ -102,6 +84,36 @@ class ElectricObjective(ElectraObjective):
         scores = RtdScores(output.logits.detach().cpu().numpy(), is_noise.cpu().numpy())
         return ObjectiveOutput(Losses(losses), metrics + BatchMetrics(rtd=[scores]))
 
+    def examples(self, inputs: MaskedBatch) -> ExampleRows:
+        output = self.nce_forward(inputs)
+        shape = inputs.batch.original_ids.shape
+        logits = output.logits.new_full((shape.numel(),), torch.nan).index_copy(0, output.positions, output.logits)
+        return ExampleRows(
+            inputs.batch, inputs.positions, output.generator_logits, output.corrupted, logits.view(shape)
+        )
+
+    def nce_forward(self, masked: MaskedBatch, progress: float = 0.0) -> NceOutput:
+        batch, generator, sampling = masked.batch, self.generator, self.config.sampling
+        positions = batch.is_ordinary.flatten().nonzero().squeeze(1)  # (N,)
+        states = generator.hidden_states_at(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
+        is_noise = torch.isin(positions, masked.positions)
+        generator_logits = generator.logits(states[is_noise])  # (M, V)
+        uniforms, logit_bias = masked.sampling_uniforms, self.logit_bias
+        sampled_ids = sample_ids(generator_logits, uniforms, logit_bias, sampling, progress=progress)
+        corrupted = corrupt(masked, sampled_ids)
+        temperature = sampling.temperature_at(progress)
+        standing_ids = corrupted.input_ids.flatten()[positions]
+        with torch.no_grad():
+            log_noise = states.new_zeros(len(positions), dtype=torch.float32)
+            log_noise[is_noise] = sampled_log_probs(generator_logits, sampled_ids, logit_bias, temperature)
+            for part in torch.split((~is_noise).nonzero().squeeze(1), _CHUNK):
+                logits = generator.logits(states[part])
+                log_noise[part] = sampled_log_probs(logits, standing_ids[part], logit_bias, temperature)
+        outputs = self.networks.discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
+        energies = outputs.float().flatten()[positions]
+        logits = energies + log_noise + log_odds(batch.is_ordinary, is_noise, positions)
+        return NceOutput(generator_logits, corrupted, positions, is_noise, log_noise, energies, logits)
+
     def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
         """The generator predicts every ordinary token, but learns from the noised ones only."""
         del step
@@ -110,37 +122,6 @@ class ElectricObjective(ElectraObjective):
         forward = two_tower_flops(config, rows, length, num_ordinary)
         backward = 2 * two_tower_flops(config, rows, length, num_noised)
         return forward + backward + 3 * self.discriminator_flops(rows, length)
-
-
-def nce_forward(
-    generator: TwoTower,
-    discriminator: Discriminator,
-    masked: MaskedBatch,
-    logit_bias: Tensor,
-    sampling: SamplingConfig,
-    *,
-    progress: float = 0.0,
-) -> NceOutput:
-    batch = masked.batch
-    positions = batch.is_ordinary.flatten().nonzero().squeeze(1)  # (N,)
-    states = generator.hidden_states_at(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
-    is_noise = torch.isin(positions, masked.positions)
-    generator_logits = generator.logits(states[is_noise])  # (M, V)
-    sampled_ids = sample_ids(generator_logits, masked.sampling_uniforms, logit_bias, sampling, progress=progress)
-    corrupted = corrupt(masked, sampled_ids)
-    temperature = sampling.temperature_at(progress)
-    standing_ids = corrupted.input_ids.flatten()[positions]
-    with torch.no_grad():
-        log_noise = states.new_zeros(len(positions), dtype=torch.float32)
-        log_noise[is_noise] = sampled_log_probs(generator_logits, sampled_ids, logit_bias, temperature)
-        for part in torch.split((~is_noise).nonzero().squeeze(1), _CHUNK):
-            log_noise[part] = sampled_log_probs(
-                generator.logits(states[part]), standing_ids[part], logit_bias, temperature
-            )
-    discriminator_logits = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad)
-    energies = discriminator_logits.float().flatten()[positions]
-    logits = energies + log_noise + log_odds(batch.is_ordinary, is_noise, positions)
-    return NceOutput(generator_logits, corrupted, positions, is_noise, log_noise, energies, logits)
 
 
 def log_odds(is_ordinary: Tensor, is_noise: Tensor, positions: Tensor) -> Tensor:

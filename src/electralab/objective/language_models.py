@@ -1,19 +1,12 @@
-"""One network that predicts tokens: `mlm` (hidden ones), `causal` (the next one), `permutation` (in a random order).
+"""One network that predicts tokens: `mlm` (hidden ones), `bert` (with a task about two segments), `causal` (the next
+one) and `permutation` (in a random order).
 
-Batch -> MaskedBatch | CausalBatch | PermutedBatch -> ObjectiveOutput
-
-Two segments per row, and for about half of the rows a wrong pair: what the sentence tasks ask about.
-
-    Batch -> PairedBatch
-
-How long a row and its segments are must not say whether the pair is wrong, or a network learns to count tokens instead
-of reading them. So lengths are settled before the label is drawn, and a wrong pair has the lengths that the right one
-has.
+Batch -> TokenInputs | MaskedBatch | MaskedPairBatch | PermutedBatch -> ObjectiveOutput
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,61 +14,58 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from electralab.model import flops
 from electralab.model.electra import Generator, TwoStream
 from electralab.model.encoder import HiddenStates, SentencePairHead
-from electralab.model.flops import count_masked, generator_flops, pair_head_flops, two_stream_flops
 from electralab.objective.losses import Counts, Losses, lm_loss
-from electralab.objective.masking import MaskedBatch, MaskingConfig, MaskVocabulary, mask_tokens, mask_vocabulary
+from electralab.objective.masking import (
+    MaskedBatch,
+    MaskingConfig,
+    MaskVocabulary,
+    TokenInputs,
+    mask_tokens,
+    mask_vocabulary,
+)
 from electralab.objective.metrics import BatchMetrics, ExampleRows, RunningMean, lm_metrics
-from electralab.objective.objective import METRICS_SAMPLE, Network, Objective, ObjectiveOutput, StepInfo, TokenInputs
+from electralab.objective.objective import Inputs, Network, Objective, ObjectiveOutput, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
 from electralab.tokens.tokenizer import SpecialIds, Tokenizer
 
 
-class _Targets(TokenInputs, Protocol):
-    @property
-    def positions(self) -> Tensor: ...
-
-    @property
-    def is_hidden(self) -> Tensor: ...
-
-
-LMInputs = TypeVar("LMInputs", bound=_Targets)
-
-
-class _LanguageModelObjective(Objective[LMInputs]):
+class _LanguageModelObjective(Objective[Inputs]):
     """One network, one loss: the cross-entropy of the tokens at some positions."""
 
     model: Generator | TwoStream
 
-    def _use(self, model: Generator | TwoStream) -> None:
+    def __init__(self, model: Generator | TwoStream) -> None:
+        self.model = model
         self.networks = nn.ModuleDict({"model": model})
         self.weights = {self.lm_loss_name: 1.0}
 
-    def logits(self, inputs: LMInputs, hidden_states: HiddenStates | None = None) -> Tensor:
+    def logits(self, inputs: Inputs, hidden_states: HiddenStates | None = None) -> Tensor:
         """(M, V) at the positions of the targets."""
-        raise NotImplementedError
+        segment_ids, is_pad = inputs.batch.segment_ids, inputs.batch.attention_pad
+        order = {"order": inputs.order} if isinstance(inputs, PermutedBatch) else {}
+        logits: Tensor = self.model(
+            inputs.input_ids, segment_ids, is_pad, inputs.positions, hidden_states=hidden_states, **order
+        )
+        return logits
 
-    def predict(
-        self, inputs: LMInputs, sample: int | None, hidden_states: HiddenStates | None = None
-    ) -> ObjectiveOutput:
+    def count_targets(self, inputs: Inputs) -> Counts:
+        return {self.lm_loss_name: len(inputs.positions)}
+
+    def compute(self, inputs: Inputs, progress: float, sample: int | None) -> ObjectiveOutput:
+        del progress
+        return self.predict(inputs, sample)
+
+    def predict(self, inputs: Inputs, sample: int | None, hidden_states: HiddenStates | None = None) -> ObjectiveOutput:
         logits, targets = self.logits(inputs, hidden_states), inputs.target_ids
         losses = Losses({self.lm_loss_name: lm_loss(logits, targets)})
         return ObjectiveOutput(losses, lm_metrics(self.lm_loss_name, logits, targets, inputs.is_hidden, sample))
 
-    def count_targets(self, inputs: LMInputs) -> Counts:
-        return {self.lm_loss_name: len(inputs.positions)}
-
-    def training_step(self, inputs: LMInputs, step: StepInfo) -> ObjectiveOutput:
-        del step
-        return self.predict(inputs, METRICS_SAMPLE)
-
-    def evaluation_step(self, inputs: LMInputs) -> ObjectiveOutput:
-        return self.predict(inputs, None)
-
-    def examples(self, inputs: LMInputs) -> ExampleRows | None:
+    def examples(self, inputs: Inputs) -> ExampleRows | None:
         return ExampleRows(inputs.batch, inputs.positions, self.logits(inputs))
 
     def exports(self) -> Mapping[str, Network]:
@@ -92,53 +82,23 @@ class MLMObjective(_LanguageModelObjective[MaskedBatch]):
     """
 
     lm_loss_name = "masked"
-    model: Generator
 
     def __init__(self, model: Generator, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        self._use(model)
-        self.model, self.config = model, config
+        super().__init__(model)
+        self.config = config
         self._vocabulary = mask_vocabulary(tokenizer)
 
     def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedBatch]:
         masking, micros = self.config.masking, batch.split(micro_size)
         return [mask_tokens(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
 
-    def logits(self, inputs: MaskedBatch, hidden_states: HiddenStates | None = None) -> Tensor:
-        batch = inputs.batch
-        logits: Tensor = self.model(
-            inputs.input_ids, batch.segment_ids, batch.attention_pad, inputs.positions, hidden_states
-        )
-        return logits
-
     def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
         del step
-        return 3 * generator_flops(self.model.config, rows, length, rows * count_masked(length, mask_share))
+        num_masked = rows * flops.count_masked(length, mask_share)
+        return 3 * flops.generator_flops(self.model.config, rows, length, num_masked)
 
 
-@dataclass(frozen=True, slots=True)
-class CausalBatch:
-    """Every token but the first of a row is a target, [SEP] included: where a text ends can be foreseen too."""
-
-    batch: Batch
-    positions: Tensor  # (M,) into the flattened (B * T)
-    target_ids: Tensor  # (M,)
-    is_hidden: Tensor  # (M,) True: no token is read before it is predicted
-
-    def to(self, device: torch.device) -> "CausalBatch":
-        tensors = (self.positions, self.target_ids, self.is_hidden)
-        return CausalBatch(self.batch.to(device), *(tensor.to(device) for tensor in tensors))
-
-
-def shift_targets(batch: Batch) -> CausalBatch:
-    is_target = ~batch.is_pad
-    is_target[:, 0] = False
-    positions = is_target.flatten().nonzero().squeeze(1)
-    return CausalBatch(
-        batch, positions, batch.original_ids.flatten()[positions], torch.ones_like(positions, dtype=torch.bool)
-    )
-
-
-class CausalObjective(_LanguageModelObjective[CausalBatch]):
+class CausalObjective(_LanguageModelObjective[TokenInputs]):
     """`causal`: predict the next token from those before it, as GPT trains.
 
     >>> objective = CausalObjective(Generator(tiny_encoder(is_causal=True)))
@@ -148,47 +108,66 @@ class CausalObjective(_LanguageModelObjective[CausalBatch]):
     """
 
     lm_loss_name = "next"
-    model: Generator
 
     def __init__(self, model: Generator) -> None:
         assert model.config.is_causal
-        self._use(model)
-        self.model = model
+        super().__init__(model)
 
-    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[CausalBatch]:
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[TokenInputs]:
         del mask_share, rng
         return [shift_targets(micro) for micro in batch.split(micro_size)]
 
-    def logits(self, inputs: CausalBatch, hidden_states: HiddenStates | None = None) -> Tensor:
-        batch = inputs.batch
-        logits: Tensor = self.model(
-            batch.original_ids, batch.segment_ids, batch.attention_pad, inputs.positions, hidden_states
-        )
-        return logits
-
-    def examples(self, inputs: CausalBatch) -> None:
+    def examples(self, inputs: TokenInputs) -> None:
         """Nothing is hidden: every token is predicted before it is read."""
         del inputs
 
     def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
         """A prediction for every token but the first; attention counts in full, as for the others."""
         del step, mask_share
-        return 3 * generator_flops(self.model.config, rows, length, rows * (length - 1))
+        return 3 * flops.generator_flops(self.model.config, rows, length, rows * (length - 1))
+
+
+def shift_targets(batch: Batch) -> TokenInputs:
+    """Every token but the first of a row is a target, [SEP] included: where a text ends can be foreseen too."""
+    is_target = ~batch.is_pad
+    is_target[:, 0] = False
+    positions = is_target.flatten().nonzero().squeeze(1)
+    # All count as hidden: no token is read before it is predicted.
+    is_hidden = torch.ones_like(positions, dtype=torch.bool)
+    return TokenInputs(batch, batch.original_ids, positions, batch.original_ids.flatten()[positions], is_hidden)
 
 
 @dataclass(frozen=True, slots=True)
-class PermutedBatch:
+class PermutedBatch(TokenInputs):
     """The end of a factorization order of each row: what stands before it is known from the beginning."""
 
-    batch: Batch
-    positions: Tensor  # (M,) into the flattened (B * T)
-    target_ids: Tensor  # (M,)
     order: Tensor  # (B, T) 1, 2, ... where a token is a target, in the order of predicting; else 0
-    is_hidden: Tensor  # (M,) True: every target is hidden until its turn
 
-    def to(self, device: torch.device) -> "PermutedBatch":
-        tensors = (self.positions, self.target_ids, self.order, self.is_hidden)
-        return PermutedBatch(self.batch.to(device), *(tensor.to(device) for tensor in tensors))
+
+class PermutationObjective(_LanguageModelObjective[PermutedBatch]):
+    """`permutation`: predict some tokens one after the other, in an order drawn anew each time, as XLNet trains.
+
+    >>> objective = PermutationObjective(TwoStream(tiny_encoder()), tiny_objective("permutation"), tiny_tokenizer())
+    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
+    >>> sorted(objective.evaluation_step(inputs).losses.sums)
+    ['permuted']
+    """
+
+    lm_loss_name = "permuted"
+
+    def __init__(self, model: TwoStream, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
+        super().__init__(model)
+        self.config = config
+        self._vocabulary = mask_vocabulary(tokenizer)
+
+    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[PermutedBatch]:
+        masking, micros = self.config.masking, batch.split(micro_size)
+        return [permute_targets(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
+
+    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
+        del step
+        num_masked = rows * flops.count_masked(length, mask_share)
+        return 3 * flops.two_stream_flops(self.model.config, rows, length, num_masked)
 
 
 def permute_targets(
@@ -203,52 +182,15 @@ def permute_targets(
     ranks = uniforms.reshape(row_count, length).argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     order = ranks.ravel() + 1
     order[uniforms > 1.0] = 0
-    return PermutedBatch(
-        batch,
-        masked.positions,
-        masked.target_ids,
-        torch.from_numpy(order.reshape(row_count, length)),
-        torch.ones_like(masked.target_ids, dtype=torch.bool),
-    )
+    is_hidden = torch.ones_like(masked.target_ids, dtype=torch.bool)
+    permuted = torch.from_numpy(order.reshape(row_count, length))
+    return PermutedBatch(batch, batch.original_ids, masked.positions, masked.target_ids, is_hidden, permuted)
 
 
-class PermutationObjective(_LanguageModelObjective[PermutedBatch]):
-    """`permutation`: predict some tokens one after the other, in an order drawn anew each time, as XLNet trains.
+# ------------------------------------------------------------------------------------------------------ two segments
 
-    >>> objective = PermutationObjective(TwoStream(tiny_encoder()), tiny_objective("permutation"), tiny_tokenizer())
-    >>> inputs, = objective.make_inputs(tiny_batch(), micro_size=4, mask_share=0.25, rng=Rng(seed=0, step=1))
-    >>> sorted(objective.evaluation_step(inputs).losses.sums)
-    ['permuted']
-    """
-
-    lm_loss_name = "permuted"
-    model: TwoStream
-
-    def __init__(self, model: TwoStream, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        self._use(model)
-        self.model, self.config = model, config
-        self._vocabulary = mask_vocabulary(tokenizer)
-
-    def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[PermutedBatch]:
-        masking, micros = self.config.masking, batch.split(micro_size)
-        return [permute_targets(micro, self._vocabulary, masking, mask_share, rng) for micro in micros]
-
-    def logits(self, inputs: PermutedBatch, hidden_states: HiddenStates | None = None) -> Tensor:
-        batch = inputs.batch
-        logits: Tensor = self.model(
-            batch.original_ids, batch.segment_ids, batch.attention_pad, inputs.positions, inputs.order, hidden_states
-        )
-        return logits
-
-    def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
-        del step
-        return 3 * two_stream_flops(self.model.config, rows, length, rows * count_masked(length, mask_share))
-
-
-SentenceTask = Literal["next-sentence", "sentence-order"]
-
+PairTask = Literal["next-sentence", "sentence-order"]
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,163 +201,89 @@ class PairedBatch:
     is_mismatched: Tensor  # (B,) B is another row's, or comes before A
     has_pair: Tensor  # (B,) False where there is nothing to ask
 
-    def to(self, device: torch.device) -> "PairedBatch":
-        return PairedBatch(self.batch.to(device), self.is_mismatched.to(device), self.has_pair.to(device))
-
-    def split(self, size: int) -> list["PairedBatch"]:
-        starts = range(0, len(self.is_mismatched), size)
-        return [
-            PairedBatch(part, self.is_mismatched[start : start + size], self.has_pair[start : start + size])
-            for start, part in zip(starts, self.batch.split(size), strict=True)
-        ]
-
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
-    """The rows without [CLS], their last [SEP] and, in a pair, the [SEP] between its segments."""
+class MaskedPairBatch(MaskedBatch):
+    """Rows of two segments with tokens hidden in both."""
 
-    ids: Ints  # (B, T) the text, then whatever
-    is_ordinary: Flags  # (B, T)
-    sizes: Ints  # (B,)
-    boundaries: Ints  # (B,) the tokens of a pair's first segment; 0 where the row was not prepared as a pair
+    is_mismatched: Tensor  # (B,) the segments do not belong together, or in the other order
+    has_pair: Tensor  # (B,) False where there is nothing to ask
 
 
-@dataclass(frozen=True, slots=True)
-class _Segments:
-    """A stretch of text for each row of the batch, which may be another row's."""
+def arrange_pairs(batch: Batch, special: SpecialIds, task: PairTask, rng: Rng) -> PairedBatch:
+    """Two segments per row, and for about half of the rows a wrong pair: what the sentence tasks ask about.
 
-    rows: Ints  # (B,)
-    starts: Ints  # (B,)
-    sizes: Ints  # (B,)
-
-    def where(self, condition: Flags, other: "_Segments") -> "_Segments":
-        return _Segments(
-            np.where(condition, self.rows, other.rows),
-            np.where(condition, self.starts, other.starts),
-            np.where(condition, self.sizes, other.sizes),
-        )
-
-    def indices(self, columns: Ints) -> tuple[Flags, Ints]:
-        """For (B, T) columns counted from the segment's first token: which are inside, and where in the flat texts."""
-        is_inside = (columns >= 0) & (columns < self.sizes[:, None])
-        length = columns.shape[1]
-        return is_inside, (self.rows * length + self.starts)[:, None] + np.where(is_inside, columns, 0)
-
-
-def arrange_pairs(batch: Batch, special: SpecialIds, task: SentenceTask, rng: Rng) -> PairedBatch:
-    """The step's whole batch before it is split: the wrong B of "next-sentence" is another row's.
-
+    It takes the step's whole batch before it is split: the wrong B of "next-sentence" is another row's;
     "sentence-order" swaps A and B instead. Each row's own uniforms decide which pairs are wrong.
+
+    How long a row and its segments are must not say whether the pair is wrong, or a network learns to count tokens
+    instead of reading them. So lengths are settled before the label is drawn, and a wrong pair has the lengths that the
+    right one has.
     """
-    texts = _read_texts(batch)
-    if task == "sentence-order":
-        first, second = _halve(texts, rng.uniforms("sentence cut", batch.row_numbers, 1)[:, 0] < 0.5)
-        swapped_first, swapped_second = second, first
-    else:
-        first, second, foreign = _borrow(texts)
-        swapped_first, swapped_second = first, foreign
-    has_pair = (first.sizes > 0) & (second.sizes > 0)
-    is_mismatched = has_pair & (rng.uniforms(task, batch.row_numbers, 1)[:, 0] < 0.5)
-    first, second = swapped_first.where(is_mismatched, first), swapped_second.where(is_mismatched, second)
-    paired = _lay_out(batch, texts, special, first, second, has_pair)
-    return PairedBatch(paired, torch.from_numpy(is_mismatched), torch.from_numpy(has_pair))
-
-
-def _read_texts(batch: Batch) -> _Texts:
-    """A full row that was not prepared as a pair loses its last token, for it needs a second [SEP]."""
     row_count, length = batch.original_ids.shape
+    rows, columns = np.arange(row_count), np.arange(length)
+
+    # The texts: rows without [CLS], their last [SEP] and, in a prepared pair, the [SEP] between its segments. A full
+    # row that was not prepared as a pair loses its last token, for it needs a second [SEP].
     used = (~batch.is_pad.numpy()).sum(axis=1)
     in_second = (batch.segment_ids.numpy() == 1).sum(axis=1)
-    is_pair = in_second > 0
-    boundaries = np.where(is_pair, used - in_second - 2, 0)
-    columns = np.arange(length)[None] + 1
-    columns = columns + (is_pair[:, None] & (columns > boundaries[:, None]))
-    flat = np.arange(row_count)[:, None] * length + np.minimum(columns, length - 1)
-    return _Texts(
-        batch.original_ids.numpy().ravel()[flat],
-        batch.is_ordinary.numpy().ravel()[flat],
-        np.where(is_pair, used - 3, np.clip(used - 2, 0, length - 3)),
-        boundaries,
-    )
+    is_prepared = in_second > 0
+    boundaries = np.where(is_prepared, used - in_second - 2, 0)  # (B,) the tokens of a prepared first segment
+    sizes = np.where(is_prepared, used - 3, np.clip(used - 2, 0, length - 3))
+    sources = columns[None] + 1
+    sources = sources + (is_prepared[:, None] & (sources > boundaries[:, None]))
+    sources = rows[:, None] * length + np.minimum(sources, length - 1)  # (B, T) where in the flat batch
+    text_ids = batch.original_ids.numpy().ravel()[sources].ravel()
+    text_is_ordinary = batch.is_ordinary.numpy().ravel()[sources].ravel()
 
+    # A and B of the right pair and of the wrong one, each as (3, B): whose text, from where in it, how many tokens.
+    zeros = np.zeros_like(rows)
+    if task == "sentence-order":
+        # Halves, and an odd token goes to either by a coin. The segments of a prepared pair will not do: the second is
+        # what the first left room for, so that their lengths tell which was first.
+        first_size = (sizes + (rng.uniforms("sentence cut", batch.row_numbers, 1)[:, 0] < 0.5)) // 2
+        first, second = np.stack([rows, zeros, first_size]), np.stack([rows, first_size, sizes - first_size])
+        wrong_first, wrong_second = second, first
+    else:
+        # A prepared pair's own segments, or halves. The other B is that of the row half a batch on. The next row would
+        # not do: held-out rows are in order, and it may go on with the same text. Both B are cut to the shorter of the
+        # two, whichever is then taken, and where there is no other row there is no B either: it is not asked about.
+        others = np.roll(rows, -(row_count // 2))
+        first_size = np.where(boundaries > 0, boundaries, sizes // 2)
+        second_size = np.where(others == rows, 0, np.minimum(sizes - first_size, (sizes - first_size)[others]))
+        first, second = np.stack([rows, zeros, first_size]), np.stack([rows, first_size, second_size])
+        wrong_first, wrong_second = first, np.stack([others, first_size[others], second_size])
+    has_pair = (first[2] > 0) & (second[2] > 0)
+    is_mismatched = has_pair & (rng.uniforms(task, batch.row_numbers, 1)[:, 0] < 0.5)
+    first, second = np.where(is_mismatched, wrong_first, first), np.where(is_mismatched, wrong_second, second)
 
-def _halve(texts: _Texts, first_is_longer: Flags) -> tuple[_Segments, _Segments]:
-    """A and B of "sentence-order": two halves, and an odd token goes to either by a coin.
-
-    The segments of a prepared pair will not do: the second is what the first left room for, so that their lengths tell
-    which was first.
-    """
-    rows = np.arange(len(texts.sizes))
-    first = (texts.sizes + first_is_longer) // 2
-    return _Segments(rows, np.zeros_like(rows), first), _Segments(rows, first, texts.sizes - first)
-
-
-def _borrow(texts: _Texts) -> tuple[_Segments, _Segments, _Segments]:
-    """A, B and another row's B for "next-sentence": a prepared pair's own segments, or halves.
-
-    The other row is half a batch on. The next one would not do: held-out rows are in order, and it may go on with the
-    same text. Both B are cut to the shorter of the two, whichever is then taken, and where there is no other B the row
-    has none either: it is not asked about.
-    """
-    rows = np.arange(len(texts.sizes))
-    others = np.roll(rows, -(len(rows) // 2))
-    first = np.where(texts.boundaries > 0, texts.boundaries, texts.sizes // 2)
-    second = np.where(others == rows, 0, np.minimum(texts.sizes - first, (texts.sizes - first)[others]))
-    return (
-        _Segments(rows, np.zeros_like(rows), first),
-        _Segments(rows, first, second),
-        _Segments(others, first[others], second),
-    )
-
-
-def _lay_out(
-    batch: Batch, texts: _Texts, special: SpecialIds, first: _Segments, second: _Segments, has_pair: Flags
-) -> Batch:
-    row_count, length = batch.original_ids.shape
-    columns = np.broadcast_to(np.arange(length), (row_count, length))
-    second_start = first.sizes[:, None] + 2
-    end = second_start + second.sizes[:, None]  # where the last [SEP] is
-    in_first, first_indices = first.indices(columns - 1)
-    in_second, second_indices = second.indices(columns - second_start)
-    is_text, indices = in_first | in_second, np.where(in_first, first_indices, second_indices)
-
+    # The new rows, column by column: is there a token of A, or of B, and which?
+    second_start = first[2][:, None] + 2
+    end = second_start + second[2][:, None]  # where the last [SEP] is
+    is_text = np.zeros((row_count, length), dtype=bool)
+    indices = np.zeros((row_count, length), dtype=np.int64)  # into the flat texts
+    for (owners, starts, counts), begin in ((second, second_start), (first, 1)):
+        is_inside = (columns >= begin) & (columns < begin + counts[:, None])
+        indices = np.where(is_inside, (owners * length + starts)[:, None] + columns - begin, indices)
+        is_text |= is_inside
     specials = np.select([columns == 0, columns <= end], [special.cls, special.sep], special.pad)
     keep = ~has_pair[:, None]
-    ids = np.where(keep, batch.original_ids.numpy(), np.where(is_text, texts.ids.ravel()[indices], specials))
-    is_ordinary = is_text & texts.is_ordinary.ravel()[indices]
+    ids = np.where(keep, batch.original_ids.numpy(), np.where(is_text, text_ids[indices], specials))
     is_pad = np.where(keep, batch.is_pad.numpy(), columns > end)
     segments = np.where(keep, batch.segment_ids.numpy(), (columns >= second_start) & (columns <= end))
-    return replace(
+    is_ordinary = np.where(keep, batch.is_ordinary.numpy(), is_text & text_is_ordinary[indices])
+    paired = replace(
         batch,
         original_ids=torch.from_numpy(ids),
         segment_ids=torch.from_numpy(segments.astype(np.int64)),
         is_pad=torch.from_numpy(is_pad),
-        is_ordinary=torch.from_numpy(np.where(keep, batch.is_ordinary.numpy(), is_ordinary)),
+        is_ordinary=torch.from_numpy(is_ordinary),
         has_padding=bool(is_pad.any()),
     )
+    return PairedBatch(paired, torch.from_numpy(is_mismatched), torch.from_numpy(has_pair))
 
 
-@dataclass(frozen=True, slots=True)
-class MaskedPairBatch:
-    """Rows of two segments with tokens hidden in both."""
-
-    masked: MaskedBatch
-    is_mismatched: Tensor  # (B,) the segments do not belong together, or in the other order
-    has_pair: Tensor  # (B,) False where there is nothing to ask
-
-    @property
-    def batch(self) -> Batch:
-        return self.masked.batch
-
-    @property
-    def target_ids(self) -> Tensor:
-        return self.masked.target_ids
-
-    def to(self, device: torch.device) -> "MaskedPairBatch":
-        return MaskedPairBatch(self.masked.to(device), self.is_mismatched.to(device), self.has_pair.to(device))
-
-
-class SentencePairObjective(Objective[MaskedPairBatch]):
+class SentencePairObjective(MLMObjective):
     """`bert`, and `mlm` with a sentence task: predict what is hidden, and whether two segments belong together.
 
     >>> config = tiny_objective("mlm", sentence_task="sentence-order")
@@ -425,50 +293,40 @@ class SentencePairObjective(Objective[MaskedPairBatch]):
     ['masked', 'sentence']
     """
 
-    lm_loss_name = "masked"
-
-    def __init__(self, model: Generator, task: SentenceTask, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
-        self.mlm = MLMObjective(model, config, tokenizer)
-        self.model, self.task = model, task
+    def __init__(self, model: Generator, task: PairTask, config: ObjectiveConfig, tokenizer: Tokenizer) -> None:
+        super().__init__(model, config, tokenizer)
+        self.task, self._special = task, tokenizer.special
+        # It is not exported: no class that fits the rest has a place for it.
         self.head = SentencePairHead(model.config)
         self.networks = nn.ModuleDict({"model": model, "sentence": self.head})
-        self.weights = {**self.mlm.weights, "sentence": config.loss.sentence_weight}
-        self._special = tokenizer.special
+        self.weights = {**self.weights, "sentence": config.loss.sentence_weight}
 
     def make_inputs(self, batch: Batch, micro_size: int, mask_share: float, rng: Rng) -> Sequence[MaskedPairBatch]:
         paired = arrange_pairs(batch, self._special, self.task, rng)
-        masked = self.mlm.make_inputs(paired.batch, micro_size, mask_share, rng)
-        micros = zip(masked, paired.split(micro_size), strict=True)
-        return [MaskedPairBatch(inputs, micro.is_mismatched, micro.has_pair) for inputs, micro in micros]
+        masked = super().make_inputs(paired.batch, micro_size, mask_share, rng)
+        labels = (torch.split(label, micro_size) for label in (paired.is_mismatched, paired.has_pair))
+        inputs = []
+        for micro, is_mismatched, has_pair in zip(masked, *labels, strict=True):
+            values: dict[str, Any] = {field.name: getattr(micro, field.name) for field in fields(micro)}
+            inputs.append(MaskedPairBatch(**values, is_mismatched=is_mismatched, has_pair=has_pair))
+        return inputs
 
-    def count_targets(self, inputs: MaskedPairBatch) -> Counts:
-        return {**self.mlm.count_targets(inputs.masked), "sentence": int(inputs.has_pair.sum())}
+    def count_targets(self, inputs: MaskedBatch) -> Counts:
+        assert isinstance(inputs, MaskedPairBatch)
+        return {**super().count_targets(inputs), "sentence": int(inputs.has_pair.sum())}
 
-    def training_step(self, inputs: MaskedPairBatch, step: StepInfo) -> ObjectiveOutput:
-        del step
-        return self._losses(inputs, METRICS_SAMPLE)
-
-    def evaluation_step(self, inputs: MaskedPairBatch) -> ObjectiveOutput:
-        return self._losses(inputs, None)
-
-    def examples(self, inputs: MaskedPairBatch) -> ExampleRows | None:
-        return self.mlm.examples(inputs.masked)
-
-    def _losses(self, inputs: MaskedPairBatch, sample: int | None) -> ObjectiveOutput:
+    def compute(self, inputs: MaskedBatch, progress: float, sample: int | None) -> ObjectiveOutput:
+        del progress
+        assert isinstance(inputs, MaskedPairBatch)
         hidden_states: HiddenStates = {}
-        output = self.mlm.predict(inputs.masked, sample, hidden_states)
+        output = self.predict(inputs, sample, hidden_states)
         logits = self.head(hidden_states["states"]).float()[inputs.has_pair]
         is_mismatched = inputs.is_mismatched[inputs.has_pair]
         loss = F.binary_cross_entropy_with_logits(logits, is_mismatched.float(), reduction="sum")
         hits = int(((logits > 0) == is_mismatched).sum())
-        return ObjectiveOutput(
-            Losses({**output.losses.sums, "sentence": loss}),
-            output.metrics + BatchMetrics({"sentence_accuracy": RunningMean(hits, len(is_mismatched))}),
-        )
+        metrics = output.metrics + BatchMetrics({"sentence_accuracy": RunningMean(hits, len(is_mismatched))})
+        return ObjectiveOutput(Losses({**output.losses.sums, "sentence": loss}), metrics)
 
     def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
-        return self.mlm.count_flops(step, rows, length, mask_share) + 3 * pair_head_flops(self.model.config, rows)
-
-    def exports(self) -> Mapping[str, Network]:
-        """Without the sentence head, for which no class that fits the rest has a place."""
-        return self.mlm.exports()
+        mlm_flops = super().count_flops(step, rows, length, mask_share)
+        return mlm_flops + 3 * flops.pair_head_flops(self.model.config, rows)

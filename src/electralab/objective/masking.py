@@ -4,9 +4,9 @@ Batch -> MaskedBatch
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -64,27 +64,30 @@ class MaskingConfig(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class MaskedBatch:
-    """What the generator reads: `input_ids` hide `target_ids` at `positions`."""
+class TokenInputs:
+    """What a network reads, and the tokens that it is to predict."""
 
     batch: Batch
     input_ids: Tensor  # (B, T)
-    positions: Tensor  # (M,) into the flattened (B * T)
+    positions: Tensor  # (M,) of what is predicted, into the flattened (B * T)
     target_ids: Tensor  # (M,)
-    is_hidden: Tensor  # (M,) False where the generator sees the original after all
+    is_hidden: Tensor  # (M,) False where the network sees the target after all
+
+    def to(self, device: torch.device) -> Self:
+        moved: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            is_mapping = isinstance(value, Mapping)
+            moved[field.name] = {n: v.to(device) for n, v in value.items()} if is_mapping else value.to(device)
+        return replace(self, **moved)
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedBatch(TokenInputs):
+    """What the generator reads: `input_ids` hide `target_ids` at `positions`."""
+
     sampling_uniforms: Tensor  # (M,) by which each position's replacement is sampled
     auxiliary_uniforms: Mapping[str, Tensor]  # those of auxiliary tasks that sample too, by the tasks' names
-
-    def to(self, device: torch.device) -> "MaskedBatch":
-        return MaskedBatch(
-            self.batch.to(device),
-            self.input_ids.to(device),
-            self.positions.to(device),
-            self.target_ids.to(device),
-            self.is_hidden.to(device),
-            self.sampling_uniforms.to(device),
-            {name: uniforms.to(device) for name, uniforms in self.auxiliary_uniforms.items()},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,32 +147,23 @@ def mask_tokens(
 
 
 def _select(
-    batch: Batch,
-    vocabulary: MaskVocabulary,
-    config: MaskingConfig,
-    share: float,
-    rng: Rng,
-    rows: NDArray[np.int64],
+    batch: Batch, vocabulary: MaskVocabulary, config: MaskingConfig, share: float, rng: Rng, rows: NDArray[np.int64]
 ) -> Flags:
-    """(B, T) what is to be lm_loss_name; the luck of a position, or of the unit that begins there, decides."""
+    """(B, T) what is to be masked; the uniform of a position, or of the unit that begins there, decides."""
     is_ordinary = batch.is_ordinary.numpy()
-    uniforms = rng.uniforms("select", rows, is_ordinary.shape[1])
+    length = is_ordinary.shape[1]
+    uniforms = rng.uniforms("select", rows, length)
     if config.selection == "bernoulli":
         return is_ordinary & (uniforms < share)
     # Exactly round(share * n) of each row's n ordinary tokens, at least one.
     counts = is_ordinary.sum(axis=1)
     wanted = np.minimum(counts, np.maximum(1, np.floor(share * counts + 0.5).astype(np.int64)))
+    uniforms = np.where(is_ordinary, uniforms, 2.0)  # above all others: what is not ordinary sorts last
     if config.unit == "word":
         return _select_words(is_ordinary, vocabulary.continues_word[batch.original_ids.numpy()], uniforms, wanted)
     if config.unit == "span":
-        length_luck = rng.uniforms("span", rows, is_ordinary.shape[1])
-        return _select_spans(is_ordinary, uniforms, _span_lengths(length_luck), wanted)
-    return _select_tokens(is_ordinary, uniforms, wanted)
-
-
-def _select_tokens(is_ordinary: Flags, uniforms: NDArray[np.float64], wanted: NDArray[np.int64]) -> Flags:
-    """As many as wanted, drawn without replacement."""
-    ranks = np.argsort(np.argsort(np.where(is_ordinary, uniforms, 2.0), axis=1, kind="stable"), axis=1, kind="stable")
+        return _select_spans(is_ordinary, uniforms, _span_lengths(rng.uniforms("span", rows, length)), wanted)
+    ranks = uniforms.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
     selected: Flags = ranks < wanted[:, None]
     return selected
 
@@ -177,7 +171,7 @@ def _select_tokens(is_ordinary: Flags, uniforms: NDArray[np.float64], wanted: ND
 def _select_words(
     is_ordinary: Flags, continues: Flags, uniforms: NDArray[np.float64], wanted: NDArray[np.int64]
 ) -> Flags:
-    """Whole words in the order of their luck until the count is reached.
+    """Whole words in the order of their uniforms until the count is reached.
 
     The word that would pass it is left out if it passes by more than was still missing; the first word never is.
     """
@@ -210,24 +204,24 @@ def _span_lengths(uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
 def _select_spans(
     is_ordinary: Flags, uniforms: NDArray[np.float64], lengths: NDArray[np.int64], wanted: NDArray[np.int64]
 ) -> Flags:
-    """One span per row and round, from the luckiest token still free, until the count is reached exactly.
+    """One span per row and round, from the free token with the least uniform, until the count is reached exactly.
 
     A span ends before a special token or padding and passes over what is hidden already; the last one is cut.
     """
     length = is_ordinary.shape[1]
     padded = np.pad(is_ordinary, ((0, 0), (0, _LONGEST_SPAN)))  # a window may look past the end of a row
     chosen = np.zeros_like(padded)
-    free_luck = np.where(is_ordinary, uniforms, 2.0)
+    free_uniforms = uniforms.copy()
     missing, rows = wanted.copy(), np.flatnonzero(wanted)
     while rows.size:
-        starts = free_luck[rows].argmin(axis=1)
+        starts = free_uniforms[rows].argmin(axis=1)
         window = (rows[:, None], starts[:, None] + np.arange(_LONGEST_SPAN))
         is_inside = np.logical_and.accumulate(padded[window], axis=1)
         is_inside &= np.arange(_LONGEST_SPAN) < lengths[rows, starts][:, None]
         is_new = is_inside & ~chosen[window]
         is_new &= np.cumsum(is_new, axis=1) <= missing[rows, None]
         chosen[window] |= is_new
-        free_luck[rows] = np.where(chosen[rows, :length], 2.0, free_luck[rows])
+        free_uniforms[rows] = np.where(chosen[rows, :length], 2.0, free_uniforms[rows])
         missing[rows] -= is_new.sum(axis=1)
         rows = rows[missing[rows] > 0]
     return chosen[:, :length]

@@ -1,19 +1,19 @@
 """What every kind of pre-training has in common: a batch becomes inputs, a forward pass gives losses and metrics.
 
-Batch -> Inputs... -> ObjectiveOutput -> Losses
+Batch -> TokenInputs... -> ObjectiveOutput
 
 One file for each family of named objectives; `registry.py` is the table of their names.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from electralab.model.electra import CopyMLM, Discriminator, Generator, TwoStream, TwoTower
 from electralab.objective.losses import Counts, Losses
+from electralab.objective.masking import TokenInputs
 from electralab.objective.metrics import BatchMetrics, ExampleRows
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -22,6 +22,7 @@ from electralab.tokens.batches import Batch
 METRICS_SAMPLE = 64
 
 Network = Generator | Discriminator | TwoTower | TwoStream | CopyMLM
+Inputs = TypeVar("Inputs", bound=TokenInputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +41,6 @@ class StepInfo:
 class ObjectiveOutput:
     losses: Losses
     metrics: BatchMetrics
-
-
-class TokenInputs(Protocol):
-    """What the inputs of every objective know: their batch, and the tokens that are to be predicted."""
-
-    @property
-    def batch(self) -> Batch: ...
-
-    @property
-    def target_ids(self) -> Tensor: ...
-
-    def to(self, device: torch.device) -> "TokenInputs": ...
-
-
-Inputs = TypeVar("Inputs", bound=TokenInputs)
 
 
 class Objective(Generic[Inputs]):
@@ -81,13 +67,19 @@ class Objective(Generic[Inputs]):
     def on_step_start(self, step: StepInfo) -> None:
         """Called before a step's first inputs; doing it twice changes nothing. Most objectives have nothing to do."""
 
-    def training_step(self, inputs: Inputs, step: StepInfo) -> ObjectiveOutput:
-        """Forward, to learn from."""
+    def compute(self, inputs: Inputs, progress: float, sample: int | None) -> ObjectiveOutput:
+        """Forward at this progress of the run. Metrics that cost much are those of the first `sample` predictions; of
+        all, and with those that only an evaluation can afford, where `sample` is None."""
         raise NotImplementedError
+
+    def training_step(self, inputs: Inputs, step: StepInfo) -> ObjectiveOutput:
+        """Forward, to learn from: without the loss of a network that has nothing to learn."""
+        output = self.compute(inputs, step.progress, METRICS_SAMPLE)
+        return ObjectiveOutput(output.losses.learnable, output.metrics)
 
     def evaluation_step(self, inputs: Inputs) -> ObjectiveOutput:
         """Forward, to evaluate all networks by, wherever in the run."""
-        raise NotImplementedError
+        return self.compute(inputs, 0.0, None)
 
     def examples(self, inputs: Inputs) -> ExampleRows | None:
         """Rows with what was predicted of them, to be looked at; None where nothing is hidden."""

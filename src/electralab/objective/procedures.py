@@ -9,7 +9,7 @@ MaskedBatch, StepInfo -> ObjectiveOutput
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -28,8 +28,7 @@ from electralab.objective.settings import ObjectiveConfig, Procedure
 from electralab.tokens.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
-class Updates:
+class Updates(NamedTuple):
     """Which networks learn at a step."""
 
     generator: bool
@@ -47,8 +46,14 @@ class TwoStageObjective(ElectraObjective):
 
     def on_step_start(self, step: StepInfo) -> None:
         is_boundary = step.step == step.total_steps // 2 + 1
-        if is_boundary and self.config.procedure_options.init_from_generator:
-            copy_encoder(self.networks)
+        if not (is_boundary and self.config.procedure_options.init_from_generator):
+            return
+        # The discriminator's encoder takes over the generator's weights; what it alone has stays.
+        generator, discriminator = self.networks.generator, self.networks.discriminator
+        assert isinstance(generator, Generator)
+        with torch.no_grad():
+            for name, parameter in generator.encoder.named_parameters():
+                discriminator.encoder.get_parameter(name).copy_(parameter)
 
     def updates_at(self, step: StepInfo) -> Updates:
         is_first = step.step <= step.total_steps // 2
@@ -108,55 +113,51 @@ class ReinforceObjective(ElectraObjective):
 
     def training_step(self, inputs: MaskedBatch, step: StepInfo) -> ObjectiveOutput:
         updates = self.updates_at(step)
-        output, states = self._forward_where_learning(inputs, step.progress, updates)
-        learned = dict(output.losses.only("discriminator").sums) if updates.discriminator else {}
+        output, rewards, policy = self.reinforce_forward(inputs, step.progress, updates)
         metrics = _pair_metrics(output)
+        learned = dict(output.losses.only("discriminator").sums) if updates.discriminator else {}
         if updates.generator:
-            rewards, losses = self._reward(output, states, step.progress)
-            learned |= losses.sums
+            learned |= policy.sums
             metrics += BatchMetrics({"reward": RunningMean(rewards.sum().item(), len(rewards))})
         return ObjectiveOutput(Losses(learned), metrics)
 
     def evaluation_step(self, inputs: MaskedBatch) -> ObjectiveOutput:
-        output, states = self._forward_where_learning(inputs, 0.0, Updates(generator=True, discriminator=True))
-        rewards, losses = self._reward(output, states, 0.0)
+        output, rewards, policy = self.reinforce_forward(inputs, 0.0, Updates(generator=True, discriminator=True))
         metrics = output.metrics()
         metrics += replacement_metrics(output.generator_logits, output.discriminator_logits, output.corrupted)
         metrics += BatchMetrics({"reward": RunningMean(rewards.sum().item(), len(rewards))})
-        return ObjectiveOutput(Losses({**output.losses.sums, **losses.sums}), metrics)
+        return ObjectiveOutput(Losses({**output.losses.sums, **policy.sums}), metrics)
 
-    def _forward_where_learning(
+    def reinforce_forward(
         self, inputs: MaskedBatch, progress: float, updates: Updates
-    ) -> tuple[ElectraOutput, Tensor]:
-        """The output, and the states (M, D) that the generator predicts from; gradients where a network learns."""
-        may_learn = torch.is_grad_enabled()
-        batch = inputs.batch
+    ) -> tuple[ElectraOutput, Tensor, Losses]:
+        """Both networks with gradients where they learn; (M,) the reward of each sample; what is learned from it."""
+        may_learn, batch = torch.is_grad_enabled(), inputs.batch
         input_ids = inputs.input_ids if self.generator.reads_masked else batch.original_ids
         with torch.set_grad_enabled(may_learn and updates.generator):
             states = self.generator.hidden_states_at(
                 input_ids, batch.segment_ids, batch.attention_pad, inputs.positions
-            )
+            )  # (M, D)
             generator_logits = self.generator.logits(states)
         with torch.set_grad_enabled(may_learn and updates.discriminator):
-            return self.forward(inputs, progress, generator_logits), states
+            output = self.forward(inputs, progress, generator_logits)
 
-    def _reward(self, output: ElectraOutput, states: Tensor, progress: float) -> tuple[Tensor, Losses]:
-        """(M,) the reward of each sample, and what the generator and the baseline learn from them."""
-        positions = output.masked.positions
-        logits = output.discriminator_logits.detach().float().flatten()[positions]
-        is_replaced = output.corrupted.is_replaced.flatten()[positions]
+        corrupted, sampling = output.corrupted, self.config.sampling
+        logits = output.discriminator_logits.detach().float().flatten()[inputs.positions]
+        is_replaced = corrupted.is_replaced.flatten()[inputs.positions]
         rewards = sample_rewards(self.config.procedure, logits, is_replaced)
-        sampling = self.config.sampling
+        if not updates.generator:
+            return output, rewards, Losses({})
         log_probs = sampled_log_probs(
-            output.generator_logits,
-            output.corrupted.input_ids.flatten()[positions],
+            generator_logits,
+            corrupted.input_ids.flatten()[inputs.positions],
             self.logit_bias,
             sampling.temperature_at(progress),
             config=sampling,
-            target_ids=output.masked.target_ids,
+            target_ids=inputs.target_ids,
         )
-        rows = positions // output.corrupted.input_ids.shape[1]
-        return rewards, reinforce(log_probs, rewards, self.baseline(states.detach().float()), rows)
+        rows = inputs.positions // corrupted.input_ids.shape[1]
+        return output, rewards, reinforce(log_probs, rewards, self.baseline(states.detach().float()), rows)
 
     def count_flops(self, step: StepInfo, rows: int, length: int, mask_share: float) -> int:
         updates = self.updates_at(step)
@@ -165,9 +166,8 @@ class ReinforceObjective(ElectraObjective):
         discriminator = self.discriminator_flops(rows, length)
         # Of the baseline's backward pass only the half that reaches its own weights is computed.
         baseline = 2 * num_samples * 2 * self.baseline.size if updates.generator else 0
-        return (
-            (3 if updates.generator else 1) * generator + (3 if updates.discriminator else 1) * discriminator + baseline
-        )
+        passes = [3 if learns else 1 for learns in updates]
+        return passes[0] * generator + passes[1] * discriminator + baseline
 
 
 class RewardBaseline(InitModule):
@@ -209,14 +209,6 @@ def leave_one_out_advantage(values: Tensor, rows: Tensor) -> Tensor:
     counts = torch.bincount(rows)
     sums = values.new_zeros(len(counts)).index_add_(0, rows, values)
     return values - (sums[rows] - values) / (counts[rows] - 1).clamp(min=1)
-
-
-@torch.no_grad()
-def copy_encoder(networks: Electra) -> None:
-    """The discriminator's encoder takes over the generator's weights; what it alone has stays."""
-    assert isinstance(networks.generator, Generator)
-    for name, parameter in networks.generator.encoder.named_parameters():
-        networks.discriminator.encoder.get_parameter(name).copy_(parameter)
 
 
 def discriminator_progress(procedure: Procedure, progress: float) -> float:

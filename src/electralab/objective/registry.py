@@ -55,55 +55,29 @@ def build_objective(config: ObjectiveConfig, data: PreparedData, seed: int, devi
 
 def assemble_objective(config: ObjectiveConfig, data: PreparedData, device: torch.device) -> Objective[Any]:
     """All but the first weights."""
-    sizes = {"vocab_size": data.tokenizer.vocab_size, "sequence_length": data.sequence_length}
-    if config.objective in REPLACING:
-        generator_config, discriminator_config = derive_encoders(config.model, config.generator, **sizes)
-    else:  # what the settings say of a generator may not even fit together
-        alone = config.model.model_copy(update={"sharing": "none"})
-        generator_config, discriminator_config = derive_encoders(alone, GeneratorConfig(width_share=1.0), **sizes)
-    return _assemble(config, data, generator_config, discriminator_config, device)
-
-
-def _assemble(
-    config: ObjectiveConfig,
-    data: PreparedData,
-    generator_config: EncoderConfig,
-    discriminator_config: EncoderConfig,
-    device: torch.device,
-) -> Objective[Any]:
     tokenizer = data.tokenizer
-    match config.objective:
-        case "electra" | "electra-15":
-            pair = _build_pair(config, data, generator_config, discriminator_config)
-            return PROCEDURES[config.procedure](pair, config, tokenizer, device)
-        case "electric":
-            pair = _build_pair(config, data, generator_config, discriminator_config)
-            return ElectricObjective(pair, config, tokenizer, device)
-        case "replace-mlm":
-            generator = build_generator(config, data, generator_config)
-            return ReplaceObjective(Generator(discriminator_config), generator, config, tokenizer, device)
-        case "all-tokens-mlm":
-            generator = build_generator(config, data, generator_config)
-            return AllTokensObjective(CopyMLM(discriminator_config), generator, config, tokenizer, device)
-        case "mlm" | "bert":
-            if config.sentence_task == "none":
-                return MLMObjective(Generator(discriminator_config), config, tokenizer)
-            return SentencePairObjective(Generator(discriminator_config), config.sentence_task, config, tokenizer)
-        case "causal":
-            return CausalObjective(
-                Generator(EncoderConfig(**(discriminator_config.model_dump() | {"is_causal": True})))
-            )
-        case "permutation":
-            return PermutationObjective(TwoStream(discriminator_config), config, tokenizer)
+    sizes = {"vocab_size": tokenizer.vocab_size, "sequence_length": data.sequence_length}
+    if config.objective in REPLACING:
+        generator_config, encoder = derive_encoders(config.model, config.generator, **sizes)
+        generator = build_generator(config, data, generator_config)
+        if config.objective == "replace-mlm":
+            return ReplaceObjective(Generator(encoder), generator, config, tokenizer, device)
+        if config.objective == "all-tokens-mlm":
+            return AllTokensObjective(CopyMLM(encoder), generator, config, tokenizer, device)
+        discriminator = Discriminator(encoder, config.model.verdict_head, adds_cls=config.model.verdict_adds_cls)
+        kind = ElectricObjective if config.objective == "electric" else PROCEDURES[config.procedure]
+        return kind(Electra(generator, discriminator, config.model.sharing), config, tokenizer, device)
 
-
-def _build_pair(
-    config: ObjectiveConfig, data: PreparedData, generator_config: EncoderConfig, discriminator_config: EncoderConfig
-) -> Electra:
-    discriminator = Discriminator(
-        discriminator_config, config.model.verdict_head, adds_cls=config.model.verdict_adds_cls
-    )
-    return Electra(build_generator(config, data, generator_config), discriminator, config.model.sharing)
+    # What the settings say of a generator may not even fit together: here nothing is asked of it.
+    alone = config.model.model_copy(update={"sharing": "none"})
+    _, encoder = derive_encoders(alone, GeneratorConfig(width_share=1.0), **sizes)
+    if config.objective == "causal":
+        return CausalObjective(Generator(EncoderConfig(**(encoder.model_dump() | {"is_causal": True}))))
+    if config.objective == "permutation":
+        return PermutationObjective(TwoStream(encoder), config, tokenizer)
+    if config.sentence_task == "none":
+        return MLMObjective(Generator(encoder), config, tokenizer)
+    return SentencePairObjective(Generator(encoder), config.sentence_task, config, tokenizer)
 
 
 def init_networks(networks: nn.Module, seed: int) -> None:
@@ -126,16 +100,10 @@ def build_generator(config: ObjectiveConfig, data: PreparedData, generator_confi
             return FixedGenerator(torch.from_numpy(measure_unigram(data)).float())
         case "uniform":
             is_ordinary = data.tokenizer.is_ordinary
-            share = np.where(is_ordinary, -np.log(is_ordinary.sum()), -np.inf)
-            return FixedGenerator(torch.from_numpy(share).float())
+            log_probs = np.where(is_ordinary, -np.log(is_ordinary.sum()), -np.inf)
+            return FixedGenerator(torch.from_numpy(log_probs).float())
         case "frozen":
             return load_frozen(Path(config.generator.path), data)
-
-
-def measure_unigram(data: PreparedData) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(V,) log p of each token by its frequency in the training rows."""
-    sample = np.linspace(0, len(data.train) - 1, min(len(data.train), _COUNTED_ROWS)).astype(np.int64)
-    return unigram_log_probs(data.train.take(sample), data.tokenizer)
 
 
 def load_frozen(path: Path, data: PreparedData) -> Generator:
@@ -159,9 +127,15 @@ def load_frozen(path: Path, data: PreparedData) -> Generator:
     return network.freeze()
 
 
+def measure_unigram(data: PreparedData) -> NDArray[np.float64]:
+    """(V,) log p of each token by its frequency in the training rows."""
+    sample = np.linspace(0, len(data.train) - 1, min(len(data.train), _COUNTED_ROWS)).astype(np.int64)
+    return unigram_log_probs(data.train.take(sample), data.tokenizer)
+
+
 def unigram_log_probs(ids: NDArray[np.integer], tokenizer: Tokenizer) -> NDArray[np.float64]:
     """(V,) of the ordinary tokens among the ids; minus infinity for all others."""
     counts = np.bincount(ids.ravel(), minlength=tokenizer.vocab_size).astype(np.float64)
     counts = np.where(tokenizer.is_ordinary, counts + 1.0, 0.0)  # add-one: an unseen token has a finite loss
-    log_shares: NDArray[np.float64] = np.log(counts / counts.sum(), out=np.full_like(counts, -np.inf), where=counts > 0)
-    return log_shares
+    log_probs: NDArray[np.float64] = np.log(counts / counts.sum(), out=np.full_like(counts, -np.inf), where=counts > 0)
+    return log_probs

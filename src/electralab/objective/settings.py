@@ -16,28 +16,20 @@ from electralab.objective.losses import LossConfig
 from electralab.objective.masking import MaskingConfig
 
 ObjectiveName = Literal[
-    "electra",
-    "electra-15",
-    "electric",
-    "replace-mlm",
-    "all-tokens-mlm",
-    "mlm",
-    "bert",
-    "causal",
-    "permutation",
+    "electra", "electra-15", "electric", "replace-mlm", "all-tokens-mlm", "mlm", "bert", "causal", "permutation"
 ]
 # Published models by the names that people look for: what is learned there, by its name here.
 PUBLISHED: Mapping[str, ObjectiveName] = {"roberta": "mlm", "gpt": "causal", "albert": "mlm", "xlnet": "permutation"}
 Procedure = Literal["joint", "two-stage", "adversarial", "minimax", "minimax-literal"]
 SentenceTask = Literal["none", "next-sentence", "sentence-order"]
 
-# Those with verdicts.
+# Objectives whose discriminator tells replaced tokens from original ones.
 JUDGED = ("electra", "electra-15")
 # Those with a generator and a discriminator.
 PAIRS = (*JUDGED, "electric")
-# Those whose model says what was there before it was replaced.
+# Those whose model predicts what was there before it was replaced.
 MENDING = ("replace-mlm", "all-tokens-mlm")
-# Those whose generator only makes the question for another network.
+# Those whose generator only makes the inputs of another network.
 REPLACING = (*PAIRS, *MENDING)
 # Generators that have nothing to learn.
 UNTAUGHT = ("unigram", "uniform", "frozen")
@@ -74,54 +66,45 @@ class ObjectiveConfig(Settings):
 
 
 def _complaints(config: ObjectiveConfig) -> Iterator[str]:
-    """What makes no sense together, and what to do about it."""
-    if config.objective in REPLACING:
-        yield from _complain_of_generator(config)
-    if config.procedure != "joint":
-        yield from _complain_of_procedure(config)
-    if config.objective == "electric":
-        yield from _complain_of_electric(config)
-    yield from _complain_of_options(config)
+    """What makes no sense together, and what to do about it. Only the first is shown, so the order is part of it."""
+    objective, procedure, appearance = config.objective, config.procedure, config.masking.appearance
+    kind, sharing = config.generator.kind, config.model.sharing
 
+    if objective in REPLACING:
+        if kind in ("causal", "two-tower") and appearance != "mask":
+            yield (
+                f"generator.kind {kind!r} reads the original row, so masking.appearance {appearance!r} shows it "
+                "nothing; set masking.appearance to 'mask'"
+            )
+        if sharing in ONE_NETWORK and objective in MENDING:
+            yield (
+                f"objective {objective!r} is for a model that never sees [MASK], and with model.sharing "
+                f"{sharing!r}, as its own generator, it would see [MASK] after all; set model.sharing to 'embeddings'"
+            )
+        if sharing in ONE_NETWORK and kind != "transformer":
+            yield (
+                f"model.sharing {sharing!r} makes both networks one encoder, which generator.kind {kind!r} is not; "
+                "set model.sharing to 'token' or 'none'"
+            )
+        if kind in UNTAUGHT and sharing != "none":
+            yield f"generator.kind {kind!r} learns nothing, so there is nothing to share; set model.sharing to 'none'"
+        if kind == "two-tower" and sharing not in ("none", "token"):
+            yield (
+                f"model.sharing {sharing!r} means nothing between two towers and an encoder that reads both ways; "
+                "set model.sharing to 'token' or 'none'"
+            )
 
-def _complain_of_generator(config: ObjectiveConfig) -> Iterator[str]:
-    kind, sharing, appearance = config.generator.kind, config.model.sharing, config.masking.appearance
-    if kind in ("causal", "two-tower") and appearance != "mask":
-        yield (
-            f"generator.kind {kind!r} reads the original row, so masking.appearance {appearance!r} shows it nothing; "
-            "set masking.appearance to 'mask'"
-        )
-    if sharing in ONE_NETWORK and config.objective in MENDING:
-        yield (
-            f"objective {config.objective!r} is for a model that never sees [MASK], and with model.sharing "
-            f"{sharing!r}, as its own generator, it would see [MASK] after all; set model.sharing to 'embeddings'"
-        )
-    if sharing in ONE_NETWORK and kind != "transformer":
-        yield (
-            f"model.sharing {sharing!r} makes both networks one encoder, which generator.kind {kind!r} is not; "
-            "set model.sharing to 'token' or 'none'"
-        )
-    if kind in UNTAUGHT and sharing != "none":
-        yield f"generator.kind {kind!r} learns nothing, so there is nothing to share; set model.sharing to 'none'"
-    if kind == "two-tower" and sharing not in ("none", "token"):
-        yield (
-            f"model.sharing {sharing!r} means nothing between two towers and an encoder that reads both ways; "
-            "set model.sharing to 'token' or 'none'"
-        )
-
-
-def _complain_of_procedure(config: ObjectiveConfig) -> Iterator[str]:
-    procedure, kind, sharing = config.procedure, config.generator.kind, config.model.sharing
-    if config.objective not in JUDGED:
-        yield (
-            f"procedure {procedure!r} trains a generator against a discriminator, objective {config.objective!r} has "
-            "no such pair; leave the procedure at 'joint'"
-        )
-    if kind in UNTAUGHT:
-        yield (
-            f"procedure {procedure!r} trains the generator, generator.kind {kind!r} learns nothing; "
-            "leave the procedure at 'joint'"
-        )
+    if procedure != "joint":
+        if objective not in JUDGED:
+            yield (
+                f"procedure {procedure!r} trains a generator against a discriminator, objective {objective!r} has "
+                "no such pair; leave the procedure at 'joint'"
+            )
+        if kind in UNTAUGHT:
+            yield (
+                f"procedure {procedure!r} trains the generator, generator.kind {kind!r} learns nothing; "
+                "leave the procedure at 'joint'"
+            )
     if procedure == "two-stage":
         if sharing != "none":
             yield (
@@ -129,45 +112,42 @@ def _complain_of_procedure(config: ObjectiveConfig) -> Iterator[str]:
                 "nothing; set model.sharing to 'none'"
             )
         if config.procedure_options.init_from_generator:
-            yield from _unlike(config.model, config.generator)
-        return
-    if sharing in ONE_NETWORK:
-        yield (
-            f"procedure {procedure!r} sets one network against the other, which cannot be one encoder; "
-            "set model.sharing to 'embeddings'"
-        )
-    if config.sampling.method == "argmax":
-        yield (
-            f"procedure {procedure!r} rewards what the generator draws by chance, sampling.method 'argmax' "
-            "leaves nothing to chance; set sampling.method to 'sample'"
-        )
+            yield from _copy_complaints(config.model, config.generator)
+    elif procedure != "joint":
+        if sharing in ONE_NETWORK:
+            yield (
+                f"procedure {procedure!r} sets one network against the other, which cannot be one encoder; "
+                "set model.sharing to 'embeddings'"
+            )
+        if config.sampling.method == "argmax":
+            yield (
+                f"procedure {procedure!r} rewards what the generator draws by chance, sampling.method 'argmax' "
+                "leaves nothing to chance; set sampling.method to 'sample'"
+            )
 
+    if objective == "electric":
+        if not (config.sampling.method == "sample" and config.sampling.is_plain):
+            yield (
+                "objective 'electric' tells tokens from noise that may be any token; leave sampling.method, top_k, "
+                "top_p and allow_original at their defaults"
+            )
+        if kind != "two-tower":
+            yield (
+                "objective 'electric' needs the probability of every token in its context, which generator.kind "
+                f"{kind!r} does not give; set generator.kind to 'two-tower'"
+            )
 
-def _complain_of_electric(config: ObjectiveConfig) -> Iterator[str]:
-    if not (config.sampling.method == "sample" and config.sampling.is_plain):
-        yield (
-            "objective 'electric' tells tokens from noise that may be any token; leave sampling.method, top_k, top_p "
-            "and allow_original at their defaults"
-        )
-    if config.generator.kind != "two-tower":
-        yield (
-            "objective 'electric' needs the probability of every token in its context, which generator.kind "
-            f"{config.generator.kind!r} does not give; set generator.kind to 'two-tower'"
-        )
-
-
-def _complain_of_options(config: ObjectiveConfig) -> Iterator[str]:
-    objective, appearance = config.objective, config.masking.appearance
     if config.sentence_task != "none" and objective not in ("mlm", "bert"):
         yield (
             f"sentence_task {config.sentence_task!r} belongs to the objectives 'mlm' and 'bert', not {objective!r}; "
             "set sentence_task to 'none'"
         )
-    for name in config.loss.auxiliary if config.procedure != "joint" or objective not in JUDGED else ():
-        yield (
-            f"loss.{name}_weight gives the discriminator of 'electra' or 'electra-15', trained jointly, one more task; "
-            f"objective {objective!r} by procedure {config.procedure!r} has no place for it; set it to 0"
-        )
+    if procedure != "joint" or objective not in JUDGED:
+        for name in config.loss.auxiliary:
+            yield (
+                f"loss.{name}_weight gives the discriminator of 'electra' or 'electra-15', trained jointly, one more "
+                f"task; objective {objective!r} by procedure {procedure!r} has no place for it; set it to 0"
+            )
     for name in ("discrepancy_attention", "adaptive_norm", "verdict_adds_cls") if objective not in PAIRS else ():
         if getattr(config.model, name):
             yield (
@@ -178,27 +158,27 @@ def _complain_of_options(config: ObjectiveConfig) -> Iterator[str]:
             "objective 'permutation' hides tokens by their turn and shows none in their place, so "
             f"masking.appearance {appearance!r} means nothing; set it to 'mask'"
         )
-    if (config.generator.kind == "frozen") != bool(config.generator.path):
+    if (kind == "frozen") != bool(config.generator.path):
         yield "generator.kind 'frozen' and generator.path, the folder of a trained generator, go together"
 
 
-def _unlike(model: ModelConfig, generator: GeneratorConfig) -> list[str]:
+def _copy_complaints(model: ModelConfig, generator: GeneratorConfig) -> Iterator[str]:
     """How a generator differs from the discriminator that is to begin as its copy."""
     otherwise = "or let the discriminator begin anew: set procedure_options.init_from_generator to false"
     if generator.kind != "transformer":
-        return [
+        yield (
             "procedure 'two-stage' begins the discriminator as a copy of a generator that reads masked rows, which "
             f"generator.kind {generator.kind!r} does not; set it to 'transformer', {otherwise}"
-        ]
-    guessing, judging = derive_encoders(model, generator, vocab_size=8, sequence_length=8)
+        )
+    encoders = derive_encoders(model, generator, vocab_size=8, sequence_length=8)
     for name in ("hidden_size", "num_layers", "num_heads", "feedforward_size"):
-        theirs, mine = getattr(guessing, name), getattr(judging, name)
-        if theirs != mine:
-            return [
-                f"procedure 'two-stage' begins the discriminator ({name} {mine}) as a copy of the generator ({name} "
-                f"{theirs}); give the generator its size (width_share and depth_share 1), {otherwise}"
-            ]
-    return []
+        generator_size, discriminator_size = (getattr(encoder, name) for encoder in encoders)
+        if generator_size != discriminator_size:
+            yield (
+                f"procedure 'two-stage' begins the discriminator ({name} {discriminator_size}) as a copy of the "
+                f"generator ({name} {generator_size}); give the generator its size (width_share and depth_share 1), "
+                f"{otherwise}"
+            )
 
 
 # ALBERT's own table, whatever its width; narrower where a network is so narrow that this would factorise nothing.
@@ -226,83 +206,77 @@ def objective_defaults(choice: ObjectiveChoice, usual_width: float) -> SettingsT
 
     `usual_width` is the generator's share of the width where it is a network of its own.
     """
-    objective, kind = choice.objective, choice.kind
+    objective, procedure, kind = choice.objective, choice.procedure, choice.kind
+    top: SettingsTree = {}
     masking: SettingsTree = {}
     generator: SettingsTree = {}
-    more: SettingsTree = {}
     if objective in ("mlm", "bert"):
         masking["appearance"] = "mask-keep-random"
     if objective == "bert":
         masking["fixed_masks"] = True
-        more["sentence_task"] = "next-sentence"
+        top["sentence_task"] = "next-sentence"
     if objective == "electric" and kind == "transformer":
         kind = generator["kind"] = "two-tower"
     if objective == "permutation" or (objective in REPLACING and kind in ("causal", "two-tower")):
         masking["appearance"] = "mask"
-    sharing = choice.sharing or _imply_sharing(objective, choice.procedure, kind)
+
+    sharing = choice.sharing
+    if not sharing and (procedure == "two-stage" or kind in UNTAUGHT):
+        sharing = "none"
+    elif not sharing and kind in ("causal", "two-tower"):
+        sharing = "token"
+    elif not sharing and (procedure != "joint" or objective in MENDING):
+        sharing = "embeddings"
     model: SettingsTree = {"sharing": sharing} if sharing else {}
     if choice.published == "albert":
-        more["sentence_task"] = "sentence-order"
+        top["sentence_task"] = "sentence-order"
         width = min(_TABLE_WIDTH, choice.hidden_size // _TABLE_SHARE)
         model |= {"share_layers": True, "embedding_size": max(1, width)}
-    if choice.procedure == "two-stage" and choice.init_from_generator:
+
+    if procedure == "two-stage" and choice.init_from_generator:
         generator |= {"width_share": 1.0, "depth_share": 1.0}
     elif sharing == "lower-layers":
         generator |= {"width_share": 1.0, "num_heads": 0}
     elif sharing not in ("", "everything"):  # a preset's width may be that of one encoder for both
         generator |= {"width_share": usual_width, "num_heads": 0}
-    return more | {"masking": masking, "model": model, "generator": generator}
+    return top | {"masking": masking, "model": model, "generator": generator}
 
 
-def _imply_sharing(objective: str, procedure: str, kind: str) -> str:
-    if procedure == "two-stage" or kind in UNTAUGHT:
-        return "none"
-    if kind in ("causal", "two-tower"):
-        return "token"
-    return "embeddings" if procedure != "joint" or objective in MENDING else ""
+_GENERATOR_SIZES = ("width_share", "depth_share", "num_heads", "feedforward_share", "dropout", "attention_dropout")
 
-
-@dataclass(frozen=True, slots=True)
-class _Idle:
-    """Settings without effect, and where; a name that ends in a dot means the whole section."""
-
-    names: tuple[str, ...]
-    reason: str
-    holds: Callable[[ObjectiveConfig], bool]
-
-    def covers(self, name: str) -> bool:
-        return any(name == known or (known.endswith(".") and name.startswith(known)) for known in self.names)
-
-
-_VERDICTS = ("model.verdict_head", "loss.discriminator_weight")
-_PAIR = ("generator.", "sampling.", "model.sharing", "loss.generator_weight")
-_SIZES = ("width_share", "depth_share", "num_heads", "feedforward_share", "dropout", "attention_dropout")
-_TURNS = ("procedure_options.discriminator_updates", "procedure_options.generator_updates")
-
-_IDLE = (
-    _Idle(("masking.",), "objective {objective!r} masks nothing", lambda c: c.objective == "causal"),
-    _Idle(_PAIR, "objective {objective!r} has no generator", lambda c: c.objective not in REPLACING),
-    _Idle(
-        _VERDICTS,
-        "objective {objective!r} passes no verdicts",
-        lambda c: c.objective not in REPLACING or c.objective in MENDING,
+# Settings without effect (a name that ends in a dot means the whole section), why, and where that holds.
+_UNUSED: tuple[tuple[tuple[str, ...], str, Callable[[ObjectiveConfig], bool]], ...] = (
+    (("masking.",), "objective {objective!r} masks nothing", lambda c: c.objective == "causal"),
+    (
+        ("generator.", "sampling.", "model.sharing", "loss.generator_weight"),
+        "objective {objective!r} has no generator",
+        lambda c: c.objective not in REPLACING,
     ),
-    _Idle(
-        tuple(f"generator.{name}" for name in _SIZES),
+    (
+        ("model.verdict_head", "loss.discriminator_weight"),
+        "objective {objective!r} passes no verdicts",
+        lambda c: c.objective not in PAIRS,
+    ),
+    (
+        tuple(f"generator.{name}" for name in _GENERATOR_SIZES),
         "generator.kind {kind!r} is not built by these settings",
         lambda c: c.generator.kind in UNTAUGHT,
     ),
-    _Idle(
+    (
         ("procedure_options.init_from_generator",),
         "procedure {procedure!r} has no second stage",
         lambda c: c.procedure != "two-stage",
     ),
-    _Idle(_TURNS, "procedure {procedure!r} takes no turns", lambda c: not c.procedure.startswith("minimax")),
-    _Idle(("loss.sentence_weight",), "sentence_task is 'none'", lambda c: c.sentence_task == "none"),
-    _Idle(("loss.correction_gate",), "loss.correction_weight is 0", lambda c: not c.loss.correction_weight),
-    _Idle(("loss.selection_negatives",), "loss.selection_weight is 0", lambda c: not c.loss.selection_weight),
-    _Idle(("loss.contrast_temperature",), "loss.contrast_weight is 0", lambda c: not c.loss.contrast_weight),
-    _Idle(("loss.sequence_temperature",), "loss.sequence_weight is 0", lambda c: not c.loss.sequence_weight),
+    (
+        ("procedure_options.discriminator_updates", "procedure_options.generator_updates"),
+        "procedure {procedure!r} takes no turns",
+        lambda c: not c.procedure.startswith("minimax"),
+    ),
+    (("loss.sentence_weight",), "sentence_task is 'none'", lambda c: c.sentence_task == "none"),
+    (("loss.correction_gate",), "loss.correction_weight is 0", lambda c: not c.loss.correction_weight),
+    (("loss.selection_negatives",), "loss.selection_weight is 0", lambda c: not c.loss.selection_weight),
+    (("loss.contrast_temperature",), "loss.contrast_weight is 0", lambda c: not c.loss.contrast_weight),
+    (("loss.sequence_temperature",), "loss.sequence_weight is 0", lambda c: not c.loss.sequence_weight),
 )
 
 
@@ -310,6 +284,7 @@ def unused_settings(config: ObjectiveConfig, names: Iterable[str]) -> Iterator[s
     """Of the settings with these dotted names, those that change nothing, as complaints."""
     words = {"objective": config.objective, "procedure": config.procedure, "kind": config.generator.kind}
     for name in names:
-        for idle in _IDLE:
-            if idle.covers(name) and idle.holds(config):
-                yield f"{name} has no effect, for {idle.reason.format(**words)}; leave it out"
+        for unused, reason, holds in _UNUSED:
+            is_meant = any(name == known or (known.endswith(".") and name.startswith(known)) for known in unused)
+            if is_meant and holds(config):
+                yield f"{name} has no effect, for {reason.format(**words)}; leave it out"
