@@ -56,7 +56,7 @@ from electralab.tasks.kinds.classification import ClassificationExample
 from electralab.tasks.load import TaskDataConfig, read_task
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import TrainingProgress, TrainingState
-from electralab.training.loop import LossScale
+from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, group_parameters
 from electralab.training.schedule import lr_schedule
 from electralab.training.trainer import take_steps
@@ -143,8 +143,9 @@ class Ours:
         )
         total_steps = count_steps(config, len(features))
         begun = time.perf_counter()
+        train_step = TrainStep(network, state.optimizer, work.micro_losses)
         for _ in take_steps(
-            state, work, config.optimizer, lr_schedule(config.schedule, total_steps), total_steps, StopSignal()
+            state, train_step, config.optimizer, lr_schedule(config.schedule, total_steps), total_steps, StopSignal()
         ):
             pass
         ended = time.perf_counter()

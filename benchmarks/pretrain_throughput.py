@@ -34,7 +34,7 @@ from electralab.randomness import Rng
 from electralab.runtime import default_threads, describe_waiting, use_exact_arithmetic
 from electralab.stopping import StopSignal
 from electralab.tokens.batches import Batch
-from electralab.training.loop import LossScale, StepReport, train
+from electralab.training.loop import LossScale, StepReport, TrainStep, train
 from electralab.training.optimizer import Optimizer, group_parameters
 
 LENGTH = 128
@@ -101,9 +101,7 @@ def our_steps(shape: Shape, config: PretrainConfig) -> Iterator[StepReport]:
         yield trial.losses.weigh(counts, {"generator": 1.0, "discriminator": 50.0})
 
     return train(
-        model,
-        Optimizer(groups, config.optimizer),
-        parts,
+        TrainStep(model, Optimizer(groups, config.optimizer), lambda step, _: parts(step)),
         lambda _: 1.0,
         first_step=1,
         last_step=10**9,

@@ -9,6 +9,7 @@
     ├── IdentityMismatch       a run would be resumed with other data or settings
     ├── AnswersDiffer          an exported network does not answer like its model
     ├── TrainingDiverged       too many non-finite steps in a row
+    ├── WorkerFailed           a process that computes a part of each step has ended
     └── StudyFailed            cells of a study failed; the others are finished
     Stopped                    not an error: SIGINT, SIGTERM or SIGHUP arrived; carries the exit status
 
@@ -75,6 +76,10 @@ class AnswersDiffer(ElectraError):
 
 
 class TrainingDiverged(ElectraError):
+    pass
+
+
+class WorkerFailed(ElectraError):
     pass
 
 

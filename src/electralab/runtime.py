@@ -67,6 +67,17 @@ def default_threads(cpu_quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return cores
 
 
+def default_workers(slices: int) -> int:
+    """A worker for each core, as far as there are slices for them; OMP_NUM_THREADS is the user's word on the cores."""
+    stated = os.environ.get("OMP_NUM_THREADS", "")
+    return min(slices, int(stated) if stated.isdigit() and int(stated) else default_threads())
+
+
+def child_environment(threads: int) -> dict[str, str]:
+    """For a process that computes for this one: the same modules, and threads of its own number."""
+    return {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
 def wait_passively() -> None:
     """Let OpenMP's threads sleep at a barrier instead of spinning; has to come before torch is loaded.
 

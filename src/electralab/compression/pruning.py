@@ -8,7 +8,7 @@ over examples, is the head's importance (Michel et al., 2019); a neuron's likewi
 """
 
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,8 +141,9 @@ class RecoveryTask:
         self._order = order_epoch(task.lengths, config.batch_size, seed=seed, epoch=0)
         self._epoch = 0
         self._tokens = self._flops = 0
+        self.part_metrics: dict[int, None] = {}
 
-    def micro_losses(self, step: int) -> Iterator[Tensor]:
+    def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
         epoch, index = divmod(step - 1, self._batches)
         if epoch != self._epoch:
             self._order = order_epoch(self.task.lengths, self.config.batch_size, seed=self.seed, epoch=epoch)
@@ -154,19 +155,20 @@ class RecoveryTask:
         shape = (len(rows), int(lengths.max()))
         # Forward and backward through the student, forward through the teacher.
         self._flops = 3 * encoder_flops(self.student.config, *shape) + encoder_flops(self.teacher.config, *shape)
-        # Dropout is a function of the step, so that a resumed recovery is the same to the last bit.
-        torch.manual_seed(Rng(self.seed, step).torch_seed("dropout", 0))
-        logits = self.task.forward(self.student, inputs)
-        share = self.config.distillation
-        if share == 0:
-            loss = self.task.loss(logits, inputs)
-        else:
-            with torch.no_grad():
-                teacher_logits = self.task.forward(self.teacher, inputs)
-            loss = self.task.distillation_loss(logits, teacher_logits, inputs, self.config.temperature)
-            if share < 1:
-                loss = share * loss + (1 - share) * self.task.loss(logits, inputs)
-        yield loss / max(self.task.count_targets(inputs), 1)
+        for _ in choose(1):
+            # Dropout is a function of the step, so that a resumed recovery is the same to the last bit.
+            torch.manual_seed(Rng(self.seed, step).torch_seed("dropout", 0))
+            logits = self.task.forward(self.student, inputs)
+            share = self.config.distillation
+            if share == 0:
+                loss = self.task.loss(logits, inputs)
+            else:
+                with torch.no_grad():
+                    teacher_logits = self.task.forward(self.teacher, inputs)
+                loss = self.task.distillation_loss(logits, teacher_logits, inputs, self.config.temperature)
+                if share < 1:
+                    loss = share * loss + (1 - share) * self.task.loss(logits, inputs)
+            yield loss / max(self.task.count_targets(inputs), 1)
 
     def count_tokens(self) -> int:
         return self._tokens

@@ -4,7 +4,7 @@ step -> parts of its loss
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -54,14 +54,16 @@ class FinetuneTask:
         self._ordered_epoch = -1
         self._order: list[Ids] = []
         self._tokens = self._flops = 0
+        self.part_metrics: dict[int, None] = {}
 
-    def micro_losses(self, step: int) -> Iterator[Tensor]:
+    def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
         batches = self._batches_at(step)
         total = max(sum(self.kind.count_targets(batch) for batch in batches), 1)
         self._tokens = sum(batch.token_count for batch in batches)
         self._flops = sum(3 * encoder_flops(self.network.config, *batch.input_ids.shape) for batch in batches)
         rng = Rng(self.seed, step)
-        for number, batch in enumerate(batches):
+        for number in choose(len(batches)):
+            batch = batches[number]
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
                 logits = self.network(batch.input_ids, batch.segment_ids, batch.attention_pad)

@@ -39,7 +39,7 @@ from electralab.model.settings import derive_encoders
 from electralab.objective.objective import Network, Objective
 from electralab.objective.registry import assemble_objective, build_objective
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
-from electralab.pretraining.task import PretrainTask, build_state, mean_step_flops
+from electralab.pretraining.task import PretrainTask, build_state, make_train_step, mean_step_flops
 from electralab.records.run import Budget, BudgetKind, CostEstimate, PaperRun, PaperTable
 from electralab.runtime import estimate_speed
 from electralab.stopping import StopSignal
@@ -72,7 +72,7 @@ def choose_budget(verb: str, requested: Mapping[BudgetKind, float | None], defau
 
 
 def count_steps(
-    budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal
+    budget: Budget, config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal, workers: int = 1
 ) -> int:
     """How many steps the budget buys; minutes by a probe on a model that is thrown away."""
     match budget.kind:
@@ -84,12 +84,12 @@ def count_steps(
             objective = build_objective(config, data, config.seed, device)
             steps = budget.amount / mean_step_flops(objective, config, data)
         case "minutes":
-            steps = budget.amount * 60 / _probe_seconds_per_step(config, data, device, stop)
+            steps = budget.amount * 60 / _probe_seconds_per_step(config, data, device, stop, workers)
     return max(1, int(steps))
 
 
 def _probe_seconds_per_step(
-    config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal
+    config: PretrainConfig, data: PreparedData, device: torch.device, stop: StopSignal, workers: int
 ) -> float:
     """Measured over a few seconds, with the evaluations' part added.
 
@@ -99,13 +99,16 @@ def _probe_seconds_per_step(
     objective = build_objective(config, data, config.seed, device)
     state = build_state(objective, config)
     task = PretrainTask(objective, data, config, 1_000_000, device)
-    reports = take_steps(state, task, config.optimizer, task.lr_factor, 1_000_000, stop)
+    reports = take_steps(
+        state, make_train_step(state, task, workers), config.optimizer, task.lr_factor, 1_000_000, stop
+    )
     next(reports)  # the first step pays for warming up
     times, seconds_per_flop = [time.perf_counter()], []
     while len(times) < 4 or times[-1] - times[0] < _PROBE_SECONDS:
         next(reports)
         times.append(time.perf_counter())
         seconds_per_flop.append((times[-1] - times[-2]) / task.count_flops())
+    reports.close()
     return sorted(seconds_per_flop)[len(seconds_per_flop) // 4] * mean_step_flops(objective, config, data) * 1.05
 
 

@@ -52,6 +52,9 @@ class BatchConfig(Settings):
     size: int = Field(32, ge=1)
     micro_size: int = Field(0, ge=0)
     """Rows that go through the networks at once; gradients of a step's micro-batches add up. 0 means all."""
+    slices: int = Field(1, ge=1)
+    """Into how many parts a step is cut for the workers that compute it, a power of two. Its sums depend on it, and on
+    no number of workers. 1: a step is computed whole, by threads."""
     first_size: int = Field(0, ge=0)
     """Rows of the first step, from where they grow to `size`; 0 means that all steps are alike."""
     ramp_share: float = Field(0.5, gt=0, le=1)
@@ -126,6 +129,13 @@ class PretrainConfig(ObjectiveConfig):
     def _micro_batch_fits(self) -> "PretrainConfig":
         if self.batch.micro_size > self.batch.size:
             raise ValueError(f"batch.micro_size {self.batch.micro_size} is larger than batch.size {self.batch.size}")
+        if self.batch.slices & (self.batch.slices - 1) or self.batch.slices > self.batch.size:
+            raise ValueError(
+                f"batch.slices {self.batch.slices} is no power of two up to batch.size {self.batch.size}: the sums of "
+                "a step are added in pairs"
+            )
+        if self.batch.slices > 1 and self.batch.micro_size:
+            raise ValueError("batch.micro_size goes with batch.slices 1: slices are the micro-batches; leave it at 0")
         if self.batch.first_size > self.batch.size:
             raise ValueError(f"batch.first_size {self.batch.first_size} is larger than batch.size {self.batch.size}")
         if self.batch.halved_share and self.sentence_task != "none":

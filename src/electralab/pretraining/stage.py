@@ -22,7 +22,7 @@ from electralab.objective.settings import PAIRS
 from electralab.pretraining.balance import advise, describe_usefulness, drop_numbers
 from electralab.pretraining.cost import count_steps, estimate_memory
 from electralab.pretraining.settings import PretrainConfig, complete_settings
-from electralab.pretraining.task import PretrainTask, build_state, mean_step_flops, measure_baselines
+from electralab.pretraining.task import PretrainTask, build_state, make_train_step, mean_step_flops, measure_baselines
 from electralab.pretraining.warm_start import (
     begin_branch,
     check_branch,
@@ -72,7 +72,8 @@ class PretrainRequest:
     budget: Budget
     init_from: Path | None
     threads: int
-    """0 means: as the run had, or as many as there are cores."""
+    """Of each worker, inside its operations. 0 means: as the run had; else 1 where steps are cut into slices, and as
+    many as there are cores where they are not."""
     save_every: int
     log_every: int
     keep: int
@@ -90,6 +91,12 @@ class PretrainRequest:
     """The preset that the settings came from, for whoever resumes."""
     notes: tuple[str, ...] = ()
     """What to say about the settings."""
+    workers: int = 0
+    """Processes that compute the slices of a step; 0 means a worker for each core. No part of what the run is."""
+
+    def choose_threads(self, stored: RunFingerprint | None) -> int:
+        before = 0 if stored is None else stored.threads
+        return self.threads or before or (1 if self.config.batch.slices > 1 else default_threads())
 
 
 def pretrain(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[PretrainResults]]:
@@ -103,14 +110,18 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[Pretrai
     _check_run_folder(run_dir)
     with lock_folder(run_dir):
         stored = read_fingerprint(run_dir)
-        threads = request.threads or (stored.threads if stored else default_threads())
+        threads = request.choose_threads(stored)
         device = choose_device(config.runtime.device)
         use_exact_arithmetic(threads, device)
         if request.budget.kind == "minutes" and (stored is None or stored.budget != request.budget):
             minutes = f"{request.budget.amount:g} minutes"
             yield Note(f"measuring the speed, to know how many steps {minutes} are", "dim")
         fingerprint = make_fingerprint(
-            request, data, stored, threads, lambda: count_steps(request.budget, config, data, device, stop)
+            request,
+            data,
+            stored,
+            threads,
+            lambda: count_steps(request.budget, config, data, device, stop, request.workers),
         )
         run = _Run(
             request, data, fingerprint, device, stop
@@ -137,7 +148,7 @@ def plan_pretrain(request: PretrainRequest) -> PretrainPlan:
     _check_run_folder(request.run_dir)
     config = request.config
     stored = read_fingerprint(request.run_dir)
-    threads = request.threads or (stored.threads if stored else default_threads())
+    threads = request.choose_threads(stored)
     use_threads(threads)
     device = choose_device(config.runtime.device)
     objective = build_objective(config, data, config.seed, device)
@@ -266,7 +277,14 @@ class _Run:
             snapshot_steps=frozenset(snapshot_step(fraction, total_steps) for fraction in request.snapshots),
         )
         self.trainer = Trainer(
-            request.run_dir, self.state, self.task, loop, config.optimizer, self.task.lr_factor, stop
+            request.run_dir,
+            self.state,
+            self.task,
+            loop,
+            config.optimizer,
+            self.task.lr_factor,
+            stop,
+            lambda: make_train_step(self.state, self.task, request.workers),
         )
 
     def events(self) -> Iterator[Event[PretrainResults]]:

@@ -3,10 +3,11 @@
 settings, data -> Objective, TrainingState; step -> micro losses; held-out questions -> scores by name
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,21 @@ from electralab.objective.losses import add_counts
 from electralab.objective.metrics import BatchMetrics, Row, RtdScores, describe_rows, loss_metrics
 from electralab.objective.objective import Objective, StepInfo
 from electralab.objective.procedures import discriminator_progress, step_in_stage
-from electralab.objective.registry import measure_unigram
+from electralab.objective.registry import build_objective, measure_unigram
 from electralab.pretraining.balance import check_balance, drop_numbers
 from electralab.pretraining.settings import PretrainConfig
 from electralab.randomness import Rng
 from electralab.records.run import StepRecord
-from electralab.runtime import autocast
+from electralab.runtime import autocast, default_workers, use_exact_arithmetic
 from electralab.tokens.batches import batch_at, heldout_batches
-from electralab.tokens.shards import PreparedData
+from electralab.tokens.shards import PreparedData, open_data
 from electralab.tokens.tokenizer import Tokenizer
 from electralab.training.checkpoint import TrainingProgress, TrainingState
-from electralab.training.loop import LossScale
+from electralab.training.loop import LossScale, TrainStep
 from electralab.training.optimizer import Optimizer, OptimizerConfig, group_parameters, orthogonalise_flops
 from electralab.training.schedule import learning_rate_factor
 from electralab.training.trainer import EvalRecord
+from electralab.training.workers import SlicedStep, WorkerJob
 
 # Held-out rows are masked as if at this step, which training never reaches.
 _HELDOUT_STEP = -1
@@ -105,7 +107,6 @@ class StepStats:
 
     tokens: int
     flops: int
-    observation: BatchMetrics
 
 
 class PretrainTask:
@@ -128,13 +129,14 @@ class PretrainTask:
                 "which cannot be read as two halves; leave it at 0, or prepare contiguous rows of an even length"
             )
         self._micro_size = config.batch.micro_size or config.batch.size
-        self.stats = StepStats(0, 0, BatchMetrics())
+        self.stats = StepStats(0, 0)
+        self.part_metrics: dict[int, BatchMetrics] = {}
         self.examples: list[Row] = []
         """Of the last evaluation, inside which a stop loses nothing."""
         self.warned: set[str] = set()
         """Warnings of the run so far, without their numbers: each is told once."""
 
-    def micro_losses(self, step: int) -> Iterator[Tensor]:
+    def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
         """The step's micro-batches, each as its part of the step's loss; the stats are complete after the last."""
         rng = Rng(self.config.seed, step)
         moment = StepInfo(step, self.total_steps)
@@ -148,18 +150,22 @@ class PretrainTask:
         )
         share = self.config.masking.share_at(moment.progress)
         self.objective.on_step_start(moment)
-        questions = self.objective.make_inputs(batch, self._micro_size, share, rng)
+        micro_size = self._micro_size
+        if self.config.batch.slices > 1:
+            micro_size = -(-len(batch.row_numbers) // self.config.batch.slices)
+        questions = self.objective.make_inputs(batch, micro_size, share, rng)
         counts = add_counts(self.objective.count_targets(question) for question in questions)
         tokens = sum(self.objective.count_tokens(question) for question in questions)
-        self.stats = StepStats(tokens, flops_at(self.objective, self.config, self.data, moment), BatchMetrics())
-        for number, question in enumerate(questions):
+        self.stats = StepStats(tokens, flops_at(self.objective, self.config, self.data, moment))
+        self.part_metrics = {}
+        for number in choose(len(questions)):
             torch.manual_seed(rng.torch_seed("dropout", number))
             with autocast(self.device, self.config.runtime.precision):
-                answer = self.objective.training_step(question.to(self.device), moment)
+                answer = self.objective.training_step(questions[number].to(self.device), moment)
             yield answer.losses.weigh(counts, self.objective.weights)
             # The whole step's count goes with its first part, so that the parts' sums add up to the step's mean.
             own_counts = counts if number == 0 else dict.fromkeys(counts, 0)
-            self.stats.observation += answer.metrics + loss_metrics(answer.losses, own_counts)
+            self.part_metrics[number] = answer.metrics + loss_metrics(answer.losses, own_counts)
 
     def lr_factor(self, step: int) -> float:
         """The factor of the learning rate: every stage has a whole schedule, as if it were a run of its own."""
@@ -173,7 +179,10 @@ class PretrainTask:
         return self.stats.flops
 
     def step_metrics(self) -> dict[str, float]:
-        return self.stats.observation.describe("auc", "recall", "replaced_share")
+        seen = BatchMetrics()
+        for number in sorted(self.part_metrics):  # the order of the micro-batches, whoever computed them
+            seen += self.part_metrics[number]
+        return seen.describe("auc", "recall", "replaced_share")
 
     def evaluate(self, record: StepRecord) -> EvalRecord:
         scores, self.examples = self.evaluate_heldout(), self.heldout_examples()
@@ -214,6 +223,26 @@ class PretrainTask:
             batch, self._micro_size, self.config.masking.mask_share, Rng(self.config.seed, _HELDOUT_STEP)
         )
         return [question.to(self.device) for question in questions]
+
+
+def build_worker(data_dir: Path, config: PretrainConfig, total_steps: int) -> tuple[TrainingState, PretrainTask]:
+    """What another process needs to compute slices of a run's steps."""
+    device = torch.device("cpu")
+    use_exact_arithmetic(torch.get_num_threads(), device)
+    data = open_data(data_dir)
+    objective = build_objective(config, data, config.seed, device)
+    return build_state(objective, config), PretrainTask(objective, data, config, total_steps, device)
+
+
+def make_train_step(state: TrainingState, task: PretrainTask, workers: int) -> TrainStep:
+    """Who computes the steps: this process, or as many workers as asked for (0: as there are cores)."""
+    slices = task.config.batch.slices
+    if slices == 1:
+        return TrainStep(state.model, state.optimizer, task.micro_losses)
+    job = WorkerJob(build_worker, (task.data.path, task.config, task.total_steps), torch.get_num_threads())
+    # An accelerator does the slices one after the other: they would only wait for each other there.
+    count = (workers or default_workers(slices)) if task.device.type == "cpu" else 1
+    return SlicedStep(state, task, job, num_slices=slices, num_workers=count)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from electralab.artifacts import write_file
-from electralab.errors import Stopped, TrainingDiverged
+from electralab.errors import Stopped, TrainingDiverged, WorkerFailed
 from electralab.events import Event, Note, R, Result
 from electralab.records.kinds import find_kind
 from electralab.records.record import Record
@@ -157,7 +157,7 @@ def with_page(folder: Path, events: Iterable[Event[R]], advise: Advice = advise_
             if isinstance(event, Result):
                 yield write_page(folder, advise)
             yield event
-    except (Stopped, TrainingDiverged):
+    except (Stopped, TrainingDiverged, WorkerFailed):
         if find_kind(folder) is not None:
             yield write_page(folder, advise)
         raise

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from electralab.stopping import StopSignal
 from electralab.training.optimizer import Optimizer
 
-# A step's micro-batches: each is one scalar to go backward through, already weighted by its share of the targets.
-MicroLosses = Callable[[int], Iterable[Tensor]]
+# A step's micro-batches: each is one scalar to go backward through, already weighted by its share of the targets. The
+# second argument is told how many there are and says which of them are computed here, and in which order.
+MicroLosses = Callable[[int, Callable[[int], Iterable[int]]], Iterable[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class StepReport:
     step: int
     loss: float
     gradient_norm: float
-    gradient_norms: Mapping[str, Tensor]
+    gradient_norms: Mapping[str, float]
     """Before clipping, of each parameter that has a gradient, by its name."""
     lr_factor: float
     is_skipped: bool
@@ -50,10 +51,48 @@ class LossScale:
             self.value *= 2
 
 
+class TrainStep:
+    """The parts of a step in one process: micro-batches one after the other, gradients added up as they come."""
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, micro_losses: MicroLosses) -> None:
+        self.model, self.optimizer, self.micro_losses = model, optimizer, micro_losses
+
+    @property
+    def description(self) -> str:
+        threads = torch.get_num_threads()
+        return f"{threads} thread{'s' if threads > 1 else ''}"
+
+    def backward(self, step: int, scale: float) -> float:
+        """Leave the gradients of a step, multiplied by `scale`; give its loss."""
+        self.optimizer.clear_gradients()
+        self.model.train()
+        loss = 0.0
+        for loss_part in self.micro_losses(step, range):
+            (loss_part * scale if scale != 1.0 else loss_part).backward()  # type: ignore[no-untyped-call]
+            loss += loss_part.item()
+        return loss
+
+    def norms(self, scale: float) -> dict[str, float]:
+        """Of each parameter's gradient, by its name, freed of the scale; each counts once however many names it has."""
+        named = zip(self.optimizer.names, self.optimizer.parameters, strict=True)
+        gradients = {name: parameter.grad for name, parameter in named if parameter.grad is not None}
+        return measure_norms(gradients, scale)
+
+    def update(self, lr_factor: float, shrink: float) -> None:
+        """Change the weights by the gradients, made smaller first where they are clipped."""
+        if shrink != 1.0:
+            gradients = [parameter.grad for parameter in self.optimizer.parameters if parameter.grad is not None]
+            with torch.no_grad():
+                torch._foreach_mul_(gradients, shrink)
+        self.optimizer.set_rates(lr_factor)
+        self.optimizer.step()
+
+    def close(self) -> None:
+        """Nothing is left open here."""
+
+
 def train(
-    model: nn.Module,
-    optimizer: Optimizer,
-    micro_losses: MicroLosses,
+    train_step: TrainStep,
     lr_factor: Callable[[int], float],
     *,
     first_step: int,
@@ -63,38 +102,32 @@ def train(
     stop: StopSignal,
 ) -> Iterator[StepReport]:
     """Steps first..last. A stop signal abandons the step under way, before it has changed anything (Stopped)."""
-    with _interrupt_on(stop, model):
+    with _interrupt_on(stop, train_step.model):
         for step in range(first_step, last_step + 1):
-            optimizer.clear_gradients()
-            model.train()
-            loss = 0.0
-            for loss_part in micro_losses(step):
-                (loss_part * scale.value if scale.is_adaptive else loss_part).backward()  # type: ignore[no-untyped-call]
-                loss += loss_part.item()
-            # Each parameter counts once however many names it has.
-            named = zip(optimizer.names, optimizer.parameters, strict=True)
-            gradients = {name: parameter.grad for name, parameter in named if parameter.grad is not None}
-            with torch.no_grad():
-                if scale.is_adaptive:
-                    torch._foreach_mul_(list(gradients.values()), 1.0 / scale.value)
-                norms = dict(zip(gradients, torch._foreach_norm(list(gradients.values())), strict=True))
+            loss = train_step.backward(step, scale.value)
+            norms = train_step.norms(scale.value)
             norm = join_norms(norms.values())
             factor = lr_factor(step)
             is_finite = math.isfinite(loss) and math.isfinite(norm)
             stop.check()
             if is_finite:
-                if clip_norm and norm > clip_norm:
-                    with torch.no_grad():
-                        torch._foreach_mul_(list(gradients.values()), clip_norm / norm)
-                optimizer.set_rates(factor)
-                optimizer.step()
+                train_step.update(factor, clip_norm / norm if clip_norm and norm > clip_norm else 1.0)
             scale.adapt(is_finite)
             yield StepReport(step, loss, norm, norms, factor, is_skipped=not is_finite)
 
 
-def join_norms(norms: Iterable[Tensor]) -> float:
+@torch.no_grad()
+def measure_norms(gradients: Mapping[str, Tensor], scale: float) -> dict[str, float]:
+    """Of each gradient, by its parameter's name, after it was freed of the scale."""
+    if gradients and scale != 1.0:
+        torch._foreach_mul_(list(gradients.values()), 1.0 / scale)
+    norms = torch._foreach_norm(list(gradients.values())) if gradients else ()
+    return dict(zip(gradients, torch.stack(norms).tolist() if norms else [], strict=True))
+
+
+def join_norms(norms: Iterable[float]) -> float:
     """The norm of all gradients together."""
-    return float(torch.linalg.vector_norm(torch.stack(list(norms))))
+    return float(torch.linalg.vector_norm(torch.tensor(list(norms), dtype=torch.float32)))
 
 
 @contextmanager

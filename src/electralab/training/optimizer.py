@@ -161,6 +161,8 @@ class Optimizer:
         self._fill_state()
         self._averages = {} if config.average_decay == 0 else self._copy_weights()
         self._averaged_steps = torch.zeros(())
+        self.owned = frozenset(self.names)
+        """The names that are updated here: all of them, where a run has one worker."""
 
     @property
     def parameters(self) -> list[nn.Parameter]:
@@ -192,16 +194,25 @@ class Optimizer:
                 group["lr"] = base * group["rate_factor"] * factor
 
     def step(self) -> None:
+        self.update_owned()
+        self.count_step()
+
+    def count_step(self) -> None:
+        """After a step, once for all who share the state."""
+        if self._averages:
+            self._averaged_steps += 1
+
+    def update_owned(self) -> None:
         for part in self._parts:
             part.step()
         if self._averages:
-            self._averaged_steps += 1
             # Of the first few steps the plain mean: what the weights were at the start is soon forgotten.
-            count = self._averaged_steps.item()
+            count = self._averaged_steps.item() + 1
             weight = 1 - min(self._config.average_decay, count / (count + 9))
             with torch.no_grad():
                 for parameter in self.parameters:
-                    self._averages[self._names[id(parameter)]].lerp_(parameter, weight)
+                    if (name := self._names[id(parameter)]) in self.owned:
+                        self._averages[name].lerp_(parameter, weight)
 
     def _copy_weights(self) -> dict[str, Tensor]:
         return {self._names[id(parameter)]: parameter.detach().clone() for parameter in self.parameters}
@@ -240,3 +251,13 @@ class Optimizer:
             return moments
         averages = {f"average/{name}": average for name, average in self._averages.items()}
         return {**moments, **averages, "averaged_steps": self._averaged_steps}
+
+    def relocate(self, places: Mapping[str, Tensor]) -> None:
+        """The state of `tensors` lies in these places from now on; what is in them is the state."""
+        for part in self._parts:
+            for parameter, state in part.state.items():
+                for key in state:
+                    state[key] = places[f"{key}/{self._names[id(parameter)]}"]
+        if self._averages:
+            self._averages = {name: places[f"average/{name}"] for name in self._averages}
+            self._averaged_steps = places["averaged_steps"]

@@ -7,12 +7,11 @@ TrainingTask, TrainingState -> Progress, Note...
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 
 from electralab.errors import Stopped, TrainingDiverged
@@ -27,7 +26,7 @@ from electralab.training.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from electralab.training.loop import StepReport, join_norms, train
+from electralab.training.loop import StepReport, TrainStep, join_norms, train
 from electralab.training.metrics import MetricsLog, format_heldout, format_scores, format_step
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import LRSchedule
@@ -48,8 +47,11 @@ class EvalRecord:
 class TrainingTask(Protocol):
     """What differs between one kind of training and another."""
 
-    def micro_losses(self, step: int) -> Iterable[Tensor]:
-        """The step's micro-batches, each as its part of the step's loss."""
+    part_metrics: dict[int, Any]
+    """What is known of the micro-batches of the step just taken, by their numbers; from wherever they were computed."""
+
+    def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterable[Tensor]:
+        """The step's micro-batches, each as its part of the step's loss; of so many, those that `choose` names."""
         ...
 
     def count_tokens(self) -> int:
@@ -95,24 +97,25 @@ def every_n_steps(times: int, total_steps: int) -> int:
 
 def take_steps(
     state: TrainingState,
-    task: TrainingTask,
+    train_step: TrainStep,
     optimizer: OptimizerConfig,
     lr_schedule: LRSchedule,
     total_steps: int,
     stop: StopSignal,
-) -> Iterator[StepReport]:
+) -> Generator[StepReport]:
     """The steps of a run from where its state is, without anything around them."""
-    return train(
-        state.model,
-        state.optimizer,
-        task.micro_losses,
-        lr_schedule,
-        first_step=state.progress.step + 1,
-        last_step=total_steps,
-        clip_norm=optimizer.clip_norm,
-        scale=state.scale,
-        stop=stop,
-    )
+    try:
+        yield from train(
+            train_step,
+            lr_schedule,
+            first_step=state.progress.step + 1,
+            last_step=total_steps,
+            clip_norm=optimizer.clip_norm,
+            scale=state.scale,
+            stop=stop,
+        )
+    finally:
+        train_step.close()
 
 
 class Trainer:
@@ -125,7 +128,9 @@ class Trainer:
         optimizer: OptimizerConfig,
         lr_schedule: LRSchedule,
         stop: StopSignal,
+        make_step: Callable[[], TrainStep] | None = None,
     ) -> None:
+        """`make_step`: who computes the steps, if not this process alone; called when the state is restored."""
         self.run_dir = run_dir
         self.checkpoints_dir = run_dir / CHECKPOINTS
         self.state = state
@@ -134,6 +139,7 @@ class Trainer:
         self.optimizer = optimizer
         self.lr_schedule = lr_schedule
         self.stop = stop
+        self.make_step = make_step or (lambda: TrainStep(state.model, state.optimizer, task.micro_losses))
         self.saved_step = -1
         self.line_step = 0
 
@@ -157,38 +163,40 @@ class Trainer:
     def train(self) -> Iterator[Update]:
         """Every step from the restored one to the end."""
         progress, total = self.state.progress, self.config.total_steps
+        train_step = TrainStep(self.state.model, self.state.optimizer, self.task.micro_losses)
         if progress.step >= total:
             yield Note(f"already finished: {total:,} steps")
         else:
+            train_step = self.make_step()
             parameters = sum(parameter.numel() for parameter in self.state.model.parameters())
-            threads = torch.get_num_threads()
             yield Note(
                 f"{'resuming' if progress.step else 'starting'} at step {progress.step + 1:,} of {total:,}, "
-                f"{parameters:,} parameters, {threads} thread{'s' if threads > 1 else ''}"
+                f"{parameters:,} parameters, {train_step.description}"
             )
         self.line_step = progress.step
         yield self._progress(TRAINING)
         log = MetricsLog(self.run_dir, progress.step - (1 if self.state.pending else 0))
         try:
             yield from self._log_pending(log)
-            yield from self._take_steps(log)
+            yield from self._take_steps(log, train_step)
         except Stopped:
             # The step that a checkpoint already holds is not written again: replacing it would put it at risk.
             if progress.step != self.saved_step:
                 yield from self._save(log)
             raise
         finally:
+            train_step.close()
             log.close()
 
     def _progress(self, phase: str, line: str = "") -> Progress:
         return Progress(phase, self.state.progress.step, self.config.total_steps, line=line)
 
-    def _take_steps(self, log: MetricsLog) -> Iterator[Update]:
+    def _take_steps(self, log: MetricsLog, train_step: TrainStep) -> Iterator[Update]:
         progress, config = self.state.progress, self.config
         tokens_before, seconds_before = progress.tokens, progress.seconds
         clock = time.perf_counter()
         for report in take_steps(
-            self.state, self.task, self.optimizer, self.lr_schedule, config.total_steps, self.stop
+            self.state, train_step, self.optimizer, self.lr_schedule, config.total_steps, self.stop
         ):
             progress.step = report.step
             progress.tokens += self.task.count_tokens()
@@ -234,7 +242,7 @@ class Trainer:
     def _record_step(self, report: StepReport, speed: float) -> StepRecord:
         # Of each network, where there are several; what two share goes by the name of the first.
         networks = {name.partition(".")[0] for name in self.state.optimizer.names}
-        norms: dict[str, list[Tensor]] = {}
+        norms: dict[str, list[float]] = {}
         for name, norm in report.gradient_norms.items():
             norms.setdefault(name.partition(".")[0], []).append(norm)
         progress = self.state.progress

@@ -40,7 +40,8 @@ def add_flags(parser: Parser) -> None:
     add("--log-every", type=count, metavar="N", help="steps between log lines")
     add("--keep", type=positive_int, metavar="N", help="checkpoints to keep")
     add("--snapshots", type=shares, metavar="P,P", help="export at these shares of the run too: 0.25,0.5")
-    add("--threads", type=positive_int, metavar="N", help="default: the cores there are")
+    add("--workers", type=positive_int, metavar="N", help="processes for the slices of a step; default: one for a core")
+    add("--threads", type=positive_int, metavar="N", help="of a worker; default: 1, without slices the cores there are")
     add("--objective", dest=".objective", metavar="NAME", help=_OBJECTIVE)
     add("--procedure", dest=".procedure", metavar="NAME", help=_PROCEDURE)
     add("--sentence-task", dest=".sentence_task", metavar="NAME", help="of mlm and bert: {choices}")
@@ -66,6 +67,7 @@ def pretrain(
     init_generator: str | Path | None = None,
     match_tokens: bool = False,
     branch_from: str | Path | None = None,
+    workers: int = 0,
     threads: int = 0,
     save_every: int = 500,
     log_every: int = 20,
@@ -99,6 +101,7 @@ def pretrain(
         config=settled.config,
         budget=choose_budget("pretrain", asked, Budget("steps", float(settled.config.steps))),  # type: ignore[arg-type]
         init_from=as_path(init_from),
+        workers=workers,
         threads=threads,
         save_every=save_every,
         log_every=log_every,
@@ -135,6 +138,7 @@ def run(call: Call) -> None:
         init_generator=flags.init_generator,
         match_tokens=flags.match_tokens,
         branch_from=flags.branch_from,
+        workers=flags.workers,
         threads=flags.threads,
         save_every=flags.save_every,
         log_every=flags.log_every,
