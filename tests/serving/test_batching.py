@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import generate_latest
 
 from electralab.errors import InputError
-from electralab.serving.api_errors import ApiError
 from electralab.serving.batching import BadText, Batcher, BatchingConfig, QueuedRequest
-from electralab.serving.metrics import ServerMetrics
+from electralab.serving.outcomes import ApiError, ServerMetrics
 from electralab.stopping import StopSignal
 
 
@@ -52,7 +52,7 @@ def make_batcher(**config: Any) -> Batcher:
 
 
 def ask(batcher: Batcher, handler: Doubler, *asked: int, cost: int = 1, seconds: float = 10) -> QueuedRequest:
-    return batcher.submit("detect", handler, asked, cost=cost, seconds=seconds)
+    return batcher.submit("detect", handler, asked, {}, cost=cost, seconds=seconds)
 
 
 def hold(batcher: Batcher, handler: Doubler, *asked: int, **more: Any) -> QueuedRequest:
@@ -108,7 +108,7 @@ def test_a_bad_text_is_told_by_its_place_and_spoils_nobody_elses_answer() -> Non
     assert (good.answers.result(10), other.answers.result(10)) == ([2], [8])
     with pytest.raises(BadText, match="is unlucky") as caught:
         bad.answers.result(10)
-    assert caught.value.index == 1
+    assert caught.value.args[0] == 1
     assert handler.batches == [[0], [1, 4]]
     batcher.close(1)
 
@@ -132,7 +132,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
     for numbers, cost in (((2, 3), 1), ((2,), 50)):
         with pytest.raises(ApiError, match="1 texts are waiting already; try again in 1 s") as caught:
             ask(batcher, handler, *numbers, cost=cost)
-        assert (caught.value.status, caught.value.retry_after) == (429, 1)
+        assert (caught.value.status, caught.value.headers["retry-after"]) == (429, "1")
     assert not batcher.is_full
     ask(batcher, handler, 2, cost=1)
     assert batcher.is_full
@@ -269,3 +269,29 @@ def test_at_the_end_a_long_batch_is_left_before_the_next_run_of_its_network() ->
     with pytest.raises(ApiError, match="shutting down"):
         running.answers.result(10)
     assert handler.runs == 1
+
+
+def test_everything_that_happened_is_in_the_text_that_prometheus_reads() -> None:
+    """Names and labels are what dashboards know; two servers of a process count for themselves."""
+    metrics = ServerMetrics()
+    for status, seconds in ((200, 0.004), (200, 0.004), (429, 0.0001)):
+        metrics.requests.labels("/v1/detect", str(status)).inc()
+        metrics.seconds.labels("/v1/detect").observe(seconds)
+    metrics.refused.labels("busy").inc()
+    metrics.batches.labels("detect").observe(2)
+    metrics.accept_errors.inc()
+    lines = generate_latest(metrics.registry).decode().splitlines()
+    for line in (
+        'electralab_requests_total{path="/v1/detect",status="200"} 2.0',
+        'electralab_requests_total{path="/v1/detect",status="429"} 1.0',
+        'electralab_request_seconds_bucket{le="0.0025",path="/v1/detect"} 1.0',
+        'electralab_request_seconds_bucket{le="0.005",path="/v1/detect"} 3.0',
+        'electralab_batch_texts_bucket{ability="detect",le="2.0"} 1.0',
+        'electralab_refused_total{code="busy"} 1.0',
+        "electralab_accept_errors_total 1.0",
+    ):
+        assert line in lines
+    names = {line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")}
+    families = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count") for name in names} == families
+    assert b"busy" not in generate_latest(ServerMetrics().registry)

@@ -12,6 +12,7 @@ import electralab
 from electralab.errors import InputError
 from electralab.model.folders.folder import load_any
 from electralab.serving import model as model_module
+from electralab.serving.model import join_pieces, read_examples
 
 
 def test_nothing_is_read_before_it_is_needed_and_then_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +42,7 @@ def test_a_model_says_what_it_can_do(tmp_path: Path) -> None:
     assert electralab.load(run / "export" / "generator").can == ("fill", "embed")
     tuned = electralab.load(save_tuned_folder(tmp_path / "tuned", make_tuned()))
     assert tuned.can == ("embed", "predict")
-    assert (tuned.sequence_length, electralab.load(run).sequence_length) == (12, 24)
+    assert [model.describe("").sequence_length for model in (tuned, electralab.load(run))] == [12, 24]
     with pytest.raises(InputError, match=r"holds a generator, which cannot play; it can fill, embed$"):
         electralab.load(run / "export" / "generator").play("the cat")
 
@@ -97,7 +98,7 @@ def test_graphs_say_what_their_networks_say(tmp_path: Path) -> None:
     run = save_pretrained(tmp_path / "run")
     electralab.export(run, run / "onnx", format="onnx", threads=1)
     ours, graphs = electralab.load(run), electralab.load(run / "onnx")
-    assert (ours.runtime, graphs.runtime) == ("torch", "onnx")
+    assert [model.describe("").runtime for model in (ours, graphs)] == ["torch", "onnx"]
     assert graphs.can == ours.can == ("detect", "fill", "play", "embed")
     for one, other in zip(ours.detect(TEXT * 3).tokens, graphs.detect(TEXT * 3).tokens, strict=True):
         assert (one.start, one.end) == (other.start, other.end)
@@ -112,3 +113,37 @@ def test_graphs_say_what_their_networks_say(tmp_path: Path) -> None:
     assert graph.can == ("predict",)
     chances = [electralab.load(path).predict([TEXT])[0]["probabilities"] for path in (tuned, tuned / "onnx")]
     assert chances[0] == pytest.approx(chances[1], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["[CLS]", "the", "cat", "##s", "sat", ",", "he", "said", ".", "[SEP]"], "the cats sat, he said."),
+        (
+            ["fellow", "-", "citizens", "(", "all", ")", "paid", "$", "400", ",", "000"],
+            "fellow-citizens (all) paid $400,000",
+        ),
+        (["don", "\u2019", "t", "##s", "[PAD]"], "don\u2019ts"),
+        (["나는", "집", "##에", "간다", "."], "나는 집에 간다."),
+        (["我", "们", "在", "家", "。"], "我们在家。"),
+        (["##", "a"], "## a"),
+        ([], ""),
+    ],
+)
+def test_pieces_become_text(pieces: list[str], text: str) -> None:
+    assert join_pieces(pieces) == text
+
+
+def test_symbols_stay_apart() -> None:
+    assert join_pieces(["open", ",", "[SEP]", "read"], is_symbols=True) == "open , read"
+
+
+def test_a_folder_outside_a_run_and_a_damaged_file_have_no_examples(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "export" / "discriminator"
+    folder.mkdir(parents=True)
+    assert read_examples(folder) == ()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    assert read_examples(folder) == ()
+    for content in ("{", "[]", '{"rows": [{}]}', '{"rows": 7}'):
+        (tmp_path / "run" / "examples.json").write_text(content)
+        assert read_examples(folder) == ()

@@ -16,18 +16,18 @@ import electralab
 from electralab.corpus.damage import Damage
 from electralab.errors import InputError
 from electralab.records.answers import Detection, Proof, Suggestion, TokenScore, Word, WordFinding
-from electralab.serving.detector import Detector
+from electralab.serving import proofreader as proofreader_module
+from electralab.serving.encoder_handlers import Detector
+from electralab.serving.generator_handlers import MaskFiller
 from electralab.serving.inputs import WindowConfig
-from electralab.serving.mask_filler import MaskFiller
-from electralab.serving.pages import render_proofs
 from electralab.serving.proofreader import (
     Lexicon,
     ProofreadConfig,
     Proofreader,
-    _score_kind,
     edit_distances,
     group_words,
     match_corruption,
+    render_proofs,
     score_proofreading,
 )
 
@@ -68,7 +68,7 @@ def proofreader_of(**settings: float) -> Proofreader:
 def chances_of(lexicon: Lexicon, size: int, **words: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     chances = np.full(size, 1e-9)
     for word, chance in words.items():
-        chances[lexicon.ids[lexicon.words.index(word)]] = chance
+        chances[next(index for index, known in lexicon.words.items() if known == word)] = chance
     return chances
 
 
@@ -155,7 +155,8 @@ class Rehearsed(Proofreader):
         ]
 
 
-def test_scores_are_those_of_words_counted_by_hand() -> None:
+def test_scores_are_those_of_words_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proofreader_module, "DAMAGE_KINDS", ("typo",))
     # Words of two letters are never damaged, all others are.
     text = "ox cat " * 25
     proofreader = Rehearsed(
@@ -163,7 +164,7 @@ def test_scores_are_those_of_words_counted_by_hand() -> None:
         of_others=[0.6] * 12 + [0.1] * 13,
         suggested=[["cat", "car"]] * 8 + [["car", "Cat"]] * 4 + [["car"]] * 6 + [[]] * 2,
     )
-    found = _score_kind(proofreader, [text], "typo", 1.0, seed=0)
+    found = score_proofreading(proofreader, [text], share=1.0, seed=0)["typo"]
     assert (found.words, found.damaged) == (50, 25)
     assert found.recall == 20 / 25
     assert found.precision == 20 / (20 + 12)

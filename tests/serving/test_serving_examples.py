@@ -6,7 +6,7 @@ from importlib import import_module
 import pytest
 
 MODULES = (
-    *("serving.inputs", "serving.run_facts", "serving.predictor", "serving.proofreader", "serving.model"),
+    *("serving.inputs", "serving.predictor", "serving.proofreader", "serving.model"),
     *("records.answers", "exporting.metadata", "compression.task"),
 )
 

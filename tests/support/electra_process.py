@@ -19,7 +19,7 @@ _context.set_forkserver_preload(
         "electralab.shell.call",
         "electralab.pretraining.stage",
         "electralab.finetuning.stage",
-        "electralab.serving.detector",
+        "electralab.serving.model",
         "electralab.inspection",
         "electralab.shell.commands.quickstart",
         "matplotlib.figure",

@@ -1,11 +1,12 @@
 """A service with models that nobody trained behind it, and a client that speaks to it without a network."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import httpx
+import pytest
 from little_tuned import make_tuned, save_pretrained, save_tuned_folder
 
 from electralab.serving.app import build_app
@@ -14,10 +15,13 @@ from electralab.serving.guard import RequestGuard
 from electralab.serving.model import Model
 from electralab.serving.service import InferenceService, LimitsConfig
 
-Story = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
+T = TypeVar("T")
+Start = Callable[..., RequestGuard]
 
 
-def save_models(folder: Path) -> dict[str, Model]:
+@pytest.fixture(scope="session")
+def little_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
+    folder = tmp_path_factory.mktemp("models")
     return {
         "pair": Model(save_pretrained(folder / "pair")),
         "reviews": Model(save_tuned_folder(folder / "reviews", make_tuned())),
@@ -25,41 +29,34 @@ def save_models(folder: Path) -> dict[str, Model]:
     }
 
 
-def open_service(models: dict[str, Model], *, needs_key: bool = False, **settings: Any) -> InferenceService:
-    batching = BatchingConfig.model_validate(settings.pop("batching", {}))
-    return InferenceService(models, LimitsConfig.model_validate(settings), batching, needs_key=needs_key)
+@pytest.fixture(scope="module")
+def start(little_models: dict[str, Model]) -> Iterator[Start]:
+    """A server without a socket; settings are those of its limits, `batching` those of its batches."""
+    started: list[InferenceService] = []
+
+    def begin(keys: Sequence[str] = (), hosts: Sequence[str] = (), **settings: Any) -> RequestGuard:
+        batching = BatchingConfig.model_validate(settings.pop("batching", {}))
+        limits = LimitsConfig.model_validate(settings)
+        started.append(InferenceService(little_models, limits, batching, needs_key=bool(keys)))
+        return build_app(started[-1], keys, hosts)
+
+    yield begin
+    for service in started:
+        service.batcher.close(0)
 
 
-def open_guard(service: InferenceService, keys: Sequence[str] = ()) -> RequestGuard:
-    return build_app(service, keys)
+def tell(gate: RequestGuard, story: Callable[[httpx.AsyncClient], Coroutine[Any, Any, T]]) -> T:
+    async def run() -> T:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://here") as client:
+            return await story(client)
+
+    return asyncio.run(run())
 
 
-def tell(gate: RequestGuard, story: Story) -> None:
-    async def run() -> None:
-        transport = httpx.ASGITransport(gate)
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            await story(client)
-
-    asyncio.run(run())
-
-
-def post(gate: RequestGuard, path: str, body: Any = None, **more: Any) -> httpx.Response:
+def ask(method: str, gate: RequestGuard, path: str, body: Any = None, **more: Any) -> httpx.Response:
     """One request, whole."""
-    found: list[httpx.Response] = []
-
-    async def story(client: httpx.AsyncClient) -> None:
-        asked = {"json": body} | more if body is not None else more
-        found.append(await client.post(path, **asked))
-
-    tell(gate, story)
-    return found[0]
+    sent = more if body is None else {"json": body} | more
+    return tell(gate, lambda client: client.request(method, path, **sent))
 
 
-def get(gate: RequestGuard, path: str, **more: Any) -> httpx.Response:
-    found: list[httpx.Response] = []
-
-    async def story(client: httpx.AsyncClient) -> None:
-        found.append(await client.get(path, **more))
-
-    tell(gate, story)
-    return found[0]
+get, post = partial(ask, "GET"), partial(ask, "POST")

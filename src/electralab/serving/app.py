@@ -1,9 +1,15 @@
-"""The HTTP API, version 1: paths, and what is said where something is wrong.
+"""The HTTP API, version 1: paths, pages, and what is said where something is wrong.
 
 InferenceService -> an ASGI application
 """
 
+import base64
+import hashlib
+import json
+import re
 from collections.abc import Sequence
+from functools import partial
+from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -14,21 +20,36 @@ from starlette.exceptions import HTTPException
 
 from electralab import __version__
 from electralab.records import answers
-from electralab.serving.api_errors import REASONS, ApiError, encode_json, internal_error, shutting_down
+from electralab.serving import service as bodies
 from electralab.serving.guard import OPEN_PATHS, RequestGuard
-from electralab.serving.pages import find_address, read_page, render_docs, write_policy
-from electralab.serving.service import (
-    UNKNOWN_FIELD,
-    DetectBody,
-    EmbedBody,
-    FillBody,
-    InferenceService,
-    PlayBody,
-    PredictBody,
-)
+from electralab.serving.outcomes import INTERNAL, REASONS, STOPPING, ApiError, encode_json
+from electralab.serving.proofreader import load_template
+from electralab.serving.service import InferenceService
 
 _ABOUT = "Which tokens look replaced, what could stand there instead, and what tuned models say of a text."
 _NO_PAGE = "The server of electralab is up. This installation has no page; GET /docs says what can be asked.\n"
+_ADDRESS = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
+
+# What each path under /v1 takes, and what /docs and /openapi.json say of it.
+_CAPABILITIES: dict[answers.Capability, tuple[type[bodies.Body], str]] = {
+    "detect": (bodies.DetectBody, "Each token with its span of characters and the probability that it was replaced."),
+    "fill": (
+        bodies.FillBody,
+        "The generator's best guesses for every [MASK] in the text, or for each of the spans in `at`.",
+    ),
+    "play": (
+        bodies.PlayBody,
+        "The game of pre-training: tokens are hidden, the generator puts others there, the discriminator judges.",
+    ),
+    "embed": (bodies.EmbedBody, "One vector for the text."),
+    "predict": (
+        bodies.PredictBody,
+        "What a tuned model says: a class with probabilities, a number, tags of words, or an answer.",
+    ),
+}
+
+_Responses = dict[int | str, dict[str, Any]]
+_json_response = partial(Response, media_type="application/json")
 
 
 def build_app(service: InferenceService, keys: Sequence[str], hosts: Sequence[str] = ()) -> RequestGuard:
@@ -41,106 +62,115 @@ def build_app(service: InferenceService, keys: Sequence[str], hosts: Sequence[st
         openapi_url=None,
         redirect_slashes=False,
     )
-    _add_capabilities(app, service)
-    _add_states(app, service)
-    _add_pages(app, service)
-    _add_errors(app)
-    paths = [route.path for route in app.routes if hasattr(route, "path")]
-    return RequestGuard(app, service, keys, paths, hosts)
+    refusals: _Responses = {
+        status: {"model": answers.ErrorAnswer, "description": reason} for status, reason in REASONS.items()
+    }
+    for capability, (kind, about) in _CAPABILITIES.items():
+        _add_capability(app, service, capability, kind, about, refusals)
+    model_list, example_list = (encode_json(record.to_json()) for record in (service.model_list, service.example_list))
 
-
-def _respond(content: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(content, status, headers, "application/json")
-
-
-def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": answers.ErrorAnswer, "description": REASONS[status]} for status in statuses}
-
-
-def _add_capabilities(app: FastAPI, service: InferenceService) -> None:
     # The docstrings are the descriptions in /docs and /openapi.json.
-    async def detect(body: DetectBody) -> Response:
-        """Each token with its span of characters and the probability that it was replaced."""
-        return _respond(await service.answer("detect", body))
-
-    async def fill(body: FillBody) -> Response:
-        """The generator's best guesses for every [MASK] in the text, or for each of the spans in `at`."""
-        return _respond(await service.answer("fill", body))
-
-    async def play(body: PlayBody) -> Response:
-        """The game of pre-training: tokens are hidden, the generator puts others there, the discriminator judges."""
-        return _respond(await service.answer("play", body))
-
-    async def embed(body: EmbedBody) -> Response:
-        """One vector for the text."""
-        return _respond(await service.answer("embed", body))
-
-    async def predict(body: PredictBody) -> Response:
-        """What a tuned model says: a class with probabilities, a number, tags of words, or an answer."""
-        return _respond(await service.answer("predict", body))
-
-    for endpoint in (detect, fill, play, embed, predict):
-        kind = type(answers.EXAMPLE_ANSWERS[endpoint.__name__])  # type: ignore[index]  # each is a capability
-        # An answer with the name of the model that gave it, or the answers to several texts.
-        single: Any = create_model(f"{kind.__name__}One", __base__=kind, model=(str, ...))
-        several: Any = create_model(f"{kind.__name__}Many", model=(str, ...), results=(list[kind], ...))  # type: ignore[valid-type]
-        answered: dict[int | str, dict[str, Any]] = {
-            200: {"model": single | several, "description": "The answer, or one for each text."}
-        }
-        app.post(
-            f"/v1/{endpoint.__name__}",
-            responses=answered | _describe_errors(*(set(REASONS) - {405})),
-            response_class=Response,
-            summary=endpoint.__name__.capitalize(),
-        )(endpoint)
-
-
-def _add_states(app: FastAPI, service: InferenceService) -> None:
     @app.get("/v1/models", responses={200: {"model": answers.ModelList}}, response_class=Response)
     async def models() -> Response:
         """The models of this server, what each can do, and the limits of a request. Needs no key."""
-        return _respond(encode_json(service.list_models().to_json()))
+        return _json_response(model_list)
 
-    listed: dict[int | str, dict[str, Any]] = {200: {"model": answers.ExampleList}, **_describe_errors(401)}
+    listed: _Responses = {200: {"model": answers.ExampleList}, 401: refusals[401]}
 
     @app.get("/v1/examples", responses=listed, response_class=Response)
     async def examples() -> Response:
         """Texts to try each model with: a few rows that its run held out of training, where its folder has them."""
-        return _respond(encode_json(service.list_examples().to_json()))
+        return _json_response(example_list)
 
     @app.get("/health", response_model=answers.ServerState)
     async def health() -> Response:
         """Whether the process is up. Needs no key."""
-        return _respond(encode_json({"status": "up"}))
+        return _json_response(encode_json({"status": "up"}))
 
-    @app.get("/ready", response_model=answers.ServerState, responses=_describe_errors(503))
+    @app.get("/ready", response_model=answers.ServerState, responses={503: refusals[503]})
     async def ready() -> Response:
         """Whether new requests are taken now: not while shutting down or with a full queue. Needs no key."""
         if service.is_stopping:
-            raise shutting_down()
+            raise ApiError(*STOPPING)
         if not service.is_ready:
             raise ApiError("too_slow", "the queue is full; ask later", service.batcher.estimate_wait())
-        return _respond(encode_json({"status": "ready"}))
+        return _json_response(encode_json({"status": "ready"}))
 
-    @app.get("/metrics", response_class=PlainTextResponse, responses=_describe_errors(401))
+    @app.get("/metrics", response_class=PlainTextResponse, responses={401: refusals[401]})
     async def metrics() -> Response:
         """Counts of requests, batches and refusals in the format of Prometheus."""
-        return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        from prometheus_client import generate_latest
+
+        content = generate_latest(service.metrics.registry)
+        return Response(content, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    _add_pages(app, service)
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        path, headers = request.url.path, {}
+        match error:
+            case ApiError():
+                refusal = error
+            case RequestValidationError():
+                refusal = explain_invalid(error.errors())
+            case HTTPException(status_code=404):
+                refusal = ApiError("unknown_path", f"{path[:80]}: no such path; GET /docs lists them")
+            case HTTPException(status_code=405):
+                headers = dict(error.headers or {})
+                allowed = headers.get("Allow", "another method")
+                refusal = ApiError("wrong_method", f"{path}: is not for {request.method}; use {allowed}")
+            case HTTPException():
+                refusal = ApiError("bad_json", "the body cannot be read as JSON in UTF-8; mend it")
+            case _:
+                refusal = ApiError(*INTERNAL)
+        service.metrics.refused.labels(refusal.code).inc()
+        return Response(refusal.body, refusal.status, headers | refusal.headers)
+
+    for kind_of_error in (ApiError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind_of_error, refuse)
+    paths = [route.path for route in app.routes if hasattr(route, "path")]
+    return RequestGuard(app, service, keys, paths, hosts)
+
+
+def _add_capability(
+    app: FastAPI,
+    service: InferenceService,
+    capability: answers.Capability,
+    body_type: type[bodies.Body],
+    about: str,
+    refusals: _Responses,
+) -> None:
+    async def answer(body: bodies.Body) -> Response:
+        return _json_response(await service.answer(capability, body))
+
+    # FastAPI reads a body by the type that stands here.
+    answer.__annotations__["body"] = body_type
+    kind = type(answers.EXAMPLE_ANSWERS[capability])
+    # An answer with the name of the model that gave it, or the answers to several texts.
+    single: Any = create_model(f"{kind.__name__}One", __base__=kind, model=(str, ...))
+    several: Any = create_model(f"{kind.__name__}Many", model=(str, ...), results=(list[kind], ...))  # type: ignore[valid-type]
+    answered: _Responses = {200: {"model": single | several, "description": "The answer, or one for each text."}}
+    app.post(
+        f"/v1/{capability}",
+        name=capability,
+        summary=capability.capitalize(),
+        description=about,
+        responses=answered | {status: refusal for status, refusal in refusals.items() if status != 405},
+        response_class=Response,
+    )(answer)
 
 
 def _add_pages(app: FastAPI, service: InferenceService) -> None:
-    page = read_page()
+    """None of them needs anything from elsewhere."""
+    # Read now: no request may wait for a disk.
+    docs_page = load_template("docs.html")
+    file = resources.files("electralab") / "serving" / "page" / "index.html"
+    page = file.read_text(encoding="utf-8") if file.is_file() else ""
     schema = describe_api(app, needs_key=service.needs_key)
-    current = {
-        "/v1/models": service.list_models().to_json(),
-        "/health": {"status": "up"},
-        "/ready": {"status": "ready"},
-    }
-
-    def guard_headers(content: str) -> dict[str, str]:
-        return {"content-security-policy": write_policy(content), "referrer-policy": "no-referrer"}
-
-    page_headers = guard_headers(page or "")
+    # Answers that the server gives now, by their paths.
+    current = {"/v1/models": service.model_list.to_json()}
+    current |= {"/health": {"status": "up"}, "/ready": {"status": "ready"}}
+    page_headers = write_policy(page)
 
     @app.get("/", include_in_schema=False)
     async def show_page() -> Response:
@@ -148,46 +178,38 @@ def _add_pages(app: FastAPI, service: InferenceService) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def show_docs(request: Request) -> Response:
-        docs = render_docs(schema, find_address(request.headers.get("host", "")), current)
-        return Response(docs, media_type="text/html", headers=guard_headers(docs))
+        # By which whoever reads the page has reached the server; another where the header is no address.
+        host = request.headers.get("host", "")
+        address = f"http://{host}" if _ADDRESS.fullmatch(host) else "http://127.0.0.1:8000"
+        to_json = partial(json.dumps, ensure_ascii=False)
+        docs = docs_page.render(schema=schema, address=address, current=current, to_json=to_json)
+        return Response(docs, media_type="text/html", headers=write_policy(docs))
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        return _respond(encode_json(schema))
+        return _json_response(encode_json(schema))
 
 
-def _add_errors(app: FastAPI) -> None:
-    def respond(error: ApiError, headers: dict[str, str] | None = None) -> Response:
-        own = {name.decode(): value.decode() for name, value in error.headers}
-        return _respond(error.encode(), error.status, {**(headers or {}), **own})
-
-    async def refuse(_: Request, error: Exception) -> Response:
-        assert isinstance(error, ApiError)
-        return respond(error)
-
-    async def explain(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return respond(explain_invalid(error.errors()))
-
-    async def answer_status(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        path, headers = request.url.path, dict(error.headers or {})
-        match error.status_code:
-            case 404:
-                return respond(ApiError("unknown_path", f"{path[:80]}: no such path; GET /docs lists them"))
-            case 405:
-                allowed = headers.get("Allow", "another method")
-                return respond(ApiError("wrong_method", f"{path}: is not for {request.method}; use {allowed}"), headers)
-            case _:
-                return respond(ApiError("bad_json", "the body cannot be read as JSON in UTF-8; mend it"))
-
-    async def fail(_: Request, _error: Exception) -> Response:
-        return respond(internal_error())
-
-    app.add_exception_handler(ApiError, refuse)
-    app.add_exception_handler(Exception, fail)
-    app.add_exception_handler(RequestValidationError, explain)
-    app.add_exception_handler(HTTPException, answer_status)
+def write_policy(page: str) -> dict[str, str]:
+    """Headers by which a page may run and wear what it brings along, and talk to its own server; nothing else."""
+    # Hashes instead of 'unsafe-inline': a script that somebody's text smuggled into the page would not run.
+    hashes = {
+        tag: " ".join(
+            f"'sha256-{base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()}'"
+            for inside in re.findall(rf"<{tag}\b[^>]*>(.*?)</{tag}>", page, re.DOTALL)
+        )
+        for tag in ("script", "style")
+    }
+    sources = {
+        "default-src": "'none'",
+        "script-src": hashes["script"] or "'none'",
+        "style-src": hashes["style"] or "'none'",
+        "img-src": "'self' data:",
+        "connect-src": "'self'",
+        **dict.fromkeys(("base-uri", "form-action", "frame-ancestors"), "'none'"),
+    }
+    policy = "; ".join(f"{name} {allowed}" for name, allowed in sources.items())
+    return {"content-security-policy": policy, "referrer-policy": "no-referrer"}
 
 
 def explain_invalid(errors: Sequence[Any]) -> ApiError:
@@ -198,7 +220,7 @@ def explain_invalid(errors: Sequence[Any]) -> ApiError:
     if error["type"] == "json_invalid":
         reason = error.get("ctx", {}).get("error", "it cannot be read")
         return ApiError("bad_json", f"the body is not JSON ({reason}); mend it")
-    if error["type"] == UNKNOWN_FIELD:
+    if error["type"] == bodies.UNKNOWN_FIELD:
         return ApiError("bad_value", f"{error['msg']}; GET /docs lists them")
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
@@ -220,7 +242,7 @@ def explain_invalid(errors: Sequence[Any]) -> ApiError:
 def describe_api(app: FastAPI, *, needs_key: bool) -> dict[str, Any]:
     """FastAPI's description, without the status that we never answer with, and with the key where one is needed."""
     schema = app.openapi()
-    # FastAPI's own shape of an error, which _add_errors replaces by ours.
+    # FastAPI's own shape of an error, which ours replaces.
     for name in ("HTTPValidationError", "ValidationError"):
         schema["components"]["schemas"].pop(name, None)
     for capability, example in answers.EXAMPLE_ANSWERS.items():

@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,8 +21,7 @@ from pydantic import Field
 
 from electralab.config import Settings
 from electralab.errors import InputError
-from electralab.serving.api_errors import ApiError, shutting_down
-from electralab.serving.metrics import ServerMetrics
+from electralab.serving.outcomes import STOPPING, ApiError, ServerMetrics
 from electralab.stopping import StopSignal
 
 # Characters per second, before anything was measured.
@@ -44,9 +43,9 @@ class BatchingConfig(Settings):
 
 
 class BatchHandler(Protocol):
-    """One capability of one model."""
+    """One capability of one model. What it parses to is its own affair."""
 
-    def parse(self, given: Any, /) -> Any:
+    def parse(self, given: Any, /, *_: Any, **options: Any) -> Any:
         """What is needed to answer, or an InputError about this input alone."""
 
     def answer(self, parsed: Sequence[Any], stop: StopSignal, /) -> Sequence[Any]:
@@ -59,6 +58,8 @@ class QueuedRequest:
     capability: str
     handler: BatchHandler
     inputs: Sequence[Any]
+    options: Mapping[str, Any]
+    """What the handler is told with every input."""
     cost: int
     """In characters."""
     deadline: float
@@ -68,13 +69,19 @@ class QueuedRequest:
     answers: "Future[Sequence[Any]]" = field(default_factory=Future)
 
 
+class BadText(Exception):
+    """One input of a request cannot be answered; its arguments are the input's index and the reason."""
+
+
 class Batcher:
     def __init__(self, config: BatchingConfig, metrics: ServerMetrics) -> None:
         self.config = config
+        self.waiting_texts = 0
         self._metrics = metrics
         self._waiting: deque[QueuedRequest] = deque()
         self._changed = threading.Condition()
-        self._texts = self._characters = self._running = 0
+        # Characters that wait, and characters that are worked on.
+        self._characters = self._running = 0
         self._speed = _FIRST_SPEED
         self._is_closed = self._is_over = False
         self._workers = [threading.Thread(target=self._work, daemon=True) for _ in range(config.workers)]
@@ -82,32 +89,31 @@ class Batcher:
             worker.start()
 
     @property
-    def waiting_texts(self) -> int:
-        return self._texts
-
-    @property
     def is_full(self) -> bool:
-        return self._texts >= self.config.queue_texts or self._characters >= self.config.queue_characters
+        return self.waiting_texts >= self.config.queue_texts or self._characters >= self.config.queue_characters
 
     def submit(
-        self, capability: str, handler: BatchHandler, inputs: Sequence[Any], *, cost: int, seconds: float
+        self,
+        capability: str,
+        handler: BatchHandler,
+        inputs: Sequence[Any],
+        options: Mapping[str, Any],
+        *,
+        cost: int,
+        seconds: float,
     ) -> QueuedRequest:
         """Answers come in the request's future, or an ApiError."""
-        request = QueuedRequest(capability, handler, inputs, cost, time.monotonic() + seconds)
+        request = QueuedRequest(capability, handler, inputs, options, cost, time.monotonic() + seconds)
         with self._changed:
             if self._is_closed:
-                raise shutting_down()
-            is_over = (
-                self._texts + len(inputs) > self.config.queue_texts
-                or self._characters + cost > self.config.queue_characters
-            )
+                raise ApiError(*STOPPING)
+            texts, characters = self.waiting_texts + len(inputs), self._characters + cost
+            is_over = texts > self.config.queue_texts or characters > self.config.queue_characters
             # Into an empty queue even a request that is too large for it is taken, or it could never be answered.
             if self._waiting and is_over:
-                wait = self.estimate_wait()
-                raise ApiError("busy", f"{self._texts} texts are waiting already; try again in {wait} s", wait)
+                raise self.retry_later("busy", f"{self.waiting_texts} texts are waiting already")
             self._waiting.append(request)
-            self._texts += len(inputs)
-            self._characters += cost
+            self.waiting_texts, self._characters = texts, characters
             self._changed.notify()
         return request
 
@@ -121,6 +127,10 @@ class Batcher:
     def estimate_wait(self) -> int:
         """Whole seconds until what is worked on and what waits now is done."""
         return min(_LONGEST_WAIT, max(1, math.ceil((self._running + self._characters) / self._speed)))
+
+    def retry_later(self, code: str, reason: str) -> ApiError:
+        wait = self.estimate_wait()
+        return ApiError(code, f"{reason}; try again in {wait} s", wait)
 
     def close(self, seconds: float) -> bool:
         """Nothing new is taken; what waits is answered, as far as the time allows, and refused then.
@@ -138,7 +148,7 @@ class Batcher:
                 self._remove(request)
         for request in left:
             if request.answers.set_running_or_notify_cancel():
-                request.answers.set_exception(shutting_down())
+                request.answers.set_exception(ApiError(*STOPPING))
         # A thread that is torn out of a network when the process ends aborts it: whoever calls must know of one.
         self._join(_ONE_RUN)
         return not any(worker.is_alive() for worker in self._workers)
@@ -149,67 +159,31 @@ class Batcher:
             worker.join(max(0.0, end - time.monotonic()))
 
     def _work(self) -> None:
-        while requests := self._gather():
-            self._run(requests)
-
-    def _run(self, requests: Sequence[QueuedRequest]) -> None:
-        cost, texts = sum(request.cost for request in requests), sum(len(request.inputs) for request in requests)
-        # Before the answers are given out: whoever has one finds its batch counted.
-        self._metrics.count_batch(requests[0].capability, texts)
-        started = time.monotonic()
-        run_batch(requests, DeadlineCheck(lambda: self._check(requests, cost)))
-        with self._changed:
-            self._running -= cost
-            # A batch that was broken off says nothing about the speed.
-            if not any(isinstance(request.answers.exception(), ApiError) for request in requests):
-                self._speed += 0.2 * (cost / max(time.monotonic() - started, 1e-6) - self._speed)
-
-    def _check(self, requests: Sequence[QueuedRequest], cost: int) -> None:
-        """Before every run of a network: is it still for anybody?"""
-        if self._is_over:
-            raise shutting_down()
-        now = time.monotonic()
-        if all(request.is_given_up or request.deadline <= now for request in requests):
-            wait = self.estimate_wait()
-            raise ApiError("too_slow", f"not done in time; try again in {wait} s", wait)
-        if cost <= self.config.batch_characters:
-            return
-        # Whoever asks little need not wait for a request that is more than a batch by itself.
-        with self._changed:
-            self._drop_late()
-            small = (request for request in self._waiting if request.cost <= self.config.batch_characters)
-            first = next(small, None)
-            others = [] if first is None else self._take(first)
-        if others:
-            self._run(others)
-
-    def _gather(self) -> list[QueuedRequest]:
-        """The requests of the next batch; none means that the work is over."""
-        with self._changed:
-            while True:
+        while True:
+            with self._changed:
                 self._drop_late()
                 if not self._waiting:
                     if self._is_closed:
-                        return []
+                        return
                     self._changed.wait()
                     continue
                 # Requests that came while the worker was busy have waited their window already, and go at once.
                 left = self._waiting[0].arrived + self.config.window_ms / 1000 - time.monotonic()
-                if left <= 0 or self._is_closed or self._characters >= self.config.batch_characters:
-                    if requests := self._take(self._waiting[0]):
-                        return requests
-                else:
+                if left > 0 and not self._is_closed and self._characters < self.config.batch_characters:
                     self._changed.wait(left)
+                    continue
+                requests = self._take(self._waiting[0])
+            if requests:
+                self._run(requests)
 
     def _drop_late(self) -> None:
         """Whoever has given up, or must by now, is not worked for."""
         now = time.monotonic()
-        late = [request for request in self._waiting if request.answers.cancelled() or request.deadline <= now]
-        for request in late:
-            self._remove(request)
-            if request.answers.set_running_or_notify_cancel():
-                wait = self.estimate_wait()
-                request.answers.set_exception(ApiError("too_slow", f"not begun in time; try again in {wait} s", wait))
+        for request in list(self._waiting):
+            if request.answers.cancelled() or request.deadline <= now:
+                self._remove(request)
+                if request.answers.set_running_or_notify_cancel():
+                    request.answers.set_exception(self.retry_later("too_slow", "not begun in time"))
 
     def _take(self, first: QueuedRequest) -> list[QueuedRequest]:
         """This request, and of those for the same handler as many as fit, in the order in which they came."""
@@ -227,65 +201,76 @@ class Batcher:
 
     def _remove(self, request: QueuedRequest) -> None:
         self._waiting.remove(request)
-        self._texts -= len(request.inputs)
+        self.waiting_texts -= len(request.inputs)
         self._characters -= request.cost
 
+    def _run(self, requests: Sequence[QueuedRequest]) -> None:
+        """All requests of one handler at once; whatever is wrong with one of them is that one's affair."""
+        cost = sum(request.cost for request in requests)
+        # Before the answers are given out: whoever has one finds its batch counted.
+        texts = sum(len(request.inputs) for request in requests)
+        self._metrics.batches.labels(requests[0].capability).observe(texts)
+        started, stop = time.monotonic(), _BatchStop(self, requests, cost)
+        parsed: list[tuple[QueuedRequest, list[Any]]] = []
+        for request in requests:
+            try:
+                inputs = []
+                for index, given in enumerate(request.inputs):
+                    stop.check()
+                    try:
+                        inputs.append(request.handler.parse(given, **request.options))
+                    except InputError as error:
+                        raise BadText(index, str(error)) from None
+                parsed.append((request, inputs))
+            except Exception as error:  # noqa: BLE001  whoever asked is told, and the worker must go on
+                request.answers.set_exception(error)
+        if parsed:
+            _answer(parsed, stop)
+        with self._changed:
+            self._running -= cost
+            # A batch that was broken off says nothing about the speed.
+            if not any(isinstance(request.answers.exception(), ApiError) for request in requests):
+                self._speed += 0.2 * (cost / max(time.monotonic() - started, 1e-6) - self._speed)
 
-class DeadlineCheck(StopSignal):
-    """What a handler looks at before every run of its network."""
 
-    def __init__(self, check: Callable[[], None]) -> None:
+class _BatchStop(StopSignal):
+    """What a handler looks at before every run of its network: is it still for anybody?"""
+
+    def __init__(self, batcher: Batcher, requests: Sequence[QueuedRequest], cost: int) -> None:
         super().__init__()
-        self._check = check
+        self.batcher, self.requests, self.cost = batcher, requests, cost
 
     def check(self, *_: object) -> None:
-        self._check()
+        batcher, now = self.batcher, time.monotonic()
+        if batcher._is_over:
+            raise ApiError(*STOPPING)
+        if all(request.is_given_up or request.deadline <= now for request in self.requests):
+            raise batcher.retry_later("too_slow", "not done in time")
+        most = batcher.config.batch_characters
+        if self.cost <= most:
+            return
+        # Whoever asks little need not wait for a request that is more than a batch by itself.
+        with batcher._changed:
+            batcher._drop_late()
+            first = next((request for request in batcher._waiting if request.cost <= most), None)
+            others = [] if first is None else batcher._take(first)
+        if others:
+            batcher._run(others)
 
 
-class BadText(Exception):
-    """One input of a request cannot be answered."""
-
-    def __init__(self, index: int, reason: str) -> None:
-        super().__init__(reason)
-        self.index = index
-        self.reason = reason
-
-
-def run_batch(requests: Sequence[QueuedRequest], stop: StopSignal) -> None:
-    """All requests of one handler at once; whatever is wrong with one of them is that one's affair."""
-    handler = requests[0].handler
-    parsed: list[tuple[QueuedRequest, list[Any]]] = []
-    for request in requests:
-        try:
-            inputs = []
-            for index, given in enumerate(request.inputs):
-                stop.check()
-                try:
-                    inputs.append(handler.parse(given))
-                except InputError as error:
-                    raise BadText(index, str(error)) from None
-            parsed.append((request, inputs))
-        except Exception as error:  # noqa: BLE001  whoever asked is told, and the worker must go on
-            request.answers.set_exception(error)
-    if parsed:
-        _answer(handler, parsed, stop)
-
-
-def _answer(handler: BatchHandler, parsed: Sequence[tuple[QueuedRequest, list[Any]]], stop: StopSignal) -> None:
+def _answer(parsed: Sequence[tuple[QueuedRequest, list[Any]]], stop: StopSignal) -> None:
     try:
+        handler = parsed[0][0].handler
         answers = iter(handler.answer([given for _, inputs in parsed for given in inputs], stop))
         by_request = [[next(answers) for _ in inputs] for _, inputs in parsed]
-    except ApiError as error:
-        for request, _ in parsed:
-            request.answers.set_exception(error)
-        return
     except Exception as error:  # noqa: BLE001  as above
-        if len(parsed) == 1:
-            parsed[0][0].answers.set_exception(error)
+        if isinstance(error, ApiError) or len(parsed) == 1:
+            for request, _ in parsed:
+                request.answers.set_exception(error)
         else:
             # One of them broke the batch: each by itself, so that only that one fails.
             for pair in parsed:
-                _answer(handler, [pair], stop)
+                _answer([pair], stop)
         return
     for (request, _), own in zip(parsed, by_request, strict=True):
         request.answers.set_result(own)

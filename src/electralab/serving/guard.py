@@ -1,24 +1,36 @@
-"""What stands before the application: hosts, keys, media type, the size and the pace of bodies; and it counts.
+"""What stands before the application: connections that may not idle or be too many; hosts, keys, media type, the size
+and the pace of bodies; and it counts.
+
+bytes of a connection -> requests, a refusal, or its end
 
 A body is read whole before anything else is done with it, and never beyond its limit, however it is sent.
 """
 
 import asyncio
+import contextlib
+import errno
 import hmac
 import logging
+import os
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from electralab.serving.api_errors import CODE_HEADER, ApiError, Header, internal_error, shutting_down
+from starlette.responses import Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from electralab.serving.outcomes import INTERNAL, STOPPING, ApiError
 from electralab.serving.service import InferenceService
 
-Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
+"""A scope or a message of ASGI."""
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/", "/health", "/ready", "/v1/models", "/docs", "/openapi.json")
 
@@ -26,6 +38,11 @@ OPEN_PATHS = ("/", "/health", "/ready", "/v1/models", "/docs", "/openapi.json")
 _LOOPBACK = frozenset(("127.0.0.1", "::1", "localhost"))
 # What nginx counts a client as that has left; it is never sent.
 _CLIENT_CLOSED = 499
+# Connections beyond the limit that wait for their refusal; a still later one is cut off without a word.
+_REFUSED_AT_ONCE = 16
+# Seconds that a connection beyond the limit has for its first bytes, and any other to read its error.
+_REFUSAL_SECONDS = 1.0
+_NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 _log = logging.getLogger(__name__)
 
@@ -34,13 +51,32 @@ class ClientDisconnected(Exception):
     """The client left before its request was here."""
 
 
+@dataclass(slots=True)
+class ResponseWriter:
+    """The way back: remembers the status, and adds the headers that every answer has."""
+
+    send: Send
+    has_body: bool
+    status: int = 0
+    is_disconnected: bool = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            every = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store")]
+            message["headers"] = [*message.get("headers", []), *every]
+        elif not self.has_body:
+            message["body"] = b""
+        await self.send(message)
+
+
 class RequestGuard:
     def __init__(
         self, app: App, service: InferenceService, keys: Iterable[str], paths: Iterable[str], hosts: Iterable[str] = ()
     ) -> None:
         """`hosts` are the names by which it may be asked where no key is needed; none means any."""
         self._app = app
-        self._service = service
+        self.service = service
         self._keys = [key.encode() for key in keys]
         self._hosts = frozenset(host.strip("[]").lower() for host in hosts)
         self._paths = frozenset(paths)
@@ -56,19 +92,21 @@ class RequestGuard:
             if not writer.status:
                 task.cancel()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = time.monotonic()
+        started, metrics = time.monotonic(), self.service.metrics
         writer = ResponseWriter(send, has_body=scope["method"] != "HEAD")
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = writer
+        refusal, headers = None, {}
         try:
             await self._pass(scope, receive, writer, task)
         except ApiError as error:
-            await writer.refuse(error, is_body_left=True)
+            # What is left of the body would be read as the next request of the connection.
+            refusal, headers = error, {"connection": "close"}
         except ClientDisconnected:
             writer.status = _CLIENT_CLOSED
         except asyncio.CancelledError:
@@ -77,20 +115,23 @@ class RequestGuard:
             if writer.is_disconnected:
                 writer.status = _CLIENT_CLOSED
             elif not writer.status:
-                await writer.refuse(shutting_down(), is_body_left=True)
+                refusal, headers = ApiError(*STOPPING), {"connection": "close"}
         except Exception:  # noqa: BLE001  whatever it was, the process goes on
             _log.exception("%s %s failed", scope["method"], scope["path"])
-            if not writer.status:
-                await writer.refuse(internal_error())
+            refusal = None if writer.status else ApiError(*INTERNAL)
+        try:
+            if refusal:
+                metrics.refused.labels(refusal.code).inc()
+                response = Response(refusal.body, refusal.status, refusal.headers | headers)
+                await response(scope, receive, writer)
         finally:
             del self._open[task]
             # A path that we do not know must not become a name that Prometheus keeps for ever.
             path = scope["path"] if scope["path"] in self._paths else "other"
-            self._service.metrics.count_request(path, writer.status, time.monotonic() - started)
-            if writer.code:
-                self._service.metrics.count_error(writer.code)
+            metrics.requests.labels(path, str(writer.status)).inc()
+            metrics.seconds.labels(path).observe(time.monotonic() - started)
 
-    async def _pass(self, scope: Scope, receive: Receive, writer: "ResponseWriter", task: asyncio.Task[Any]) -> None:
+    async def _pass(self, scope: Message, receive: Receive, writer: ResponseWriter, task: asyncio.Task[Any]) -> None:
         headers = dict(scope["headers"])
         # A page of elsewhere has no key to send, so that with keys it may come by any name.
         if self._hosts and not self._keys:
@@ -106,9 +147,9 @@ class RequestGuard:
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
             await self._app({**scope, "method": method}, receive, writer)
             return
-        if self._service.is_stopping:
-            raise shutting_down()
-        limits = self._service.limits
+        if self.service.is_stopping:
+            raise ApiError(*STOPPING)
+        limits = self.service.limits
         if self.open_requests > limits.open_requests:
             raise ApiError("busy", f"{limits.open_requests} requests are open already; try again in a second", 1)
         media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
@@ -140,23 +181,19 @@ class RequestGuard:
         A name of elsewhere may lead here, so that a browser takes us for the page's own server.
         """
         host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
-        if host and _host_name(host) not in self._hosts:
-            raise ApiError(
-                "foreign_host", f"Host: {host[:80]!r} is no name of this server; allow it with --allow-host NAME"
-            )
         place = origin.partition("://")[2]
-        if origin and place.lower() != host.lower() and _host_name(place) not in self._hosts - _LOOPBACK:
-            raise ApiError(
-                "foreign_origin", f"Origin: {origin[:80]!r} is another page's; allow its host with --allow-host NAME"
-            )
-
-
-def _host_name(place: str) -> str:
-    """`[::1]:8000` -> `::1`; nothing where it is no place."""
-    try:
-        return urlsplit(f"//{place}").hostname or ""
-    except ValueError:
-        return ""
+        names = []
+        for address in (host, place):
+            try:
+                names.append(urlsplit(f"//{address}").hostname or "")  # `[::1]:8000` -> `::1`
+            except ValueError:
+                names.append("")
+        if host and names[0] not in self._hosts:
+            reason = f"Host: {host[:80]!r} is no name of this server; allow it with --allow-host NAME"
+            raise ApiError("foreign_host", reason)
+        if origin and place.lower() != host.lower() and names[1] not in self._hosts - _LOOPBACK:
+            reason = f"Origin: {origin[:80]!r} is another page's; allow its host with --allow-host NAME"
+            raise ApiError("foreign_origin", reason)
 
 
 async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int, seconds: float) -> bytes:
@@ -181,36 +218,136 @@ async def read_body(headers: dict[bytes, bytes], receive: Receive, limit: int, s
         raise ApiError("body_too_slow", f"the body was not here after {seconds:g} s; send it faster") from None
 
 
-class ResponseWriter:
-    """The way back: remembers the status, and adds the headers that every answer has."""
+class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # the types of uvicorn are not read
+    """A connection has a deadline whenever no request of its own is being worked on.
 
-    def __init__(self, send: Send, *, has_body: bool = True) -> None:
-        self._send = send
-        self._has_body = has_body
-        self.is_disconnected = False
-        self.status = 0
-        self.code = ""
+    uvicorn by itself closes a connection only where it is silent after an answer: one that never asks anything, or
+    sends its headers byte by byte, stays as long as it likes, and so does one that does not read its answer.
+    """
 
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            headers: list[Header] = list(message.get("headers", []))
-            self.code = next((value.decode() for name, value in headers if name == CODE_HEADER), self.code)
-            message["headers"] = [
-                *(header for header in headers if header[0] != CODE_HEADER),
-                (b"x-content-type-options", b"nosniff"),
-                (b"cache-control", b"no-store"),
-            ]
-        elif not self._has_body:
-            message["body"] = b""
-        await self._send(message)
+    def __init__(self, service: InferenceService, max_connections: int, *rest: Any, **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self._max_connections = max_connections
+        self._header_seconds = service.limits.header_seconds
+        self._refused = service.metrics.refused
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread_bytes = 0
+        self._is_refused = False
 
-    async def refuse(self, error: ApiError, *, is_body_left: bool = False) -> None:
-        body = error.encode()
-        headers = [(b"content-type", b"application/json"), *error.headers]
-        # What is left of the body would be read as the next request of the connection.
-        if is_body_left:
-            headers.append((b"connection", b"close"))
-        headers.append((b"content-length", str(len(body)).encode()))
-        await self({"type": "http.response.start", "status": error.status, "headers": headers})
-        await self({"type": "http.response.body", "body": body})
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        beyond = len(self.connections) - self._max_connections
+        if beyond > _REFUSED_AT_ONCE:
+            self._refused.labels("too_many_connections").inc()
+            transport.abort()
+            return
+        # Answered when its first bytes are here: a refusal that comes before them may be lost on the way.
+        self._is_refused = beyond > 0
+        self._expire_in(_REFUSAL_SECONDS if self._is_refused else self._header_seconds)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_refused:
+            super().data_received(data)
+            self._let_server_work()
+        elif not self.transport.is_closing():
+            most = self._max_connections
+            self._refuse(ApiError("too_many_connections", f"{most:,} connections are open already; try again soon", 1))
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._let_server_work():
+            self._let_client_read()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._let_client_read()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._let_server_work()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expire_in(None)
+        super().connection_lost(exc)
+
+    def _let_server_work(self) -> bool:
+        """No deadline while it is the server's turn, and not the client's to ask or to read."""
+        is_our_turn = self.cycle is not None and not self.cycle.response_complete and not self.flow.write_paused
+        if is_our_turn:
+            self._expire_in(None)
+        return is_our_turn
+
+    def _let_client_read(self) -> None:
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._expire_in(self._header_seconds)
+
+    def _expire_in(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        unread, seconds = self.transport.get_write_buffer_size(), self._header_seconds
+        if 0 < unread < self._unread_bytes:
+            # A long answer over a slow line: it may take its time as long as it goes on.
+            self._let_client_read()
+        elif unread or self._is_refused or self.transport.is_closing() or not self.conn.trailing_data[0]:
+            self.transport.abort()
+        else:
+            reason = f"the headers were not here after {seconds:g} s; send them faster"
+            self._refuse(ApiError("headers_too_slow", reason))
+
+    def _refuse(self, error: ApiError) -> None:
+        """Without the application, which knows of whole requests only."""
+        self._refused.labels(error.code).inc()
+        lines = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in {**error.headers, "connection": "close"}.items()]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + error.body)
+        self.transport.close()
+        self._is_refused = True
+        self._expire_in(_REFUSAL_SECONDS)
+
+
+class Listener(socket.socket):
+    """A listening socket that turns a connection away where the process has no descriptor left for it.
+
+    Without this asyncio tries thousands of times a second, and writes a traceback for each.
+    """
+
+    def __init__(self, *rest: Any, **named: Any) -> None:
+        super().__init__(*rest, **named)
+        self.on_accept_error: Callable[[], None] = lambda: None
+        self._spare = os.open(os.devnull, os.O_RDONLY)
+        self._is_logged = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().accept()
+        except OSError as error:
+            if error.errno not in _NO_MORE:
+                raise
+            reason = error.strerror
+        self.on_accept_error()
+        if not self._is_logged:
+            self._is_logged = True
+            _log.warning("connections are turned away (%s) and counted in /metrics; allow more with ulimit -n", reason)
+        # The descriptor kept for this takes the connection off the queue, or it would be announced at once again.
+        self._close_spare()
+        try:
+            connection, _ = super().accept()
+            connection.close()
+        except OSError:
+            time.sleep(0.05)  # not ours to mend, but no reason to try as fast as the machine can
+        with contextlib.suppress(OSError):
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        # To asyncio: nothing to take at the moment.
+        raise BlockingIOError
+
+    def _close_spare(self) -> None:
+        if self._spare >= 0:
+            os.close(self._spare)
+            self._spare = -1
+
+    def close(self) -> None:
+        self._close_spare()
+        super().close()

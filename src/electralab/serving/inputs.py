@@ -1,6 +1,6 @@
 """What a model is given: a text or a list of symbols, as tokens with their places, in windows that fit the model.
 
-TextInput -> TokenizedText -> TextWindow...
+TextInput -> TokenizedText -> Window...
 """
 
 import json
@@ -45,6 +45,7 @@ def tokenize(tokenizer: Tokenizer, given: TextInput, *, is_literal: bool = False
         symbols = json.loads(given) if isinstance(given, str) else list(given)
     except (ValueError, RecursionError):
         symbols = None
+    # Not isinstance: True is an int to Python, and no symbol.
     if not isinstance(symbols, list) or not all(type(symbol) in (str, int) for symbol in symbols):
         raise InputError(f"a model of symbols takes a JSON list of strings or integers, got {str(given)[:40]!r}")
     names = [str(symbol) for symbol in symbols]
@@ -52,10 +53,8 @@ def tokenize(tokenizer: Tokenizer, given: TextInput, *, is_literal: bool = False
     if not is_literal:
         mask = tokenizer.special.mask
         ids[[index for index, name in enumerate(names) if name == tokenizer.token(mask)]] = mask
-    ends = accumulate(len(name) + 1 for name in names)
-    return TokenizedText(
-        " ".join(names), ids, [(end - 1 - len(name), end - 1) for name, end in zip(names, ends, strict=True)]
-    )
+    ends = [end - 1 for end in accumulate(len(name) + 1 for name in names)]
+    return TokenizedText(" ".join(names), ids, [(end - len(name), end) for name, end in zip(names, ends, strict=True)])
 
 
 def tokenize_known(tokenizer: Tokenizer, given: TextInput, *, is_literal: bool = False) -> TokenizedText:
@@ -64,6 +63,11 @@ def tokenize_known(tokenizer: Tokenizer, given: TextInput, *, is_literal: bool =
     if not len(text.ids) or text.is_unknown(tokenizer):
         raise InputError("holds nothing that the model's vocabulary knows; give text of its language")
     return text
+
+
+def add_special_ids(ids: Ids, special: SpecialIds) -> Ids:
+    """[CLS] ids [SEP]"""
+    return np.concatenate([[special.cls], ids, [special.sep]])
 
 
 class WindowConfig(Settings):
@@ -82,6 +86,11 @@ class Window:
     keep_from: int
     keep_to: int
 
+    @property
+    def columns(self) -> slice:
+        """Where the kept tokens stand in the window's row, after its [CLS]."""
+        return slice(self.keep_from - self.start + 1, self.keep_to - self.start + 1)
+
 
 def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
     """Cover `count` tokens so that each is kept once, where it has the most context on both sides.
@@ -90,36 +99,12 @@ def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
     [(0, 3), (3, 5), (5, 7), (7, 10)]
     """
     if count <= size:
-        return [Window(0, count, 0, count)] if count else []
+        # An empty text too is a window: [CLS] [SEP] has a vector.
+        return [Window(0, count, 0, count)]
     stride = max(1, round(size * (1 - overlap)))
     starts = [*range(0, count - size, stride), count - size]
     borders = [0, *((start + before + size) // 2 for before, start in pairwise(starts)), count]
     return [
         Window(start, start + size, keep_from, keep_to)
         for start, keep_from, keep_to in zip(starts, borders[:-1], borders[1:], strict=True)
-    ]
-
-
-def add_special_ids(ids: Ids, special: SpecialIds) -> Ids:
-    """[CLS] ids [SEP]"""
-    return np.concatenate([[special.cls], ids, [special.sep]])
-
-
-@dataclass(frozen=True, slots=True)
-class TextWindow:
-    """A window of one of several texts."""
-
-    text: int
-    window: Window
-
-    @property
-    def columns(self) -> slice:
-        """Where the kept tokens stand in the window's row, after its [CLS]."""
-        window = self.window
-        return slice(window.keep_from - window.start + 1, window.keep_to - window.start + 1)
-
-
-def split_into_windows(counts: Sequence[int], size: int, overlap: float) -> list[TextWindow]:
-    return [
-        TextWindow(text, window) for text, count in enumerate(counts) for window in cut_windows(count, size, overlap)
     ]

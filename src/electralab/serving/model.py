@@ -5,11 +5,13 @@ MODEL -> Model -> Detection, FillResult, PlayResult, vectors, predictions
 The shell, Python and the server all load models here, so that they agree on what a folder can do.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import get_args
 
 from torch import nn
 
@@ -22,28 +24,28 @@ from electralab.model.folders.folder import load_any, locate_networks, outputs_e
 from electralab.model.folders.native_format import GRAPH, OnnxDiscriminator
 from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import Pooling, TaskModel
-from electralab.records.answers import (
-    Capability,
-    Detection,
-    ExampleText,
-    FillResult,
-    HeldoutScores,
-    ModelInfo,
-    PlayResult,
-)
-from electralab.records.tuned import PredictionRow
-from electralab.serving.corruption_demo import CorruptionDemo
-from electralab.serving.detector import Detector
-from electralab.serving.embedder import Embedder, Vector
+from electralab.records import answers
+from electralab.records.answers import Capability, ExampleText, HeldoutScores
+from electralab.records.run import PretrainResults, RunExamples, RunFingerprint
+from electralab.records.tuned import PredictionRow, read_rows
+from electralab.serving.encoder_handlers import Detector, Embedder, Vector
+from electralab.serving.generator_handlers import CorruptionDemo, MaskFiller
 from electralab.serving.inputs import TextInput, WindowConfig
-from electralab.serving.mask_filler import MaskFiller, Span
 from electralab.serving.predictor import PredictConfig, Predictor
 from electralab.serving.proofreader import ProofreadConfig, Proofreader
-from electralab.serving.run_facts import read_examples, read_heldout_scores
 from electralab.tasks.kind import TaskInput
 from electralab.tokens.tokenizer import Tokenizer
 
-N = TypeVar("N", bound=nn.Module)
+_MOST_EXAMPLES = 6
+_MOST_CHARACTERS = 1000
+# Rows of a file of predictions in which one of each class is looked for.
+_ROWS_READ = 500
+_SPECIAL = re.compile(r"\[(CLS|SEP|PAD|MASK|UNK)\]")
+_NO_SPACE_BEFORE = re.compile(r" (?=[,.;:!?%)\]}’”])")
+_NO_SPACE_AFTER = re.compile(r"(?<=[(\[{‘“$]) |(?<=\d,) (?=\d{3}\b)| ?(?<=\w) ?([-’']) ?(?=\w)")
+# Chinese and Japanese, whose words stand side by side.
+_WIDE = r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]"
+_UNSPACED = re.compile(f"(?<={_WIDE}) (?={_WIDE})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,7 @@ class LoadedNetwork:
     network: nn.Module
     tokenizer: Tokenizer
     outputs_energies: bool
-
-    @property
-    def config(self) -> EncoderConfig:
-        assert isinstance(self.network.config, EncoderConfig)
-        return self.network.config
+    sequence_length: int
 
     @property
     def name(self) -> str:
@@ -88,33 +86,35 @@ class Model:
         """What it holds and can do, for which the networks are read."""
         try:
             about = [" and ".join(self._load(folder).name for folder in self._folders)]
-            if "predict" in self.can:
-                head = self.predictor.models[0].network.head_config
-                about.append(f"{head.kind}: {', '.join(head.labels)}" if head.labels else head.kind)
+            info = self.describe("")
+            if info.task:
+                about.append(f"{info.task}: {', '.join(info.labels)}" if info.labels else info.task)
             else:
-                about.append(f"rows of {self.sequence_length} {'symbols' if self.is_symbols else 'tokens'}")
+                about.append(f"rows of {info.sequence_length} {'symbols' if info.is_symbols else 'tokens'}")
             about.append(f"can {', '.join(self.can) or 'do nothing that is asked for'}")
-            if self.heldout and self.heldout.is_weak:
-                about.append(f"too weak to use (AUC {self.heldout.auc:.2f})")
+            if info.heldout and info.heldout.is_weak:
+                about.append(f"too weak to use (AUC {info.heldout.auc:.2f})")
         except ElectraError as error:
             return f"<electralab model: {error}>"
         return f"<electralab model {self.path}: {'; '.join(about)}>"
 
-    def detect(self, text: TextInput) -> Detection:
+    def detect(self, text: TextInput) -> answers.Detection:
         """Each token of the text with the probability that it was replaced."""
-        return self.detector.detect(text)
+        return self.detector.detect_many([text])[0]
 
-    def fill(self, text: TextInput, at: Sequence[Span] | None = None, top: int = 5) -> FillResult:
+    def fill(self, text: TextInput, at: Sequence[Sequence[int]] | None = None, top: int = 5) -> answers.FillResult:
         """The generator's best guesses for every [MASK] in the text, or for each span of characters in `at`."""
-        return self.filler.fill(text, at, top)
+        return self.filler.answer([self.filler.parse(text, at, top)])[0]
 
-    def play(self, text: TextInput, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0) -> PlayResult:
+    def play(
+        self, text: TextInput, mask_share: float = 0.15, temperature: float = 1.0, seed: int = 0
+    ) -> answers.PlayResult:
         """Pre-training on this text: tokens are masked, guessed, replaced and scored; the same for the same seed."""
-        return self.demo.play(text, mask_share, temperature, seed)
+        return self.demo.answer([self.demo.parse(text, mask_share, temperature, seed)])[0]
 
     def embed(self, text: TextInput, pooling: Pooling = "mean") -> Vector:
         """One vector for the text."""
-        return self.embedder.embed(text, pooling)
+        return self.embedder.answer([self.embedder.parse(text, pooling)])[0]
 
     def predict(self, texts: Iterable[TaskInput]) -> list[PredictionRow]:
         """For each text (or pair, list of words or symbols, (question, context)) a prediction with probabilities."""
@@ -123,80 +123,57 @@ class Model:
     @cached_property
     def can(self) -> tuple[Capability, ...]:
         """What the networks of the folder are good for. Looked up once: the server asks at every request."""
-        can_detect, can_fill = self._discriminator is not None, self._find(TokenModel) is not None
-        capabilities: dict[Capability, bool] = {
-            "detect": can_detect,
-            "fill": can_fill,
-            "play": can_detect and can_fill,
-            "embed": self._encoder is not None,
-            "predict": self._find(TaskModel) is not None,
-        }
-        return tuple(capability for capability, is_there in capabilities.items() if is_there)
+        return tuple(capability for capability in get_args(Capability) if self._find(capability))
 
-    @property
-    def is_symbols(self) -> bool:
-        return self._load(self._folders[0]).tokenizer.is_symbols
-
-    @property
-    def sequence_length(self) -> int:
-        """Tokens of a row, which every network of the model can take; longer texts are read in windows."""
-        if self._find(TaskModel):
-            return self.predictor.models[0].config.sequence_length
-        return min(self._load(folder).config.sequence_length for folder in self._folders)
-
-    @property
-    def heldout(self) -> HeldoutScores | None:
-        """How its discriminator did on held-out text, where its run says so."""
-        return self.detector.heldout if self._discriminator is not None else None
-
-    @cached_property
-    def examples(self) -> tuple[ExampleText, ...]:
-        """Rows that its run held out of training."""
-        return read_examples(self._folders[0], is_symbols=self.is_symbols)
-
-    @property
-    def runtime(self) -> Literal["torch", "onnx"]:
-        return "onnx" if (self._folders[0] / GRAPH).is_file() else "torch"
-
-    def describe(self, name: str) -> ModelInfo:
-        has_task = "predict" in self.can
-        head = self.predictor.models[0].network.head_config if has_task else None
-        return ModelInfo(
+    def describe(self, name: str) -> answers.ModelInfo:
+        predictor = self.predictor if "predict" in self.can else None
+        head = predictor.models[0].network.head_config if predictor else None
+        heldout = self.detector.heldout if "detect" in self.can else None
+        # Every network of the model can take a row of so many tokens; longer texts are read in windows.
+        lengths = [self._load(folder).sequence_length for folder in self._folders]
+        first = self._folders[0]
+        return answers.ModelInfo(
             name=name,
             can=self.can,
             task=head.kind if head else None,
             labels=tuple(head.labels) if head else (),
-            num_texts=self.predictor.num_texts if has_task else 1,
-            is_symbols=self.is_symbols,
-            runtime=self.runtime,
-            sequence_length=self.sequence_length,
-            heldout=self.heldout,
-            warning=self.heldout.warning if self.heldout else None,
+            num_texts=predictor.num_texts if predictor else 1,
+            is_symbols=self._load(first).tokenizer.is_symbols,
+            runtime="onnx" if (first / GRAPH).is_file() else "torch",
+            sequence_length=predictor.models[0].config.sequence_length if predictor else min(lengths),
+            heldout=heldout,
+            warning=heldout.warning if heldout else None,
         )
 
     @cached_property
+    def examples(self) -> tuple[ExampleText, ...]:
+        """Rows that its run held out of training."""
+        folder = self._folders[0]
+        return read_examples(folder, is_symbols=self._load(folder).tokenizer.is_symbols)
+
+    @cached_property
     def detector(self) -> Detector:
-        loaded = self._need("detect", self._discriminator)
-        scores = read_heldout_scores(loaded.folder)
-        return Detector(_as(Discriminator, loaded), loaded.tokenizer, self._windows, scores)
+        loaded = self._require("detect")
+        assert isinstance(loaded.network, Discriminator)
+        return Detector(loaded.network, loaded.tokenizer, self._windows, read_heldout_scores(loaded.folder))
 
     @cached_property
     def filler(self) -> MaskFiller:
-        loaded = self._need("fill", self._find(TokenModel))
+        loaded = self._require("fill")
         assert isinstance(loaded.network, TokenModel)
         return MaskFiller(loaded.network, loaded.tokenizer, self._windows)
 
     @cached_property
     def demo(self) -> CorruptionDemo:
-        discriminator = self._need("play", self._discriminator)
-        self._need("play", self._find(TokenModel))
-        if discriminator.tokenizer.to_json() != self.filler.tokenizer.to_json():
+        loaded = self._require("play")
+        assert isinstance(loaded.network, Discriminator)
+        if loaded.tokenizer.to_json() != self.filler.tokenizer.to_json():
             raise InputError(f"{self.path}: its two networks have different tokenizers, so they cannot play; mend that")
-        return CorruptionDemo(self.filler, _as(Discriminator, discriminator))
+        return CorruptionDemo(self.filler, loaded.network)
 
     @cached_property
     def embedder(self) -> Embedder:
-        loaded = self._need("embed", self._encoder)
+        loaded = self._require("embed")
         has_states = isinstance(loaded.network, Encoder | OnnxDiscriminator)
         encoder = loaded.network if has_states else loaded.network.encoder
         assert isinstance(encoder, Encoder | OnnxDiscriminator)
@@ -210,8 +187,9 @@ class Model:
         """The models of all seeds of a fine-tuning run together, or the one that it exported."""
         if is_ensemble:
             return Predictor(load_models(self.path, is_ensemble=True), config)
-        loaded = self._need("predict", self._find(TaskModel))
-        return Predictor([load_task_config(loaded.folder, _as(TaskModel, loaded), loaded.tokenizer)], config)
+        loaded = self._require("predict")
+        assert isinstance(loaded.network, TaskModel)
+        return Predictor([load_task_config(loaded.folder, loaded.network, loaded.tokenizer)], config)
 
     def make_proofreader(self, config: ProofreadConfig) -> Proofreader:
         """With suggestions where the model has a generator."""
@@ -224,30 +202,32 @@ class Model:
     def _load(self, folder: Path) -> LoadedNetwork:
         if folder not in self._networks:
             network, tokenizer = load_any(folder, takes_bare_encoder=True), Tokenizer.load(folder)
-            loaded = LoadedNetwork(folder, network, tokenizer, outputs_energies(folder))
-            tokenizer.require_fit(loaded.config.vocab_size, folder)
-            self._networks[folder] = loaded
+            assert isinstance(network.config, EncoderConfig)
+            tokenizer.require_fit(network.config.vocab_size, folder)
+            length = network.config.sequence_length
+            self._networks[folder] = LoadedNetwork(folder, network, tokenizer, outputs_energies(folder), length)
         return self._networks[folder]
 
-    def _find(self, kind: type[nn.Module] | object) -> LoadedNetwork | None:
-        """The network of this kind. A generator stands last in a pair, so that the other need not be read for it."""
-        order = reversed(self._folders) if kind is TokenModel else iter(self._folders)
-        return next((loaded for loaded in map(self._load, order) if isinstance(loaded.network, kind)), None)  # type: ignore[arg-type]
+    def _find(self, capability: Capability) -> LoadedNetwork | None:
+        """The network that answers; of a pair that plays, the discriminator."""
+        if capability == "embed":
+            # The discriminator's encoder, or that of the only network; among graphs only a discriminator has states.
+            loaded = self._load(self._folders[0])
+            has_states = isinstance(loaded.network, Encoder | OnnxDiscriminator)
+            return loaded if has_states or isinstance(getattr(loaded.network, "encoder", None), Encoder) else None
+        if capability == "play" and not self._find("fill"):
+            return None
+        kinds = {"detect": Discriminator, "play": Discriminator, "fill": TokenModel, "predict": TaskModel}
+        # A generator stands last in a pair, so that the other need not be read for it.
+        for folder in reversed(self._folders) if capability == "fill" else self._folders:
+            loaded = self._load(folder)
+            # TokenModel is a protocol of sorts, which mypy takes for no class.
+            if isinstance(loaded.network, kinds[capability]):  # type: ignore[arg-type]
+                return None if loaded.outputs_energies and kinds[capability] is Discriminator else loaded
+        return None
 
-    @property
-    def _discriminator(self) -> LoadedNetwork | None:
-        loaded = self._find(Discriminator)
-        return None if loaded is None or loaded.outputs_energies else loaded
-
-    @property
-    def _encoder(self) -> LoadedNetwork | None:
-        """The discriminator's, or that of the only network; among graphs only a discriminator has its states."""
-        loaded = self._load(self._folders[0])
-        has_states = isinstance(loaded.network, Encoder | OnnxDiscriminator)
-        return loaded if has_states or isinstance(getattr(loaded.network, "encoder", None), Encoder) else None
-
-    def _need(self, capability: Capability, loaded: LoadedNetwork | None) -> LoadedNetwork:
-        if loaded is not None:
+    def _require(self, capability: Capability) -> LoadedNetwork:
+        if loaded := self._find(capability):
             return loaded
         held = " and ".join(f"a {self._load(folder).name}" for folder in self._folders)
         can = ", ".join(self.can) or "do nothing of the kind"
@@ -259,6 +239,66 @@ class Model:
         raise InputError(f"{self.path}: holds {held}, which cannot {capability}; it can {can}{hint}")
 
 
-def _as(kind: type[N], loaded: LoadedNetwork) -> N:
-    assert isinstance(loaded.network, kind)
-    return loaded.network
+def find_run(folder: Path) -> Path | None:
+    """The run whose `export`, or whose `onnx` beside it, holds this network."""
+    run = folder.resolve().parent.parent
+    return run if (run / RunFingerprint.FILE).is_file() else None
+
+
+def read_heldout_scores(folder: Path) -> HeldoutScores | None:
+    """How a discriminator did on held-out text, where its run says so."""
+    run = find_run(folder)
+    if run is None:
+        return None
+    try:
+        heldout = PretrainResults.read(run).heldout
+    except ElectraError:
+        return None  # the model answers without them: they are missing, damaged, or of a fine-tuning run
+    auc, recall, precision = (heldout.get(name) for name in ("auc", "recall", "precision"))
+    if auc is None or recall is None or precision is None:
+        return None
+    return HeldoutScores(auc=auc, recall=recall, precision=precision)
+
+
+def read_examples(folder: Path, *, is_symbols: bool = False) -> tuple[ExampleText, ...]:
+    """Held-out rows of the run, to try its model with."""
+    run = find_run(folder)
+    if run is None:
+        return ()
+    examples: list[ExampleText] = []
+    try:
+        for pretrained in RunExamples.read(run).rows if (run / RunExamples.FILE).is_file() else ():
+            corrupted = pretrained.corrupted
+            text = join_pieces(pretrained.pieces, is_symbols=is_symbols)
+            replaced = None if corrupted is None else join_pieces(corrupted, is_symbols=is_symbols)
+            examples.append(ExampleText(texts=(text,), truth=None, corrupted=replaced))
+        paths = sorted(run.glob("seed-*/predictions/dev.jsonl"))
+        rows = list(islice(read_rows(paths[0]), _ROWS_READ)) if paths else []
+    except (ElectraError, OSError):
+        return ()  # examples are a courtesy: a damaged file of them keeps no model from being served
+    # Of a tuned model one of each class, as many as there is room for; of other tasks the first rows.
+    if all(isinstance(row.truth, str) for row in rows):
+        rows = list({row.truth: row for row in reversed(rows)}.values())[::-1]
+    for row in rows[:_MOST_EXAMPLES]:
+        # A question stands there without the text that answers it, so it is no example.
+        if row.texts:
+            truth = str(row.truth) if isinstance(row.truth, str | float) else None
+            examples.append(ExampleText(texts=row.texts, truth=truth, corrupted=None))
+        elif row.words:
+            examples.append(ExampleText(texts=(" ".join(row.words),), truth=None, corrupted=None))
+    short = [example for example in examples if all(0 < len(text) <= _MOST_CHARACTERS for text in example.texts)]
+    return tuple(short[:_MOST_EXAMPLES])
+
+
+def join_pieces(pieces: Sequence[str], *, is_symbols: bool = False) -> str:
+    """Tokens as a person would write them, as far as can be told: `##` continues the word before.
+
+    >>> join_pieces(["[CLS]", "the", "cat", "##s", "sat", ".", "[SEP]"])
+    'the cats sat.'
+    """
+    kept = [piece for piece in pieces if not _SPECIAL.fullmatch(piece)]
+    if is_symbols:
+        return " ".join(kept)
+    text = "".join(piece[2:] if piece.startswith("##") and len(piece) > 2 else f" {piece}" for piece in kept)
+    text = _NO_SPACE_BEFORE.sub("", text.strip())
+    return _UNSPACED.sub("", _NO_SPACE_AFTER.sub(r"\1", text))

@@ -1,12 +1,11 @@
 """What does a tuned model say of these texts?
 
-texts or a file -> predictions in the order of the input
+texts or a file -> predictions in the order of the input -> JSON lines or a table
 """
 
 import codecs
 import csv
 import io
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,13 +22,14 @@ from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.task_model import LoadedTaskModel
 from electralab.records.tuned import PredictionRow, to_json_lines
 from electralab.stopping import NO_STOP, StopSignal
-from electralab.tasks.kind import AnyKind, Example, Split, TaskInput
+from electralab.tasks.kind import Example, Split, TaskInput
 from electralab.tasks.load import TaskDataConfig, read_inputs
 
 _LINES = (".jsonl", ".ndjson", "")
 _TABLES = (".csv", ".tsv")
 # Of files that are text as they lie there.
 _TEXT_SUFFIXES = ("", ".txt", ".text", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+_HEADERS = {"text", "text_a", "text_b", "question", "context", "sentence", "sentence1", "sentence2"}
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -43,15 +43,9 @@ class Predictor:
     def __init__(self, models: Sequence[LoadedTaskModel], config: PredictConfig) -> None:
         self.models = models
         self.config = config
-
-    @property
-    def kind(self) -> AnyKind:
-        return self.models[0].kind
-
-    @property
-    def num_texts(self) -> Literal[0, 1, 2]:
-        """0 where one is as good as two."""
-        return cast("Literal[0, 1, 2]", self.models[0].num_texts)
+        self.kind = models[0].kind
+        # 0 where one is as good as two.
+        self.num_texts = cast("Literal[0, 1, 2]", models[0].num_texts)
 
     def predict(self, inputs: Iterable[TaskInput]) -> list[PredictionRow]:
         """One row for each input: prediction, and for classes the probability of each."""
@@ -77,26 +71,34 @@ class Predictor:
 
     def read(self, source: str) -> Split:
         """A file, or "-" for standard input: JSON lines or a table if its first line says so, else a text a line."""
+        arguments = self.config.data, self.models[0].tokenizer
         if source == "-":
-            data = sys.stdin.buffer.read() if sys.stdin else b""
+            name, data = "standard input", sys.stdin.buffer.read() if sys.stdin else b""
             if not data.strip():
                 raise InputError("standard input: is empty; pipe a text a line, or JSON lines, into it")
-            return self._read_copy(data, guess_suffix(data), "standard input")
-        path = Path(source)
-        if path.is_file() and path.suffix.lower() in _TEXT_SUFFIXES and self._count_cut(_read_tail(path)):
-            return self._read_copy(path.read_bytes(), path.suffix, source)
-        return self._read_inputs(path)
-
-    def _read_copy(self, data: bytes, suffix: str, name: str) -> Split:
-        """Rows that lie in no file, or in none that is whole, as if they lay in one of this name."""
-        cut = self._count_cut(data[-4:])
+            suffix, cut = guess_suffix(data), self._count_cut(data[-4:])
+        else:
+            path, name, suffix = Path(source), source, Path(source).suffix
+            cut = 0
+            if path.is_file() and suffix.lower() in _TEXT_SUFFIXES:
+                try:
+                    with path.open("rb") as file:
+                        file.seek(max(path.stat().st_size - 4, 0))
+                        cut = self._count_cut(file.read())
+                except OSError as error:
+                    reason = f"cannot be read ({error.strerror}); check it and its permissions"
+                    raise InputError(f"{path}: {reason}") from None
+            if not cut:
+                return read_inputs(self.kind, self.num_texts, path, *arguments)
+            data = path.read_bytes()
+        # Rows that lie in no file, or in none that is whole, are read from a copy, and told of as if from the source.
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"input{suffix}"
-            path.write_bytes(data[: len(data) - cut])
+            copy = Path(folder) / f"input{suffix}"
+            copy.write_bytes(data[: len(data) - cut])
             try:
-                split = replace(self._read_inputs(path), path=name)
+                split = replace(read_inputs(self.kind, self.num_texts, copy, *arguments), path=name)
             except ElectraError as error:
-                raise type(error)(str(error).replace(str(path), name)) from None
+                raise type(error)(str(error).replace(str(copy), name)) from None
         note = f"{name}: ends inside a character, which is left out"
         return replace(split, notes=(*split.notes, note)) if cut else split
 
@@ -104,16 +106,10 @@ class Predictor:
         """How many bytes at the end are the beginning of a character in UTF-8, as `head -c` leaves them."""
         if codecs.lookup(self.config.data.encoding).name not in ("utf-8", "ascii"):
             return 0
-        for count in (1, 2, 3):
-            rest = tail[-count:]
-            first = rest[0] if rest else 0
-            size = 4 if first >= 0xF0 else 3 if first >= 0xE0 else 2 if first >= 0xC2 else 0
-            if first < 0xF5 and len(rest) < size and all(byte & 0xC0 == 0x80 for byte in rest[1:]):
-                return count
-        return 0
-
-    def _read_inputs(self, path: Path) -> Split:
-        return read_inputs(self.kind, self.num_texts, path, self.config.data, self.models[0].tokenizer)
+        # The tail may begin inside a character, too.
+        decoder = codecs.getincrementaldecoder("utf-8")("ignore")
+        decoder.decode(tail)
+        return len(decoder.getstate()[0])
 
 
 def guess_suffix(data: bytes) -> str:
@@ -132,9 +128,6 @@ def guess_suffix(data: bytes) -> str:
     return ".txt"
 
 
-_HEADERS = {"text", "text_a", "text_b", "question", "context", "sentence", "sentence1", "sentence2"}
-
-
 def check_output_path(out: Path) -> None:
     """Before the work, what would otherwise be refused after it."""
     if out.suffix.lower() not in (*_LINES, *_TABLES):
@@ -143,13 +136,11 @@ def check_output_path(out: Path) -> None:
         raise UsageError(f"--out: {out} is a folder; give a file")
 
 
-def _read_tail(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - 4, 0), os.SEEK_SET)
-            return file.read()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check it and its permissions") from None
+def merge_bad_rows(rows: Sequence[PredictionRow], split: Split) -> list[PredictionRow]:
+    """One row of output for each row of input, in order: a bad one says why it has no prediction."""
+    good = [row.model_copy(update={"row": number}) for number, row in zip(split.row_numbers, rows, strict=True)]
+    bad = [PredictionRow(row=bad.row, prediction=None, error=bad.reason) for bad in split.bad_rows]
+    return sorted([*good, *bad], key=lambda row: row.row)
 
 
 def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:
@@ -162,8 +153,15 @@ def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:
     for row, probs in zip(rows, by_class, strict=True):
         shown = " ".join(row.prediction) if isinstance(row.prediction, tuple) else row.prediction
         table.append([row.row, row.id, shown, *(probs.get(name) for name in classes), row.error])
-    # The texts are strangers', and people open tables in spreadsheets.
-    table = [[_disarm(cell) for cell in cells] for cells in table]
+    for cells in table:
+        for column, cell in enumerate(cells):
+            # The texts are strangers', and people open tables in spreadsheets: what one would run as a formula gets
+            # an apostrophe before it. A number, also as text, stays.
+            if isinstance(cell, str) and cell.startswith(_FORMULA_STARTS):
+                try:
+                    float(cell)
+                except ValueError:
+                    cells[column] = f"'{cell}"
     text = io.StringIO()
     if suffix.lower() == ".csv":
         csv.writer(text, lineterminator="\n").writerows(table)
@@ -172,21 +170,3 @@ def format_rows(rows: Sequence[PredictionRow], suffix: str) -> bytes:
         fields = [["" if cell is None else " ".join(str(cell).split()) for cell in cells] for cells in table]
         text.writelines("\t".join(cells) + "\n" for cells in fields)
     return text.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _disarm(cell: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets an apostrophe before it; a number, also as text, stays."""
-    if not isinstance(cell, str) or not cell.startswith(_FORMULA_STARTS):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell
-
-
-def merge_bad_rows(rows: Sequence[PredictionRow], split: Split) -> list[PredictionRow]:
-    """One row of output for each row of input, in order: a bad one says why it has no prediction."""
-    good = [row.model_copy(update={"row": number}) for number, row in zip(split.row_numbers, rows, strict=True)]
-    bad = [PredictionRow(row=bad.row, prediction=None, error=bad.reason) for bad in split.bad_rows]
-    return sorted([*good, *bad], key=lambda row: row.row)

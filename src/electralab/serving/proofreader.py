@@ -1,6 +1,6 @@
 """Which words of a document look wrong, what may have been meant, and how much planted damage is found?
 
-text -> Word... -> Proof;  damaged text -> ProofreadScores
+text -> Word... -> Proof -> HTML;  damaged text -> ProofreadScores
 """
 
 import math
@@ -12,6 +12,7 @@ from statistics import median
 from unicodedata import category
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, Template
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -19,15 +20,17 @@ from electralab.config import Settings
 from electralab.corpus.damage import DAMAGE_KINDS, Damage, DamageKind, count_words, damage_text
 from electralab.errors import InputError
 from electralab.records.answers import Detection, Proof, ProofreadScores, Suggestion, Word, WordFinding
-from electralab.serving.detector import Detector, count_named
+from electralab.serving.encoder_handlers import Detector, count_named
+from electralab.serving.generator_handlers import MaskFiller
 from electralab.serving.inputs import WindowConfig
-from electralab.serving.mask_filler import FillRequest, MaskFiller
 from electralab.tokens.tokenizer import Tokenizer
 
 # In nats: what each wrong letter costs, and what another word altogether costs, beyond which no slip is likelier.
 _SLIP, _OTHER = 3.0, 9.0
 # Fewer damaged words say nothing about a proofreader.
 _LEAST_DAMAGED = 20
+# Accents written by themselves and invisible characters.
+_MARKS = ("Mn", "Me", "Cf")
 
 
 class ProofreadConfig(Settings):
@@ -47,62 +50,60 @@ class Proofreader:
         if detector.tokenizer.is_symbols:
             raise InputError("a model of symbols cannot read documents; give a model of text")
         self.detector, self.filler, self.config = detector, filler, config
-        self._lexicon = Lexicon(detector.tokenizer)
+
+    @cached_property
+    def _lexicon(self) -> "Lexicon":
+        return Lexicon(self.detector.tokenizer)
 
     def proofread(self, text: str, source: str = "") -> Proof:
         words = self.score_words(text)
-        findings: tuple[WordFinding, ...] = ()
-        outstanding: tuple[WordFinding, ...] = ()
         wrong = [word for word in words if word.suspicion > self.config.threshold]
         if wrong:
-            findings = self._find(text, wrong, self.config.limit or len(wrong))
+            chosen, limit = wrong, self.config.limit or len(wrong)
         else:
             usual = median(word.suspicion for word in words) if words else 0.0
+            chosen = [word for word in words if word.suspicion > usual]
             limit = min(count_named(len(words)), self.config.limit or len(words))
-            outstanding = self._find(text, [word for word in words if word.suspicion > usual], limit)
-        return Proof(source=source, text=text, words=len(words), findings=findings, most_suspicious=outstanding)
-
-    def _find(self, text: str, words: Sequence[Word], limit: int) -> tuple[WordFinding, ...]:
-        """The most suspicious of these, in the order of the text."""
-        chosen = sorted(sorted(words, key=lambda word: -word.suspicion)[:limit], key=lambda word: word.start)
-        context = self.config.context
-        return tuple(
-            WordFinding(
-                word=word,
-                line=text.count("\n", 0, word.start) + 1,
-                column=word.start - text.rfind("\n", 0, word.start),
-                before=_flatten(text[max(word.start - context, 0) : word.start]),
-                after=_flatten(text[word.end : word.end + context]),
-                suggestions=suggestions,
+        # The most suspicious, in the order of the text.
+        chosen = sorted(sorted(chosen, key=lambda word: -word.suspicion)[:limit], key=lambda word: word.start)
+        findings = []
+        for word, suggestions in zip(chosen, self.suggest(text, chosen), strict=True):
+            context = (
+                text[max(word.start - self.config.context, 0) : word.start],
+                text[word.end :][: self.config.context],
             )
-            for word, suggestions in zip(chosen, self.suggest(text, chosen), strict=True)
-        )
+            # On one line, and without characters that would give orders to a terminal.
+            before, after = ("".join(" " if category(char) == "Cc" else char for char in side) for side in context)
+            findings.append(
+                WordFinding(
+                    word=word,
+                    line=text.count("\n", 0, word.start) + 1,
+                    column=word.start - text.rfind("\n", 0, word.start),
+                    before=before,
+                    after=after,
+                    suggestions=suggestions,
+                )
+            )
+        named = {"findings": tuple(findings) if wrong else (), "most_suspicious": () if wrong else tuple(findings)}
+        return Proof(source=source, text=text, words=len(words), **named)
 
     def score_words(self, text: str) -> list[Word]:
         """Every word, in order; what holds neither letter nor digit is none."""
-        words = group_words(self.detector.detect(text), self.detector.tokenizer)
+        (detection,) = self.detector.detect_many([text])
+        words = group_words(detection, self.detector.tokenizer)
         return [word for word in words if any(map(str.isalnum, word.text))]
 
     def suggest(self, text: str, words: Sequence[Word]) -> list[tuple[Suggestion, ...]]:
+        suggested: list[tuple[Suggestion, ...]] = [() for _ in words]
         # A text without a word that the model knows gives a generator nothing to go by.
-        if (
-            self.filler is None
-            or not words
-            or not self.config.suggestions
-            or self.detector.parse(text).is_unknown(self.detector.tokenizer)
-        ):
-            return [() for _ in words]
-        masked = self.filler.parse(FillRequest(text, [(word.start, word.end) for word in words]))
-        suggested: dict[int, tuple[Suggestion, ...]] = {}
-        for slots, logits in self.filler.logits([masked]):
-            for (_, index), probs in zip(slots, self.filler.probs(logits).double().cpu().numpy(), strict=True):
-                suggested[index] = self._lexicon.suggest(words[index].text, probs, self.config.suggestions)
-        return [suggested[index] for index in range(len(words))]
-
-
-def _flatten(text: str) -> str:
-    """On one line, and without characters that would give orders to a terminal."""
-    return "".join(" " if category(character) == "Cc" else character for character in text)
+        is_unknown = self.detector.parse(text).is_unknown(self.detector.tokenizer)
+        if self.filler is None or not words or not self.config.suggestions or is_unknown:
+            return suggested
+        masked = self.filler.parse(text, [(word.start, word.end) for word in words])
+        for slots, probs in self.filler.probs([masked]):
+            for (_, index), row in zip(slots, probs.double().cpu().numpy(), strict=True):
+                suggested[index] = self._lexicon.suggest(words[index].text, row, self.config.suggestions)
+        return suggested
 
 
 def group_words(detection: Detection, tokenizer: Tokenizer) -> list[Word]:
@@ -116,18 +117,14 @@ def group_words(detection: Detection, tokenizer: Tokenizer) -> list[Word]:
         if words:
             last = words[-1]
             # Marks that the tokenizer leaves out, such as accents written by themselves, do not separate words.
-            is_next = continues[start, end] and all(map(_is_mark, text[last.end : start]))
+            is_next = continues[start, end] and all(category(char) in _MARKS for char in text[last.end : start])
             if start < last.end or is_next:
                 words.pop()
                 start, end, worst = last.start, max(last.end, end), max(last.suspicion, worst)
-        while end < len(text) and _is_mark(text[end]):
+        while end < len(text) and category(text[end]) in _MARKS:
             end += 1
         words.append(Word(text=text[start:end], start=start, end=end, suspicion=worst))
     return words
-
-
-def _is_mark(character: str) -> bool:
-    return category(character) in ("Mn", "Me", "Cf")
 
 
 class Lexicon:
@@ -138,28 +135,18 @@ class Lexicon:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    @cached_property
-    def ids(self) -> NDArray[np.int64]:
-        tokenizer = self._tokenizer
-        begins = np.flatnonzero(tokenizer.is_ordinary & ~tokenizer.continues_word)
-        return np.array([index for index in begins.tolist() if tokenizer.decode_token(index).isalpha()], dtype=np.int64)
-
-    @cached_property
-    def words(self) -> list[str]:
-        return [self._tokenizer.decode_token(index) for index in self.ids.tolist()]
-
-    @cached_property
-    def _letters(self) -> NDArray[np.uint32]:
-        """(W, L) code points, 0 after the end of each word."""
-        width = max(map(len, self.words), default=0)
-        padded = [word.casefold().ljust(width, "\0")[:width] for word in self.words]
-        return np.array(padded, dtype=f"<U{width or 1}").view(np.uint32).reshape(len(self.words), -1)
+        begins = np.flatnonzero(tokenizer.is_ordinary & ~tokenizer.continues_word).tolist()
+        by_id = {index: tokenizer.decode_token(index) for index in begins}
+        self.words = {index: word for index, word in by_id.items() if word.isalpha()}
+        self.ids = np.array(list(self.words), dtype=np.int64)
+        # (W, L) code points, 0 after the end of each word.
+        width = max(map(len, self.words.values()), default=0)
+        padded = [word.casefold().ljust(width, "\0")[:width] for word in self.words.values()]
+        self._letters = np.array(padded, dtype=f"<U{width or 1}").view(np.uint32).reshape(len(self.words), -1)
 
     def suggest(self, written: str, probs: NDArray[np.float64], count: int) -> tuple[Suggestion, ...]:
         """The best words but the one that was written; in capitals where that was."""
-        if not len(self.ids):
+        if not self.words:
             return ()
         word = written.casefold()
         # A word with so many letters more than any known one is another word, whatever the letters.
@@ -167,13 +154,16 @@ class Lexicon:
         distances = np.full(len(self.ids), len(word)) if is_long else edit_distances(word, self._letters)  # (W,)
         with np.errstate(divide="ignore"):
             scores = np.log(probs[self.ids]) - np.minimum(_SLIP * distances, _OTHER)
-        best = [
-            int(index) for index in np.argsort(-scores)[: count + 1] if distances[index] and np.isfinite(scores[index])
-        ]
-        return tuple(
-            Suggestion(text=_match_case(self.words[index], written), p=float(probs[self.ids[index]]))
-            for index in best[:count]
-        )
+        best = [index for index in np.argsort(-scores)[: count + 1] if distances[index] and np.isfinite(scores[index])]
+        suggestions = []
+        for token_id in self.ids[best[:count]].tolist():
+            text = self.words[token_id]
+            if written.isupper() and len(written) > 1:
+                text = text.upper()
+            elif written[:1].isupper():
+                text = text.capitalize()
+            suggestions.append(Suggestion(text=text, p=float(probs[token_id])))
+        return tuple(suggestions)
 
 
 def edit_distances(word: str, letters: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -200,60 +190,53 @@ def edit_distances(word: str, letters: NDArray[np.uint32]) -> NDArray[np.int64]:
     return distances
 
 
-def _match_case(word: str, written: str) -> str:
-    if written.isupper() and len(written) > 1:
-        return word.upper()
-    return word.capitalize() if written[:1].isupper() else word
-
-
 def score_proofreading(
     proofreader: Proofreader, texts: Sequence[str], *, share: float, seed: int
 ) -> dict[DamageKind, ProofreadScores]:
     """Each kind of damage by itself, planted in about this share of the words."""
-    return {kind: _score_kind(proofreader, texts, kind, share, seed) for kind in DAMAGE_KINDS}
-
-
-def _score_kind(
-    proofreader: Proofreader, texts: Sequence[str], kind: DamageKind, share: float, seed: int
-) -> ProofreadScores:
     from sklearn.metrics import roc_auc_score
 
-    rng = Random(f"{seed} {kind}")
-    suspicions: list[float] = []
-    damaged: list[bool] = []
-    num_hits = num_corrected = num_among = 0
-    documents = [damage_text(text, kind, share, rng) for text in texts]
-    _require_enough(sum(len(document.damages) for document in documents), texts, kind, share)
-    for document in documents:
-        words = proofreader.score_words(document.text)
-        damages = [match_corruption(word, document.damages) for word in words]
-        suspicions += [word.suspicion for word in words]
-        damaged += [damage is not None for damage in damages]
-        hits = [
-            (word, damage)
-            for word, damage in zip(words, damages, strict=True)
-            if damage is not None and word.suspicion > proofreader.config.threshold
-        ]
-        suggested = proofreader.suggest(document.text, [word for word, _ in hits])
-        for (_, damage), suggestions in zip(hits, suggested, strict=True):
-            proposed = [suggestion.text.casefold() for suggestion in suggestions]
-            num_hits += 1
-            num_corrected += proposed[:1] == [damage.original.casefold()]
-            num_among += damage.original.casefold() in proposed
-    _require_enough(sum(damaged), texts, kind, share)
-    suspicion, is_damaged = np.array(suspicions, dtype=np.float32), np.array(damaged)
-    is_named = suspicion > proofreader.config.threshold
-    worst = np.argsort(-suspicion, kind="stable")[: sum(damaged)]
-    return ProofreadScores(
-        words=len(suspicion),
-        damaged=sum(damaged),
-        precision=float(is_damaged[is_named].mean()) if is_named.any() else 0.0,
-        recall=float(is_named[is_damaged].mean()),
-        auc=float(roc_auc_score(is_damaged, suspicion)) if not is_damaged.all() else 0.5,
-        precision_at_damaged=float(is_damaged[worst].mean()),
-        corrected=num_corrected / max(num_hits, 1),
-        among_suggestions=num_among / max(num_hits, 1),
-    )
+    threshold = proofreader.config.threshold
+    scores: dict[DamageKind, ProofreadScores] = {}
+    for kind in DAMAGE_KINDS:
+        rng = Random(f"{seed} {kind}")
+        documents = [damage_text(text, kind, share, rng) for text in texts]
+        # Before the work as well as after it, when words that the tokenizer does not see have dropped out.
+        _require_enough(sum(len(document.damages) for document in documents), texts, kind, share)
+        words: list[Word] = []
+        damages: list[Damage | None] = []
+        # For each damaged word that is named: what was there, and what is suggested.
+        hits: list[tuple[str, list[str]]] = []
+        for document in documents:
+            here = proofreader.score_words(document.text)
+            matched = [match_corruption(word, document.damages) for word in here]
+            named = [
+                (word, damage)
+                for word, damage in zip(here, matched, strict=True)
+                if damage is not None and word.suspicion > threshold
+            ]
+            suggested = proofreader.suggest(document.text, [word for word, _ in named])
+            for (_, damage), suggestions in zip(named, suggested, strict=True):
+                hits.append((damage.original.casefold(), [suggestion.text.casefold() for suggestion in suggestions]))
+            words += here
+            damages += matched
+        suspicion = np.array([word.suspicion for word in words], dtype=np.float32)
+        is_damaged = np.array([damage is not None for damage in damages], dtype=np.bool_)
+        num_damaged = int(is_damaged.sum())
+        _require_enough(num_damaged, texts, kind, share)
+        is_named = suspicion > threshold
+        worst = np.argsort(-suspicion, kind="stable")[:num_damaged]
+        scores[kind] = ProofreadScores(
+            words=len(words),
+            damaged=num_damaged,
+            precision=float(is_damaged[is_named].mean()) if is_named.any() else 0.0,
+            recall=float(is_named[is_damaged].mean()),
+            auc=float(roc_auc_score(is_damaged, suspicion)) if not is_damaged.all() else 0.5,
+            precision_at_damaged=float(is_damaged[worst].mean()),
+            corrected=sum(proposed[:1] == [original] for original, proposed in hits) / max(len(hits), 1),
+            among_suggestions=sum(original in proposed for original, proposed in hits) / max(len(hits), 1),
+        )
+    return scores
 
 
 def _require_enough(damaged: int, texts: Sequence[str], kind: DamageKind, share: float) -> None:
@@ -272,3 +255,18 @@ def match_corruption(word: Word, damages: Sequence[Damage]) -> Damage | None:
     """The damage, of those in the order of the text, that the word has a part in."""
     index = bisect_right(damages, word.start, key=lambda damage: damage.end)
     return damages[index] if index < len(damages) and damages[index].start < word.end else None
+
+
+def render_proofs(proofs: Sequence[Proof], warning: str | None = None) -> str:
+    """A page: the texts with their suspicious words marked, and what may have been meant.
+
+    `warning` is what the model's held-out scores say against its findings.
+    """
+    return load_template("proofs.html").render(proofs=proofs, warning=warning)
+
+
+def load_template(name: str) -> Template:
+    """A page of ours; with autoescape, because the texts on it are somebody else's."""
+    loader = PackageLoader("electralab", "serving/page")
+    env = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    return env.get_template(name)

@@ -6,15 +6,13 @@ MODEL… -> HTTP
 import asyncio
 import contextlib
 import ipaddress
-import signal
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -28,13 +26,12 @@ from electralab.serving.batching import BatchingConfig
 from electralab.serving.inputs import WindowConfig
 from electralab.serving.model import Model
 from electralab.serving.service import InferenceService, LimitsConfig
-from electralab.stopping import stop_signals
+from electralab.stopping import handle_signals
 
 if TYPE_CHECKING:  # these need the libraries of the server
     import uvicorn
 
-    from electralab.serving.connections import Listener
-    from electralab.serving.guard import RequestGuard
+    from electralab.serving.guard import Listener, RequestGuard
 
 Runtime = Literal["torch", "onnx"]
 
@@ -70,30 +67,30 @@ def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], 
     loaded = load_models(models, config)
     with listen(config) as listener:
         service = InferenceService(loaded, config.limits, config.batching, needs_key=bool(keys))
-        listener.on_accept_error = service.metrics.count_accept_error
+        listener.on_accept_error = service.metrics.accept_errors.inc
         address = describe_address(listener)
         started = time.monotonic()
         try:
             asyncio.run(_run(service, keys, listener, config, lambda: on_ready(address)))
         finally:
             has_ended = service.batcher.close(0.0)
+    statuses: Counter[str] = Counter()
+    for family in service.metrics.requests.collect():
+        for sample in family.samples:
+            statuses[sample.labels["status"]] += int(sample.value)
     return ServeResult(
         address=address,
         models=tuple(loaded),
         seconds=time.monotonic() - started,
-        answers=service.metrics.sum_statuses(),
+        answers=dict(statuses),
         has_ended=has_ended,
     )
 
 
 def plan_serve(models: Sequence[str], config: ServeConfig) -> ServePlan:
     keys = read_keys(config)
-    loaded = load_models(models, config)
-    return ServePlan(
-        models=tuple(model.describe(name) for name, model in loaded.items()),
-        keys=len(keys),
-        settings=config.model_dump(mode="json"),
-    )
+    described = tuple(model.describe(name) for name, model in load_models(models, config).items())
+    return ServePlan(models=described, keys=len(keys), settings=config.model_dump(mode="json"))
 
 
 def load_models(words: Sequence[str], config: ServeConfig) -> dict[str, Model]:
@@ -129,7 +126,11 @@ def find_runtime(path: Path, runtime: Runtime) -> Path:
 
 def read_keys(config: ServeConfig) -> list[str]:
     if not config.key_file:
-        if not is_loopback(config.host):
+        try:
+            is_loopback = ipaddress.ip_address(config.host).is_loopback
+        except ValueError:
+            is_loopback = config.host == "localhost"
+        if not is_loopback:
             raise UsageError(
                 f"--host: {config.host} can be reached by others; give --key-file FILE with a key a line, or leave "
                 "the host at 127.0.0.1"
@@ -149,16 +150,9 @@ def read_keys(config: ServeConfig) -> list[str]:
     return keys
 
 
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 @contextlib.contextmanager
 def listen(config: ServeConfig) -> Iterator["Listener"]:
-    from electralab.serving.connections import Listener
+    from electralab.serving.guard import Listener
 
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     with Listener(family, socket.SOCK_STREAM) as listener:
@@ -190,41 +184,34 @@ async def _run(
 
     guard = build_app(service, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
     server = build_server(guard, service)
-    stopping = asyncio.Event()
-
-    async def drain() -> None:
-        """First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the door."""
-        await stopping.wait()
-        service.is_stopping = True
-        end = time.monotonic() + config.drain_seconds
-        while guard.open_requests and time.monotonic() < end:
-            await asyncio.sleep(0.02)
-        guard.stop()
-        server.should_exit = True
-
-    with _handle_signals(stopping):
+    # A server in a thread that is not the main one never hears a signal, and runs until its thread is gone.
+    with handle_signals() as stop:
         serving = asyncio.ensure_future(server.serve([listener]))
         while not server.started and not serving.done():
             await asyncio.sleep(0.005)
         if server.started:
             on_ready()
-        draining = asyncio.ensure_future(drain())
+        while not stop.number and not serving.done():
+            await asyncio.sleep(0.05)
+        # First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the door.
+        service.is_stopping = True
+        end = time.monotonic() + config.drain_seconds
+        while guard.open_requests and time.monotonic() < end and not serving.done():
+            await asyncio.sleep(0.02)
+        guard.stop()
+        server.should_exit = True
         await serving
-        draining.cancel()
 
 
 def build_server(guard: "RequestGuard", service: InferenceService) -> "uvicorn.Server":
     import uvicorn
 
-    from electralab.serving.connections import BoundedProtocol, ConnectionLimits
+    from electralab.serving.guard import BoundedProtocol
 
-    limits = ConnectionLimits(
-        min(service.limits.connections, count_descriptors()), service.limits.header_seconds, service.metrics
-    )
     server = uvicorn.Server(
         uvicorn.Config(
             guard,
-            http=partial(BoundedProtocol, limits),
+            http=partial(BoundedProtocol, service, min(service.limits.connections, count_descriptors())),
             ws="none",
             log_config=None,
             # A warning for each request that is no HTTP would let anybody fill the disk.
@@ -238,22 +225,3 @@ def build_server(guard: "RequestGuard", service: InferenceService) -> "uvicorn.S
     # Its own handlers would close the door first and answer afterwards, and end with the signal's status.
     server.capture_signals = contextlib.nullcontext
     return server
-
-
-@contextlib.contextmanager
-def _handle_signals(stopping: asyncio.Event) -> Iterator[None]:
-    """Only the main thread of a program may listen; a server in another runs until its thread is gone."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop = asyncio.get_running_loop()
-
-    def note(_number: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(stopping.set)
-
-    before: Mapping[int, Any] = {number: signal.signal(number, note) for number in stop_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -5,32 +5,21 @@ JSON -> Body -> inputs of a handler -> JSON
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 from pydantic_core import PydanticCustomError
 
 from electralab.config import Settings
 from electralab.errors import suggest
 from electralab.model.task_model import Pooling
-from electralab.records.answers import (
-    Capability,
-    Embedding,
-    ExampleList,
-    ModelExamples,
-    ModelList,
-    ServerLimits,
-)
+from electralab.records.answers import Capability, Embedding, ExampleList, ModelExamples, ModelList, ServerLimits
 from electralab.records.record import Record
 from electralab.records.tuned import PredictionRow
-from electralab.serving.api_errors import ApiError, shutting_down
 from electralab.serving.batching import BadText, Batcher, BatchHandler, BatchingConfig
-from electralab.serving.corruption_demo import PlayRequest
-from electralab.serving.embedder import EmbedRequest
-from electralab.serving.mask_filler import FillRequest
-from electralab.serving.metrics import ServerMetrics
 from electralab.serving.model import Model
+from electralab.serving.outcomes import STOPPING, ApiError, ServerMetrics
 from electralab.tasks.table import is_damaged
 
 _MOST_SPANS = 256
@@ -77,41 +66,26 @@ def _body_config(**example: Any) -> ConfigDict:
 
 
 class Body(BaseModel):
-    """A text or a list of texts, and the name of the model where the server has several that could answer."""
+    """A text or a list of texts, and the name of the model where the server has several that could answer.
+
+    Every other field is an option of the handler that answers.
+    """
 
     model: str | None = Field(None, description="A name of GET /v1/models; needed where several models could answer.")
+    text: Any = None
+    texts: Any = None
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _check_fields(cls, given: Any) -> Any:
-        """Before anything else, and by the first: a body may name more unknown fields than there is time to list."""
+    def _check(cls, given: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        # Before anything else, and by the first: a body may name more unknown fields than there is time to list.
         unknown = next((name for name in given if name not in cls.model_fields), None) if type(given) is dict else None
         if unknown is not None:
             raise PydanticCustomError(UNKNOWN_FIELD, "no field named {name}", {"name": repr(unknown[:80])})
-        return given
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        given = [name for name in ("text", "texts") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError(f"give either 'text' or 'texts'{', not both' * bool(given)}")
-        return self
-
-    @property
-    def is_batch(self) -> bool:
-        return getattr(self, "text") is None  # noqa: B009  every body has one, of its own type
-
-    def inputs(self) -> Sequence[Any]:
-        single, several = (getattr(self, name) for name in ("text", "texts"))
-        return several if several is not None else [single]
-
-    def make_request(self, given: Any) -> Any:
-        """What the handler is asked about one of the inputs."""
-        return given
-
-    def cost(self, given: Any) -> int:
-        """About how many characters go through the model for one of the inputs."""
-        return sum(map(len, list_strings(given))) + _SPECIAL_TOKENS
+        body = validate(given)
+        if (body.text is None) == (body.texts is None):
+            raise ValueError(f"give either 'text' or 'texts'{', not both' * (body.text is not None)}")
+        return body
 
 
 class TextBody(Body):
@@ -135,14 +109,6 @@ class FillBody(TextBody):
     )
     top: int = Field(5, ge=1, le=100, description="How many guesses.")
 
-    def make_request(self, given: str) -> FillRequest:
-        spans = None if self.at is None else [(start, end) for start, end in self.at]
-        return FillRequest(given, spans, self.top)
-
-    def cost(self, given: str) -> int:
-        # Each mask may be a row of its own.
-        return super().cost(given) * max(1, len(self.at or ()), given.count("[MASK]"))
-
 
 class PlayBody(TextBody):
     model_config = _body_config(text="The people of the United States are free.", mask_share=0.3, seed=7)
@@ -151,21 +117,11 @@ class PlayBody(TextBody):
     temperature: float = Field(1.0, ge=0.01, le=100, description="Below 1 the generator plays safe, above 1 wild.")
     seed: int = Field(0, ge=-_SEED, lt=_SEED, description="The same seed hides and draws the same.")
 
-    def make_request(self, given: str) -> PlayRequest:
-        return PlayRequest(given, self.mask_share, self.temperature, self.seed)
-
-    def cost(self, given: str) -> int:
-        # Two networks read it.
-        return 2 * super().cost(given)
-
 
 class EmbedBody(TextBody):
     model_config = _body_config(text="The people of the United States are free.", pooling="mean")
 
     pooling: Pooling = Field("mean", description="The mean of the tokens, or the first or last token's state.")
-
-    def make_request(self, given: str) -> EmbedRequest:
-        return EmbedRequest(given, self.pooling)
 
 
 class PredictBody(Body):
@@ -204,68 +160,100 @@ class LimitsConfig(Settings):
     open_requests: int = Field(1024, ge=1)
 
 
+_HANDLERS: dict[Capability, Callable[[Model], BatchHandler]] = {
+    "detect": lambda model: model.detector,
+    "fill": lambda model: model.filler,
+    "play": lambda model: model.demo,
+    "embed": lambda model: model.embedder,
+    "predict": lambda model: model.predictor,
+}
+
+
 class InferenceService:
     def __init__(
         self, models: Mapping[str, Model], limits: LimitsConfig, batching: BatchingConfig, *, needs_key: bool
     ) -> None:
+        from prometheus_client import Gauge
+
         self.models = models
         self.limits = limits
         self.needs_key = needs_key
         self.is_stopping = False
         self.metrics = ServerMetrics()
         self.batcher = Batcher(batching, self.metrics)
-        self.metrics.add_gauge(
-            "electralab_queue_texts", "Texts that wait for a worker.", lambda: self.batcher.waiting_texts
-        )
-        self.metrics.add_gauge("electralab_ready", "1 while new requests are taken.", lambda: float(self.is_ready))
-        # Loaded now: the first request must not wait for it, and what is wrong with a folder shows at the start.
+        # Their values are asked for whenever the metrics are read.
+        waiting = Gauge("electralab_queue_texts", "Texts that wait for a worker.", registry=self.metrics.registry)
+        waiting.set_function(lambda: self.batcher.waiting_texts)
+        ready = Gauge("electralab_ready", "1 while new requests are taken.", registry=self.metrics.registry)
+        ready.set_function(lambda: float(self.is_ready))
+        # Loaded now: the first request must not wait for it, what is wrong with a folder shows at the start, and no
+        # request reads a file.
         self._handlers = {
-            (name, capability): _handler(model, capability)
+            (name, capability): _HANDLERS[capability](model)
             for name, model in models.items()
             for capability in model.can
         }
+        self.model_list = ModelList(
+            models=tuple(model.describe(name) for name, model in models.items()),
+            limits=ServerLimits(**limits.model_dump(include=set(ServerLimits.model_fields))),
+            needs_key=needs_key,
+        )
+        examples = [ModelExamples(name=name, examples=model.examples) for name, model in models.items()]
+        self.example_list = ExampleList(models=tuple(examples))
+
+    @property
+    def is_ready(self) -> bool:
+        return not self.is_stopping and not self.batcher.is_full
 
     async def answer(self, capability: Capability, body: Body) -> bytes:
         """The JSON of the answer: `{"model": …, …}`, or `{"model": …, "results": […]}` for several texts."""
         if self.is_stopping:
-            raise shutting_down()
+            raise ApiError(*STOPPING)
         name = self._choose(capability, body.model)
-        inputs = body.inputs()
+        is_batch = body.texts is not None
+        inputs = body.texts if is_batch else [body.text]
         if len(inputs) > self.limits.batch_texts:
-            raise ApiError(
-                "too_many_texts", f"texts: are {len(inputs)}, at most {self.limits.batch_texts} go in one body"
-            )
-        for index, given in enumerate(inputs):
-            self._check(f"texts[{index}]" if body.is_batch else "text", given)
-        cost, limit = sum(map(body.cost, inputs)), self.batcher.config.queue_characters
-        if cost > limit:
+            most = self.limits.batch_texts
+            raise ApiError("too_many_texts", f"texts: are {len(inputs)}, at most {most} go in one body")
+        cost = sum(self._check(f"texts[{index}]" if is_batch else "text", given) for index, given in enumerate(inputs))
+        if isinstance(body, PlayBody):
+            cost *= 2  # two networks read it
+        elif isinstance(body, FillBody):
+            # Each mask may be a row of its own.
+            rows = [max(1, len(body.at or ()), text.count("[MASK]")) for text in inputs]
+            cost = sum((len(text) + _SPECIAL_TOKENS) * count for text, count in zip(inputs, rows, strict=True))
+        if cost > self.batcher.config.queue_characters:
+            limit = self.batcher.config.queue_characters
             raise ApiError(
                 "text_too_long", f"the request is as much work as {cost:,} characters, at most {limit:,} are; send less"
             )
-        request = self.batcher.submit(
-            capability,
-            self._handlers[name, capability],
-            [body.make_request(given) for given in inputs],
-            cost=cost,
-            seconds=self.limits.seconds,
-        )
+        handler, seconds = self._handlers[name, capability], self.limits.seconds
+        options = {field: value for field, value in body if field not in Body.model_fields}
+        request = self.batcher.submit(capability, handler, inputs, options, cost=cost, seconds=seconds)
         try:
-            answers = await asyncio.wait_for(asyncio.wrap_future(request.answers), self.limits.seconds)
+            answers = await asyncio.wait_for(asyncio.wrap_future(request.answers), seconds)
         except asyncio.CancelledError:  # the client left, or the server stops
             self.batcher.give_up(request)
             raise
         except TimeoutError:
             self.batcher.give_up(request)
-            wait = self.batcher.estimate_wait()
-            raise ApiError("too_slow", f"took over {self.limits.seconds:g} s; try again in {wait} s", wait) from None
+            raise self.batcher.retry_later("too_slow", f"took over {seconds:g} s") from None
         except BadText as bad:
-            where = f"texts[{bad.index}]" if body.is_batch else "text"
-            raise ApiError("bad_text", f"{where}: {bad.reason}") from None
-        parts = list(map(_encode, answers))
+            index, reason = bad.args
+            raise ApiError("bad_text", f"{f'texts[{index}]' if is_batch else 'text'}: {reason}") from None
+        parts = []
+        for answer in answers:
+            record = answer if isinstance(answer, Record) else Embedding(embedding=answer.tolist())
+            # Not the inputs: the client knows what it asked about, and texts are most of a row.
+            without = {"id", "texts", "words", "question"} if isinstance(record, PredictionRow) else None
+            # pydantic writes the bytes, without a dictionary in between: this is most of what the server sends.
+            serializer = record.__pydantic_serializer__
+            parts.append(serializer.to_json(record, exclude_unset=True, by_alias=True, exclude=without))
         head = b'{"model":' + json.dumps(name).encode()
-        return head + (b',"results":[' + b",".join(parts) + b"]}" if body.is_batch else b"," + parts[0][1:])
+        return head + (b',"results":[' + b",".join(parts) + b"]}" if is_batch else b"," + parts[0][1:])
 
-    def _check(self, where: str, given: Any) -> None:
+    def _check(self, where: str, given: Any) -> int:
+        """Refuses what is no text to ask about; else about how many characters go through the model for it."""
         texts = list_strings(given)
         if not any(text.strip() for text in texts):
             raise ApiError("text_empty", f"{where}: is empty; give a text")
@@ -274,6 +262,7 @@ class InferenceService:
         length, limit = sum(map(len, texts)), self.limits.text_characters
         if length > limit:
             raise ApiError("text_too_long", f"{where}: has {length:,} characters, at most {limit:,} are taken; cut it")
+        return length + _SPECIAL_TOKENS
 
     def _choose(self, capability: Capability, name: str | None) -> str:
         able = [known for known, model in self.models.items() if capability in model.can]
@@ -290,42 +279,3 @@ class InferenceService:
             can = ", ".join(self.models[name].can)
             raise ApiError("model_cannot", f"model: {name!r} cannot {capability}; it can {can}")
         return name
-
-    def list_models(self) -> ModelList:
-        limits = self.limits.model_dump(include=set(ServerLimits.model_fields))
-        return ModelList(
-            models=tuple(model.describe(name) for name, model in self.models.items()),
-            limits=ServerLimits(**limits),
-            needs_key=self.needs_key,
-        )
-
-    def list_examples(self) -> ExampleList:
-        return ExampleList(
-            models=tuple(ModelExamples(name=name, examples=model.examples) for name, model in self.models.items())
-        )
-
-    @property
-    def is_ready(self) -> bool:
-        return not self.is_stopping and not self.batcher.is_full
-
-
-def _handler(model: Model, capability: Capability) -> BatchHandler:
-    match capability:
-        case "detect":
-            return model.detector
-        case "fill":
-            return model.filler
-        case "play":
-            return model.demo
-        case "embed":
-            return model.embedder
-        case "predict":
-            return model.predictor
-
-
-def _encode(answer: Any) -> bytes:
-    """pydantic writes the bytes, without a dictionary in between: this is most of what the server sends."""
-    record = answer if isinstance(answer, Record) else Embedding(embedding=answer.tolist())
-    # Not the inputs: the client knows what it asked about, and texts are most of a row.
-    without = {"id", "texts", "words", "question"} if isinstance(record, PredictionRow) else None
-    return record.__pydantic_serializer__.to_json(record, exclude_unset=True, by_alias=True, exclude=without)

@@ -61,8 +61,7 @@ def proofread(
     from electralab.records.answers import ProofreadMeasure, ProofreadResult
     from electralab.runtime import use_threads
     from electralab.serving.model import Model
-    from electralab.serving.pages import render_proofs
-    from electralab.serving.proofreader import ProofreadConfig, score_proofreading
+    from electralab.serving.proofreader import ProofreadConfig, render_proofs, score_proofreading
 
     if measure and html:
         raise UsageError("proofread: --measure has scores and no page; leave out --html or --measure")

@@ -11,17 +11,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from little_tuned import TEXT as WORDS
+from little_tuned import build_pair, little_tokenizer
 from torch import Tensor
 
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import EncoderConfig
+from electralab.model.task_model import Pooling, pool_states
 from electralab.model.weights import init_weights
 from electralab.records.answers import Detection, HeldoutScores, TokenScore
-from electralab.serving.detector import Detector
-from electralab.serving.inputs import Window, WindowConfig, cut_windows
+from electralab.serving.encoder_handlers import Detector, Embedder, Vector
+from electralab.serving.inputs import TextInput, Window, WindowConfig, cut_windows
 from electralab.serving.model import Model
+from electralab.stopping import NO_STOP
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
@@ -49,7 +53,7 @@ def test_a_token_inside_is_judged_with_context_on_both_sides(count: int, overlap
 
 def test_a_text_that_fits_is_one_window() -> None:
     assert cut_windows(5, 8, 0.5) == [Window(0, 5, 0, 5)]
-    assert cut_windows(0, 8, 0.5) == []
+    assert cut_windows(0, 8, 0.5) == [Window(0, 0, 0, 0)]
 
 
 def test_the_last_window_is_full() -> None:
@@ -89,8 +93,12 @@ def make_detector(sequence_length: int = 16, **settings: float) -> Detector:
     return Detector(model, tokenizer, WindowConfig.model_validate(settings))
 
 
+def detect(detector: Detector, given: TextInput) -> Detection:
+    return detector.detect_many([given])[0]
+
+
 def test_spans_are_exact_slices_of_the_text() -> None:
-    found = make_detector().detect(TEXT)
+    found = detect(make_detector(), TEXT)
     assert "".join(token.text for token in found.tokens) == "".join(TEXT.split())
     for token in found.tokens:
         assert token.text == TEXT[token.start : token.end]
@@ -102,8 +110,8 @@ def test_spans_are_exact_slices_of_the_text() -> None:
 @pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
 def test_windows_of_a_long_text_agree_with_one_window(batch_tokens: int) -> None:
     text = " ".join([TEXT] * 4)
-    whole = make_detector(sequence_length=512).detect(text)
-    cut = make_detector(sequence_length=12, batch_tokens=batch_tokens).detect(text)
+    whole = detect(make_detector(sequence_length=512), text)
+    cut = detect(make_detector(sequence_length=12, batch_tokens=batch_tokens), text)
     assert len(whole.tokens) > 60
     assert cut == whole
 
@@ -115,17 +123,19 @@ def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> Non
     init_weights(model, seed=0)
     detector = Detector(model, tokenizer, WindowConfig())
     ids = tokenizer.encode(TEXT).ids
-    together = detector._p_replaced([ids[:14], ids[3:8], ids[5:6]])
-    alone = [detector._p_replaced([part])[0] for part in (ids[:14], ids[3:8], ids[5:6])]
-    for one, other in zip(together, alone, strict=True):
-        assert np.allclose(one, other, atol=1e-9)
-    assert np.ptp(together[0]) > 1e-7
+    parts = [ids[:14], ids[3:8], ids[5:6]]
+    together = {output.text: output for output in detector.run(parts, NO_STOP)}
+    for index, part in enumerate(parts):
+        (alone,) = detector.run([part], NO_STOP)
+        scores = together[index].output[together[index].window.columns]
+        assert torch.allclose(scores, alone.output[alone.window.columns], atol=1e-6)
+    assert np.ptp(together[0].output.numpy()) > 1e-7
 
 
 @pytest.mark.parametrize("sequence_length", [8, 64])
 def test_frame_tokens_typed_in_a_text_are_seen_but_not_judged(sequence_length: int) -> None:
     text = "the [SEP] cat [PAD] sat [UNK] on [CLS] the [MASK] mat"
-    found = make_detector(sequence_length).detect(text)
+    found = detect(make_detector(sequence_length), text)
     kept = [token.text for token in found.tokens if token.text.startswith("[")]
     assert kept == ["[UNK]", "[MASK]"]
     rest = text.replace("[SEP]", "").replace("[PAD]", "").replace("[CLS]", "")
@@ -145,9 +155,9 @@ def test_a_typed_pad_is_not_padding() -> None:
     tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
     model = Remembering(make_config(tokenizer.vocab_size, 16))
     detector = Detector(model, tokenizer, WindowConfig())
-    detector.detect("the [PAD] [PAD] mat")
+    detect(detector, "the [PAD] [PAD] mat")
     pad = tokenizer.special.pad
-    detector._p_replaced([np.array([9, pad, 8]), np.array([7])])
+    list(detector.run([np.array([9, pad, 8]), np.array([7])], NO_STOP))
     (_, alone), (rows, together) = model.seen
     assert alone is None
     assert together is not None
@@ -170,23 +180,23 @@ def test_energies_are_no_chances(tmp_path: Path) -> None:
 
 
 def test_an_empty_text_has_no_tokens() -> None:
-    assert make_detector().detect("").tokens == ()
-    assert make_detector().detect(" \n ").tokens == ()
+    assert detect(make_detector(), "").tokens == ()
+    assert detect(make_detector(), " \n ").tokens == ()
 
 
 def test_symbols_are_judged_one_by_one() -> None:
     tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
     detector = Detector(Suspicious(make_config(tokenizer.vocab_size, 16)), tokenizer, WindowConfig())
-    found = detector.detect(["open", 7, "never seen", "read"])
+    found = detect(detector, ["open", 7, "never seen", "read"])
     assert found.text == "open 7 never seen read"
     assert [token.text for token in found.tokens] == ["open", "7", "never seen", "read"]
     assert all(found.text[token.start : token.end] == token.text for token in found.tokens)
-    assert detector.detect('["open", 7, "never seen", "read"]') == found
+    assert detect(detector, '["open", 7, "never seen", "read"]') == found
     assert [token.unknown for token in found.tokens] == [False, False, True, False]
     with pytest.raises(
         InputError, match="a model of symbols takes a JSON list of strings or integers, got 'open read'"
     ):
-        detector.detect("open read")
+        detect(detector, "open read")
 
 
 class Calm(Discriminator):
@@ -204,7 +214,7 @@ def calm_detector(heldout: HeldoutScores | None = None) -> Detector:
 
 
 def test_where_no_token_passes_the_most_suspicious_words_of_the_text_are_named() -> None:
-    found = calm_detector().detect(TEXT)
+    found = detect(calm_detector(), TEXT)
     assert max(token.p_replaced for token in found.tokens) < 0.5
     assert found.is_relative
     # Three of fewer than twenty words, the most suspicious first, each by its most suspicious token.
@@ -217,17 +227,17 @@ def test_where_no_token_passes_the_most_suspicious_words_of_the_text_are_named()
 
 
 def test_of_a_long_text_at_most_five_words_are_named() -> None:
-    assert len(calm_detector().detect(" ".join([TEXT] * 10)).suspicious) == 5
+    assert len(detect(calm_detector(), " ".join([TEXT] * 10)).suspicious) == 5
 
 
 @pytest.mark.parametrize("text", ["", "cat", "cat cat cat cat", "!!! ..."])
 def test_where_nothing_stands_out_nothing_is_named(text: str) -> None:
-    found = calm_detector().detect(text)
+    found = detect(calm_detector(), text)
     assert (found.suspicious, found.is_relative) == ((), False)
 
 
 def test_where_some_pass_exactly_these_are_named() -> None:
-    found = make_detector().detect(TEXT)
+    found = detect(make_detector(), TEXT)
     passing = {place for place, token in enumerate(found.tokens) if token.p_replaced > 0.5}
     assert passing
     assert set(found.suspicious) == passing
@@ -240,7 +250,7 @@ def test_an_unknown_symbol_is_suspicious_before_all_others_whatever_the_network_
     tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
     for network in (Suspicious, Calm):
         detector = Detector(network(make_config(tokenizer.vocab_size, 16)), tokenizer, WindowConfig())
-        found = detector.detect(["open", "never seen", "read", "nor this"])
+        found = detect(detector, ["open", "never seen", "read", "nor this"])
         assert [token.unknown for token in found.tokens] == [False, True, False, True]
         assert set(found.suspicious[:2]) == {1, 3}
         assert not found.is_relative
@@ -253,14 +263,14 @@ def test_an_unknown_symbol_is_suspicious_before_all_others_whatever_the_network_
 
 def test_a_text_without_a_known_token_is_scored_and_warned_of_in_python_as_over_http() -> None:
     """One parse for all: what the tokenizer makes of the text is answered, and what it is worth is said."""
-    found = make_detector().detect("漢字")
+    found = detect(make_detector(), "漢字")
     assert [token.unknown for token in found.tokens] == [True, True]
     assert found.warning == "the text holds nothing that the model's vocabulary knows; give text of its language"
-    assert make_detector().detect("").warning is None
+    assert detect(make_detector(), "").warning is None
 
 
 def test_an_unknown_word_of_a_text_is_marked_and_judged_like_any() -> None:
-    found = make_detector().detect("the cat 漢 sat")
+    found = detect(make_detector(), "the cat 漢 sat")
     assert [token.text for token in found.tokens if token.unknown] == ["漢"]
     unknown = next(place for place, token in enumerate(found.tokens) if token.unknown)
     assert unknown not in found.suspicious
@@ -286,7 +296,7 @@ def test_an_unknown_word_of_a_text_is_marked_and_judged_like_any() -> None:
 def test_a_model_says_how_far_it_can_be_trusted(
     heldout: HeldoutScores | None, is_weak: bool, words: str | None
 ) -> None:
-    found = calm_detector(heldout).detect(TEXT)
+    found = detect(calm_detector(heldout), TEXT)
     assert heldout is None or heldout.is_weak == is_weak
     if words is None:
         assert found.warning is None
@@ -298,7 +308,7 @@ def test_a_model_says_how_far_it_can_be_trusted(
 
 def test_a_model_of_text_takes_no_list() -> None:
     with pytest.raises(InputError, match="a model of text takes a string, got a list; give the text itself"):
-        make_detector().detect(["the", "cat"])
+        detect(make_detector(), ["the", "cat"])
 
 
 def make_network(sequence_length: int) -> Detector:
@@ -312,7 +322,7 @@ def make_network(sequence_length: int) -> Detector:
 @settings(max_examples=25)
 def test_many_texts_are_judged_as_one_by_one(texts: list[str]) -> None:
     detector = make_network(sequence_length=16)
-    together, alone = detector.detect_many(texts), [detector.detect(text) for text in texts]
+    together, alone = detector.detect_many(texts), [detect(detector, text) for text in texts]
     assert [found.text for found in together] == texts
     for one, other in zip(together, alone, strict=True):
         assert [token.text for token in one.tokens] == [token.text for token in other.tokens]
@@ -330,3 +340,61 @@ def test_a_notebook_shows_the_text_itself_shaded_and_escaped() -> None:
     assert 'title="p_replaced 1.000">&lt;b&gt;</span> <span' in html
     assert html.count("rgba(230, 60, 40, 0.750)") == html.count("rgba(230, 60, 40, 0.000)") == 1
     assert unescape(re.sub("<[^>]+>", "", html)) == 'a <b> & "c"\n'
+
+
+# A text's vector
+
+TOKENIZER = little_tokenizer()
+LONG = " ".join([WORDS] * 5)
+
+
+def make_embedder() -> Embedder:
+    return Embedder(build_pair(TOKENIZER).discriminator.encoder, TOKENIZER, WindowConfig())
+
+
+def embed(embedder: Embedder, text: str, pooling: Pooling = "mean") -> Vector:
+    return embedder.answer([embedder.parse(text, pooling)])[0]
+
+
+def states_of(embedder: Embedder, ids: list[int]) -> torch.Tensor:
+    row = torch.tensor([[TOKENIZER.special.cls, *ids, TOKENIZER.special.sep]])
+    with torch.no_grad():
+        states: torch.Tensor = embedder.network(row, torch.zeros_like(row), None)
+    return states
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+def test_a_text_that_fits_is_pooled_as_anywhere_else(pooling: Pooling) -> None:
+    embedder = make_embedder()
+    states = states_of(embedder, TOKENIZER.encode("the cat sat").ids.tolist())
+    expected = pool_states(states, torch.zeros(states.shape[:2], dtype=torch.bool), pooling)[0].numpy()
+    assert np.allclose(embed(embedder, "the cat sat", pooling), expected, atol=1e-6)
+
+
+def test_every_token_of_a_long_text_counts_once_where_it_has_context() -> None:
+    embedder = make_embedder()
+    ids = TOKENIZER.encode(LONG).ids
+    size = embedder.network.config.sequence_length - 2
+    assert len(ids) > 3 * size
+    kept = []
+    for window in cut_windows(len(ids), size, 0.5):
+        states = states_of(embedder, ids[window.start : window.end].tolist())[0, 1:-1].numpy()
+        kept.append(states[window.keep_from - window.start : window.keep_to - window.start])
+    assert np.allclose(embed(embedder, LONG), np.concatenate(kept).mean(axis=0), atol=1e-5)
+
+
+def test_the_ends_of_a_long_text_are_its_first_and_last_window() -> None:
+    embedder = make_embedder()
+    ids, size = TOKENIZER.encode(LONG).ids, embedder.network.config.sequence_length - 2
+    first, last = states_of(embedder, ids[:size].tolist())[0, 0], states_of(embedder, ids[-size:].tolist())[0, -1]
+    assert np.allclose(embed(embedder, LONG, "first"), first.numpy(), atol=1e-6)
+    assert np.allclose(embed(embedder, LONG, "last"), last.numpy(), atol=1e-6)
+
+
+def test_many_are_answered_as_one_by_one_and_an_empty_one_has_a_vector() -> None:
+    embedder = make_embedder()
+    texts: dict[str, Pooling] = {"the cat": "mean", WORDS * 6: "last", "a dog sat": "first", WORDS * 3: "mean"}
+    together = embedder.answer([embedder.parse(*parts) for parts in texts.items()])
+    for parts, vector in zip(texts.items(), together, strict=True):
+        assert np.allclose(vector, embed(embedder, *parts), atol=1e-6)
+    assert np.abs(embed(embedder, "")).max() > 0

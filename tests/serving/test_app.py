@@ -2,42 +2,36 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator
 from html import unescape
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from little_server import get, open_guard, open_service, post, save_models, tell
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from little_server import Start, get, post, tell
 from pydantic import ValidationError
+from schemathesis import GenerationMode, checks
+from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from electralab.records.answers import EXAMPLE_ANSWERS, Capability, Detection, Embedding, FillResult, PlayResult
 from electralab.records.record import Record
 from electralab.records.tuned import PredictionRow
+from electralab.serving.app import write_policy
 from electralab.serving.guard import RequestGuard
 from electralab.serving.model import Model
-from electralab.serving.pages import write_policy
-from electralab.serving.service import Body, DetectBody, EmbedBody, FillBody, InferenceService, PlayBody, PredictBody
+from electralab.serving.service import Body, DetectBody, EmbedBody, FillBody, PlayBody, PredictBody
 
 TEXT = "the cat sat on the mat"
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
-    return save_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
-def service(models: dict[str, Model]) -> Iterator[InferenceService]:
-    service = open_service(models, text_characters=200, batch_texts=4, body_bytes=4096, body_seconds=0.3)
-    yield service
-    service.batcher.close(1)
-
-
-@pytest.fixture(scope="module")
-def gate(service: InferenceService) -> RequestGuard:
-    return open_guard(service)
+def gate(start: Start) -> RequestGuard:
+    return start(text_characters=200, batch_texts=4, body_bytes=4096, body_seconds=0.3)
 
 
 def error_of(response: httpx.Response) -> tuple[int, str, str]:
@@ -47,11 +41,11 @@ def error_of(response: httpx.Response) -> tuple[int, str, str]:
     return response.status_code, error["code"], error["message"]
 
 
-def test_one_text_is_answered_and_several_in_order(gate: RequestGuard, models: dict[str, Model]) -> None:
+def test_one_text_is_answered_and_several_in_order(gate: RequestGuard, little_models: dict[str, Model]) -> None:
     one = post(gate, "/v1/detect", {"text": TEXT})
     assert one.status_code == 200
     assert one.headers["content-type"] == "application/json"
-    found = models["pair"].detect(TEXT)
+    found = little_models["pair"].detect(TEXT)
     assert one.json() == {"model": "pair", **found.to_json()}
     many = post(gate, "/v1/detect", {"texts": ["a dog", TEXT], "model": "pair"}).json()
     assert [result["text"] for result in many["results"]] == ["a dog", TEXT]
@@ -60,8 +54,8 @@ def test_one_text_is_answered_and_several_in_order(gate: RequestGuard, models: d
     )
 
 
-def test_every_ability_says_what_python_says(gate: RequestGuard, models: dict[str, Model]) -> None:
-    pair, reviews = models["pair"], models["reviews"]
+def test_every_ability_says_what_python_says(gate: RequestGuard, little_models: dict[str, Model]) -> None:
+    pair, reviews = little_models["pair"], little_models["reviews"]
     filled = post(gate, "/v1/fill", {"text": TEXT, "at": [[4, 7]], "top": 2}).json()
     (blank,) = pair.fill(TEXT, [(4, 7)], 2).blanks
     assert filled["blanks"] == [blank.to_json()]
@@ -75,11 +69,11 @@ def test_every_ability_says_what_python_says(gate: RequestGuard, models: dict[st
     assert set(predicted["results"][0]) == {"prediction", "probabilities"}
     asked = {"question": "who sat", "context": TEXT}
     answered = post(gate, "/v1/predict", {"text": asked, "model": "questions"}).json()
-    assert answered["prediction"] == models["questions"].predict([asked])[0]["prediction"]
+    assert answered["prediction"] == little_models["questions"].predict([asked])[0]["prediction"]
 
 
-def test_a_text_of_unknown_tokens_is_answered_as_in_python(gate: RequestGuard, models: dict[str, Model]) -> None:
-    pair = models["pair"]
+def test_a_text_of_unknown_tokens_is_answered_as_in_python(gate: RequestGuard, little_models: dict[str, Model]) -> None:
+    pair = little_models["pair"]
     found = post(gate, "/v1/detect", {"texts": ["日本語", TEXT]}).json()["results"]
     assert found[0] == pair.detect("日本語").to_json()
     assert all(token["unknown"] for token in found[0]["tokens"])
@@ -225,9 +219,8 @@ def test_a_body_that_drips_in_too_slowly_is_given_up(gate: RequestGuard) -> None
     assert post(gate, "/v1/detect", content=drip([b'{"text"', b': "a"}'], 0.02), headers=JSON).status_code == 200
 
 
-def test_keys_guard_what_costs_and_nothing_else(models: dict[str, Model]) -> None:
-    service = open_service(models, needs_key=True)
-    gate = open_guard(service, ["first key", "sécond"])
+def test_keys_guard_what_costs_and_nothing_else(start: Start) -> None:
+    gate = start(["first key", "sécond"])
     for path in ("/", "/health", "/ready", "/v1/models"):
         assert get(gate, path).status_code == 200
     assert get(gate, "/v1/models").json()["needs_key"] is True
@@ -241,28 +234,25 @@ def test_keys_guard_what_costs_and_nothing_else(models: dict[str, Model]) -> Non
     schema = get(gate, "/openapi.json", headers={"authorization": "Bearer first key"}).json()
     assert schema["paths"]["/v1/detect"]["post"]["security"] == [{"key": []}]
     assert "security" not in schema["paths"]["/v1/models"]["get"]
-    service.batcher.close(1)
 
 
-def test_requests_that_come_together_go_together(models: dict[str, Model]) -> None:
-    service = open_service(models, batching={"window_ms": 200})
+def test_requests_that_come_together_go_together(start: Start) -> None:
+    gate = start(batching={"window_ms": 200})
     texts = ["the cat", "a dog sat", TEXT, "near the old log"]
 
     async def story(client: httpx.AsyncClient) -> None:
         found = await asyncio.gather(*(client.post("/v1/detect", json={"text": text}) for text in texts))
         assert [response.json()["text"] for response in found] == texts
 
-    gate = open_guard(service)
     tell(gate, story)
     lines = get(gate, "/metrics").text.splitlines()
     assert 'electralab_batch_texts_sum{ability="detect"} 4.0' in lines
     assert 'electralab_batch_texts_count{ability="detect"} 1.0' in lines
     assert 'electralab_requests_total{path="/v1/detect",status="200"} 4.0' in lines
-    service.batcher.close(1)
 
 
-def test_overload_and_slowness_are_answered_with_when_to_come_back(models: dict[str, Model]) -> None:
-    service = open_service(models, seconds=0.3, batching={"window_ms": 5000, "queue_texts": 1})
+def test_overload_and_slowness_are_answered_with_when_to_come_back(start: Start) -> None:
+    gate = start(seconds=0.3, batching={"window_ms": 5000, "queue_texts": 1})
 
     async def story(client: httpx.AsyncClient) -> None:
         asking = [asyncio.create_task(client.post("/v1/detect", json={"text": "a"})) for _ in range(2)]
@@ -270,35 +260,29 @@ def test_overload_and_slowness_are_answered_with_when_to_come_back(models: dict[
         assert [error_of(answer)[:2] for answer in answers] == [(429, "busy"), (503, "too_slow")]
         assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
 
-    gate = open_guard(service)
     tell(gate, story)
     assert 'electralab_refused_total{code="busy"} 1' in get(gate, "/metrics").text
-    service.batcher.close(1)
 
 
-def test_a_server_that_stops_says_so_and_takes_nothing_new(models: dict[str, Model]) -> None:
-    service = open_service(models)
-    gate = open_guard(service)
-    service.is_stopping = True
+def test_a_server_that_stops_says_so_and_takes_nothing_new(start: Start) -> None:
+    gate = start()
+    gate.service.is_stopping = True
     assert error_of(get(gate, "/ready"))[:2] == (503, "stopping")
     assert error_of(post(gate, "/v1/detect", {"text": "a"}))[:2] == (503, "stopping")
     assert get(gate, "/health").status_code == 200
-    service.batcher.close(1)
 
 
 def test_a_bug_of_ours_is_a_500_and_the_next_request_is_answered(
-    models: dict[str, Model], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    start: Start, little_models: dict[str, Model], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = open_service(models)
-    gate = open_guard(service)
+    gate = start()
     with monkeypatch.context() as patch:
-        patch.setattr(models["pair"].detector, "_describe", None)
+        patch.setattr(little_models["pair"].detector, "_describe", None)
         status, code, message = error_of(post(gate, "/v1/detect", {"text": "a"}))
     assert (status, code) == (500, "internal")
     assert "NoneType" not in message
     assert "NoneType" in caplog.text
     assert post(gate, "/v1/detect", {"text": "a"}).status_code == 200
-    service.batcher.close(1)
 
 
 def test_pages_may_do_nothing_but_what_they_bring_along(gate: RequestGuard) -> None:
@@ -311,9 +295,8 @@ def test_pages_may_do_nothing_but_what_they_bring_along(gate: RequestGuard) -> N
     for path in ("/v1/detect", "/v1/fill", "/v1/play", "/v1/embed", "/v1/predict"):
         assert f"curl http://here{path}" in docs.text
     # echo -n 'let a = 1' | openssl dgst -sha256 -binary | base64
-    assert "script-src 'sha256-LAfYd7pbFUgwfQu8b4q135PeTG2z+/coPEUYCd74eCQ='" in write_policy(
-        "<script>let a = 1</script>"
-    )
+    policy = write_policy("<script>let a = 1</script>")["content-security-policy"]
+    assert "script-src 'sha256-LAfYd7pbFUgwfQu8b4q135PeTG2z+/coPEUYCd74eCQ='" in policy
     assert get(gate, "/").status_code == 200
     assert get(gate, "/").headers["x-content-type-options"] == "nosniff"
     assert "access-control-allow-origin" not in get(gate, "/", headers={"origin": "http://elsewhere"}).headers
@@ -362,14 +345,12 @@ def test_the_docs_show_an_answer_to_every_question(gate: RequestGuard) -> None:
     assert answers["schema"]
 
 
-def test_examples_of_held_out_rows_need_the_key(models: dict[str, Model]) -> None:
-    service = open_service(models, needs_key=True)
-    gate = open_guard(service, ["sesame"])
+def test_examples_of_held_out_rows_need_the_key(start: Start, little_models: dict[str, Model]) -> None:
+    gate = start(["sesame"])
     assert error_of(get(gate, "/v1/examples"))[:2] == (401, "wrong_key")
     told = get(gate, "/v1/examples", headers={"authorization": "Bearer sesame"}).json()
     # These folders belong to no run.
-    assert told == {"models": [{"name": name, "examples": []} for name in models]}
-    service.batcher.close(1)
+    assert told == {"models": [{"name": name, "examples": []} for name in little_models]}
 
 
 MANY = 50_000
@@ -412,23 +393,92 @@ def test_of_very_many_wrong_things_only_the_first_is_noted(kind: type[Body], bod
         ("predict", {"text": {"k" * MANY: "a"}, "model": "reviews"}, f"text: has '{'k' * 40}'; give 'text_a' and"),
     ],
 )
-def test_a_body_of_very_much_that_is_wrong_gets_a_short_answer(
-    models: dict[str, Model], path: str, body: Any, words: str
-) -> None:
-    service = open_service(models)
-    refused = post(open_guard(service), f"/v1/{path}", body)
+def test_a_body_of_very_much_that_is_wrong_gets_a_short_answer(start: Start, path: str, body: Any, words: str) -> None:
+    refused = post(start(), f"/v1/{path}", body)
     assert refused.status_code == 400
     assert words in refused.json()["error"]["message"]
     assert len(refused.content) < 400
-    service.batcher.close(1)
 
 
-def test_a_request_that_is_too_much_work_is_refused_before_it_waits(models: dict[str, Model]) -> None:
-    service = open_service(models)
-    gate = open_guard(service)
+def test_a_request_that_is_too_much_work_is_refused_before_it_waits(start: Start) -> None:
+    gate = start()
     masks = post(gate, "/v1/fill", {"text": "the [MASK] sat " * 300, "model": "pair"})
     assert (masks.status_code, masks.json()["error"]["code"]) == (400, "bad_text")
     assert "has 300 masks, at most 256 are filled at once" in masks.json()["error"]["message"]
     spans = post(gate, "/v1/fill", {"texts": ["the cat sat " * 100] * 50, "at": [[0, 3]] * 100, "model": "pair"})
     assert (spans.status_code, spans.json()["error"]["code"]) == (400, "text_too_long")
-    service.batcher.close(1)
+
+
+# The server does what /openapi.json says: only documented statuses, answers of the documented shape
+
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+]
+
+
+@pytest.fixture(scope="module")
+def schema(start: Start) -> OpenApiSchema:
+    return schemathesis.openapi.from_asgi("/openapi.json", start(batching={"window_ms": 0}))
+
+
+POSTED = ("/v1/detect", "/v1/fill", "/v1/play", "/v1/embed", "/v1/predict")
+GOT = ("/v1/models", "/v1/examples", "/health", "/ready", "/metrics")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "mode"),
+    [
+        *(("POST", path, mode) for path in POSTED for mode in GenerationMode),
+        *(("GET", path, GenerationMode.POSITIVE) for path in GOT),
+    ],
+)
+def test_every_answer_is_one_that_the_description_allows(
+    schema: OpenApiSchema, method: str, path: str, mode: GenerationMode
+) -> None:
+    @given(schema[path][method].as_strategy(generation_mode=mode))
+    @settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    def ask(case: "schemathesis.Case[Any]") -> None:
+        case.validate_response(case.call(), checks=CHECKS)
+
+    ask()
+
+
+@pytest.mark.parametrize("path", POSTED)
+def test_the_examples_of_the_description_are_answered(schema: OpenApiSchema, path: str) -> None:
+    operation = schema[path]["POST"]
+    kind = schema.raw_schema["components"]["schemas"][f"{path.rpartition('/')[2].capitalize()}Body"]
+    assert len(kind["examples"]) == 2
+    for example in kind["examples"]:
+        body = example | {"model": "reviews" if path == "/v1/predict" else "pair"}
+        case = operation.Case(body=body, media_type="application/json")
+        response = case.call()
+        assert response.status_code == 200, response.text
+        case.validate_response(response, checks=CHECKS)
+
+
+# The page is one file that needs nothing from elsewhere and runs under a policy that allows it nothing else
+
+PAGE = (resources.files("electralab") / "serving" / "page" / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_page_brings_everything_along() -> None:
+    assert set(re.findall(r"\w+://[^\s'\"]+", PAGE)) == {"http://www.w3.org/2000/svg"}
+    assert [len(re.findall(rf"<{tag}\b", PAGE)) for tag in ("script", "style", "link", "img")] == [1, 1, 1, 0]
+
+
+def test_the_policy_finds_no_inline_style_or_handler() -> None:
+    markup = re.sub(r"<(script|style)>.*?</\1>", "", PAGE, flags=re.DOTALL)
+    assert re.findall(r"\s(?:style|on\w+)=", markup) == []
+    assert not re.search(r"\beval\(|innerHTML|insertAdjacentHTML|document\.write", PAGE)
+
+
+def test_every_word_of_the_markup_is_in_the_dictionary() -> None:
+    said = set(re.findall(r'data-say(?:-\w+)?="(\w+)"', PAGE))
+    dictionary = PAGE.split("const STRINGS", 1)[1].split("\n};", 1)[0]
+    assert said <= set(re.findall(r"\b(\w+):", dictionary))
+    markup = re.sub(r"<(script|style|title|noscript)>.*?</\1>|<!--.*?-->", "", PAGE, flags=re.DOTALL)
+    assert set(re.findall(r">\s*([A-Za-z][^<]*?)\s*<", markup)) == {"ELECTRA"}

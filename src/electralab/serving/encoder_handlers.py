@@ -1,0 +1,173 @@
+"""What an encoder says of texts: which tokens look replaced, and one vector for a text.
+
+TextInput -> TokenizedText -> Detection;  TextInput -> EmbedInput -> vector
+
+A text longer than a row is read in windows. Each token counts once, in the window where it has the most context.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from electralab.model.electra import Discriminator
+from electralab.model.encoder import Encoder, HiddenStates
+from electralab.model.folders.native_format import OnnxDiscriminator
+from electralab.model.task_model import Pooling, pool_states
+from electralab.records.answers import Detection, HeldoutScores, TokenScore
+from electralab.serving.inputs import (
+    Ids,
+    TextInput,
+    TokenizedText,
+    Window,
+    WindowConfig,
+    add_special_ids,
+    cut_windows,
+    tokenize,
+)
+from electralab.stopping import NO_STOP, StopSignal
+from electralab.tokens.batches import batch_by_length
+from electralab.tokens.tokenizer import Tokenizer
+
+Vector = NDArray[np.float32]
+
+# Above it a token is more likely replaced than not.
+THRESHOLD = 0.5
+# Where no word of a text passes, one in five is named all the same, within these bounds.
+_ONE_IN = 5
+_FEWEST_NAMED, _MOST_NAMED = 3, 5
+_ALL_UNKNOWN = "the text holds nothing that the model's vocabulary knows; give text of its language"
+
+
+def count_named(words: int) -> int:
+    """How many of so many words are named where none passes the threshold."""
+    return min(_MOST_NAMED, max(_FEWEST_NAMED, words // _ONE_IN))
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOutput:
+    text: int
+    """Which of the texts."""
+    window: Window
+    output: Tensor  # (T, ...) what the network says of the window's row
+    is_pad: Tensor  # (T,)
+
+
+class _WindowHandler:
+    """Texts of any length through an encoder."""
+
+    def __init__(
+        self, network: Discriminator | Encoder | OnnxDiscriminator, tokenizer: Tokenizer, config: WindowConfig
+    ) -> None:
+        self.network = network.eval()
+        self.tokenizer = tokenizer
+        self.config = config
+
+    @torch.inference_mode()
+    def run(self, texts: Sequence[Ids], stop: StopSignal, *, wants_states: bool = False) -> Iterator[WindowOutput]:
+        """All windows of all texts; rows of like length go through the network together."""
+        special, size = self.tokenizer.special, self.network.config.sequence_length - 2
+        windows = [
+            (text, window)
+            for text, ids in enumerate(texts)
+            for window in cut_windows(len(ids), size, self.config.overlap)
+        ]
+        rows = [add_special_ids(texts[text][window.start : window.end], special) for text, window in windows]
+        device = next(self.network.parameters()).device
+        for batch in batch_by_length(rows, special, self.config.batch_tokens, device):
+            stop.check()
+            inputs = batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad
+            if wants_states and isinstance(self.network, OnnxDiscriminator):
+                # What a graph returns are its logits; its states go into the dictionary.
+                hidden_states: HiddenStates = {}
+                self.network(*inputs, hidden_states)
+                outputs = hidden_states["states"]  # (B, T, D)
+            else:
+                outputs = self.network(*inputs)
+            for row, number in enumerate(batch.rows):
+                text, window = windows[number]
+                yield WindowOutput(text, window, outputs[row], batch.is_pad[row])
+
+
+class Detector(_WindowHandler):
+    def __init__(
+        self, model: Discriminator, tokenizer: Tokenizer, config: WindowConfig, heldout: HeldoutScores | None = None
+    ) -> None:
+        """`heldout` is None where the model's folder says nothing of its scores."""
+        super().__init__(model, tokenizer, config)
+        self.heldout = heldout
+
+    def detect_many(self, texts: Sequence[TextInput]) -> list[Detection]:
+        return self.answer([self.parse(given) for given in texts])
+
+    def parse(self, given: TextInput) -> TokenizedText:
+        return tokenize(self.tokenizer, given)
+
+    def answer(self, texts: Sequence[TokenizedText], stop: StopSignal = NO_STOP) -> list[Detection]:
+        scores = [np.zeros(len(text.ids)) for text in texts]
+        for part in self.run([text.ids for text in texts], stop):
+            # In double, or a sure network would say exactly 1 of different tokens, and their order were lost.
+            row = torch.sigmoid(part.output.double()).cpu().numpy()
+            scores[part.text][part.window.keep_from : part.window.keep_to] = row[part.window.columns]
+        return [self._describe(text, p_replaced) for text, p_replaced in zip(texts, scores, strict=True)]
+
+    def _describe(self, tokenized: TokenizedText, p_replaced: NDArray[np.float64]) -> Detection:
+        special, ids, text = self.tokenizer.special, tokenized.ids, tokenized.text
+        # Typed in a text, special tokens are context like any token, but none to be scored.
+        is_scored = ~np.isin(ids, [special.cls, special.sep, special.pad])
+        is_unknown = ids == special.unk
+        columns = (p_replaced.tolist(), is_scored.tolist(), is_unknown.tolist())
+        tokens = tuple(
+            TokenScore(text=text[start:end], start=start, end=end, p_replaced=p, p_original=1.0 - p, unknown=unknown)
+            for (start, end), p, is_kept, unknown in zip(tokenized.offsets, *columns, strict=True)
+            if is_kept
+        )
+        # No network was ever taught what an unknown symbol is: that it is one makes it suspicious enough.
+        suspicion = (p_replaced + is_unknown if self.tokenizer.is_symbols else p_replaced)[is_scored]
+        # Stable, so that of equal tokens the first of the text is named.
+        order = np.argsort(-suspicion, kind="stable")
+        suspicious = order[suspicion[order] > THRESHOLD].tolist()
+        is_relative = False
+        if not suspicious and tokens:
+            # None passes: named are those that stand out of this text, one a word.
+            word_ids = np.cumsum(~self.tokenizer.continues_word[ids[is_scored]])
+            named: dict[int, int] = {}
+            for index in order[suspicion[order] > np.median(suspicion)].tolist():
+                if self.tokenizer.is_symbols or any(map(str.isalnum, tokens[index].text)):
+                    named.setdefault(int(word_ids[index]), index)
+            suspicious = list(named.values())[: count_named(len(np.unique(word_ids)))]
+            is_relative = bool(suspicious)
+        warning = self.heldout.warning if self.heldout else None
+        if not self.tokenizer.is_symbols and tokenized.is_unknown(self.tokenizer):
+            warning = _ALL_UNKNOWN
+        return Detection(
+            text=text, tokens=tokens, suspicious=tuple(suspicious), is_relative=is_relative, warning=warning
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedInput:
+    ids: Ids
+    pooling: Pooling
+
+
+class Embedder(_WindowHandler):
+    def parse(self, given: TextInput, pooling: Pooling = "mean") -> EmbedInput:
+        return EmbedInput(tokenize(self.tokenizer, given, is_literal=True).ids, pooling)
+
+    def answer(self, inputs: Sequence[EmbedInput], stop: StopSignal = NO_STOP) -> list[Vector]:
+        """A long text gives the mean over all its tokens; or the first token of its first window; or the last token
+        of its last."""
+        vectors = [np.zeros(self.network.config.hidden_size, dtype=np.float32) for _ in inputs]
+        for part in self.run([given.ids for given in inputs], stop, wants_states=True):
+            window, pooling, count = part.window, inputs[part.text].pooling, len(inputs[part.text].ids)
+            is_whole = window.end - window.start == count
+            if pooling == "mean" and not is_whole:
+                kept = part.output[window.columns].float().sum(dim=0)
+                vectors[part.text] += (kept / count).cpu().numpy()
+            elif is_whole or (window.start == 0 if pooling == "first" else window.end == count):
+                vectors[part.text] = pool_states(part.output[None], part.is_pad[None], pooling)[0].cpu().numpy()
+        return vectors
