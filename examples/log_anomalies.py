@@ -11,11 +11,11 @@ import json
 import tempfile
 from pathlib import Path
 
+from service_log import write_symbol_log
 from sklearn.metrics import roc_auc_score
 
 import electralab
 from electralab.config import SettingsTree
-from electralab.corpus.samples import write_symbol_log
 
 SETTINGS: SettingsTree = {
     "model": {"num_layers": 2, "hidden_size": 64, "embedding_size": 64, "feedforward_size": 128},

@@ -10,9 +10,8 @@ import pytest
 from electra_process import Shell
 from little_runs import SMALL
 from log_anomalies import detect_anomalies
+from service_log import write_symbol_log
 from sklearn.metrics import roc_auc_score
-
-from electralab.corpus.samples import write_symbol_log
 
 pytestmark = pytest.mark.flow
 

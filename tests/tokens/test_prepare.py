@@ -114,6 +114,15 @@ def test_a_stopped_build_goes_on_to_the_same_bytes(
     assert open_data(tmp_path / "broken").identity == open_data(tmp_path / "whole").identity
 
 
+def test_a_source_that_changes_while_it_is_read_gives_no_data(tmp_path: Path, corpus: Path) -> None:
+    events = prepare([str(corpus)], tmp_path / "data", config(), StopSignal())
+    next(step for step in events if isinstance(step, Progress) and step.phase == "encoding")
+    write_corpus(corpus, 61)
+    with pytest.raises(InputError, match="changed while it was read; run the same command again"):
+        list(events)
+    assert not (tmp_path / "data/manifest.json").exists()
+
+
 def test_a_finished_part_is_not_encoded_again(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise Stopped(9)

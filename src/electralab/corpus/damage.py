@@ -5,9 +5,8 @@ text, rng -> Damaged
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from random import Random
 from typing import Literal, get_args
 
@@ -60,14 +59,16 @@ def count_words(text: str) -> int:
 
 def damage_text(text: str, kind: DamageKind, share: float, rng: Random) -> Damaged:
     """Damage about this share of the words that count; words are swapped for others of the text."""
-    words = tuple(match.group() for match in _WORD.finditer(text))
-    spoil = _SPOIL[kind]
+    words = [match.group() for match in _WORD.finditer(text)]
+    # What replacements are taken from: for a scanner, letters of which no table says what they are taken for.
+    others = sorted(letter for letter in set().union(*words) if not letter.isascii()) if kind == "ocr" else words
+    spoil = {"typo": misspell, "swap": exchange, "ocr": misread}[kind]
     pieces: list[str] = []
     damages: list[Damage] = []
     end = length = 0
     for match in _WORD.finditer(text):
         word = match.group()
-        spoiled = spoil(word, words, rng) if rng.random() < share else word
+        spoiled = spoil(word, others, rng) if rng.random() < share else word
         if spoiled.lower() == word.lower():
             continue
         start = length + match.start() - end
@@ -93,33 +94,19 @@ def exchange(word: str, words: Sequence[str], rng: Random) -> str:
     return other.capitalize() if word[0].isupper() else other[0].lower() + other[1:]
 
 
-def misread(word: str, words: Sequence[str], rng: Random) -> str:
+def misread(word: str, letters: Sequence[str], rng: Random) -> str:
     """One letter, or two, taken for what looks alike; a word without such letters stays.
 
     Beyond Latin, letters that look alike mostly stand beside each other in Unicode: ideographs by their radical, Hangul
     by its last consonant, Arabic by its form. So there a letter is taken for its neighbour among those of the text.
     """
     places = [(place, seen) for seen in _MISREAD for place in range(len(word)) if word.startswith(seen, place)]
-    if not places:
-        letters = _foreign_letters(tuple(words))
-        known = [place for place, letter in enumerate(word) if letter in letters]
-        if len(letters) < 2 or not known:
-            return word
-        place = rng.choice(known)
-        beside = bisect_left(letters, word[place]) + rng.choice((-1, 1))
-        return word[:place] + letters[beside if 0 <= beside < len(letters) else -2] + word[place + 1 :]
-    place, seen = rng.choice(places)
-    return word[:place] + _MISREAD[seen] + word[place + len(seen) :]
-
-
-@lru_cache(maxsize=1)
-def _foreign_letters(words: tuple[str, ...]) -> list[str]:
-    """The letters of the words, in the order of Unicode, that no table says what they are taken for."""
-    return sorted(letter for letter in set().union(*words) if not letter.isascii())
-
-
-_SPOIL: dict[DamageKind, Callable[[str, Sequence[str], Random], str]] = {
-    "typo": misspell,
-    "swap": exchange,
-    "ocr": misread,
-}
+    if places:
+        place, seen = rng.choice(places)
+        return word[:place] + _MISREAD[seen] + word[place + len(seen) :]
+    known = [place for place, letter in enumerate(word) if letter in letters]
+    if len(letters) < 2 or not known:
+        return word
+    place = rng.choice(known)
+    beside = bisect_left(letters, word[place]) + rng.choice((-1, 1))
+    return word[:place] + letters[beside if 0 <= beside < len(letters) else -2] + word[place + 1 :]

@@ -5,21 +5,21 @@ Sources -> Raw... -> Iterator[list[Document]]
 
 import hashlib
 import heapq
+import importlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from electralab.config import Settings
-from electralab.corpus.near_duplicates import NearDuplicates
 from electralab.corpus.readers import Content, DecodeError, Raw, ReadingConfig, read_documents
-from electralab.corpus.sources import Sources, WrongColumn
-from electralab.corpus.streams import ByteCounter
+from electralab.corpus.scripts import UNIT
+from electralab.corpus.sources import ByteCounter, Sources, WrongColumn
 from electralab.errors import UsageError
 from electralab.randomness import mix
 from electralab.stopping import StopSignal
@@ -32,6 +32,16 @@ _BATCH_DOCUMENTS = 4096
 
 # What a held document costs beside its text: without it a sample of single words would fill the memory.
 _ENTRY_BYTES = 200
+
+NEAR_DUPLICATE_RULE = "threshold"
+"""The name of how near-duplicates are found, for the identity of what is prepared by it."""
+_SHINGLE_UNITS = 3
+_SKETCH_SIZE = 256
+_SKETCH_SEED = 42
+# How surely a document that is just as similar as the threshold asks is among those that are compared.
+_SURE = 0.99
+# Longer than any word: such a run of characters is written without spaces, in whatever script.
+_LONGEST_WORD = 40
 
 
 class FilterConfig(Settings):
@@ -79,6 +89,57 @@ class SeenKeys:
         return is_new
 
 
+def shingle(text: str) -> set[str]:
+    """Every three words in a row; where there are no spaces between words, characters."""
+    units: list[str] = []
+    for unit in UNIT.findall(text.lower()):
+        units += unit if len(unit) > _LONGEST_WORD else (unit,)
+    starts = range(max(1, len(units) - _SHINGLE_UNITS + 1))
+    return {" ".join(units[start : start + _SHINGLE_UNITS]) for start in starts}
+
+
+def count_bands(threshold: float) -> int:
+    """The fewest bands, so the fewest to compare with, that find surely enough what is as similar as the threshold."""
+    for rows in (64, 32, 16, 8, 4, 2):
+        if 1 - (1 - threshold**rows) ** (_SKETCH_SIZE // rows) >= _SURE:
+            return _SKETCH_SIZE // rows
+    return _SKETCH_SIZE
+
+
+class NearDuplicates:
+    """The documents kept so far, as sketches of a kilobyte each: MinHash finds similar ones without comparing all.
+
+    Similarity is the Jaccard index of two sets of shingles. The share of the 256 numbers of their sketches that two
+    documents have in common is that index, give or take 0.03; bands of a sketch are looked up to find candidates.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        rensa = _import_extra("rensa", "filters.near_duplicates")
+        self._threshold = threshold
+        self._minhash = rensa.RMinHash
+        self._bands = rensa.RMinHashLSH(threshold=threshold, num_perm=_SKETCH_SIZE, num_bands=count_bands(threshold))
+        self._sketches: list[NDArray[np.uint32]] = []
+
+    def is_known(self, text: str) -> bool:
+        """Whether a document kept before is as similar as the threshold asks; if not, this one is kept."""
+        minhash = self._minhash(num_perm=_SKETCH_SIZE, seed=_SKETCH_SEED)
+        minhash.update(sorted(shingle(text)))
+        sketch = np.array(minhash.digest(), dtype=np.uint32)
+        candidates = self._bands.query(minhash)
+        if any((self._sketches[place] == sketch).mean() >= self._threshold for place in candidates):
+            return True
+        self._bands.insert(len(self._sketches), minhash)
+        self._sketches.append(sketch)
+        return False
+
+
+def _import_extra(package: str, setting: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise UsageError(f"{setting} needs the package {package}; install electralab[text]") from None
+
+
 class DocumentFilter:
     """Holds what was seen so far, and the counts of what was dropped."""
 
@@ -86,21 +147,9 @@ class DocumentFilter:
         self.dropped: Counter[Reason] = Counter()
         self._config = config
         self._seen = SeenKeys()
+        self._ftfy = _import_extra("ftfy", "repair") if repair else None
+        self._langid = _import_extra("py3langid", "filters.languages") if config.languages else None
         self._near = NearDuplicates(config.near_duplicate_threshold) if config.near_duplicates else None
-        self._repair: Callable[[str], str] | None = None
-        if repair:
-            try:
-                import ftfy
-            except ImportError:
-                raise UsageError("repair needs the package ftfy; install electralab[text]") from None
-            self._repair = ftfy.fix_text
-        self._language_of: Callable[[str], str] | None = None
-        if config.languages:
-            try:
-                import py3langid
-            except ImportError:
-                raise UsageError("filters.languages needs the package py3langid; install electralab[text]") from None
-            self._language_of = lambda text: py3langid.classify(text[:2000])[0]
 
     def keep(self, raws: Sequence[Raw]) -> list[Document]:
         contents = [content for raw in raws if (content := self._clean(raw)) is not None]
@@ -112,13 +161,10 @@ class DocumentFilter:
         kept = []
         for index in np.flatnonzero(is_new):
             content = contents[index]
-            if (
-                isinstance(content, str)
-                and self._language_of
-                and self._language_of(content) not in self._config.languages
-            ):
+            text = content if isinstance(content, str) else ""  # what follows is about text, not about symbols
+            if text and self._langid and self._langid.classify(text[:2000])[0] not in self._config.languages:
                 self.dropped["language"] += 1
-            elif isinstance(content, str) and self._near and self._near.is_known(content):
+            elif text and self._near and self._near.is_known(text):
                 self.dropped["near_duplicate"] += 1
             else:
                 kept.append(Document(content, int(keys[index])))
@@ -126,7 +172,7 @@ class DocumentFilter:
 
     def _clean(self, raw: Raw) -> Content | None:
         if isinstance(raw, DecodeError):
-            if self._repair is None:
+            if self._ftfy is None:
                 self.dropped["undecodable"] += 1
                 return None
             raw = raw.data.decode("utf-8", "replace") if b"\x00" not in raw.data else ""
@@ -136,7 +182,7 @@ class DocumentFilter:
                 raw.encode()
             except UnicodeEncodeError:  # JSON can spell half a character, which is no text
                 raw = raw.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-            raw = self._repair(raw) if self._repair else raw
+            raw = self._ftfy.fix_text(raw) if self._ftfy else raw
         if len(raw) < self._config.min_characters:
             self.dropped["too_short" if raw else "empty"] += 1
             return None
@@ -150,24 +196,14 @@ class DocumentStream:
     """
 
     def __init__(
-        self,
-        sources: Sources,
-        reading: ReadingConfig,
-        filters: FilterConfig,
-        *,
-        repair: bool,
-        symbols: bool,
-        stop: StopSignal,
+        self, sources: Sources, reading: ReadingConfig, kept: DocumentFilter, *, symbols: bool, stop: StopSignal
     ) -> None:
         self.counter = ByteCounter()
         self.passed_over = list(sources.passed_over)
         self.read: Counter[str] = Counter()
         self.undecodable: Counter[str] = Counter()
-        self._sources = sources
-        self._reading = reading
-        self._symbols = symbols
-        self._filter = DocumentFilter(filters, repair=repair)
-        self._stop = stop
+        self._sources, self._reading, self._symbols = sources, reading, symbols
+        self._filter, self._stop = kept, stop
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -187,7 +223,7 @@ class DocumentStream:
         if batch:
             yield self._filter.keep(batch)
 
-    def _read_all(self) -> Iterable[Raw]:
+    def _read_all(self) -> Iterator[Raw]:
         for source in self._sources.files:
             name = str(source.path)
             try:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from electralab.corpus.sources import find_sources
-from electralab.corpus.streams import open_source
+from electralab.corpus.sources import find_sources, open_source
 from electralab.errors import InputError
 
 MAX_LINE_BYTES = 1 << 20

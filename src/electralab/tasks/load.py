@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from electralab.artifacts import sha256_file, sha256_json
 from electralab.config import Settings
-from electralab.corpus.streams import Encoding
+from electralab.corpus.sources import Encoding
 from electralab.errors import InputError, UsageError
 from electralab.tasks.catalog import plain_name
 from electralab.tasks.columns import choose_columns, match_columns

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from electralab.corpus.sources import Source, find_sources
-from electralab.corpus.streams import open_source, read_utf8
+from electralab.corpus.sources import Source, find_sources, open_source, read_utf8
 from electralab.errors import InputError
 
 # How many lines a quoted field may span: an open quotation mark costs this much and not the rest of the file.

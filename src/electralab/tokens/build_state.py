@@ -5,7 +5,7 @@ from pathlib import Path
 
 from electralab.artifacts import MANIFEST, read_json, sha256_json, verify_folder, write_json
 from electralab.config import SettingsTree
-from electralab.corpus.near_duplicates import RULE
+from electralab.corpus.documents import NEAR_DUPLICATE_RULE
 from electralab.corpus.sources import Source
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
 from electralab.tokens.shards import BUILD, FORMAT
@@ -29,7 +29,11 @@ def fingerprint_data(
         "tokenizer": "learned" if given is None else sha256_json(given.to_json()),
         "sources": sources,
     }
-    return {**fingerprint, "near_duplicates": RULE} if settings["filters"]["near_duplicates"] else fingerprint
+    return (
+        {**fingerprint, "near_duplicates": NEAR_DUPLICATE_RULE}
+        if settings["filters"]["near_duplicates"]
+        else fingerprint
+    )
 
 
 def without_rule(fingerprint: SettingsTree) -> SettingsTree:

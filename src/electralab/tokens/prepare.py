@@ -32,16 +32,15 @@ from electralab.artifacts import (
     write_manifest,
 )
 from electralab.config import Settings, SettingsTree
-from electralab.corpus.documents import Document, DocumentSample, DocumentStream, FilterConfig
+from electralab.corpus.documents import Document, DocumentFilter, DocumentSample, DocumentStream, FilterConfig
 from electralab.corpus.readers import ReadingConfig
-from electralab.corpus.scripts import SPACELESS, WIDE_PUNCTUATION
+from electralab.corpus.scripts import SPACELESS, UNIT, WIDE_PUNCTUATION
 from electralab.corpus.sources import (
     STANDARD_INPUT,
     Compression,
     Sources,
     find_sources,
     hash_source,
-    is_unchanged,
     spool_standard_input,
 )
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
@@ -85,7 +84,6 @@ _MEMORY = 512 << 20
 
 # For the report: in scripts without spaces a character counts as a word, and none of them is among the longest.
 _LONGEST_WORDS = 10
-_WORD = re.compile(f"[{SPACELESS}]|[^\\s{SPACELESS}]+")
 _SPACED_WORD = re.compile(f"[^\\s{SPACELESS}{WIDE_PUNCTUATION}]+")
 
 A = TypeVar("A")
@@ -211,7 +209,7 @@ class _Build:
     def run(self) -> _Phase[None]:
         for source in self._sources.files:
             yield self._progress("hashing", sum(file.bytes for file in self._sources.files[: len(self._hashes)]))
-            self._hashes.append(hash_source(source, self._stop.check))
+            self._hashes.append(hash_source(source, self._stop))
         fingerprint, requested = (
             fingerprint_data(config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
             for config in (self._config, self._requested)
@@ -272,9 +270,9 @@ class _Build:
         return Progress(phase, done, total, text, line, {"documents": self._documents, "tokens": self._tokens})
 
     def _stream(self) -> DocumentStream:
-        reading, filters = self._config.reading, self._config.filters
-        repair, symbols = self._config.repair, self._config.symbols
-        return DocumentStream(self._sources, reading, filters, repair=repair, symbols=symbols, stop=self._stop)
+        config = self._config
+        kept = DocumentFilter(config.filters, repair=config.repair)
+        return DocumentStream(self._sources, config.reading, kept, symbols=config.symbols, stop=self._stop)
 
     def _get_tokenizer(self) -> _Phase[Tokenizer]:
         folder = self._out / TOKENIZER
@@ -363,7 +361,8 @@ class _Build:
         self, fingerprint: SettingsTree, tokenizer: Tokenizer, encoding: _Encoding, warnings: list[str]
     ) -> None:
         for source in self._sources.files:
-            if not is_unchanged(source):
+            status = source.path.stat()
+            if (status.st_size, status.st_mtime_ns) != (source.bytes, source.modified_ns):
                 raise InputError(f"{source.path}: changed while it was read; run the same command again")
         PreparedReport(
             counts=encoding.counts,
@@ -408,7 +407,7 @@ def _report_tokenizer(tokenizer: Tokenizer, encoding: _Encoding) -> TokenizerRep
     if tokenizer.is_symbols or not texts:
         return report
     tokens = sum(len(ids) for ids in tokenizer.encode_many(texts))
-    words = [word for text in texts for word in _WORD.findall(text)]
+    words = [word for text in texts for word in UNIT.findall(text)]
     characters = sum(len(word) for word in words)
     spaced = {word for text in texts for word in _SPACED_WORD.findall(text)}
     longest = sorted(spaced, key=lambda word: (-len(word), word))[:_LONGEST_WORDS]
