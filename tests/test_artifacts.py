@@ -128,9 +128,9 @@ def test_reader_sees_no_folder_before_it_is_complete(tmp_path: Path) -> None:
 def test_manifest_holds_the_facts_and_every_file(tmp_path: Path) -> None:
     write_folder(tmp_path / "step-3", "new")
     manifest = verify_folder(tmp_path / "step-3", REMEDY)
-    assert manifest["step"] == 3
-    assert manifest["files"]["weights.bin"]["bytes"] == 3
-    assert set(manifest["files"]) == {"weights.bin", f"inner/{MANIFEST}"}
+    assert manifest.facts == {"step": 3}
+    assert manifest.files["weights.bin"]["bytes"] == 3
+    assert set(manifest.files) == {"weights.bin", f"inner/{MANIFEST}"}
 
 
 def test_manifest_in_place_leaves_out_locks_and_temporaries(tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_manifest_in_place_leaves_out_locks_and_temporaries(tmp_path: Path) -> N
         (tmp_path / ".build" / "part-0.json").write_text("{}")
         write_manifest(tmp_path, order={2: "b", 10: "a"}, shape=(1, 2))
     manifest = verify_folder(tmp_path, REMEDY)
-    assert set(manifest["files"]) == {"shard.bin"}
-    assert manifest["order"] == {"2": "b", "10": "a"}
+    assert set(manifest.files) == {"shard.bin"}
+    assert manifest.facts["order"] == {"2": "b", "10": "a"}
 
 
 def damage(path: Path, blow: str) -> None:
@@ -228,7 +228,7 @@ def test_files_whose_hashes_are_known_are_not_read_again(tmp_path: Path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr("electralab.artifacts.sha256_file", lambda _: pytest.fail("read again"))
         write_manifest(tmp_path, files=known, step=3)
-    assert verify_folder(tmp_path, REMEDY)["step"] == 3
+    assert verify_folder(tmp_path, REMEDY).facts["step"] == 3
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
@@ -311,7 +311,7 @@ def test_a_name_that_is_not_utf8_survives_the_disk_and_seals_a_manifest(tmp_path
     assert (tmp_path / "f.json").read_text(encoding="utf-8").count(r"\udcff\udcfe.txt") == 1
     assert read_json(tmp_path / "f.json") == {"path": name}
     write_manifest(tmp_path, sources=[name])
-    assert verify_folder(tmp_path, "restore it")["sources"] == [name]
+    assert verify_folder(tmp_path, "restore it").facts["sources"] == [name]
 
 
 def test_a_link_to_itself_in_the_place_of_a_file_is_damage(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 from typing_extensions import TypedDict  # pydantic takes that of typing from Python 3.12 on
@@ -60,29 +60,19 @@ def storage_errors(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        cause = _CAUSES.get(error.errno or 0)
-        if cause is None or not _is_about(error.filename, path):
+    except (OSError, SafetensorError) as error:
+        if isinstance(error, OSError):
+            cause = _CAUSES.get(error.errno or 0)
+            # The file that an error names, if it names one, is `path`, one of its temporaries, inside or above them.
+            named = Path(error.filename).absolute() if isinstance(error.filename, str) else path.absolute()
+            places = [place.absolute() for place in (path, _temporary(path), _retired(path))]
+            is_about = any(named.is_relative_to(place) or place.is_relative_to(named) for place in places)
+        else:  # safetensors hides the operating system's number in its text
+            number = re.search(r"\(os error (\d+)\)", str(error))
+            cause, is_about = _CAUSES.get(int(number[1])) if number else None, True
+        if cause is None or not is_about:
             raise
         raise StorageError(f"{path}: {cause}") from None
-    except SafetensorError as error:
-        # safetensors hides the operating system's number in its text.
-        number = re.search(r"\(os error (\d+)\)", str(error))
-        cause = _CAUSES.get(int(number[1])) if number else None
-        if cause is None:
-            raise
-        raise StorageError(f"{path}: {cause}") from None
-
-
-def _is_about(name: object, path: Path) -> bool:
-    """Whether the file an error names, if it names one, is `path`, one of its temporaries, inside or above them."""
-    if not isinstance(name, str):
-        return True
-    named = Path(name).absolute()
-    return any(
-        named.is_relative_to(place) or place.is_relative_to(named)
-        for place in (path.absolute(), _temporary(path).absolute(), _retired(path).absolute())
-    )
 
 
 def real_path(path: Path) -> Path:
@@ -154,13 +144,14 @@ def read_json(path: Path, remedy: str = "mend or replace the file") -> Any:
         raise DamagedArtifact(f"{path}: not valid JSON ({error}); {remedy}") from None
 
 
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(name.startswith(".") for name in path.relative_to(folder).parts)
+
+
 def _files_below(folder: Path) -> list[Path]:
     """The files of an artifact: not its manifest, and not locks and temporaries, whose names begin with a dot."""
-    return sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and path != folder / MANIFEST and not _is_hidden(path, folder)
-    )
+    files = (path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path, folder))
+    return sorted(path for path in files if path != folder / MANIFEST)
 
 
 def describe_files(folder: Path) -> dict[str, FileHash]:
@@ -184,12 +175,8 @@ def write_manifest(folder: Path, *, files: dict[str, FileHash] | None = None, **
     manifest = json.loads(json.dumps({**facts, "files": files}))
     for inner in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
         _sync(inner)
-    write_json(folder / MANIFEST, {**manifest, "sha256": _seal(manifest)})
-
-
-def _seal(manifest: dict[str, Any]) -> str:
-    """What a manifest says about itself, so that damage to its own facts shows as well."""
-    return sha256_json({key: value for key, value in manifest.items() if key != "sha256"})
+    # The hash of the manifest itself, so that damage to its own facts shows as well.
+    write_json(folder / MANIFEST, {**manifest, "sha256": sha256_json(manifest)})
 
 
 @contextmanager
@@ -208,25 +195,17 @@ def new_folder(path: Path, **facts: Any) -> Iterator[Path]:
         try:
             yield temporary
             write_manifest(temporary, **facts)
-            _replace_folder(temporary, path)
+            # A folder cannot be renamed over a full one: the old goes aside first and is deleted after.
+            shutil.rmtree(_retired(path), ignore_errors=True)
+            if path.exists():
+                path.rename(_retired(path))
+            temporary.rename(path)
+            _sync(path.parent)
         except BaseException:
+            _restore_folder(path)
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-
-
-def _replace_folder(temporary: Path, path: Path) -> None:
-    """A folder cannot be renamed over a full one: the old goes aside first and is deleted after."""
-    retired = _retired(path)
-    shutil.rmtree(retired, ignore_errors=True)
-    try:
-        if path.exists():
-            path.rename(retired)
-        temporary.rename(path)
-    except BaseException:
-        _restore_folder(path)
-        raise
-    _sync(path.parent)
-    shutil.rmtree(retired, ignore_errors=True)
+        shutil.rmtree(_retired(path), ignore_errors=True)
 
 
 def _restore_folder(path: Path) -> None:
@@ -236,19 +215,55 @@ def _restore_folder(path: Path) -> None:
         retired.rename(path)
 
 
-def verify_folder(folder: Path, remedy: str) -> dict[str, Any]:
+class Manifest(NamedTuple):
+    """What a folder's manifest says, after it and every file was compared with its hash."""
+
+    files: dict[str, FileHash]
+    facts: dict[str, object]
+
+
+def verify_folder(folder: Path, remedy: str) -> Manifest:
     """The manifest, if every file it names is present with its size and hash; else DamagedArtifact names the file.
 
     `remedy` ends the sentence: what the user can do about this kind of folder.
     """
     with storage_errors(folder):
         _restore_folder(folder)
-    manifest = _read_manifest(folder, remedy)
-    for name, expected in manifest["files"].items():
+    path = folder / MANIFEST
+    try:
+        if not folder.is_dir():
+            raise DamagedArtifact(f"{folder}: no such folder; {remedy}")
+        if not path.is_file():
+            raise DamagedArtifact(f"{folder}: has no {MANIFEST}, so it was never finished; {remedy}")
+        stored = read_json(path, remedy)
+    except OSError as error:
+        raise DamagedArtifact(f"{folder}: cannot be read ({error.strerror}); {remedy}") from None
+    except InputError as error:
+        raise DamagedArtifact(f"{error}; {remedy}") from None
+    if not isinstance(stored, dict) or not isinstance(stored.get("files"), dict):
+        raise DamagedArtifact(f"{path}: not a manifest; {remedy}")
+    if stored.pop("sha256", None) != sha256_json(stored):
+        raise DamagedArtifact(f"{path}: was changed after it was written (its own sha256 differs); {remedy}")
+    manifest = Manifest(stored.pop("files"), stored)
+    for name, expected in manifest.files.items():
+        file = folder / name
+        if not isinstance(expected, dict) or not {"bytes", "sha256"} <= expected.keys():
+            raise DamagedArtifact(f"{path}: says nothing about the size and hash of {name!r}; {remedy}")
+        if "\0" in name or not real_path(file).is_relative_to(real_path(folder)):
+            raise DamagedArtifact(f"{path}: names a file outside its folder ({name!r}); {remedy}")
         try:
-            _verify_file(folder, name, expected, remedy)
+            if not file.is_file():
+                raise DamagedArtifact(f"{folder}: manifest names {name} but it is missing; {remedy}")
+            size, was = file.stat().st_size, expected["sha256"]
+            if size != expected["bytes"]:
+                raise DamagedArtifact(f"{file}: has {size} bytes, its manifest says {expected['bytes']}; {remedy}")
+            if (digest := sha256_file(file)) != was:
+                raise DamagedArtifact(
+                    f"{file}: does not match its manifest (sha256 {str(was)[:4]}… expected, {digest[:4]}… found); "
+                    f"{remedy}"
+                )
         except OSError as error:
-            raise DamagedArtifact(f"{folder / name}: cannot be read ({error.strerror}); {remedy}") from None
+            raise DamagedArtifact(f"{file}: cannot be read ({error.strerror}); {remedy}") from None
     return manifest
 
 
@@ -270,59 +285,17 @@ def verify_below(folder: Path, remedy: str) -> Verification:
         if manifest in verified:  # together with all that it names, by the manifest of a folder above
             continue
         try:
-            files = verify_folder(manifest.parent, remedy)["files"]
+            files = verify_folder(manifest.parent, remedy).files
         except DamagedArtifact:
             if manifest.parent.exists():
                 raise
             continue  # a run in training has deleted an old checkpoint in the meantime
         verified |= {manifest, *(manifest.parent / name for name in files)}
-    files_below = [path for path in _files_below(folder) if path not in verified]
+    unverified = [path for path in _files_below(folder) if path not in verified]
     return Verification(
         tuple(sorted(path.relative_to(folder).as_posix() for path in verified)),
-        tuple(path.relative_to(folder).as_posix() for path in files_below),
+        tuple(path.relative_to(folder).as_posix() for path in unverified),
     )
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    return any(name.startswith(".") for name in path.relative_to(folder).parts)
-
-
-def _read_manifest(folder: Path, remedy: str) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        if not folder.is_dir():
-            raise DamagedArtifact(f"{folder}: no such folder; {remedy}")
-        if not path.is_file():
-            raise DamagedArtifact(f"{folder}: has no {MANIFEST}, so it was never finished; {remedy}")
-        manifest = read_json(path, remedy)
-    except OSError as error:
-        raise DamagedArtifact(f"{folder}: cannot be read ({error.strerror}); {remedy}") from None
-    except InputError as error:
-        raise DamagedArtifact(f"{error}; {remedy}") from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
-        raise DamagedArtifact(f"{path}: not a manifest; {remedy}")
-    if manifest.get("sha256") != _seal(manifest):
-        raise DamagedArtifact(f"{path}: was changed after it was written (its own sha256 differs); {remedy}")
-    return manifest
-
-
-def _verify_file(folder: Path, name: str, expected: Any, remedy: str) -> None:
-    file = folder / name
-    if not isinstance(expected, dict):
-        raise DamagedArtifact(f"{folder / MANIFEST}: says nothing about the size and hash of {name!r}; {remedy}")
-    if "\0" in name or not real_path(file).is_relative_to(real_path(folder)):
-        raise DamagedArtifact(f"{folder / MANIFEST}: names a file outside its folder ({name!r}); {remedy}")
-    if not file.is_file():
-        raise DamagedArtifact(f"{folder}: manifest names {name} but it is missing; {remedy}")
-    size = file.stat().st_size
-    if size != expected.get("bytes"):
-        raise DamagedArtifact(f"{file}: has {size} bytes, its manifest says {expected.get('bytes')}; {remedy}")
-    digest = sha256_file(file)
-    if digest != expected.get("sha256"):
-        was = str(expected.get("sha256"))[:4]
-        raise DamagedArtifact(
-            f"{file}: does not match its manifest (sha256 {was}… expected, {digest[:4]}… found); {remedy}"
-        )
 
 
 # Descriptors of the locks this process holds.

@@ -131,7 +131,7 @@ def _view_checkpoint(path: Path) -> View:
         "kind": "checkpoint",
         "path": str(path),
         "state": read_json(path / "state.json"),
-        "files": manifest["files"],
+        "files": manifest.files,
         "settings": read_json(run)["settings"] if run.is_file() else {},
     }
 

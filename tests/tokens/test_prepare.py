@@ -27,9 +27,8 @@ from electralab.errors import (
 from electralab.events import Event, Progress
 from electralab.records.prepared import PreparedReport
 from electralab.stopping import StopSignal
-from electralab.tokens import shard_writer
-from electralab.tokens.build_state import fingerprint_data, without_rule
-from electralab.tokens.prepare import PrepareConfig, plan_prepare, prepare
+from electralab.tokens import shards
+from electralab.tokens.prepare import PrepareConfig, fingerprint_data, plan_prepare, prepare, without_rule
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
 
 TINY: dict[str, Any] = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 16}, "heldout_share": 0.2}
@@ -100,7 +99,7 @@ def run_until(phase: str, times: int, source: Path, out: Path, **changes: Any) -
 def test_a_stopped_build_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str, times: int, kind: str
 ) -> None:
-    monkeypatch.setattr(shard_writer, "SHARD_SIZE", 4000)
+    monkeypatch.setattr(shards, "SHARD_SIZE", 4000)
     monkeypatch.setattr("electralab.corpus.documents.BATCH_CHARS", 1000)
     corpus = write_corpus(tmp_path / "corpus.txt", 100)
     changes = {"packing": {"kind": kind}}
@@ -132,7 +131,7 @@ def test_a_finished_part_is_not_encoded_again(tmp_path: Path, corpus: Path, monk
         with pytest.raises(Stopped):
             run(corpus, tmp_path / "data")
     with monkeypatch.context() as patch:
-        patch.setattr("electralab.tokens.shard_writer.ShardWriter._encode", fail)
+        patch.setattr("electralab.tokens.shards.ShardWriter._encode", fail)
         run(corpus, tmp_path / "data")
     assert len(open_data(tmp_path / "data").train) > 0
 

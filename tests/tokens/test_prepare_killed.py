@@ -20,9 +20,9 @@ import sys
 from pathlib import Path
 from electralab.corpus import documents
 from electralab.stopping import StopSignal
-from electralab.tokens import shard_writer
+from electralab.tokens import shards
 from electralab.tokens.prepare import PrepareConfig, TokenizerConfig, prepare
-shard_writer.SHARD_SIZE = 100_000
+shards.SHARD_SIZE = 100_000
 documents.BATCH_CHARS = 10_000
 config = PrepareConfig(tokenizer=TokenizerConfig(vocab_size=2000), heldout_share=0.05)
 for _ in prepare([sys.argv[1]], Path(sys.argv[2]), config, StopSignal()):

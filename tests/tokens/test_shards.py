@@ -12,7 +12,8 @@ from little_text import little_tokenizer
 
 from electralab.artifacts import MANIFEST, read_json, sha256_json, write_file, write_json, write_manifest
 from electralab.errors import DamagedArtifact, InputError
-from electralab.tokens.shards import FORMAT, KIND, TOKENIZER, open_data, shard_bytes, shard_name
+from electralab.tokens.shards import FORMAT, KIND, open_data, shard_bytes, shard_name
+from electralab.tokens.tokenizer import TOKENIZER
 
 FACTS: dict[str, Any] = {"kind": KIND, "format": FORMAT, "sequence_length": 4, "packing": "pairs", "vocab_size": 400}
 

@@ -1,5 +1,9 @@
-"""Our ids are those of Hugging Face's loader on the same folder, and spans point into the original text."""
+"""Our ids are those of Hugging Face's loader on the same folder, and spans point into the original text.
 
+A tokenizer from elsewhere cannot make a flood of a text, and one that does nothing of the kind is left alone.
+"""
+
+import base64
 import json
 from collections import Counter
 from pathlib import Path
@@ -9,12 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from little_text import HOSTILE, TEXTS, little_tokenizer
+from little_text import HOSTILE, SENTENCES, TEXTS, little_tokenizer
+from tokenizers import Tokenizer as Backend
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from electralab.errors import InputError
-from electralab.tokens.tokenizer import PIECE_CHARS, Tokenizer, TokenizerConfig, TokenizerKind, cut_text
+from electralab.tokens.tokenizer import PIECE_CHARS, Tokenizer, TokenizerConfig, TokenizerKind, _max_growth, cut_text
 from electralab.tokens.tokenizer_training import train_symbol_vocab
 
 KINDS: tuple[TokenizerKind, ...] = ("wordpiece", "bpe", "unigram")
@@ -71,14 +77,10 @@ def test_spans_lie_inside_the_text_and_never_go_back(kind: TokenizerKind, text: 
     assert all(0 <= start <= end <= len(text) for start, end in encoded.offsets)
 
 
-def test_spans_point_at_the_words_in_their_original_form() -> None:
+def test_spans_point_at_the_words_in_their_original_form_and_half_a_character_is_none() -> None:
     text = "The  CAFÉ\u200b sat"
-    encoded = little_tokenizer().encode(text)
-    words = {text[start:end] for start, end in encoded.offsets}
+    words = {text[start:end] for start, end in little_tokenizer().encode(text).offsets}
     assert {"The", "sat"} <= words
-
-
-def test_a_lone_surrogate_is_taken_as_unreadable() -> None:
     assert little_tokenizer().encode("cat \ud800").ids.tolist() == little_tokenizer().encode("cat").ids.tolist()
 
 
@@ -104,13 +106,6 @@ def test_a_cut_is_the_last_possible_one_where_a_word_ends(text: str, limit: int)
         assert end == (ends[-1] if ends else start + limit)
 
 
-def test_special_tokens_written_in_a_corpus_stay_text() -> None:
-    for kind in KINDS:
-        tokenizer = little_tokenizer(kind)
-        (ids,) = tokenizer.encode_many(["the cat [SEP] [PAD] [MASK] [CLS]"])
-        assert not set(ids.tolist()) & {0, 2, 3, 4}, kind
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_text_of_strangers_keeps_its_spans_and_never_holds_a_special_token(kind: TokenizerKind) -> None:
     tokenizer = little_tokenizer(kind)
@@ -118,15 +113,14 @@ def test_text_of_strangers_keeps_its_spans_and_never_holds_a_special_token(kind:
         encoded = tokenizer.encode_literal(text)
         assert encoded.ids.tolist() == tokenizer.encode_many([text])[0].tolist()
         assert len(encoded.offsets) == len(encoded.ids)
-        assert not {tokenizer.special.sep, tokenizer.special.mask, tokenizer.special.cls} & set(encoded.ids.tolist())
+        assert not {0, 2, 3, 4} & set(encoded.ids.tolist())  # [PAD], [CLS], [SEP], [MASK]
     assert tokenizer.encode_literal(TEXTS[0]).offsets == tokenizer.encode(TEXTS[0]).offsets
 
 
 def test_encode_many_agrees_with_encode_and_takes_empty_lists() -> None:
-    tokenizer = little_tokenizer()
+    tokenizer, texts = little_tokenizer(), ["", *TEXTS[:3], ""]
     assert tokenizer.encode_many([]) == []
-    many = tokenizer.encode_many(["", *TEXTS[:3], ""])
-    assert [ids.tolist() for ids in many] == [tokenizer.encode(text).ids.tolist() for text in ("", *TEXTS[:3], "")]
+    assert [ids.tolist() for ids in tokenizer.encode_many(texts)] == [tokenizer.encode(t).ids.tolist() for t in texts]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,13 +131,15 @@ def test_korean_comes_back_whole_even_where_accents_are_stripped(kind: Tokenizer
     assert tokenizer.encode(decomposed).ids.tolist() == tokenizer.encode(composed).ids.tolist()
 
 
-def test_case_and_accents_are_switches() -> None:
-    def text(tokenizer: Tokenizer) -> str:
-        return tokenizer.decode(tokenizer.encode("Naïve").ids)
+@pytest.mark.parametrize(
+    ("options", "text"), [({}, "naïve"), ({"strip_accents": True}, "naive"), ({"lowercase": False}, "Naïve")]
+)
+def test_case_and_accents_are_switches(options: dict[str, bool], text: str) -> None:
+    tokenizer = little_tokenizer("bpe", **options)
+    assert tokenizer.decode(tokenizer.encode("Naïve").ids) == text
 
-    assert text(little_tokenizer("bpe")) == "naïve"
-    assert text(little_tokenizer("bpe", strip_accents=True)) == "naive"
-    assert text(little_tokenizer("bpe", lowercase=False)) == "Naïve"
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def write_vocab(path: Path, *pieces: str) -> Path:
@@ -152,11 +148,8 @@ def write_vocab(path: Path, *pieces: str) -> Path:
 
 
 def test_special_unused_and_missing_ids_are_never_ordinary(tmp_path: Path) -> None:
-    path = write_vocab(
-        tmp_path / "my-vocab.txt", "[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat"
-    )
-    assert Tokenizer.load(path).is_ordinary.tolist() == [False] * 6 + [True, True]
-    tokenizer = Tokenizer.load(path)
+    tokenizer = Tokenizer.load(write_vocab(tmp_path / "my-vocab.txt", *SPECIAL, "[unused0]", "the", "cat"))
+    assert tokenizer.is_ordinary.tolist() == [False] * 6 + [True, True]
     content = json.loads(tokenizer.to_json())
     content["model"]["vocab"]["far"] = 11
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
@@ -166,9 +159,8 @@ def test_special_unused_and_missing_ids_are_never_ordinary(tmp_path: Path) -> No
 
 
 def test_a_vocab_file_is_cased_if_it_holds_capitals(tmp_path: Path) -> None:
-    special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    uncased = Tokenizer.load(write_vocab(tmp_path / "u.txt", *special, "cafe"))
-    cased = Tokenizer.load(write_vocab(tmp_path / "c.txt", *special, "Café", "cafe"))
+    uncased = Tokenizer.load(write_vocab(tmp_path / "u.txt", *SPECIAL, "cafe"))
+    cased = Tokenizer.load(write_vocab(tmp_path / "c.txt", *SPECIAL, "Café", "cafe"))
     assert uncased.encode("Café").ids.tolist() == [5]
     assert cased.encode("Café cafe").ids.tolist() == [5, 6]
     told = Tokenizer.load(tmp_path / "c.txt", TokenizerConfig(lowercase=True))
@@ -214,10 +206,7 @@ def words_by_pieces(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def test_wordpiece_marks_the_pieces_that_continue_a_word(tmp_path: Path) -> None:
-    vocab = write_vocab(
-        tmp_path / "vocab.txt", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "sing", "##ing", "##s", ","
-    )
-    tokenizer = Tokenizer.load(vocab)
+    tokenizer = Tokenizer.load(write_vocab(tmp_path / "vocab.txt", *SPECIAL, "sing", "##ing", "##s", ","))
     assert words_by_pieces(tokenizer, "singing, sings") == ["sing|##ing", ",", "sing|##s"]
     assert not tokenizer.continues_word[:5].any()
 
@@ -231,17 +220,79 @@ def test_pieces_join_to_the_words_between_spaces_with_punctuation_apart(kind: To
     assert any("|" in word for word in words)
 
 
-def test_bytes_of_one_letter_are_never_torn_apart() -> None:
-    words = words_by_pieces(little_tokenizer("bpe"), "çözüm çöp")
-    assert len(words) == 2
-
-
-def test_ideographs_without_spaces_are_words_of_their_own() -> None:
+def test_bytes_of_one_letter_are_never_torn_apart_and_ideographs_are_words_of_their_own() -> None:
+    assert len(words_by_pieces(little_tokenizer("bpe"), "çözüm çöp")) == 2
     tokenizer = little_tokenizer("unigram")
-    ids = [int(index) for index in tokenizer.encode("中文句子没有空格。").ids]
-    assert not any(tokenizer.continues_word[index] for index in ids)
+    assert not tokenizer.continues_word[tokenizer.encode("中文句子没有空格。").ids].any()
 
 
 def test_every_symbol_is_a_word() -> None:
     tokenizer = train_symbol_vocab(Counter({"##a": 3, "▁b": 2, "c": 1}), TokenizerConfig(vocab_size=64))
     assert not tokenizer.continues_word.any()
+
+
+TENFOLD = normalizers.Replace("a", "a" * 10)
+
+
+def save_backend(path: Path, normalizer: Any, decoder: Any = None) -> Path:
+    vocab = {piece: place for place, piece in enumerate([*SPECIAL, "a", "b"])}
+    backend = Backend(models.WordLevel(vocab, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.normalizer = normalizer
+    if decoder is not None:
+        backend.decoder = decoder
+    backend.save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("length", [4, 12])
+def test_a_chain_of_replacements_is_refused_before_the_text_has_grown(tmp_path: Path, length: int) -> None:
+    chain = normalizers.Sequence([normalizers.Sequence([TENFOLD] * (length // 2)), *[TENFOLD] * (length // 2)])
+    tokenizer = Tokenizer.load(save_backend(tmp_path / "tokenizer.json", chain))
+    for encode in (tokenizer.encode, tokenizer.encode_literal, lambda text: tokenizer.encode_many(["b", text])):
+        with pytest.raises(InputError, match="normaliser makes more than 64 times as much of a text of 2,000 char"):
+            encode("a " * 1000)
+        assert encode("b b") is not None  # a text that does not grow is encoded
+
+
+def test_forms_that_feed_replacements_are_counted_too(tmp_path: Path) -> None:
+    # One character becomes eighteen, five of which become that one again.
+    pair = [normalizers.Replace("\u0644", "\ufdfa"), normalizers.NFKD()]
+    tokenizer = Tokenizer.load(save_backend(tmp_path / "tokenizer.json", normalizers.Sequence(pair * 10)))
+    with pytest.raises(InputError, match="normaliser makes more than 64 times as much"):
+        tokenizer.encode("\u0644" * 100)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [normalizers.Replace("a", "a" * 100), normalizers.Replace("", "a" * 100), normalizers.Prepend("a" * 100)],
+)
+def test_a_step_that_adds_too_much_at_once_is_refused_when_loaded(tmp_path: Path, step: Any) -> None:
+    with pytest.raises(InputError, match=r"tokenizer\.json: a step of its normaliser \(\w+\) may make more than 64"):
+        Tokenizer.load(save_backend(tmp_path / "tokenizer.json", step))
+
+
+def test_a_precompiled_table_is_judged_by_its_longest_replacement() -> None:
+    def growth(replacement: bytes) -> float:
+        table = base64.b64encode((4).to_bytes(4, "little") + bytes(4) + replacement + b"\0x\0").decode()
+        return _max_growth([{"type": "Precompiled", "precompiled_charsmap": table}])
+
+    assert growth(b"a" * 500) == 500
+    assert growth(b"abc") == 3
+
+
+def test_a_decoder_that_multiplies_is_refused_when_loaded(tmp_path: Path) -> None:
+    decoder = decoders.Sequence([decoders.Replace("a", "a" * 10)] * 2)
+    with pytest.raises(InputError, match=r"tokenizer\.json: its decoder may make more than 64 times"):
+        Tokenizer.load(save_backend(tmp_path / "tokenizer.json", normalizers.Lowercase(), decoder))
+
+
+def test_a_watched_tokenizer_gives_the_ids_it_gave_and_ours_are_not_watched(tmp_path: Path) -> None:
+    usual = [normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    doubled = normalizers.Replace(" ", " a ")
+    path = save_backend(tmp_path / "tokenizer.json", normalizers.Sequence([*usual, doubled]))
+    tokenizer = Tokenizer.load(path)
+    assert tokenizer._watched_steps
+    assert not any(little_tokenizer(kind)._watched_steps for kind in KINDS)
+    for text in SENTENCES:
+        assert tokenizer.encode(text).ids.tolist() == Backend.from_file(str(path)).encode(text).ids

@@ -5,14 +5,14 @@ Tokenizer, Tokenizer -> half a sentence about the difference; row of each token 
 Their files may differ while these agree: Hugging Face writes the pipeline of a released vocab.txt in other words.
 """
 
+import itertools
 import json
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.tokens.tokenizer import Tokenizer
+from electralab.tokens.tokenizer import Tokenizer, list_steps
 
 # Of a token in `match_tokens` that the other tokenizer lacks.
 ABSENT = -1
@@ -49,7 +49,7 @@ def match_tokens(mine: Tokenizer, theirs: Tokenizer) -> NDArray[np.int64]:
     """
     rows = np.full(mine.vocab_size, ABSENT, dtype=np.int64)
     their_ids = _read_ids(theirs)
-    is_one_kind = _read_rules(mine)["model"].get("type") == _read_rules(theirs)["model"].get("type")
+    is_one_kind = mine.kind == theirs.kind
     spelt: dict[tuple[str, bool], int] = {}
     for index in np.flatnonzero(theirs.is_ordinary):
         spelt.setdefault((theirs.decode_token(int(index)), bool(theirs.continues_word[index])), int(index))
@@ -79,27 +79,15 @@ def _read_ids(tokenizer: Tokenizer) -> dict[str, int]:
     return {token: index for token, index in ids.items() if token}
 
 
-def _read_rules(tokenizer: Tokenizer) -> dict[str, Any]:
+def _read_rules(tokenizer: Tokenizer) -> dict[str, object]:
     """How text becomes tokens, in one form for what can be written in several."""
-    tree = json.loads(tokenizer.to_json())
-    model = tree["model"]
+    pipeline = json.loads(tokenizer.to_json())
+    steps = {name: list_steps(pipeline.get(name)) for name in ("normalizer", "pre_tokenizer")}
+    for step in itertools.chain(*steps.values()):
+        if step["type"] == "BertNormalizer" and step["strip_accents"] is None:
+            step["strip_accents"] = step["lowercase"]  # as BERT does where nothing is said
+    model = pipeline["model"]
     if isinstance(model.get("vocab"), dict):  # ids alone; as a list, that of Unigram, it holds scores too
-        model = {key: value for key, value in model.items() if key != "vocab"}
-    return {
-        "normalizer": _flatten(tree.get("normalizer"), "normalizers"),
-        "pre_tokenizer": _flatten(tree.get("pre_tokenizer"), "pretokenizers"),
-        "model": model,
-        "added": sorted(token["content"] for token in tree.get("added_tokens", []) if not token.get("special")),
-        "is_symbols": tokenizer.is_symbols,
-    }
-
-
-def _flatten(part: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
-    """The steps of a pipeline's part, in order, with what a step leaves to another setting filled in."""
-    if part is None:
-        return []
-    if part.get("type") == "Sequence":
-        return [step for each in part.get(inner, []) for step in _flatten(each, inner)]
-    if part.get("type") == "BertNormalizer" and part.get("strip_accents") is None:
-        return [{**part, "strip_accents": part.get("lowercase")}]
-    return [part]
+        del model["vocab"]
+    added = sorted(token["content"] for token in pipeline.get("added_tokens", []) if not token.get("special"))
+    return {**steps, "model": model, "added": added, "is_symbols": tokenizer.is_symbols}

@@ -10,34 +10,34 @@ import math
 import re
 import shutil
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
 
-from electralab.artifacts import (
-    MANIFEST,
-    describe_files,
-    lock_folder,
-    read_json,
-    sha256_file,
-    storage_errors,
-    write_json,
-    write_manifest,
+from electralab import artifacts
+from electralab.artifacts import MANIFEST, describe_files, read_json, sha256_json, write_json
+from electralab.config import Settings, SettingsTree, differences
+from electralab.corpus.documents import (
+    NEAR_DUPLICATE_RULE,
+    Document,
+    DocumentFilter,
+    DocumentSample,
+    DocumentStream,
+    FilterConfig,
 )
-from electralab.config import Settings, SettingsTree
-from electralab.corpus.documents import Document, DocumentFilter, DocumentSample, DocumentStream, FilterConfig
 from electralab.corpus.readers import ReadingConfig
 from electralab.corpus.scripts import SPACELESS, UNIT, WIDE_PUNCTUATION
 from electralab.corpus.sources import (
     STANDARD_INPUT,
     Compression,
+    Source,
     Sources,
     find_sources,
     hash_source,
@@ -45,26 +45,10 @@ from electralab.corpus.sources import (
 )
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, Update, warn
-from electralab.records.prepared import (
-    LongWord,
-    PreparedCounts,
-    PreparedManifest,
-    PreparedReport,
-    PreparedSource,
-    PreparePlan,
-    TokenizerReport,
-)
+from electralab.records import prepared as records
 from electralab.stopping import StopSignal
-from electralab.tokens.build_state import (
-    fingerprint_data,
-    is_finished,
-    read_build_state,
-    read_made_from,
-    write_build_state,
-)
 from electralab.tokens.packing import PackingConfig
-from electralab.tokens.shard_writer import ShardRecord, ShardWriter, split_ranks
-from electralab.tokens.shards import BUILD, FORMAT, KIND, SHARDS
+from electralab.tokens.shards import BUILD, FORMAT, KIND, SHARDS, ShardRecord, ShardWriter, split_ranks
 from electralab.tokens.tokenizer import TOKENIZER, Tokenizer, TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
@@ -78,15 +62,24 @@ _MOST_HELDOUT = 0.25  # a larger share than this is not proposed
 _UNPACKED: dict[Compression, float] = {"": 1.0, "gz": 2.7, "bz2": 3.5, "xz": 3.7, "zst": 3.0}
 _BYTES_PER_TOKEN = 4
 _BYTES_PER_DOCUMENT = 1000
-_ENCODED_PER_SECOND = 4e6
-_LEARNED_PER_SECOND = 4e6
+_BYTES_PER_SECOND = 4e6  # encoded by a core, or learned from
 _MEMORY = 512 << 20
 
-# For the report: in scripts without spaces a character counts as a word, and none of them is among the longest.
+# For the report: in scripts without spaces no word is among the longest.
 _LONGEST_WORDS = 10
 _SPACED_WORD = re.compile(f"[^\\s{SPACELESS}{WIDE_PUNCTUATION}]+")
 
+_PHASES = {
+    "hashing": "checking the files",
+    "sampling": "sampling text for the tokenizer",
+    "learning": "learning the tokenizer",
+    "encoding": "encoding documents",
+}
+_AGAIN = "the data is built again"
+_OVER = "the build starts over"
+
 A = TypeVar("A")
+_Phase = Generator[Update, None, A]
 
 
 class PrepareConfig(Settings):
@@ -102,43 +95,38 @@ class PrepareConfig(Settings):
     """The input is JSON lists of strings or integers, taken as tokens as they are."""
     seed: int = 0
 
-
-def with_symbol_defaults(config: PrepareConfig) -> PrepareConfig:
-    """What nobody set, as it suits sequences of symbols.
-
-    How often a session occurs is what a log says, so equal ones are kept; and a model is asked about whole sessions,
-    so it is trained on them: one a row.
-    """
-    if not config.symbols:
-        return config
-    filters, packing = config.filters, config.packing
-    if "duplicates" not in filters.model_fields_set:
-        filters = filters.model_copy(update={"duplicates": False})
-    if "kind" not in packing.model_fields_set:
-        packing = packing.model_copy(update={"kind": "documents"})
-    return config.model_copy(update={"filters": filters, "packing": packing})
+    def with_symbol_defaults(self) -> "PrepareConfig":
+        """What nobody set, as it suits sequences of symbols."""
+        filters, packing = self.filters, self.packing
+        # How often a session occurs is what a log says, so equal ones are kept.
+        if self.symbols and "duplicates" not in filters.model_fields_set:
+            filters = filters.model_copy(update={"duplicates": False})
+        # A model is asked about whole sessions, so it is trained on them: one a row.
+        if self.symbols and "kind" not in packing.model_fields_set:
+            packing = packing.model_copy(update={"kind": "documents"})
+        return self.model_copy(update={"filters": filters, "packing": packing})
 
 
-def plan_prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, *, cores: int) -> PreparePlan:
+def plan_prepare(inputs: Sequence[str], out: Path, config: PrepareConfig, *, cores: int) -> records.PreparePlan:
     """Estimates from typical ratios and speeds; reads no content and writes nothing."""
     sources = find_sources(inputs, symbols=config.symbols)
     text = int(sum(source.bytes * _UNPACKED[source.compression] for source in sources.files))
-    learning = 0.0 if config.tokenizer.path else min(text, config.tokenizer.sample_mb * 2**20) / _LEARNED_PER_SECOND
-    return PreparePlan(
+    learned = 0.0 if config.tokenizer.path else min(text, config.tokenizer.sample_mb * 2**20)
+    return records.PreparePlan(
         out=str(out),
         sources=[str(source.path) for source in sources.files],
         passed_over=sources.passed_over,
         bytes=sources.bytes,
         text_bytes=text,
         tokens=text // _BYTES_PER_TOKEN,
-        seconds=text / (_ENCODED_PER_SECOND * cores) + learning,
+        seconds=text / (_BYTES_PER_SECOND * cores) + learned / _BYTES_PER_SECOND,
         memory_bytes=_MEMORY + 8 * text // _BYTES_PER_DOCUMENT,
     )
 
 
 def prepare(
     inputs: Sequence[str], out: Path, config: PrepareConfig, stop: StopSignal
-) -> Iterator[Event[PreparedReport]]:
+) -> Iterator[Event[records.PreparedReport]]:
     """Build `out`, or finish what an interrupted run began there; the result is the report."""
     find_sources(inputs, symbols=config.symbols)
     given = None
@@ -147,11 +135,11 @@ def prepare(
         if given.is_symbols != config.symbols:
             kind = "symbols" if given.is_symbols else "text"
             raise UsageError(f"{path}: is a tokenizer for {kind}; give another, or none")
-    with storage_errors(out):
+    with artifacts.storage_errors(out):
         names = {path.name for path in out.iterdir()} - {".lock"} if out.is_dir() else set()
     if names and not names & {MANIFEST, BUILD}:
         raise UsageError(f"{out}: holds files that are not prepared data; choose another --out")
-    with lock_folder(out), storage_errors(out):
+    with artifacts.lock_folder(out), artifacts.storage_errors(out):
         try:
             spool = None
             if STANDARD_INPUT in inputs:
@@ -165,28 +153,67 @@ def prepare(
             # Finished data keeps nothing of its making, nor what was piped in only to be compared with it.
             if (out / MANIFEST).is_file():
                 shutil.rmtree(out / BUILD, ignore_errors=True)
-    yield Result(PreparedReport.read(out))
+    yield Result(records.PreparedReport.read(out))
+
+
+def fingerprint_data(
+    config: PrepareConfig, files: Sequence[Source], hashes: Sequence[str], given: Tokenizer | None
+) -> SettingsTree:
+    """What data is made from, by content: neither the paths of the sources nor that of a given tokenizer belong to it.
+
+    Its form is stored in every folder of prepared data, and stays as it is.
+    """
+    tokenizer = config.tokenizer.model_copy(update={"path": ""})
+    fingerprint = {
+        "format": FORMAT,
+        "settings": config.model_copy(update={"tokenizer": tokenizer}).model_dump(mode="json"),
+        "tokenizer": "learned" if given is None else sha256_json(given.to_json()),
+        "sources": [
+            {"sha256": digest, "format": source.format, "compression": source.compression}
+            for source, digest in zip(files, hashes, strict=True)
+        ],
+    }
+    return fingerprint | ({"near_duplicates": NEAR_DUPLICATE_RULE} if config.filters.near_duplicates else {})
+
+
+def without_rule(fingerprint: SettingsTree) -> SettingsTree:
+    """As of data whose near-duplicates were found before the threshold was heeded, which names no rule for them."""
+    return {key: value for key, value in fingerprint.items() if key != "near_duplicates"}
+
+
+def _read_made_from(path: Path) -> SettingsTree | None:
+    """What a manifest or the state of a build, even a damaged one, says that the data is made from, if anything."""
+    try:
+        stored = read_json(path)
+    except (DamagedArtifact, InputError):
+        return None
+    made_from = stored.get("made_from") if isinstance(stored, dict) else None
+    return made_from if isinstance(made_from, dict) else None
+
+
+def _first_difference(made_from: object, fingerprint: SettingsTree) -> str:
+    """The first setting that differs, by its dotted name, with both values."""
+    every = differences(made_from, fingerprint) if isinstance(made_from, Mapping) else iter(())
+    name, was, now = next(every, ("", made_from, fingerprint))
+    name = name.removeprefix("settings.")
+    words = {
+        "sources": "other sources",
+        "near_duplicates": "another rule for near-duplicates",
+        "tokenizer": "another tokenizer",
+    }
+    return words.get(name, f"{name} = {was!r}, not {now!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Encoding:
     """All shards of one pass, and what the pass left out."""
 
-    records: list[ShardRecord]
-    counts: PreparedCounts
+    shards: list[ShardRecord]
+    counts: records.PreparedCounts
     stream: DocumentStream
     lowest_rank: int
     highest_rank: int
     sample: list[str]
-
-
-_Phase = Generator[Update, None, A]
-_PHASES = {
-    "hashing": "checking the files",
-    "sampling": "sampling text for the tokenizer",
-    "learning": "learning the tokenizer",
-    "encoding": "encoding documents",
-}
 
 
 class _Build:
@@ -195,15 +222,11 @@ class _Build:
     def __init__(
         self, sources: Sources, out: Path, config: PrepareConfig, given: Tokenizer | None, stop: StopSignal
     ) -> None:
-        self._sources = sources
-        self._out = out
-        self._config = with_symbol_defaults(config)
-        self._requested = config
-        self._given = given
-        self._stop = stop
+        self._sources, self._out, self._given, self._stop = sources, out, given, stop
+        self._config, self._requested = config.with_symbol_defaults(), config
+        self._state_path = out / BUILD / "build.json"
         self._hashes: list[str] = []
-        self._documents = 0
-        self._tokens = 0
+        self._documents = self._tokens = 0
         self._shown = ("", -1)
 
     def run(self) -> _Phase[None]:
@@ -211,32 +234,25 @@ class _Build:
             yield self._progress("hashing", sum(file.bytes for file in self._sources.files[: len(self._hashes)]))
             self._hashes.append(hash_source(source, self._stop))
         fingerprint, requested = (
-            fingerprint_data(config.model_dump(mode="json"), self._sources.files, self._hashes, self._given)
+            fingerprint_data(config, self._sources.files, self._hashes, self._given)
             for config in (self._config, self._requested)
         )
-        if requested != fingerprint and read_made_from(self._out) == requested:
+        made_from = _read_made_from(self._out / MANIFEST) or _read_made_from(self._state_path)
+        if requested != fingerprint and made_from == requested:
             # Prepared before symbols had defaults of their own: the folder stays what it is.
             self._config, fingerprint = self._requested, requested
-        try:
-            if is_finished(self._out, fingerprint):
-                yield self._progress("finished", self._sources.bytes)
-                yield Note("the data is there already, nothing to do", "warning")
-                return
-        except DamagedArtifact as damage:
-            yield Note(str(damage), "warning")
-        # Go on with what lies there if it was begun from the same sources with the same settings; else start over.
-        is_begun = False
-        try:
-            is_begun = read_build_state(self._out, fingerprint)
-        except (DamagedArtifact, IdentityMismatch) as reason:
-            yield Note(str(reason), "warning")
-        if not is_begun:
+        state = yield from self._find_state(fingerprint)
+        if state == "finished":
+            yield self._progress("finished", self._sources.bytes)
+            yield Note("the data is there already, nothing to do", "warning")
+            return
+        if state == "new":
             (self._out / MANIFEST).unlink(missing_ok=True)
             for name in (SHARDS, TOKENIZER):
                 shutil.rmtree(self._out / name, ignore_errors=True)
             for record in (self._out / BUILD).glob("*.json"):
                 record.unlink()
-            write_build_state(self._out, fingerprint)
+            write_json(self._state_path, {"made_from": fingerprint, "sha256": sha256_json(fingerprint)})
         tokenizer = yield from self._get_tokenizer()
         threshold = int(self._config.heldout_share * 2**64)
         encoding = yield from self._encode(tokenizer, threshold)
@@ -256,6 +272,44 @@ class _Build:
         self._finish(fingerprint, tokenizer, encoding, warnings)
         yield from map(warn, warnings)
         yield self._progress("finished", self._sources.bytes)
+
+    def _find_state(self, fingerprint: SettingsTree) -> _Phase[Literal["finished", "begun", "new"]]:
+        """Whether the data is there whole, or was begun from the same sources with the same settings."""
+        if (self._out / MANIFEST).is_file():
+            damage: DamagedArtifact | None = None
+            try:
+                made_from = artifacts.verify_folder(self._out, _AGAIN).facts.get("made_from")
+            except DamagedArtifact as error:
+                damage, made_from = error, _read_made_from(self._out / MANIFEST)
+            if damage is None and made_from in (fingerprint, without_rule(fingerprint)):
+                return "finished"
+            # Made from something else it is refused, even damaged: its owner must decide.
+            difference = _first_difference(made_from, fingerprint)
+            if damage is None:
+                raise IdentityMismatch(f"{self._out}: was prepared with {difference}; choose another --out")
+            if made_from not in (None, fingerprint):
+                reason = str(damage).removesuffix(f"; {_AGAIN}")
+                raise IdentityMismatch(
+                    f"{self._out}: is damaged ({reason}) and was prepared with {difference}; "
+                    "choose another --out, or delete it"
+                ) from None
+            yield Note(str(damage), "warning")
+        if not self._state_path.is_file():
+            return "new"
+        try:
+            state = read_json(self._state_path, _OVER)
+        except DamagedArtifact as damaged:
+            yield Note(str(damaged), "warning")
+            return "new"
+        made_from = _read_made_from(self._state_path)
+        if made_from is None or state.get("sha256") != sha256_json(made_from):
+            yield Note(f"{self._state_path}: was changed after it was written; {_OVER}", "warning")
+            return "new"
+        if made_from != fingerprint:
+            difference = _first_difference(made_from, fingerprint)
+            yield Note(f"{self._out}: the unfinished build was begun with {difference}; {_OVER}", "warning")
+            return "new"
+        return "begun"
 
     def _progress(self, phase: str, done: int) -> Progress:
         """In bytes of the source files on disk. In a pipe a line when a phase begins and at each further fifth."""
@@ -332,30 +386,28 @@ class _Build:
         return train_symbol_vocab(counts, self._config.tokenizer)
 
     def _encode(self, tokenizer: Tokenizer, threshold: int) -> _Phase[_Encoding]:
-        stream = self._stream()
-        sample = DocumentSample(_REPORT_SAMPLE, self._config.seed)
+        stream, seed = self._stream(), self._config.seed
+        sample = DocumentSample(_REPORT_SAMPLE, seed)
         lowest, highest = 1 << 64, -1
 
         def watched() -> Iterator[list[Document]]:
             nonlocal lowest, highest
-            for batch in stream:
-                if not batch:
-                    continue
-                ranks = split_ranks(batch, self._config.seed)
+            for batch in filter(None, stream):
+                ranks = split_ranks(batch, seed)
                 lowest, highest = min(lowest, int(ranks.min())), max(highest, int(ranks.max()))
                 if not self._config.symbols:
                     sample.offer(batch)
                 yield batch
 
-        packing, seed = self._config.packing, self._config.seed
-        writer = ShardWriter(self._out, tokenizer, packing, seed=seed, heldout_threshold=threshold)
-        for progress in writer.write(watched()):
-            self._documents, self._tokens = progress.documents, progress.tokens
+        writer = ShardWriter(self._out, tokenizer, self._config.packing, seed, threshold)
+        for self._documents, self._tokens in writer.write(watched()):
             yield self._progress("encoding", stream.counter.done)
         if not self._documents:
             raise _nothing_left(stream)
-        sums = {name: sum(getattr(record, name) for record in writer.records) for name in PreparedCounts.model_fields}
-        return _Encoding(writer.records, PreparedCounts(**sums), stream, lowest, highest, sample.texts())
+        names = records.PreparedCounts.model_fields
+        counts = {name: sum(getattr(record, name) for record in writer.records) for name in names}
+        counted = records.PreparedCounts(**counts)
+        return _Encoding(writer.records, counted, stream, lowest, highest, sample.texts())
 
     def _finish(
         self, fingerprint: SettingsTree, tokenizer: Tokenizer, encoding: _Encoding, warnings: list[str]
@@ -364,7 +416,7 @@ class _Build:
             status = source.path.stat()
             if (status.st_size, status.st_mtime_ns) != (source.bytes, source.modified_ns):
                 raise InputError(f"{source.path}: changed while it was read; run the same command again")
-        PreparedReport(
+        records.PreparedReport(
             counts=encoding.counts,
             dropped=encoding.stream.dropped,
             passed_over=encoding.stream.passed_over,
@@ -372,14 +424,14 @@ class _Build:
             tokenizer=_report_tokenizer(tokenizer, encoding),
         ).write(self._out)
         files = {f"{TOKENIZER}/{name}": entry for name, entry in describe_files(self._out / TOKENIZER).items()}
-        for record in encoding.records:
+        for record in encoding.shards:
             files |= record.files
-        report = self._out / PreparedReport.FILE
-        files[report.name] = {"bytes": report.stat().st_size, "sha256": sha256_file(report)}
+        report = self._out / records.PreparedReport.FILE
+        files[report.name] = {"bytes": report.stat().st_size, "sha256": artifacts.sha256_file(report)}
         for path in (self._out / SHARDS).glob("*"):  # a pass with another threshold may have left one not needed now
             if path.relative_to(self._out).as_posix() not in files:
                 path.unlink()
-        facts = PreparedManifest(
+        facts = records.PreparedManifest(
             kind=KIND,
             format=FORMAT,
             sequence_length=self._config.packing.sequence_length,
@@ -388,17 +440,17 @@ class _Build:
             counts=encoding.counts,
             settings=self._config.model_dump(mode="json"),
             sources=[
-                PreparedSource(path=str(source.path), bytes=source.bytes, sha256=digest)
+                records.PreparedSource(path=str(source.path), bytes=source.bytes, sha256=digest)
                 for source, digest in zip(self._sources.files, self._hashes, strict=True)
             ],
             made_from=fingerprint,
         )
-        write_manifest(self._out, files=files, **facts.to_json())
+        artifacts.write_manifest(self._out, files=files, **facts.to_json())
 
 
-def _report_tokenizer(tokenizer: Tokenizer, encoding: _Encoding) -> TokenizerReport:
+def _report_tokenizer(tokenizer: Tokenizer, encoding: _Encoding) -> records.TokenizerReport:
     """Fertility per word and per character on a sample, and what becomes of the longest words."""
-    report = TokenizerReport(
+    report = records.TokenizerReport(
         vocab_size=tokenizer.vocab_size,
         ordinary_pieces=int(tokenizer.is_ordinary.sum()),
         unknown_share=encoding.counts.unknown_tokens / max(1, encoding.counts.tokens),
@@ -418,7 +470,7 @@ def _report_tokenizer(tokenizer: Tokenizer, encoding: _Encoding) -> TokenizerRep
             "tokens_per_character": tokens / max(1, characters),
             "characters_per_word": characters / max(1, len(words)),
             "longest_words": [
-                LongWord(word=word[:80], characters=len(word), tokens=len(ids))
+                records.LongWord(word=word[:80], characters=len(word), tokens=len(ids))
                 for word, ids in zip(longest, tokenizer.encode_many(longest), strict=True)
             ],
         }
@@ -427,20 +479,18 @@ def _report_tokenizer(tokenizer: Tokenizer, encoding: _Encoding) -> TokenizerRep
 
 def _nothing_left(stream: DocumentStream) -> InputError:
     dropped = ", ".join(f"{count} {reason}" for reason, count in stream.dropped.items()) or "none found"
-    if worst := name_undecodable(stream.undecodable, stream.read):
-        remedy = "give text, name its encoding with --reading.encoding, or mend it with --repair"
-    else:
+    remedy = "give text, name its encoding with --reading.encoding, or mend it with --repair"
+    if not (worst := _name_undecodable(stream)):
         worst = ", ".join(f"{count:,} in {name}" for name, count in stream.read.most_common(_WORST))
         remedy = "give other text or loosen the filters"
     return InputError(f"no document left to prepare ({dropped}{f': {worst}' if worst else ''}); {remedy}")
 
 
-def name_undecodable(undecodable: Counter[str], read: Counter[str]) -> str:
+def _name_undecodable(stream: DocumentStream) -> str:
     """The sources with the most documents whose bytes are no text, and how many of theirs that is."""
-    worst = [(name, count) for name, count in undecodable.most_common(_WORST) if count]
-    named = ", ".join(f"{count:,} of {read[name]:,} in {name}" for name, count in worst)
-    more = sum(1 for count in undecodable.values() if count) - len(worst)
-    return f"{named} and {more:,} more files" if more > 0 else named
+    every = [(name, count) for name, count in stream.undecodable.most_common() if count]
+    named = ", ".join(f"{count:,} of {stream.read[name]:,} in {name}" for name, count in every[:_WORST])
+    return named + (f" and {len(every) - _WORST:,} more files" if len(every) > _WORST else "")
 
 
 def _find_warnings(encoding: _Encoding, heldout_share: float) -> Iterator[str]:
@@ -449,8 +499,7 @@ def _find_warnings(encoding: _Encoding, heldout_share: float) -> Iterator[str]:
     if undecodable := stream.dropped.get("undecodable"):
         yield (
             f"{undecodable:,} documents are no text in the expected encoding and were dropped "
-            f"({name_undecodable(stream.undecodable, stream.read)}); name it with --reading.encoding, or mend them "
-            "with --repair"
+            f"({_name_undecodable(stream)}); name it with --reading.encoding, or mend them with --repair"
         )
     if not heldout_share:
         return

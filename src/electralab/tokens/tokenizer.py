@@ -4,8 +4,15 @@
 
 The saved folder names Hugging Face's generic fast class, which loads the file as it is. The classes of single
 architectures, such as ElectraTokenizer, rebuild the normaliser; a model folder tells them how.
+
+A `tokenizer.json` from elsewhere must not fill the memory. Each step of a normaliser that replaces text says how much
+it may add at most. Where all of them together cannot add much, nothing is done. Otherwise a text goes through them one
+by one before it is encoded, and is refused as soon as it has grown beyond all reason: `tokenizers` itself cannot be
+stopped once it works.
 """
 
+import base64
+import binascii
 import json
 import re
 import string
@@ -25,7 +32,6 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from electralab.artifacts import read_json, write_file, write_json
 from electralab.config import Settings
 from electralab.errors import DamagedArtifact, InputError, UsageError
-from electralab.tokens.growth import GrowthGuard, refuse_growth
 
 TokenizerKind = Literal["wordpiece", "bpe", "unigram"]
 
@@ -40,6 +46,13 @@ _UNUSED = re.compile(r"\[unused\d+\]|<unused\d+>")
 # Ideographs and kana: scripts without spaces, whose words no mark begins.
 _SPACELESS = re.compile("[\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+# By how much the bytes of a text may grow. Compatibility forms make up to 12 times as much of single characters, and
+# byte-level spelling doubles what it touches; a whole text that grows as much is none.
+_MAX_GROWTH = 64
+_SLACK = 1024  # bytes, for what is added to every text however short
+# What forms of Unicode do to single characters at most, in bytes.
+_FORMS = {"NFC": 3, "NFD": 3, "NFKC": 12, "NFKD": 12, "Lowercase": 3, "BertNormalizer": 9, "ByteLevel": 2}
 
 
 class TokenizerConfig(Settings):
@@ -94,6 +107,43 @@ class Encoded:
     offsets: list[tuple[int, int]]
 
 
+Step = dict[str, Any]
+"""A step of a pipeline as tokenizer.json writes it."""
+
+
+def list_steps(part: Any) -> list[Step]:
+    """The steps of a normaliser, pre-tokenizer or decoder, or of what tokenizer.json says of it, in their order."""
+    if part is None:
+        return []
+    step: Step = part if isinstance(part, dict) else json.loads(part.__getstate__())
+    if step["type"] != "Sequence":
+        return [step]
+    parts: list[Step] = next((step[name] for name in ("normalizers", "pretokenizers", "decoders") if name in step), [])
+    return [inner for part in parts for inner in list_steps(part)]
+
+
+def _max_growth(steps: Iterable[Step]) -> float:
+    """How many times as many bytes the steps together make of a text at most."""
+    product = 1.0
+    for step in steps:
+        growth: float = _FORMS.get(step["type"], 1)
+        if step["type"] == "Replace":
+            content, pattern = len(step["content"].encode()), len(step["pattern"].get("String", "").encode())
+            # An expression, or nothing at all, may be found between any two characters.
+            growth = max(1.0, content / pattern) if pattern else 1.0 + content
+        elif step["type"] == "Prepend":
+            growth = 1.0 + len(step["prepend"].encode())
+        elif step["type"] == "Precompiled":
+            # SentencePiece's table: the size of a trie, the trie, and replacements with a zero byte after each.
+            try:
+                data = base64.b64decode(step["precompiled_charsmap"])
+                growth = max(1.0, *map(len, data[4 + int.from_bytes(data[:4], "little") :].split(b"\0")))
+            except binascii.Error:
+                growth = max(1.0, len(step["precompiled_charsmap"]))
+        product = min(product * growth, 1e300)  # many steps of a hostile file must not end in infinity times zero
+    return product
+
+
 class Tokenizer:
     """A `tokenizers` pipeline with the five special tokens of ELECTRA."""
 
@@ -101,12 +151,20 @@ class Tokenizer:
         vocab = backend.get_vocab(with_added_tokens=True)
         self.special = SpecialIds(**{role: vocab[name] for role, name in asdict(names).items()})
         self.is_symbols = is_symbols
+        self.kind = type(backend.model).__name__.lower()
         self.vocab_size = max(vocab.values()) + 1
         self._names = names
         self._vocab = vocab
         self._tokens = {index: token for token, index in vocab.items()}
         self._backend = backend
-        self._guard = GrowthGuard(backend)
+        # The steps that a text is led through before it is encoded; none where there is no danger.
+        self._watched_steps: list[normalizers.Normalizer] = []
+        steps = list_steps(backend.normalizer)
+        if _max_growth(steps) > _MAX_GROWTH:
+            # A step by itself is the normaliser of a tokenizer that does nothing else.
+            template = json.loads(tokenizers.Tokenizer(models.WordLevel({}, unk_token="")).to_str())
+            alone = [tokenizers.Tokenizer.from_str(json.dumps({**template, "normalizer": step})) for step in steps]
+            self._watched_steps = [tokenizer.normalizer for tokenizer in alone]
 
         # [CLS] A [SEP] B [SEP] with segments 0 and 1, no padding or truncation of its own.
         special_names = [AddedToken(name, special=True, normalized=False) for name in asdict(names).values()]
@@ -137,18 +195,42 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoded:
         """As Hugging Face's tokenizer does without special tokens; a special token written in the text is one."""
-        return _encode_pieces(self._backend, text, self._guard)
+        return self._encode_pieces(self._backend, text)
 
     def encode_literal(self, text: str) -> Encoded:
         """As `encode_many` does, with spans: text from strangers, so a special token written in it is only text."""
-        encoded = _encode_pieces(self._literal, text, self._guard)
+        encoded = self._encode_pieces(self._literal, text)
         return Encoded(self._without_special(encoded.ids), encoded.offsets)
+
+    def _encode_pieces(self, backend: tokenizers.Tokenizer, text: str) -> Encoded:
+        text = _SURROGATE.sub("\ufffd", text)
+        bounds = cut_text(text)
+        pieces = [text[start:end] for start, end in bounds]
+        self._check_growth(pieces)
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        for (shift, _), encoding in zip(bounds, backend.encode_batch(pieces, add_special_tokens=False), strict=True):
+            ids += encoding.ids
+            offsets += [(start + shift, end + shift) for start, end in encoding.offsets]
+        return Encoded(np.array(ids, dtype=np.int64), offsets)
+
+    def _check_growth(self, pieces: Sequence[str]) -> None:
+        for piece in pieces if self._watched_steps else ():
+            limit = _MAX_GROWTH * len(piece.encode()) + _SLACK
+            text = piece
+            for step in self._watched_steps:
+                text = step.normalize_str(text)
+                if len(text.encode()) > limit:
+                    raise InputError(
+                        f"the tokenizer's normaliser makes more than {_MAX_GROWTH} times as much of a text of "
+                        f"{len(piece):,} characters; give another tokenizer"
+                    )
 
     def encode_many(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
         """The ids of each text, over all cores; text from strangers, so a special token written in it is only text."""
         bounds = [cut_text(text) for text in texts]
         pieces = [text[start:end] for text, spans in zip(texts, bounds, strict=True) for start, end in spans]
-        self._guard.check(pieces)
+        self._check_growth(pieces)
         encodings = iter(self._literal.encode_batch_fast(pieces, add_special_tokens=False))
         flat: list[int] = []
         ends = []
@@ -225,98 +307,86 @@ class Tokenizer:
 
         `with_bert_options` adds what ElectraTokenizer and BertTokenizer need to give the same ids.
         """
-        segments = ["token_type_ids"] if has_segments else []
+        # Those classes rebuild BERT's normaliser from these arguments. Theirs has no NFC after it: text that is not
+        # composed, and Hangul whose accents are stripped, get other ids.
+        bert_options: dict[str, bool | None] = {}
+        bert = next((step for step in list_steps(self._backend.normalizer) if step["type"] == "BertNormalizer"), None)
+        if with_bert_options and bert is not None and isinstance(self._backend.model, models.WordPiece):
+            bert_options = {
+                "do_lower_case": bert["lowercase"],
+                "strip_accents": bert["strip_accents"],
+                "tokenize_chinese_chars": bert["handle_chinese_chars"],
+            }
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            **(self._bert_options() if with_bert_options else {}),
+            **bert_options,
             **{f"{role}_token": name for role, name in asdict(self._names).items()},
             "model_max_length": max_length,
-            "model_input_names": ["input_ids", *segments, "attention_mask"],
+            "model_input_names": ["input_ids", *(["token_type_ids"] if has_segments else []), "attention_mask"],
             "clean_up_tokenization_spaces": False,
             "is_symbols": self.is_symbols,
         }
         write_file(folder / "tokenizer.json", self.to_json())
         write_json(folder / "tokenizer_config.json", config)
 
-    def _bert_options(self) -> dict[str, bool | None]:
-        """The arguments of BertTokenizer, which rebuilds BERT's normaliser from them; empty where it cannot.
-
-        Theirs has no NFC after it: text that is not composed, and Hangul whose accents are stripped, get other ids.
-        """
-        pipeline = json.loads(self._backend.to_str())
-        normalizer = pipeline["normalizer"] or {}
-        steps = normalizer["normalizers"] if normalizer.get("type") == "Sequence" else [normalizer]
-        bert = next((step for step in steps if step.get("type") == "BertNormalizer"), None)
-        if bert is None or pipeline["model"]["type"] != "WordPiece":
-            return {}
-        return {
-            "do_lower_case": bert["lowercase"],
-            "strip_accents": bert["strip_accents"],
-            "tokenize_chinese_chars": bert["handle_chinese_chars"],
-        }
-
     @classmethod
     def load(cls, path: Path, config: TokenizerConfig | None = None) -> "Tokenizer":
         """From a folder (ours or Hugging Face's), a tokenizer.json, or a vocab.txt under any name."""
         if not path.exists():
             raise InputError(f"{path}: no such tokenizer; give a vocab.txt, a tokenizer.json or a folder with one")
-        folder, file = path.parent, path
+        file = path
         if path.is_dir():
             # The folder itself, or the one in it where prepared data keeps its tokenizer.
-            folders = [
-                folder for folder in (path, path / TOKENIZER) if any((folder / name).is_file() for name in _FILES)
-            ]
-            if not folders:
+            places = [folder / name for folder in (path, path / TOKENIZER) for name in _FILES]
+            files = [place for place in places if place.is_file()]
+            if not files:
                 raise InputError(
                     f"{path / TOKENIZER if (path / TOKENIZER).is_dir() else path}: holds neither tokenizer.json nor "
                     "vocab.txt; give a folder with one of them, or prepared data"
                 )
-            folder = folders[0]
-            file = next(folder / name for name in _FILES if (folder / name).is_file())
-        beside = folder / "tokenizer_config.json"
+            file = files[0]
+        beside = file.parent / "tokenizer_config.json"
         stored = read_json(beside) if beside.is_file() else {}
         if not isinstance(stored, dict):
             raise DamagedArtifact(f"{beside}: not a JSON object; restore the file, or remove it")
         if file.suffix == ".json":
-            try:
-                backend = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
-            except UnicodeDecodeError:
-                raise InputError(f"{file}: is not UTF-8 text; give a tokenizer.json written by 'tokenizers'") from None
-            except Exception as error:  # noqa: BLE001  `tokenizers` raises nothing more specific
-                raise InputError(f"{file}: not a tokenizer.json ({error}); give one written by 'tokenizers'") from None
-            refuse_growth(backend, file)
+            backend = _read_pipeline(file)
         else:
             backend = _read_vocab(file, stored, config or TokenizerConfig())
-        names = _find_special(backend, stored, file)
-        tokenizer = cls(backend, names, is_symbols=stored.get("is_symbols") is True)
+        tokenizer = cls(backend, _find_special(backend, stored, file), is_symbols=stored.get("is_symbols") is True)
         if config is not None:
-            tokenizer._refuse_conflicts(file, config)
+            # A setting that was given must not be ignored without a word because the file has settled it.
+            settled = {"kind": tokenizer.kind, "vocab_size": tokenizer.vocab_size}
+            if file.suffix == ".json":
+                settled |= {"lowercase": None, "strip_accents": None}
+            for name, value in settled.items():
+                if name in config.model_fields_set and getattr(config, name) not in (None, value):
+                    raise UsageError(
+                        f"{file}: settles tokenizer.{name} by itself (got {getattr(config, name)!r}); "
+                        "leave this setting out, or learn a tokenizer"
+                    )
         return tokenizer
 
-    def _refuse_conflicts(self, file: Path, config: TokenizerConfig) -> None:
-        """A setting that was given must not be ignored without a word because the file has settled it."""
-        settled = {"kind": type(self._backend.model).__name__.lower(), "vocab_size": self.vocab_size}
-        if file.suffix == ".json":
-            settled |= {"lowercase": None, "strip_accents": None}
-        for name, value in settled.items():
-            if name in config.model_fields_set and getattr(config, name) not in (None, value):
-                raise UsageError(
-                    f"{file}: settles tokenizer.{name} by itself (got {getattr(config, name)!r}); "
-                    "leave this setting out, or learn a tokenizer"
-                )
 
-
-def _encode_pieces(backend: tokenizers.Tokenizer, text: str, guard: GrowthGuard) -> Encoded:
-    text = _SURROGATE.sub("\ufffd", text)
-    bounds = cut_text(text)
-    pieces = [text[start:end] for start, end in bounds]
-    guard.check(pieces)
-    ids: list[int] = []
-    offsets: list[tuple[int, int]] = []
-    for (shift, _), encoding in zip(bounds, backend.encode_batch(pieces, add_special_tokens=False), strict=True):
-        ids += encoding.ids
-        offsets += [(start + shift, end + shift) for start, end in encoding.offsets]
-    return Encoded(np.array(ids, dtype=np.int64), offsets)
+def _read_pipeline(file: Path) -> tokenizers.Tokenizer:
+    try:
+        backend = tokenizers.Tokenizer.from_str(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        raise InputError(f"{file}: is not UTF-8 text; give a tokenizer.json written by 'tokenizers'") from None
+    except Exception as error:  # noqa: BLE001  `tokenizers` raises nothing more specific
+        raise InputError(f"{file}: not a tokenizer.json ({error}); give one written by 'tokenizers'") from None
+    # Of a normaliser each step is watched, of a decoder none.
+    for step in list_steps(backend.normalizer):
+        if _max_growth([step]) > _MAX_GROWTH:
+            raise InputError(
+                f"{file}: a step of its normaliser ({step['type']}) may make more than {_MAX_GROWTH} times as much of "
+                "a text; give another tokenizer"
+            )
+    if _max_growth(list_steps(backend.decoder)) > _MAX_GROWTH:
+        raise InputError(
+            f"{file}: its decoder may make more than {_MAX_GROWTH} times as much of a text; give another tokenizer"
+        )
+    return backend
 
 
 def cut_text(text: str, limit: int = PIECE_CHARS) -> list[tuple[int, int]]:
