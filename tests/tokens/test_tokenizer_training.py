@@ -17,8 +17,9 @@ KINDS: tuple[TokenizerKind, ...] = ("wordpiece", "bpe", "unigram")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_process_learns_the_same_file(kind: TokenizerKind) -> None:
+    support = Path(__file__).parents[1] / "support"
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"import sys; sys.path.insert(0, {str(support)!r})\n"
         "from little_text import little_tokenizer\n"
         f"sys.stdout.buffer.write(little_tokenizer({kind!r}).to_json().encode())"
     )
