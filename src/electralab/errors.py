@@ -19,7 +19,6 @@ Anything else that escapes is our bug and keeps its traceback.
 
 import reprlib
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _LONGEST_QUOTE = 120
 
@@ -39,6 +38,8 @@ def quote(value: object) -> str:
 
 def suggest(name: str, known: Iterable[str], otherwise: str) -> str:
     """The end of a sentence about a name that nobody knows: the nearest known one, else what else to do."""
+    from difflib import get_close_matches  # only who errs waits for it
+
     close = get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else otherwise
 

@@ -6,7 +6,6 @@ argparse.Namespace, dotted words -> Call -> standard output
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -124,6 +123,8 @@ class Call:
 
 def print_json(values: Mapping[str, JsonValue]) -> None:
     """One line on standard output; where that knows only ASCII, escaped instead of replaced by stand-ins."""
+    import json
+
     is_utf8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
     sys.stdout.write(escape_json(json.dumps(values, ensure_ascii=not is_utf8)) + "\n")
 

@@ -65,9 +65,10 @@ def build_parser(only: str = "", *, has_flags: bool = True) -> tuple[Parser, dic
         add("--dry-run", action="store_true", help="say what would be done and do nothing")
         add("--verbose", action="store_true", help="print every setting and figure, not only the main ones")
         command.add_flags(verb_parser)
-        if about := getattr(command, "CONFIG_HELP", ""):
+        has_settings = hasattr(command, "SETTINGS")
+        if about := getattr(command, "CONFIG_HELP", "a TOML file of settings" if has_settings else ""):
             add("--config", metavar="FILE", help=f"{about}; any setting also as --section.name VALUE")
-        if hasattr(command, "SETTINGS"):
+        if has_settings:
             import json
 
             settings = json.loads(SETTING_DEFAULTS.read_text(encoding="utf-8")).get(verb, {})

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SUMMARY = "measure what models learned, side by side; the same command again goes on"
 EXAMPLE = "electra analyze runs/mine --data data/mine --out analysis"
 SETTINGS = "electralab.analysis.settings:AnalysisSettings"
-CONFIG_HELP = "a TOML file of settings"
 
 _PAIRS = "a table of sentences (source) and changed ones (target), instead of ours"
 _ANALOGIES = "a table of a, b, c, d: a is to b as c to d, instead of ours"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SUMMARY = "make smaller and faster variants of a model and measure them; the same command again goes on"
 EXAMPLE = "electra compress runs/reviews --data reviews/ --out compressed/ --prune 0.3,0.5 --max-loss 1"
 SETTINGS = "electralab.compression.settings:CompressConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 _RECOVERY = "of training what is left, 0 for none"
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 SUMMARY = "say for each token of a text how likely it was replaced"
 EXAMPLE = "electra detect runs/quickstart 'The people of the United elephants are free.'"
 SETTINGS = "electralab.serving.inputs:WindowConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 _LONGEST_WORD = 24
 

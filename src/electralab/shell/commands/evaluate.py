@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SUMMARY = "score a model as it is, without tuning"
 EXAMPLE = "electra evaluate runs/mine --suite blimp --data blimp.tar.xz"
 SETTINGS = "electralab.evaluation.stage:EvaluateConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 SUITES = ("blimp", "rtd", "mlm", "sts", "probe")
 _SUITE = "minimal pairs, replaced tokens, masked tokens, sentence similarity, or a linear probe"

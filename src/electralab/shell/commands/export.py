@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SUMMARY = "write a model in a form that others can use, tried against the model first"
 EXAMPLE = "electra export runs/mine --format onnx-int8 --data my_texts/ --out models/mine-int8"
 SETTINGS = "electralab.exporting.export:ExportConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 _FORMATS = {"hf": "for transformers", "onnx": "as ONNX graphs", "onnx-int8": "as ONNX graphs in 8 bits"}
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 SUMMARY = "teach a pre-trained model a task; the same command again resumes"
 EXAMPLE = "electra finetune runs/mine --task classify --data reviews/ --out runs/reviews --seeds 3"
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 _TASKS = (
     "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli; squad1, squad2; ner, chunking; "

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 SUMMARY = "tune and score a model on every task of GLUE; the same command again goes on"
 EXAMPLE = "electra glue runs/mine --data glue/ --tasks cola,sst2,rte --seeds 3 --out runs/mine-glue"
 SETTINGS = "electralab.finetuning.settings:FinetuneConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 
 def add_flags(parser: Parser) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SUMMARY = "answer for every row of a file with a tuned model"
 EXAMPLE = "electra predict runs/reviews new.csv --out answers.jsonl"
 SETTINGS = "electralab.serving.predictor:PredictConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 
 def add_flags(parser: Parser) -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SUMMARY = "turn text into tokenized, packed rows"
 EXAMPLE = "electra prepare books/ news.jsonl.gz --out data/mine --vocab-size 8192"
 SETTINGS = "electralab.tokens.prepare:PrepareConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 _DROPPED = {
     "near_duplicate": "nearly duplicate",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 SUMMARY = "name the words of documents that look wrong, and what may have been meant"
 EXAMPLE = "electra proofread letter.txt notes.md --model runs/mine --html proofs.html"
 SETTINGS = "electralab.serving.proofreader:ProofreadConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 _DAMAGE = {"typo": "typos", "swap": "swapped words", "ocr": "scanner's errors"}
 _COLUMNS = {

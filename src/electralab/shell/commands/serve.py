@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 SUMMARY = "answer over HTTP, with a page to try it; SIGTERM lets it finish what it has begun"
 EXAMPLE = "electra serve runs/quickstart reviews=runs/reviews --port 8000"
 SETTINGS = "electralab.serving.server:ServeConfig"
-CONFIG_HELP = "a TOML file of settings"
 
 _ALLOW = "a further name by which it may be asked without a key, as behind a proxy; can be repeated"
 _DRAIN = "to finish in what was begun when told to stop"
