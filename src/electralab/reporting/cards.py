@@ -24,22 +24,10 @@ from electralab.records.tuned import TunedResults, TunedRun
 from electralab.reporting import blocks as b
 from electralab.reporting.html import read_asset
 from electralab.reporting.plots import plot_study, plot_tradeoff
-from electralab.reporting.run_pages import tuned_score_table
+from electralab.reporting.run_pages import OBJECTIVES, tuned_score_table
 from electralab.reporting.study_page import study_readme, study_report, tradeoff_report
 
 README = "README.md"
-# What was learned, by the name of the objective.
-_LEARNED = {
-    "electra": "a generator guesses masked tokens, a discriminator says for every token whether it was replaced",
-    "electra-15": "a generator guesses masked tokens, a discriminator says of these whether each was replaced",
-    "electric": "a discriminator tells tokens from samples of a two-tower noise by how likely the text makes each",
-    "replace-mlm": "a generator replaces masked tokens, a model guesses what stood where it did",
-    "all-tokens-mlm": "a generator replaces masked tokens, a model guesses every token, replaced or not",
-    "mlm": "a model guesses masked tokens",
-    "bert": "a model guesses masked tokens, and whether one segment follows the other",
-    "causal": "a model guesses each token from those before it",
-    "permutation": "a model guesses tokens from those before them in a random order",
-}
 # By what a network is asked for.
 _OUTPUTS = {
     "verdicts": "ELECTRA's discriminator: for every token a logit, above 0 where the token looks replaced.",
@@ -174,7 +162,7 @@ def render_run_card(name: str, run: RunFingerprint, results: PretrainResults, ne
             settings=run.settings,
             results=results,
             objective=objective,
-            learned=_LEARNED[objective],
+            learned=OBJECTIVES[objective][1],
             networks=networks,
             classes={role: kind for role, kind in networks.items() if kind},
             is_pair="discriminator" in networks,

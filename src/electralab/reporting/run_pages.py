@@ -1,6 +1,6 @@
-"""A pre-training run: what it was, how good it became, and rows of text at work.
+"""A run of pre-training or fine-tuning: what it was, how good it became, and rows of text that it got right or wrong.
 
-Artifact of a run -> sentence..., Block...
+Artifact of a run, TunedResults, predictions -> sentence..., Block...
 """
 
 import heapq
@@ -12,38 +12,42 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from electralab.records.run import ExampleRow, GuessedToken
+from electralab.records.run import ExampleRow
 from electralab.records.tuned import PredictionRow, TunedResults, choose_split, read_rows
 from electralab.reporting import blocks as b
+from electralab.reporting import format as fmt
 from electralab.reporting.artifact import Artifact
-from electralab.reporting.format import (
-    format_count,
-    format_flops,
-    format_key,
-    format_metric,
-    format_number_of,
-    format_percent,
-    format_points,
-    format_seconds,
-    is_number,
-)
+from electralab.reporting.format import format_percent, format_points
 
-_OBJECTIVES = {
-    "electra": ("an ELECTRA pair", "a generator guesses hidden tokens, a discriminator says which were replaced"),
-    "electra-15": ("an ELECTRA pair", "a discriminator says which of the hidden tokens a generator replaced"),
+# By the name of the objective: what was trained, and what it learned to do.
+OBJECTIVES = {
+    "electra": (
+        "an ELECTRA pair",
+        "a generator guesses masked tokens, a discriminator says for every token whether it was replaced",
+    ),
+    "electra-15": (
+        "an ELECTRA pair",
+        "a generator guesses masked tokens, a discriminator says of these whether each was replaced",
+    ),
     "electric": (
         "an Electric pair",
-        "a discriminator gives each token an energy, learned against a generator's noise",
+        "a discriminator tells tokens from samples of a two-tower noise by how likely the text makes each",
     ),
-    "replace-mlm": ("a model that mends", "a generator replaces hidden tokens, the model says what stood there"),
+    "replace-mlm": (
+        "a model that mends",
+        "a generator replaces masked tokens, a model guesses what stood where it did",
+    ),
     "all-tokens-mlm": (
         "a model that mends",
-        "a generator replaces hidden tokens, the model says what stood where",
+        "a generator replaces masked tokens, a model guesses every token, replaced or not",
     ),
-    "mlm": ("a masked language model", "it guesses hidden tokens"),
-    "bert": ("a masked language model", "it guesses hidden tokens"),
-    "permutation": ("a permutation language model", "it guesses hidden tokens one after the other, in any order"),
-    "causal": ("a causal language model", "it guesses the next token"),
+    "mlm": ("a masked language model", "a model guesses masked tokens"),
+    "bert": ("a masked language model", "a model guesses masked tokens, and whether one segment follows the other"),
+    "permutation": (
+        "a permutation language model",
+        "a model guesses tokens from those before them in a random order",
+    ),
+    "causal": ("a causal language model", "a model guesses each token from those before it"),
 }
 # By the first word of the names of scores.
 _GUESSERS = {
@@ -52,9 +56,23 @@ _GUESSERS = {
     "permuted": ("The model restores", "hidden tokens", "guesses right"),
     "next": ("The model foresees", "next tokens", "next tokens right"),
 }
+BASELINE_NAMES = {"commonest": "commonest answer", "linear": "linear model"}
 _ROWS_COMPARED = 2
 # What comes below the first rows should not be out of sight.
 _ROWS_SHOWN = 3
+_LONGEST_TEXT = 280
+_WIDEST_CONFUSION = 12
+_MOST_MISTAKES = 12
+_MOST_POINTS = 400
+_NO_ANSWER = "no\N{NO-BREAK SPACE}answer"
+
+
+def _amounts(artifact: Artifact) -> tuple[float | None, float | None, float | None]:
+    """Tokens, FLOPs and seconds so far; None where nobody logged them."""
+    if end := artifact.pretrained:
+        return end.tokens, end.flops, end.seconds
+    last = artifact.last_records[0] if artifact.last_records else None
+    return (last.get("tokens"), last.get("flops"), last.get("seconds")) if last else (None, None, None)
 
 
 def run_tiles(artifact: Artifact) -> Iterator[b.Tile]:
@@ -67,19 +85,11 @@ def run_tiles(artifact: Artifact) -> Iterator[b.Tile]:
             yield b.Tile(name, format_percent(scores[key]), beside)
     taken, total = artifact.steps
     yield b.Tile("steps", f"{taken:,}", f"of {total:,}" if total > taken else "finished" if total else "")
-    tokens, flops, seconds = run_amounts(artifact)
+    tokens, flops, seconds = _amounts(artifact)
     if tokens is not None:
-        yield b.Tile("tokens", format_count(tokens), f"{format_flops(flops or 0)} FLOPs")
+        yield b.Tile("tokens", fmt.format_count(tokens), f"{fmt.format_flops(flops or 0)} FLOPs")
     if seconds:
-        yield b.Tile("time", format_seconds(seconds), f"{format_count((tokens or 0) / seconds)} tokens/s")
-
-
-def run_amounts(artifact: Artifact) -> tuple[float | None, float | None, float | None]:
-    """Tokens, FLOPs and seconds so far; None where nobody logged them."""
-    if end := artifact.pretrained:
-        return end.tokens, end.flops, end.seconds
-    last = artifact.last_records[0] if artifact.last_records else None
-    return (last.get("tokens"), last.get("flops"), last.get("seconds")) if last else (None, None, None)
+        yield b.Tile("time", fmt.format_seconds(seconds), f"{fmt.format_count((tokens or 0) / seconds)} tokens/s")
 
 
 def tell_run(artifact: Artifact) -> Iterator[str]:
@@ -87,25 +97,20 @@ def tell_run(artifact: Artifact) -> Iterator[str]:
         yield f"Verdict: {artifact.pretrained.verdict.text}."
     settings, objective, model = artifact.settings, artifact.objective, artifact.settings.get("model")
     other = (f"a model with the objective {objective}" if objective else "a model", "")
-    what, how = _OBJECTIVES.get(objective, other)
+    what, how = OBJECTIVES.get(objective, other)
     size = f" of size {settings['size']}" if settings.get("size") else ""
     backbone = model.get("backbone") if isinstance(model, dict) else None
     yield f"{artifact.name} is {what}{size}{f' on the {backbone} backbone' if backbone else ''}{how and f': {how}'}."
     taken, total = artifact.steps
-    tokens, flops, seconds = run_amounts(artifact)
+    tokens, flops, seconds = _amounts(artifact)
     text = f"It was trained for {taken:,} steps"
     if total and taken < total:
         text = f"It is at step {taken:,} of {total:,} ({format_percent(taken / total)})"
     if tokens is not None:
-        text += f" on {format_count(tokens)} tokens" + (f" of {artifact.data_path}" if artifact.data_path else "")
-    text += "" if seconds is None else f" in {format_seconds(seconds)}"
-    text += "" if flops is None else f", {format_flops(flops)} FLOPs"
+        text += f" on {fmt.format_count(tokens)} tokens" + (f" of {artifact.data_path}" if artifact.data_path else "")
+    text += "" if seconds is None else f" in {fmt.format_seconds(seconds)}"
+    text += "" if flops is None else f", {fmt.format_flops(flops)} FLOPs"
     yield f"{text}."
-    yield from _tell_guesses(artifact)
-    yield from _tell_verdicts(artifact)
-
-
-def _tell_guesses(artifact: Artifact) -> Iterator[str]:
     scores, baselines = artifact.heldout_scores, artifact.baselines
     for who, (does, what, _) in _GUESSERS.items():
         accuracy, trivial = scores.get(f"{who}_accuracy"), baselines.get(f"{who}_accuracy")
@@ -121,25 +126,18 @@ def _tell_guesses(artifact: Artifact) -> Iterator[str]:
             text += f". Its loss there is {loss:.2f} nats, {better} than {frequency:.2f} of knowing only how frequent "
             text += "tokens are"
         yield f"{text}."
-
-
-def _tell_verdicts(artifact: Artifact) -> Iterator[str]:
-    scores, baselines = artifact.heldout_scores, artifact.baselines
-    if "auc" not in scores:
-        return
-    other = "noise" if artifact.objective == "electric" else "a replaced token"
-    text = f"The discriminator ranks {other} above an original token {format_percent(scores['auc'])} of the time"
-    text += " (chance: 50.0 %)"
-    if "recall" in scores and "called_replaced" in scores:
-        text += (
-            f"; it finds {format_percent(scores['recall'])} of the replaced tokens, where as many calls at random "
-            f"would find {format_percent(scores['called_replaced'])}"
-        )
-    loss, trivial = scores.get("discriminator_loss"), baselines.get("discriminator_loss")
-    if loss is not None and trivial is not None:
-        better = "better" if loss < trivial else "no better"
-        text += f". Its loss is {loss:.3f}, {better} than {trivial:.3f} of knowing only their share"
-    yield f"{text}."
+    if "auc" in scores:
+        other_token = "noise" if objective == "electric" else "a replaced token"
+        text = f"The discriminator ranks {other_token} above an original token {format_percent(scores['auc'])} of the "
+        text += "time (chance: 50.0 %)"
+        if "recall" in scores and "called_replaced" in scores:
+            text += f"; it finds {format_percent(scores['recall'])} of the replaced tokens, where as many calls at "
+            text += f"random would find {format_percent(scores['called_replaced'])}"
+        loss, trivial = scores.get("discriminator_loss"), baselines.get("discriminator_loss")
+        if loss is not None and trivial is not None:
+            better = "better" if loss < trivial else "no better"
+            text += f". Its loss is {loss:.3f}, {better} than {trivial:.3f} of knowing only their share"
+        yield f"{text}."
 
 
 def heldout_table(artifact: Artifact) -> Iterator[b.Block]:
@@ -153,16 +151,16 @@ def heldout_table(artifact: Artifact) -> Iterator[b.Block]:
     for key, trivial in (("recall", "called_replaced"), ("precision", "replaced_share")):
         if trivial in scores:
             baselines[key] = scores[trivial]
-    rows = [(format_key(key), value, baselines.get(key)) for key, value in scores.items()]
+    rows = [(fmt.format_key(key), value, baselines.get(key)) for key, value in scores.items()]
     yield b.Table("On rows that training does not see", ["score", "model", "trivial baseline"], rows)
 
 
 def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """Of several runs the first rows of each, under its name; where none has any, why, each reason once."""
     if len(artifacts) == 1:
-        yield from _run_examples(artifacts[0])
+        yield from _run_examples(artifacts[0], len(artifacts[0].examples))
     elif not any(artifact.examples for artifact in artifacts):
-        yield from dict.fromkeys(block for artifact in artifacts for block in _run_examples(artifact))
+        yield from dict.fromkeys(block for artifact in artifacts for block in _run_examples(artifact, 0))
     else:
         for artifact in artifacts:
             if blocks := list(_run_examples(artifact, _ROWS_COMPARED)):
@@ -170,7 +168,7 @@ def example_blocks(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
                 yield from blocks
 
 
-def _run_examples(artifact: Artifact, most: int | None = None) -> Iterator[b.Block]:
+def _run_examples(artifact: Artifact, most: int) -> Iterator[b.Block]:
     scores, rows = artifact.heldout_scores, artifact.examples[:most]
     if artifact.kind != "run" or not (scores or rows):
         return
@@ -182,85 +180,55 @@ def _run_examples(artifact: Artifact, most: int | None = None) -> Iterator[b.Blo
             how = "'electra pretrain' writes examples.json with its evaluations"
             yield b.Absent("No examples", f"{how}; with prepared data, --data shows some now.")
         return
-    if any(row.corrupted for row in rows):
-        put, where = "what the generator put there", "it is not the original, dotted where it is"
-    else:
+    put, where = "what the generator put there", "it is not the original, dotted where it is"
+    if not any(row.corrupted for row in rows):
         put = "the text as the model would have it: its likeliest guesses"
         where = "they are not the original, dotted where they are"
     yield b.Paragraph(
         f"The text with hidden tokens struck through, and below it {put}, underlined where {where}.", "note"
     )
     if any(row.p_replaced for row in rows):
-        yield _suspicion_scale()
+        text, spans = "Shaded by the discriminator's suspicion: original", []
+        for p_replaced in (0.1, 0.3, 0.5, 0.7, 0.9):
+            spans.append(b.TokenSpan(len(text) + 1, len(text) + 5, p_replaced))
+            text += f" {100 * p_replaced:.0f} %"
+        yield b.MarkedText(f"{text} replaced", spans, "note")
     shown = [b.Group("example", list(_example(row))) for row in rows]
     yield from shown[:_ROWS_SHOWN]
     if rest := shown[_ROWS_SHOWN:]:
         yield b.Fold(f"{len(rest)} more", rest)
 
 
-def _suspicion_scale() -> b.MarkedText:
-    text, spans = "Shaded by the discriminator's suspicion: original", []
-    for p_replaced in (0.1, 0.3, 0.5, 0.7, 0.9):
-        text += " "
-        spans.append(b.TokenSpan(len(text), len(text) + 4, p_replaced))
-        text += f"{100 * p_replaced:.0f} %"
-    return b.MarkedText(f"{text} replaced", spans, "note")
-
-
 def _example(row: ExampleRow) -> Iterator[b.Block]:
+    """The row as it was, as it was read by the discriminator or guessed by the model, counts, and the guesses."""
     count = len(row.pieces)
-    guesses = row.guesses or [[]] * count
-    best = [_spell(tokens[0]) if tokens else piece for piece, tokens in zip(row.pieces, guesses, strict=True)]
+    guesses = [[(f"{'##' * guess.continues_word}{guess.text}", guess.p) for guess in each] for each in row.guesses]
+    guesses = guesses or [[]] * count
+    best = [tokens[0][0] if tokens else piece for piece, tokens in zip(row.pieces, guesses, strict=True)]
     corrupted, p_replaced = row.corrupted or best, row.p_replaced or [None] * count
     is_other = row.is_replaced or [token != piece for token, piece in zip(corrupted, row.pieces, strict=True)]
     yield b.join_tokens(row.pieces, [(None, "hidden" if is_hidden else "") for is_hidden in row.is_masked])
+    marks = zip(p_replaced, is_other, row.is_masked, strict=True)
     yield b.join_tokens(
-        corrupted,
-        [
-            (p, "replaced" if is_new else "restored" if is_hidden else "")
-            for p, is_new, is_hidden in zip(p_replaced, is_other, row.is_masked, strict=True)
-        ],
+        corrupted, [(p, "replaced" if is_new else "restored" if is_hidden else "") for p, is_new, is_hidden in marks]
     )
     hidden, other = sum(row.is_masked), sum(is_other)
     text = f"{hidden} hidden, {hidden - other} restored"
     # A token counts as found at p > 0.5.
-    calls = [(is_new, p > 0.5) for is_new, p in zip(is_other, p_replaced, strict=True) if p is not None]
-    if calls:
+    if calls := [(is_new, p > 0.5) for is_new, p in zip(is_other, p_replaced, strict=True) if p is not None]:
         hits = sum(is_new and is_called for is_new, is_called in calls)
         alarms = sum(is_called and not is_new for is_new, is_called in calls)
-        text += f", {other} replaced; {hits} of them found, {format_number_of(alarms, 'false alarm')}"
+        text += f", {other} replaced; {hits} of them found, {fmt.format_number_of(alarms, 'false alarm')}"
     yield b.Paragraph(f"{text}.", "note")
-    if row.guesses:
-        columns: dict[str, Sequence[b.Cell]] = {
-            "hidden": row.pieces,
-            "likeliest guesses": [
-                " · ".join(f"“{_spell(guess)}” {format_percent(guess.p)}" for guess in candidates)
-                for candidates in guesses
-            ],
-        }
-        if row.corrupted:
-            columns["put there"] = row.corrupted
-        if row.p_replaced:
-            columns["looks replaced"] = [None if p is None else format_percent(p) for p in p_replaced]
-        lines = [
-            cells
-            for cells, is_hidden in zip(zip(*columns.values(), strict=True), row.is_masked, strict=True)
-            if is_hidden
-        ]
-        if lines:
-            yield b.Fold("Guesses", [b.Table("Hidden tokens and what was guessed", list(columns), lines)])
-
-
-def _spell(guess: GuessedToken) -> str:
-    return f"{'##' * guess.continues_word}{guess.text}"
-
-
-BASELINE_NAMES = {"commonest": "commonest answer", "linear": "linear model"}
-_LONGEST_TEXT = 280
-_WIDEST_CONFUSION = 12
-_NO_ANSWER = "no\N{NO-BREAK SPACE}answer"
-_MOST_MISTAKES = 12
-_MOST_POINTS = 400
+    texts = [" · ".join(f"“{token}” {format_percent(p)}" for token, p in tokens) for tokens in guesses]
+    columns: dict[str, Sequence[b.Cell]] = {"hidden": row.pieces, "likeliest guesses": texts}
+    if row.corrupted:
+        columns["put there"] = row.corrupted
+    if row.p_replaced:
+        columns["looks replaced"] = [None if p is None else format_percent(p) for p in p_replaced]
+    cells = zip(zip(*columns.values(), strict=True), row.is_masked, strict=True)
+    if (lines := [line for line, is_hidden in cells if is_hidden]) and row.guesses:
+        yield b.Fold("Guesses", [b.Table("Hidden tokens and what was guessed", list(columns), lines)])
 
 
 def baseline_scores(results: TunedResults, split: str, metric: str) -> dict[str, float]:
@@ -279,10 +247,10 @@ def majority_share(results: TunedResults) -> float | None:
     return max(supports) / sum(supports) if report.confusion and sum(supports) else None
 
 
-def _shown_metrics(results: TunedResults, split: str) -> list[str]:
-    """The metric that ranks seeds first. Thresholds are no scores."""
-    metrics = [metric for metric in results.spread.get(split, {}) if not metric.endswith("_threshold")]
-    return sorted(metrics, key=lambda metric: metric != results.metric)
+def _constant_score(results: TunedResults) -> float | None:
+    """What always answering the most frequent class gets, where no baseline says it."""
+    is_known = results.metric != "accuracy" or results.baselines is not None
+    return None if is_known else majority_share(results)
 
 
 def tuned_tiles(results: TunedResults) -> Iterator[b.Tile]:
@@ -291,14 +259,13 @@ def tuned_tiles(results: TunedResults) -> Iterator[b.Tile]:
     for name in dict.fromkeys((split, "dev")):
         if spread := results.spread.get(name, {}).get(metric):
             beside = "one seed" if spread.n == 1 else f"median of {spread.n} seeds"
-            yield b.Tile(f"{format_metric(metric)}, {name}", format_points(spread.median), beside)
+            yield b.Tile(f"{fmt.format_metric(metric)}, {name}", format_points(spread.median), beside)
         if name == split:
             for baseline, score in baseline_scores(results, split, metric).items():
                 yield b.Tile(baseline, format_points(score), "a baseline")
-    trivial = majority_share(results)
-    if metric == "accuracy" and trivial is not None and results.baselines is None:
+    if (trivial := _constant_score(results)) is not None:
         yield b.Tile("most frequent class", format_points(trivial), "what a constant answer gets")
-    yield b.Tile("time", format_seconds(results.seconds), "all seeds" if len(results.seeds) > 1 else "of tuning")
+    yield b.Tile("time", fmt.format_seconds(results.seconds), "all seeds" if len(results.seeds) > 1 else "of tuning")
 
 
 def tell_tuned(artifact: Artifact) -> Iterator[str]:
@@ -306,15 +273,13 @@ def tell_tuned(artifact: Artifact) -> Iterator[str]:
     task = results.task if results else artifact.tuned_run.task if artifact.tuned_run else "a task"
     trained = results.data.get("train") if results else None
     often = "once" if seeds == 1 else f"{seeds} times, each with another seed"
-    yield (
-        f"A pre-trained model was fine-tuned for the task {task}"
-        f"{f' on {trained.examples:,} examples' if trained else ''}, {often}."
-    )
+    examples = f" on {trained.examples:,} examples" if trained else ""
+    yield f"A pre-trained model was fine-tuned for the task {task}{examples}, {often}."
     if results is None:
         return
     metric, split = results.metric, choose_split(results.spread)
     if spread := results.spread.get(split, {}).get(metric):
-        text = f"{'Median' if spread.n > 1 else 'The'} {format_metric(metric)} on the {split} set is "
+        text = f"{'Median' if spread.n > 1 else 'The'} {fmt.format_metric(metric)} on the {split} set is "
         text += format_points(spread.median)
         if spread.n > 1:
             text += f" over {spread.n} seeds (standard deviation {format_points(spread.sd)})"
@@ -322,33 +287,37 @@ def tell_tuned(artifact: Artifact) -> Iterator[str]:
         yield f"{text}; on the dev set {format_points(dev.median)}." if dev and split != "dev" else f"{text}."
     for note in results.notes:
         yield f"{note[:1].upper()}{note[1:]}."
-    trivial = majority_share(results)
-    if metric == "accuracy" and trivial is not None and results.baselines is None:
+    if (trivial := _constant_score(results)) is not None:
         yield f"Always answering the most frequent class would be right {format_percent(trivial)} of the time."
-    yield f"It took {format_seconds(results.seconds)} in all, {results.steps:,} steps a seed."
+    yield f"It took {fmt.format_seconds(results.seconds)} in all, {results.steps:,} steps a seed."
 
 
 def tuned_score_table(results: TunedResults, *, in_points: bool) -> b.Table:
     """A row for each labelled split and metric, baselines beside it. One seed has a score; several have a spread."""
-    is_single = len(results.seeds) == 1
-    baselines = results.baselines or {}
-    short = BASELINE_NAMES if in_points else {"commonest": "commonest", "linear": "linear model"}
-    spread_head = [] if is_single else ["mean", "s.d." if in_points else "± sd", "best"]
+    is_single, baselines = len(results.seeds) == 1, results.baselines or {}
     rows = []
-    for split in results.spread:
-        # A card has every number that was written; a page those that people compare.
-        for metric in _shown_metrics(results, split) if in_points else results.spread[split]:
-            spread = results.spread[split][metric]
+    for split, metrics in results.spread.items():
+        shown = list(metrics)
+        if in_points:
+            # A card has every number that was written; a page those that people compare, and thresholds are no scores.
+            shown = sorted(
+                (metric for metric in metrics if not metric.endswith("_threshold")),
+                key=lambda metric: metric != results.metric,
+            )
+        for metric in shown:
+            spread = metrics[metric]
             values: list[float | None] = [spread.median]
             values += [baseline.scores.get(split, {}).get(metric) for baseline in baselines.values()]
             values += [] if is_single else [spread.mean, spread.sd, spread.best]
             # Only dev is predicted by all seeds together.
             values += [results.ensemble.get(metric) if split == "dev" else None] if results.ensemble else []
             cells = [format_points(v) if in_points else "" if v is None else f"{v:.4f}" for v in values]
-            name = format_metric(metric) if in_points else metric.replace("_", " ")
+            name = fmt.format_metric(metric) if in_points else metric.replace("_", " ")
             rows.append([f"{split} {name}", *cells])
     first = ("model" if in_points else "score") if is_single else "median"
+    short = BASELINE_NAMES if in_points else {"linear": "linear model"}
     names = [short.get(name, name) for name in baselines]
+    spread_head = [] if is_single else ["mean", "s.d." if in_points else "± sd", "best"]
     over = "one seed" if is_single else f"{len(results.seeds)} seeds"
     title = f"{results.task}, {over}{', in points' if in_points else ''}"
     return b.Table(title, ["", first, *names, *spread_head, *(["ensemble"] if results.ensemble else [])], rows)
@@ -372,9 +341,8 @@ def class_blocks(results: TunedResults) -> Iterator[b.Block]:
     """Which classes were taken for which, and how well each was found, on the split that says most."""
     report, split = results.class_report, results.report_split
     if report.confusion and len(report.confusion) <= _WIDEST_CONFUSION:
-        names = [scores.name for scores in report.classes]
         title = f"What was taken for what, {split} set: rows are true, columns predicted"
-        yield b.Matrix(title, names, report.confusion)
+        yield b.Matrix(title, [scores.name for scores in report.classes], report.confusion)
     if report.classes:
         rows = [
             (scores.name, *map(format_points, (scores.precision, scores.recall, scores.f1)), scores.support)
@@ -389,7 +357,8 @@ class Mistakes:
     """What the best seed got wrong on the labelled split that says most."""
 
     split: str
-    kind: Literal["classify", "regress", "label", "qa"]
+    shape: Literal["class", "number", "tags", "answer"]
+    """Of a prediction, whatever the task."""
     count: int
     wrong: int
     """Numbers are never quite right: of those all."""
@@ -401,8 +370,14 @@ class Mistakes:
 
 def read_mistakes(path: Path, split: str) -> Mistakes | None:
     """Nothing where no row has the truth beside the prediction; a row of another shape is left out."""
+
+    def plain(text: str) -> str:
+        """Without case, punctuation and articles, as SQuAD compares answers."""
+        kept = "".join(character for character in text.lower() if character not in string.punctuation)
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
+
     count = wrong = 0
-    kind: Literal["classify", "regress", "label", "qa"] = "classify"
+    shape: Literal["class", "number", "tags", "answer"] = "class"
     worst: list[tuple[float, int, PredictionRow]] = []
     points: list[tuple[float, float]] = []
     for row in read_rows(path) if path.is_file() else ():
@@ -412,19 +387,18 @@ def read_mistakes(path: Path, split: str) -> Mistakes | None:
         if row.words:
             if not isinstance(truth, tuple) or not isinstance(prediction, tuple) or len(truth) != len(prediction):
                 continue
-            kind, error = "label", float(sum(tag != given for tag, given in zip(truth, prediction, strict=True)))
+            shape, error = "tags", float(sum(tag != given for tag, given in zip(truth, prediction, strict=True)))
         elif row.question:
             if not isinstance(truth, tuple) or not isinstance(prediction, str):
                 continue
-            kind, error = "qa", float(_plain(prediction) not in {_plain(text) for text in truth or ("",)})
-        elif is_number(truth):
-            if not is_number(prediction):
+            shape, error = "answer", float(plain(prediction) not in map(plain, truth or ("",)))
+        elif fmt.is_number(truth):
+            if not fmt.is_number(prediction):
                 continue
-            kind, error = "regress", abs(truth - prediction)
+            shape, error = "number", abs(truth - prediction)
             points.append((truth, prediction))
         else:
-            prob = row.probabilities.get(str(prediction)) if isinstance(row.probabilities, dict) else None
-            kind, error = "classify", 0.0 if prediction == truth else (prob or 0.0) + 1e-9
+            shape, error = "class", 0.0 if prediction == truth else (_probability(row) or 0.0) + 1e-9
         count, wrong = count + 1, wrong + (error > 0)
         if error > 0:
             # Of equals the first: no two have the same place, so rows are never compared.
@@ -432,13 +406,11 @@ def read_mistakes(path: Path, split: str) -> Mistakes | None:
     if not count:
         return None
     rows = tuple(row for _, _, row in sorted(worst, key=lambda entry: entry[:2], reverse=True))
-    return Mistakes(split, kind, count, wrong, rows, tuple(points[:: -(-len(points) // _MOST_POINTS) or 1]))
+    return Mistakes(split, shape, count, wrong, rows, tuple(points[:: -(-len(points) // _MOST_POINTS) or 1]))
 
 
-def _plain(text: str) -> str:
-    """Without case, punctuation and articles, as SQuAD compares answers."""
-    kept = "".join(character for character in text.lower() if character not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
+def _probability(row: PredictionRow) -> float | None:
+    return row.probabilities.get(str(row.prediction)) if isinstance(row.probabilities, dict) else None
 
 
 def mistake_blocks(artifact: Artifact) -> Iterator[b.Block]:
@@ -452,60 +424,43 @@ def mistake_blocks(artifact: Artifact) -> Iterator[b.Block]:
     if not mistakes.wrong:
         yield b.Paragraph(f"All {mistakes.count:,} examples of the {split} set are right.")
         return
-    share = format_percent(mistakes.wrong / mistakes.count)
+
+    def cut(text: str) -> str:
+        return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+
+    share, worst = format_percent(mistakes.wrong / mistakes.count), mistakes.worst
     title = f"{mistakes.wrong:,} of {mistakes.count:,} examples of the {split} set are wrong ({share})"
-    texts = list(zip_longest(*(map(_cut, row.texts or ("",)) for row in mistakes.worst), fillvalue=""))
+    texts = zip_longest(*(map(cut, row.texts or ("",)) for row in worst), fillvalue="")
     columns: dict[str, Sequence[b.Cell]] = dict(zip(("text", "second text"), texts, strict=False))
-    match mistakes.kind:
-        case "classify":
-            columns |= {
-                "gold": [str(row.truth) for row in mistakes.worst],
-                "predicted": [str(row.prediction) for row in mistakes.worst],
-                "probability": [_prob(row) for row in mistakes.worst],
-            }
-            yield b.Table(f"{title}; the surest first", list(columns), list(zip(*columns.values(), strict=True)))
-        case "regress":
+    match mistakes.shape:
+        case "class":
+            title = f"{title}; the surest first"
+            probs = [_probability(row) for row in worst]
+            columns |= {"gold": [str(row.truth) for row in worst], "predicted": [str(row.prediction) for row in worst]}
+            columns["probability"] = ["–" if prob is None else format_percent(prob) for prob in probs]
+        case "number":
             yield b.Scatter(f"Gold and predicted numbers, {split} set", mistakes.points)
-            columns |= {
-                "gold": [row.truth for row in mistakes.worst],
-                "predicted": [row.prediction for row in mistakes.worst],
-            }
             title = f"Of {mistakes.count:,} examples of the {split} set, the largest errors first"
-            yield b.Table(title, list(columns), list(zip(*columns.values(), strict=True)))
-        case "label":
-            yield b.Paragraph(f"{title}; those with most wrong tags first.", "note")
-            for row in mistakes.worst:
-                yield b.Group("example", [_mark_tags(row)])
-        case "qa":
-            rows = [
-                (
-                    _cut(row.question),
-                    _cut(" / ".join(dict.fromkeys(row.truth if isinstance(row.truth, tuple) else ()))) or _NO_ANSWER,
-                    _cut(str(row.prediction)) or _NO_ANSWER,
-                )
-                for row in mistakes.worst
-            ]
+            columns |= {"gold": [row.truth for row in worst], "predicted": [row.prediction for row in worst]}
+        case "answer":
             title = f"{title}; as in the file, those at its head first"
-            yield b.Table(title, ["question", "gold", "predicted"], rows)
-
-
-def _prob(row: PredictionRow) -> str:
-    prob = row.probabilities.get(str(row.prediction)) if isinstance(row.probabilities, dict) else None
-    return "–" if prob is None else format_percent(prob)
-
-
-def _mark_tags(row: PredictionRow) -> b.MarkedText:
-    """The words as they stand, the wrong ones underlined, with the tag they have and the one they were given."""
-    text, spans = "", []
-    assert isinstance(row.truth, tuple)
-    assert isinstance(row.prediction, tuple)
-    for word, tag, given in zip(row.words, row.truth, row.prediction, strict=True):
-        text += " " if text else ""
-        if tag != given:
-            spans.append(b.TokenSpan(len(text), len(text) + len(word), mark="replaced", note=f"{tag}, not {given}"))
-        text += word
-    return b.MarkedText(text, spans)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+            golds = [" / ".join(dict.fromkeys(row.truth if isinstance(row.truth, tuple) else ())) for row in worst]
+            columns = {"question": [cut(row.question) for row in worst]}
+            columns["gold"] = [cut(gold) or _NO_ANSWER for gold in golds]
+            columns["predicted"] = [cut(str(row.prediction)) or _NO_ANSWER for row in worst]
+        case "tags":
+            yield b.Paragraph(f"{title}; those with most wrong tags first.", "note")
+            for row in worst:
+                # The words as they stand, the wrong ones underlined, with the right tag and the one they were given.
+                assert isinstance(row.truth, tuple)
+                assert isinstance(row.prediction, tuple)
+                text, spans = "", []
+                for word, tag, given in zip(row.words, row.truth, row.prediction, strict=True):
+                    text += " " if text else ""
+                    if tag != given:
+                        note = f"{tag}, not {given}"
+                        spans.append(b.TokenSpan(len(text), len(text) + len(word), mark="replaced", note=note))
+                    text += word
+                yield b.Group("example", [b.MarkedText(text, spans)])
+            return
+    yield b.Table(title, list(columns), list(zip(*columns.values(), strict=True)))
