@@ -1,6 +1,7 @@
-"""Folders as they lie on disk, read without trust: what is missing or damaged is noted, and the rest is read.
+"""Folders as they lie on disk, read without trust, alone or beside each other: what is missing or damaged is noted, and
+the rest is read.
 
-path -> Artifact
+path -> Artifact; Artifact... -> sentence..., settings that differ
 """
 
 import json
@@ -12,27 +13,50 @@ from math import prod
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, ValidationError
 
-from electralab.artifacts import read_json, real_path
-from electralab.config import SettingsTree
+from electralab.artifacts import real_path
 from electralab.errors import DamagedArtifact, InputError
 from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
 from electralab.records.findings import Analysis, ClaimsResult, PointClouds
 from electralab.records.kinds import find_kind
 from electralab.records.record import FileRecord
-from electralab.records.run import METRICS, ExampleRow, PretrainResults, RunExamples, RunFingerprint, StepRecord
+from electralab.records.run import (
+    METRICS,
+    Environment,
+    ExampleRow,
+    PretrainResults,
+    RunExamples,
+    RunFingerprint,
+    StepRecord,
+)
 from electralab.records.study import StudyResults
 from electralab.records.tuned import GlueResults, TunedResults, TunedRun
 from electralab.reporting.format import format_flops, format_key, format_value, is_number
 
 ReportKind = Literal["run", "fine-tuning run", "GLUE run", "study", "trade-off", "analysis"]
+Topic = Literal["guesses", "verdicts", "other"]
+Scores = Mapping[str, float]
 R = TypeVar("R", bound=FileRecord)
 
 _PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 # A page with larger pictures would be slow to open.
 _MOST_BYTES = 3_000_000
+# Words of scores that have a better and a worse end.
+_UPWARD = ("accuracy", "auc", "recall", "precision", "f1", "mcc", "em", "spearman", "pearson", "median", "test")
+_DOWNWARD = ("loss", "perplexity")
+# Compute within these bounds of each other counts as equal.
+_EQUAL = 1.05
+_MOST_LEADS = 4
+
+
+class MachineFacts(Environment):
+    """Whatever work wrote down of its machine: all of it is shown."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    packages: dict[str, JsonValue] = Field(default_factory=dict)  # type: ignore[assignment]
+    command: str | list[str] = ""  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +76,7 @@ class Artifact:
     analysis: Analysis | None = None
     clouds: PointClouds | None = None
     claims: ClaimsResult | None = None
-    environment: dict[str, JsonValue] = field(default_factory=dict)
-    """Whatever the work wrote down of its machine: all of it is shown."""
+    environment: MachineFacts | None = None
     logs: dict[str, list[StepRecord]] = field(default_factory=dict)
     """By seed, or of the run under an empty name."""
     evaluations: dict[str, EvaluationResult] = field(default_factory=dict)
@@ -65,9 +88,16 @@ class Artifact:
     troubles: tuple[str, ...] = ()
 
     @property
-    def settings(self) -> SettingsTree:
+    def settings(self) -> dict[str, JsonValue]:
         run = self.run or self.tuned_run
-        return cast(SettingsTree, run.settings) if run else {}
+        return run.settings if run else {}
+
+    def setting(self, name: str) -> JsonValue:
+        """By its dotted name; None where nobody wrote it down."""
+        value: JsonValue = self.settings
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return value
 
     @property
     def data_hash(self) -> str:
@@ -77,15 +107,14 @@ class Artifact:
     @property
     def data_path(self) -> str:
         """Where its data lay; of runs that did not write it down, as their command has it; else empty."""
-        if isinstance(path := self.environment.get("data"), str):
-            return path
-        command = self.environment.get("command")
-        words = [word for given in command for word in str(given).split("=", 1)] if isinstance(command, list) else []
-        return next((after for word, after in pairwise(words) if word == "--data"), "")
+        facts = self.environment or MachineFacts()
+        command = facts.command if isinstance(facts.command, list) else []
+        words = [word for given in command for word in given.split("=", 1)]
+        return facts.data or next((after for word, after in pairwise(words) if word == "--data"), "")
 
     @property
     def objective(self) -> str:
-        return str(self.settings.get("objective") or (self.pretrained.objective if self.pretrained else ""))
+        return str(self.setting("objective") or (self.pretrained.objective if self.pretrained else ""))
 
     @property
     def last_records(self) -> list[StepRecord]:
@@ -113,88 +142,16 @@ class Artifact:
     @property
     def heldout_scores(self) -> dict[str, float]:
         """On held-out rows: those of the end, or the latest on the way."""
-        if self.pretrained and self.pretrained.heldout:
-            return {key: value for key, value in self.pretrained.heldout.items() if value is not None}
-        for record in reversed(self.logs.get("", [])):
-            if scores := record.with_prefix("heldout_"):
-                return {key: value for key, value in scores.items() if value is not None}
-        return {}
+        logged = (record.with_prefix("heldout_") for records in self.logs.values() for record in reversed(records))
+        ends = self.pretrained.heldout if self.pretrained else {}
+        scores = ends or (next(filter(None, logged), {}) if self.kind == "run" else {})
+        return {key: value for key, value in scores.items() if value is not None}
 
     @property
     def baselines(self) -> dict[str, float]:
         """What knowing only frequencies achieves, by the names of held-out scores."""
         known = self.pretrained.baselines if self.pretrained else {}
         return {key: value for key, value in known.items() if value is not None}
-
-
-class _Reader:
-    """Reads files of a folder and notes what could not be read, in the order it was met."""
-
-    def __init__(self) -> None:
-        self.troubles: list[str] = []
-
-    def read(self, record: type[R], folder: Path, *, is_needed: bool = True) -> R | None:
-        if not (folder / record.FILE).is_file():
-            if is_needed:
-                self.troubles.append(f"{record.FILE}: not there (yet); what it would say is left out")
-            return None
-        try:
-            return record.read(folder)
-        except (InputError, DamagedArtifact) as error:
-            self.troubles.append(str(error))
-            return None
-
-    def read_environment(self, path: Path, *, is_needed: bool) -> dict[str, JsonValue]:
-        if not path.is_file():
-            if is_needed:
-                self.troubles.append(f"{path.name}: not there (yet); what it would say is left out")
-            return {}
-        try:
-            value = read_json(path)
-        except (InputError, DamagedArtifact) as error:
-            self.troubles.append(str(error))
-            return {}
-        if not isinstance(value, dict):
-            self.troubles.append(f"{path}: holds no JSON object; what it would say is left out")
-            return {}
-        return value
-
-    def read_log(self, path: Path) -> list[StepRecord]:
-        """Every whole record; a last line that is still being written is not one, any other that is none is told."""
-        if not path.is_file():
-            self.troubles.append(f"{path.parent.name}/{path.name}: not there (yet); its curves are left out")
-            return []
-        records, damaged = [], []
-        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
-            try:
-                records += [StepRecord.model_validate(json.loads(line))] if line.strip() else []
-            except (ValueError, RecursionError):
-                damaged.append(number)
-        if damaged:
-            where = f"line {damaged[0]}" if len(damaged) == 1 else f"{len(damaged)} lines, the first is {damaged[0]},"
-            self.troubles.append(f"{path}: {where} cannot be read; the curves are drawn without")
-        return records
-
-    def read_pictures(self, path: Path, analysis: Analysis | None) -> dict[str, str]:
-        """As data: addresses; of a picture in two formats the smaller file.
-
-        Of an analysis those that it names: others are left from an earlier one, of other models.
-        """
-        drawn = {Path(picture.file).stem for picture in analysis.drawings} if analysis else set()
-        files: dict[str, Path] = {}
-        for file in sorted([*path.glob("*.*"), *path.glob("analysis/*.*")]):
-            if drawn and file.stem not in drawn and (file.parent / Analysis.FILE).is_file():
-                continue
-            known = files.get(file.stem)
-            if file.suffix in _PICTURES and (known is None or file.stat().st_size < known.stat().st_size):
-                files[file.stem] = file
-        pictures = {}
-        for name, file in files.items():
-            if file.stat().st_size > _MOST_BYTES:
-                self.troubles.append(f"{file.name}: too large to stand in the page; open it by itself")
-            else:
-                pictures[name] = f"data:{_PICTURES[file.suffix]};base64,{b64encode(file.read_bytes()).decode()}"
-        return pictures
 
 
 def find_report_kind(path: Path) -> ReportKind:
@@ -209,24 +166,47 @@ def find_report_kind(path: Path) -> ReportKind:
 
 
 def read_artifact(path: Path, name: str = "") -> Artifact:
-    kind, reader = find_report_kind(path), _Reader()
+    kind = find_report_kind(path)
+    troubles: list[str] = []
+
+    def read(record: type[R], folder: Path, *, is_needed: bool = True) -> R | None:
+        """Nothing where the file is missing or damaged, which is noted."""
+        if (folder / record.FILE).is_file():
+            try:
+                return record.read(folder)
+            except (InputError, DamagedArtifact) as error:
+                troubles.append(str(error))
+        elif is_needed:
+            troubles.append(f"{record.FILE}: not there (yet); what it would say is left out")
+        return None
+
     # An analysis lies by itself, or in the folder `analysis` of a run or a study.
     inner = path if (path / Analysis.FILE).is_file() else path / "analysis"
-    analysis = reader.read(Analysis, inner, is_needed=False)
+    analysis = read(Analysis, inner, is_needed=False)
     logs = {}
     run = pretrained = tuned_run = tuned = examples = None
     if kind == "run":
-        logs = {"": reader.read_log(path / METRICS)}
-        run = reader.read(RunFingerprint, path)
+        log = _read_log(path / METRICS, troubles)
+        logs = {"": log}
+        run = read(RunFingerprint, path)
         # Results come with the last step: before it nothing is missing.
-        is_going = run is not None and (logs[""][-1].step if logs[""] else 0) < run.total_steps
-        pretrained = reader.read(PretrainResults, path, is_needed=not is_going)
-        examples = reader.read(RunExamples, path, is_needed=False)
+        is_going = run is not None and (log[-1].step if log else 0) < run.total_steps
+        pretrained = read(PretrainResults, path, is_needed=not is_going)
+        examples = read(RunExamples, path, is_needed=False)
     elif kind == "fine-tuning run":
         folders = sorted(path.glob("seed-*"), key=lambda folder: (len(folder.name), folder.name))
-        logs = {folder.name: reader.read_log(folder / METRICS) for folder in folders}
-        tuned_run = reader.read(TunedRun, path)
-        tuned = reader.read(TunedResults, path, is_needed=False)
+        logs = {folder.name: _read_log(folder / METRICS, troubles) for folder in folders}
+        tuned_run = read(TunedRun, path)
+        tuned = read(TunedResults, path, is_needed=False)
+    evaluations = {}
+    for file in sorted([*path.glob("*.json"), *path.glob("evaluations/*.json")]):
+        if file.stat().st_size < _MOST_BYTES:
+            try:
+                evaluations[file.stem] = EvaluationResult.model_validate(json.loads(file.read_bytes()))
+            except (OSError, ValueError, RecursionError, ValidationError):
+                # The folder has many other files: only what is an evaluation is one.
+                continue
+    is_training = kind in ("run", "fine-tuning run")
     return Artifact(
         kind,
         name or real_path(path).name,
@@ -235,47 +215,59 @@ def read_artifact(path: Path, name: str = "") -> Artifact:
         pretrained=pretrained,
         tuned_run=tuned_run,
         tuned=tuned,
-        glue=reader.read(GlueResults, path) if kind == "GLUE run" else None,
-        study=reader.read(StudyResults, path, is_needed=False) if kind == "study" else None,
-        tradeoff=reader.read(Tradeoff, path) if kind == "trade-off" else None,
+        glue=read(GlueResults, path) if kind == "GLUE run" else None,
+        study=read(StudyResults, path, is_needed=False) if kind == "study" else None,
+        tradeoff=read(Tradeoff, path) if kind == "trade-off" else None,
         analysis=analysis,
-        clouds=reader.read(PointClouds, inner, is_needed=False),
-        claims=reader.read(ClaimsResult, path, is_needed=False),
-        environment=reader.read_environment(path / "environment.json", is_needed=kind in ("run", "fine-tuning run")),
+        clouds=read(PointClouds, inner, is_needed=False),
+        claims=read(ClaimsResult, path, is_needed=False),
+        environment=read(MachineFacts, path, is_needed=is_training),
         logs=logs,
-        evaluations=_read_evaluations(path),
-        pictures=reader.read_pictures(path, analysis),
+        evaluations=evaluations,
+        pictures=_read_pictures(path, analysis, troubles),
         examples=examples.rows if examples else (),
-        parameters=_count_parameters(path) if kind in ("run", "fine-tuning run") else {},
-        troubles=tuple(reader.troubles),
+        parameters=_count_parameters(path) if is_training else {},
+        troubles=tuple(troubles),
     )
 
 
-def name_artifacts(paths: Sequence[Path]) -> list[str]:
-    """By what differs in their paths: cells/mlm/run and cells/causal/run are 'mlm' and 'causal'."""
-    parts = [real_path(path).parts for path in paths]
-    if len(paths) == 1:
-        # A cell of a study keeps its run in a folder of that name.
-        is_cell = parts[0][-1] == "run" and len(parts[0]) > 2 and parts[0][-2].startswith("seed-")
-        return ["/".join(parts[0][-3:-1]) if is_cell else parts[0][-1]]
-    shortest = min(map(len, parts))
-    start = next((i for i in range(shortest) if len({path[i] for path in parts}) > 1), shortest - 1)
-    ends = zip(*(reversed(path[start:]) for path in parts), strict=False)
-    end = next((i for i, names in enumerate(ends) if len(set(names)) > 1), 0)
-    names = ["/".join(path[start : len(path) - end]) or path[-1] for path in parts]
-    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
+def _read_log(path: Path, troubles: list[str]) -> list[StepRecord]:
+    """Every whole record; a last line that is still being written is not one, any other that is none is told."""
+    if not path.is_file():
+        troubles.append(f"{path.parent.name}/{path.name}: not there (yet); its curves are left out")
+        return []
+    records, damaged = [], []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        try:
+            records += [StepRecord.model_validate(json.loads(line))] if line.strip() else []
+        except (ValueError, RecursionError):
+            damaged.append(number)
+    if damaged:
+        where = f"line {damaged[0]}" if len(damaged) == 1 else f"{len(damaged)} lines, the first is {damaged[0]},"
+        troubles.append(f"{path}: {where} cannot be read; the curves are drawn without")
+    return records
 
 
-def _read_evaluations(path: Path) -> dict[str, EvaluationResult]:
-    results = {}
-    for file in sorted([*path.glob("*.json"), *path.glob("evaluations/*.json")]):
-        if file.stat().st_size < _MOST_BYTES:
-            try:
-                results[file.stem] = EvaluationResult.model_validate(json.loads(file.read_bytes()))
-            except (OSError, ValueError, RecursionError, ValidationError):
-                # The folder has many other files: only what is an evaluation is one.
-                continue
-    return results
+def _read_pictures(path: Path, analysis: Analysis | None, troubles: list[str]) -> dict[str, str]:
+    """As data: addresses; of a picture in two formats the smaller file.
+
+    Of an analysis those that it names: others are left from an earlier one, of other models.
+    """
+    drawn = {Path(picture.file).stem for picture in analysis.drawings} if analysis else set()
+    files: dict[str, Path] = {}
+    for file in sorted([*path.glob("*.*"), *path.glob("analysis/*.*")]):
+        if drawn and file.stem not in drawn and (file.parent / Analysis.FILE).is_file():
+            continue
+        known = files.get(file.stem)
+        if file.suffix in _PICTURES and (known is None or file.stat().st_size < known.stat().st_size):
+            files[file.stem] = file
+    pictures = {}
+    for name, file in files.items():
+        if file.stat().st_size > _MOST_BYTES:
+            troubles.append(f"{file.name}: too large to stand in the page; open it by itself")
+        else:
+            pictures[name] = f"data:{_PICTURES[file.suffix]};base64,{b64encode(file.read_bytes()).decode()}"
+    return pictures
 
 
 def _count_parameters(path: Path) -> dict[str, int]:
@@ -293,13 +285,19 @@ def _count_parameters(path: Path) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-About = Literal["guesses", "verdicts", "other"]
-Scores = Mapping[str, float]
-# Words of scores that have a better and a worse end.
-_UPWARD = ("accuracy", "auc", "recall", "precision", "f1", "mcc", "em", "spearman", "pearson", "median", "test")
-_DOWNWARD = ("loss", "perplexity")
-_EQUAL = 1.05
-_MOST_LEADS = 4
+def name_artifacts(paths: Sequence[Path]) -> list[str]:
+    """By what differs in their paths: cells/mlm/run and cells/causal/run are 'mlm' and 'causal'."""
+    parts = [real_path(path).parts for path in paths]
+    if len(paths) == 1:
+        # A cell of a study keeps its run in a folder of that name.
+        is_cell = parts[0][-1] == "run" and len(parts[0]) > 2 and parts[0][-2].startswith("seed-")
+        return ["/".join(parts[0][-3:-1]) if is_cell else parts[0][-1]]
+    shortest = min(map(len, parts))
+    start = next((i for i in range(shortest) if len({path[i] for path in parts}) > 1), shortest - 1)
+    ends = zip(*(reversed(path[start:]) for path in parts), strict=False)
+    end = next((i for i, names in enumerate(ends) if len(set(names)) > 1), 0)
+    names = ["/".join(path[start : len(path) - end]) or path[-1] for path in parts]
+    return [name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names, start=1)]
 
 
 def flatten(tree: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
@@ -323,19 +321,20 @@ def find_differences(trees: Sequence[Mapping[str, JsonValue]]) -> dict[str, list
     return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
 
 
-def explain_unlike(artifacts: Sequence[Artifact], about: About = "guesses") -> str:
+def explain_unlike(artifacts: Sequence[Artifact], about: Topic = "guesses") -> str:
     """Why levels of their figures are not to be compared; nothing where they are."""
-    first, reasons = artifacts[0].settings.get("generator"), []
+    reasons = []
     if about == "guesses" and len({artifact.objective for artifact in artifacts}) > 1:
         reasons.append("their objectives ask about different tokens")
-    if about == "verdicts" and any(artifact.settings.get("generator") != first for artifact in artifacts):
+    first = artifacts[0].setting("generator")
+    if about == "verdicts" and any(artifact.setting("generator") != first for artifact in artifacts):
         reasons.append("each is judged against a generator of its own kind")
     if len({artifact.data_hash for artifact in artifacts}) > 1:
         reasons.append("their data differ")
     return f"Compare shapes, not levels: {' and '.join(reasons)}." if reasons else ""
 
 
-def find_topic(score: str) -> About:
+def find_topic(score: str) -> Topic:
     if "of guesses" in score:
         return "guesses"
     return "verdicts" if score.startswith(("auc", "recall", "precision", "discriminator_", "called_")) else "other"

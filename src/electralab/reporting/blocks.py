@@ -7,9 +7,8 @@ renderer makes it harmless in its own way.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from electralab.reporting.format import format_value, is_number
 
@@ -17,8 +16,7 @@ TextStyle = Literal["plain", "lead", "note", "strong", "warning", "good", "bad"]
 """`lead` opens a page or a report; a `note` may be passed over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(NamedTuple):
     """A cell that is the best of its row."""
 
     value: object
@@ -28,28 +26,24 @@ Cell = object
 """A number, text, nothing, or the best of its row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     text: str
     style: TextStyle = "plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Bullets:
+class Bullets(NamedTuple):
     items: Sequence[str]
     style: TextStyle = "plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     text: str
     anchor: str = ""
     """What a link to it says."""
     level: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """The first cell of a row names it; columns of numbers stand to the right; the row `marked` stands out."""
 
     title: str
@@ -59,8 +53,15 @@ class Table:
 
     def is_number_column(self) -> list[bool]:
         """For each column of the head. A cell that says nothing does not decide."""
+
+        def is_numeric(cell: Cell) -> bool:
+            value = cell.value if isinstance(cell, Best) else cell
+            if value in (None, "", "–"):
+                return True
+            return is_number(value) or (isinstance(value, str) and value.lstrip("−+-<≤ ")[:1].isdigit())
+
         columns = list(zip_longest(*(row[: len(self.head)] for row in self.rows), fillvalue=None))[1:]
-        rest = [all(map(_looks_like_number, column)) for column in columns]
+        rest = [all(map(is_numeric, column)) for column in columns]
         return [False, *rest, *[False] * len(self.head)][: len(self.head)]
 
     def texts(self) -> list[list[str]]:
@@ -75,15 +76,7 @@ def format_cell(cell: Cell) -> str:
     return format_value(cell.value if isinstance(cell, Best) else cell)
 
 
-def _looks_like_number(cell: Cell) -> bool:
-    value = cell.value if isinstance(cell, Best) else cell
-    if value in (None, "", "–"):
-        return True
-    return is_number(value) or (isinstance(value, str) and value.lstrip("−+-<≤ ")[:1].isdigit())
-
-
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """A row and a column for each name; the diagonal is what should be."""
 
     title: str
@@ -91,30 +84,26 @@ class Matrix:
     counts: Sequence[Sequence[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     text: str
     language: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     title: str
     address: str
     """A file beside the text, or a data: address."""
     meaning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(NamedTuple):
     """Stands where a figure would be: what is not there, and what it takes."""
 
     what: str
     needed: str
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSpan:
+class TokenSpan(NamedTuple):
     """A token, or another part of a text that is marked."""
 
     start: int
@@ -127,8 +116,7 @@ class TokenSpan:
     """Said behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedText:
+class MarkedText(NamedTuple):
     """A text as it is, with marked parts in order."""
 
     text: str
@@ -136,8 +124,7 @@ class MarkedText:
     style: TextStyle = "plain"
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(NamedTuple):
     """One of the few numbers that a reader looks for first, with what to hold it against."""
 
     name: str
@@ -145,47 +132,40 @@ class Tile:
     beside: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles:
+class Tiles(NamedTuple):
     tiles: Sequence[Tile]
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
+class Definitions(NamedTuple):
     words: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(NamedTuple):
     """Anchor of a heading -> what to say of it."""
 
     texts: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class StepsTaken:
+class StepsTaken(NamedTuple):
     taken: int
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(NamedTuple):
     """More than a reader takes in at once, behind its title."""
 
     title: str
     blocks: "Sequence[Block]"
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Blocks that belong together."""
 
     kind: Literal["beside", "cards", "card", "charts", "clouds", "example", "claims"]
     blocks: "Sequence[Block]"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimCard:
+class ClaimCard(NamedTuple):
     """A claim, what was found of it, and the figures that the verdict rests on."""
 
     number: str
@@ -197,16 +177,14 @@ class ClaimCard:
     notes: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Scatter:
+class Scatter(NamedTuple):
     """Gold and predicted numbers: what is right lies on the diagonal."""
 
     title: str
     points: Sequence[tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class CloudFigure:
+class CloudFigure(NamedTuple):
     """Points in space that the reader may turn, each with a category and a word."""
 
     name: str
@@ -220,8 +198,7 @@ class CloudFigure:
         return sorted(set(self.categories), key=lambda name: (-self.categories.count(name), name))
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A curve. It carries every x that its records have; the page chooses among them."""
 
     name: str
@@ -234,8 +211,7 @@ class Line:
     """Single batches, which smoothing may average; scores of held-out rows are shown as they are."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceLine:
+class ReferenceLine(NamedTuple):
     """What a trivial answer reaches: a line across."""
 
     name: str
@@ -243,8 +219,7 @@ class ReferenceLine:
     y: float
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(NamedTuple):
     name: str
     title: str
     unit: str
@@ -261,27 +236,12 @@ class Chart:
         return not any(value for line in self.lines for value in line.y)
 
 
+# fmt: off
 Block = (
-    Paragraph
-    | Bullets
-    | Heading
-    | Table
-    | Matrix
-    | Code
-    | Picture
-    | Absent
-    | MarkedText
-    | Tiles
-    | Definitions
-    | Links
-    | StepsTaken
-    | Fold
-    | Group
-    | ClaimCard
-    | Scatter
-    | CloudFigure
-    | Chart
+    Paragraph | Bullets | Heading | Table | Matrix | Code | Picture | Absent | MarkedText | Tiles | Definitions | Links
+    | StepsTaken | Fold | Group | ClaimCard | Scatter | CloudFigure | Chart
 )
+# fmt: on
 
 MOST_ROWS = 12
 

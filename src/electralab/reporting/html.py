@@ -10,32 +10,20 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from electralab.reporting.blocks import (
-    Best,
-    Block,
-    Chart,
-    CloudFigure,
-    Fold,
-    Group,
-    MarkedText,
-    TokenSpan,
-    format_cell,
-)
+from electralab.reporting.blocks import Best, Block, Chart, CloudFigure, Fold, Group, MarkedText, TokenSpan, format_cell
 from electralab.reporting.charts import AXES, has_dots, render_chart, render_intervals, render_scatter
 from electralab.reporting.format import format_percent
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """A part of the page, which is left out where it has no blocks."""
 
     name: str
@@ -51,10 +39,6 @@ class Section:
 @cache
 def read_asset(name: str) -> str:
     return files("electralab.reporting").joinpath("page", name).read_text(encoding="utf-8")
-
-
-def read_style_and_script() -> tuple[str, str]:
-    return read_asset("report.css"), read_asset("report.js") + read_asset("cloud.js")
 
 
 @cache
@@ -95,7 +79,9 @@ def _cut(marked: MarkedText) -> Iterator[tuple[str, TokenSpan | None]]:
 
 
 def render_section(section: Section) -> Markup:
-    inner = (Markup(_CONTROLS) if section.has_controls else Markup("")) + render_blocks(section.blocks)
+    inner = (Markup(read_asset("controls.html")) if section.has_controls else Markup("")) + render_blocks(
+        section.blocks
+    )
     if section.is_folded:
         inner = Markup("<details><summary>Show</summary>{}</details>").format(inner)
     frame = Markup('<section id="{0}" aria-labelledby="{0}-title"><h2 id="{0}-title">{1}</h2>{2}</section>')
@@ -106,67 +92,57 @@ def render_page(
     title: str, kind: str, sections: Sequence[Section], *, axis: str, state: str, live_seconds: float
 ) -> str:
     """`state`: of a page that is served while work goes on; `live_seconds`: how often it asks for news, 0 for never."""
-    style, script = read_style_and_script()
-    blocks = [block for section in sections for block in _walk(section.blocks)]
-    clouds = [block for block in blocks if isinstance(block, CloudFigure)]
+    blocks = [block for section in sections for block in section.blocks]
+    for block in blocks:  # grows while it is walked: what is inside comes behind what it is in
+        blocks += block.blocks if isinstance(block, Fold | Group) else []
+    clouds = {}
+    for block in blocks:
+        if isinstance(block, CloudFigure):
+            names = block.names()
+            kinds = [names.index(category) for category in block.categories]
+            clouds[block.name] = {"points": block.points, "kinds": kinds, "names": names, "words": block.words}
     data = {
         "axes": AXES,
         "charts": {block.name: describe_data(block) for block in blocks if isinstance(block, Chart)},
-        "clouds": {cloud.name: _describe_cloud(cloud) for cloud in clouds},
+        "clouds": clouds,
         "live": live_seconds,
         "axis": axis,
     }
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=title,
-            kind=kind,
-            sections=sections,
-            state=state,
-            style=style,
-            script=script,
-            policy=write_policy(is_live=bool(state)),
-            data=json_in_html(data),
-        )
+    page = _environment().get_template("page.html")
+    return page.render(
+        title=title,
+        kind=kind,
+        sections=sections,
+        state=state,
+        style=_style(),
+        script=_script(),
+        policy=write_policy(is_live=bool(state)),
+        data=json_in_html(data),
     )
 
 
-def _walk(blocks: Sequence[Block]) -> Iterator[Block]:
-    for block in blocks:
-        yield block
-        if isinstance(block, Fold | Group):
-            yield from _walk(block.blocks)
-
-
-def describe_data(chart: Chart) -> dict[str, Any]:
+def describe_data(chart: Chart) -> dict[str, list[dict[str, object]]]:
     """What the script needs to read values, to smooth lines and to change axes."""
-    return {"lines": [asdict(line) for line in chart.lines], "levels": [asdict(level) for level in chart.levels]}
+    return {"lines": [line._asdict() for line in chart.lines], "levels": [level._asdict() for level in chart.levels]}
 
 
-def _describe_cloud(cloud: CloudFigure) -> dict[str, Any]:
-    names = cloud.names()
-    kinds = [names.index(category) for category in cloud.categories]
-    return {"points": cloud.points, "kinds": kinds, "names": names, "words": cloud.words}
-
-
-def json_in_html(value: Any) -> str:
+def json_in_html(value: object) -> str:
     """JSON that cannot end the script element it stands in."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
+def _style() -> str:
+    return read_asset("report.css")
+
+
+def _script() -> str:
+    return read_asset("report.js") + read_asset("cloud.js")
+
+
 def write_policy(*, is_live: bool) -> str:
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in read_style_and_script()]
+    style, script = (b64encode(sha256(text.encode()).digest()).decode() for text in (_style(), _script()))
     connect = "'self'" if is_live else "'none'"
     return (
-        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; img-src data:; "
+        f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; img-src data:; "
         f"connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
-
-
-_CONTROLS = """<div class="controls" hidden>
-<label>Over <select id="axis"></select></label>
-<label>Smoothing <input id="smoothing" type="range" min="0" max="0.99" step="0.01" value="0.8">
-<output for="smoothing">0.80</output></label>
-<label><input id="log" type="checkbox"> Logarithmic</label>
-</div>"""

@@ -5,7 +5,6 @@ path... -> report.html
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,48 +16,19 @@ from electralab.events import Event, Note, R, Result
 from electralab.records.kinds import find_kind
 from electralab.records.record import Record
 from electralab.records.run import ExampleRow
+from electralab.reporting import artifact as reading
 from electralab.reporting import blocks as b
+from electralab.reporting import format as fmt
+from electralab.reporting import run_pages, study_page
 from electralab.reporting.analysis_blocks import claim_blocks, finding_blocks, tell_analysis, tell_answers
-from electralab.reporting.artifact import (
-    Artifact,
-    ReportKind,
-    explain_unlike,
-    find_better,
-    find_differences,
-    find_report_kind,
-    find_topic,
-    flatten,
-    name_artifacts,
-    read_artifact,
-    tell_comparison,
-)
+from electralab.reporting.artifact import Artifact, ReportKind, find_report_kind, name_artifacts, read_artifact
 from electralab.reporting.curves import plot_logs
-from electralab.reporting.format import format_count, format_flops, format_key, format_seconds, format_value, is_number
 from electralab.reporting.html import Section, describe_data, render_blocks, render_page, render_section
-from electralab.reporting.run_pages import (
-    example_blocks,
-    heldout_table,
-    mistake_blocks,
-    run_tiles,
-    tell_run,
-    tell_tuned,
-    tuned_scores,
-    tuned_tiles,
-)
-from electralab.reporting.study_page import (
-    evaluation_blocks,
-    glue_blocks,
-    study_charts,
-    study_scores,
-    tell_glue,
-    tell_study,
-    tell_tradeoff,
-    tradeoff_blocks,
-)
 
 PAGE = "report.html"
 Advice = Callable[[Artifact], Sequence[str]]
 """What is out of balance in a run, and what to do about it."""
+Blocks = Iterable[b.Block]
 
 _CHART_SECTIONS: dict[Literal["study", "learning", "balance", "pace"], tuple[str, str]] = {
     "study": ("scores-over-compute", "Scores over compute"),
@@ -67,10 +37,28 @@ _CHART_SECTIONS: dict[Literal["study", "learning", "balance", "pace"], tuple[str
     "pace": ("pace", "Throughput and schedule"),
 }
 _LIVE_SECTIONS = ("summary", "warnings", "scores", "mistakes", "examples", "compute")
+# Kinds whose scores fit beside each other.
 _COMPARED: tuple[ReportKind, ...] = ("run", "fine-tuning run", "GLUE run")
-"""Kinds whose scores fit beside each other."""
 # Pictures of curves that the page draws itself.
 _REDRAWN: dict[ReportKind, str] = {"study": "curves", "fine-tuning run": "learning-curve"}
+# For each kind: its sentences, and its scores.
+_KINDS: dict[ReportKind, tuple[Callable[[Artifact], Iterable[str]], Callable[[Artifact], Blocks]]] = {
+    "run": (run_pages.tell_run, run_pages.heldout_table),
+    "fine-tuning run": (run_pages.tell_tuned, run_pages.tuned_scores),
+    "GLUE run": (
+        lambda each: study_page.tell_glue(each.glue) if each.glue else (),
+        lambda each: study_page.glue_blocks(each.glue) if each.glue else (),
+    ),
+    "study": (
+        lambda each: study_page.tell_study(each.study) if each.study else (),
+        lambda each: study_page.study_scores(each.study),
+    ),
+    "trade-off": (
+        lambda each: study_page.tell_tradeoff(each.tradeoff) if each.tradeoff else (),
+        lambda each: study_page.tradeoff_blocks(each.tradeoff),
+    ),
+    "analysis": (lambda each: tell_analysis(each.analysis) if each.analysis else (), lambda _: ()),
+}
 _WORDS = {
     "token": "a word or a piece of one: what a model reads and writes.",
     "generator, discriminator": "two networks that are trained together: one fills in hidden tokens, the other says "
@@ -163,11 +151,6 @@ def with_page(folder: Path, events: Iterable[Event[R]], advise: Advice = advise_
         raise
 
 
-def choose_axis(artifacts: Sequence[Artifact]) -> str:
-    """What is compared is compared at equal compute."""
-    return "flops" if len(artifacts) > 1 or artifacts[0].kind == "study" else "step"
-
-
 def compose_page(artifacts: Sequence[Artifact], advise: Advice = advise_nothing, *, live_seconds: float = 0.0) -> str:
     """`live_seconds`: how often the page asks its server for news; 0 for a page that stands alone."""
     is_over = all(artifact.is_finished for artifact in artifacts)
@@ -175,13 +158,13 @@ def compose_page(artifacts: Sequence[Artifact], advise: Advice = advise_nothing,
         " · ".join(artifact.name for artifact in artifacts),
         artifacts[0].kind if len(artifacts) == 1 else f"comparison of {len(artifacts)}",
         compose_sections(artifacts, advise),
-        axis=choose_axis(artifacts),
+        axis=_choose_axis(artifacts),
         state=("finished" if is_over else "live") if live_seconds else "",
         live_seconds=0.0 if is_over else live_seconds,
     )
 
 
-def compose_update(artifacts: Sequence[Artifact], advise: Advice) -> dict[str, JsonValue]:
+def compose_update(artifacts: Sequence[Artifact], advise: Advice) -> dict[str, object]:
     """What a live page asks for: its charts and the sections that change while training goes on."""
     charts = {chart.name: chart for chart in _plot(artifacts)}
     sections = [section for section in compose_sections(artifacts, advise) if section.name in _LIVE_SECTIONS]
@@ -193,35 +176,47 @@ def compose_update(artifacts: Sequence[Artifact], advise: Advice) -> dict[str, J
     }
 
 
+def _choose_axis(artifacts: Sequence[Artifact]) -> str:
+    """What is compared is compared at equal compute."""
+    return "flops" if len(artifacts) > 1 or artifacts[0].kind == "study" else "step"
+
+
 def _plot(artifacts: Sequence[Artifact]) -> list[b.Chart]:
-    axis = choose_axis(artifacts)
-    studies = [chart for artifact in artifacts if artifact.study for chart in study_charts(artifact.study, axis)]
-    return [*studies, *plot_logs(artifacts, axis)]
+    axis = _choose_axis(artifacts)
+    studies = [artifact.study for artifact in artifacts if artifact.study]
+    return [
+        *(chart for study in studies for chart in study_page.study_charts(study, axis)),
+        *plot_logs(artifacts, axis),
+    ]
 
 
 def compose_sections(artifacts: Sequence[Artifact], advise: Advice) -> list[Section]:
     """Those that have something to say. A run is best known by seeing it at work; what is compared, by its scores;
     a tuned model by its score, its confusions and its mistakes."""
-    several = len(artifacts) > 1
-    charts = _plot(artifacts)
-    each = partial(_for_each, artifacts)
-    examples = Section("examples", "Hidden, guessed, judged", list(example_blocks(artifacts)), "Examples")
-    settings = [block for artifact in artifacts for block in _settings(artifact)]
+    several, charts = len(artifacts) > 1, _plot(artifacts)
+    is_shown_early = not several and bool(artifacts[0].examples)
+    examples = Section("examples", "Hidden, guessed, judged", [*run_pages.example_blocks(artifacts)], "Examples")
+    mistakes: list[b.Block] = []
+    for artifact in artifacts:
+        blocks = list(run_pages.mistake_blocks(artifact))
+        mistakes += [b.Heading(artifact.name), *blocks] if blocks and several else blocks
+    claims = [block for artifact in artifacts for block in claim_blocks(artifact.claims)]
+    findings = [block for artifact in artifacts for block in finding_blocks(artifact)]
     sections = [
-        Section("summary", "Summary", list(_summaries(artifacts))),
-        *([examples] if not several and artifacts[0].examples else []),
+        Section("summary", "Summary", [*_summary(artifacts)]),
+        *([examples] if is_shown_early else []),
         Section("warnings", "Warnings", [b.Bullets(list(_warnings(artifacts, advise)), "warning")]),
-        Section("differences", "What differs", list(_differences(artifacts))),
-        Section("claims", "What holds of the claims", each(lambda a: claim_blocks(a.claims)), "Claims"),
-        Section("scores", "Scores", list(_scores(artifacts))),
-        Section("mistakes", "Examples it got wrong", each(mistake_blocks, is_named=True), "Mistakes"),
+        Section("differences", "What differs", [*_differences(artifacts)]),
+        Section("claims", "What holds of the claims", claims, "Claims"),
+        Section("scores", "Scores", [*_scores(artifacts)]),
+        Section("mistakes", "Examples it got wrong", mistakes, "Mistakes"),
         *_chart_sections(charts, artifacts),
-        *([] if not several and artifacts[0].examples else [examples]),
-        Section("findings", "Analysis", each(finding_blocks)),
-        Section("pictures", "Pictures", each(_pictures)),
-        Section("compute", "Compute", list(_compute(artifacts))),
-        Section("environment", "Environment", list(_environment(artifacts)), is_folded=True),
-        Section("settings", "All settings" if several else "Settings", settings, "Settings", is_folded=True),
+        *([] if is_shown_early else [examples]),
+        Section("findings", "Analysis", findings),
+        Section("pictures", "Pictures", [*_pictures(artifacts)]),
+        Section("compute", "Compute", [*_compute(artifacts)]),
+        Section("environment", "Environment", [*_environment(artifacts)], is_folded=True),
+        Section("settings", "All settings" if several else "Settings", [*_settings(artifacts)], "Settings", True),
         Section("words", "Words used here", [b.Definitions(_WORDS)], "Words", is_folded=True),
     ]
     if all(artifact.kind == "fine-tuning run" for artifact in artifacts):
@@ -230,42 +225,15 @@ def compose_sections(artifacts: Sequence[Artifact], advise: Advice) -> list[Sect
         sections = [section for section in sections if section not in late]
         place = next(index for index, section in enumerate(sections) if section.name == "environment")
         sections[place:place] = late
-    shown = [section for section in sections if any(map(_says_something, section.blocks))]
+    shown = [
+        section
+        for section in sections
+        if any(not isinstance(block, b.Bullets) or block.items for block in section.blocks)
+    ]
     # The controls of all charts stand above the first.
     names = [name for name, _ in _CHART_SECTIONS.values()]
     first = next((section.name for section in shown if charts and section.name in names), "")
-    return [replace(section, has_controls=section.name == first) for section in shown]
-
-
-def _says_something(block: b.Block) -> bool:
-    return not isinstance(block, b.Bullets) or bool(block.items)
-
-
-def _for_each(
-    artifacts: Sequence[Artifact], show: Callable[[Artifact], Iterable[b.Block]], *, is_named: bool = False
-) -> list[b.Block]:
-    """The blocks of each, where there are several and `is_named` under its name."""
-    blocks: list[b.Block] = []
-    for artifact in artifacts:
-        shown = list(filter(_says_something, show(artifact)))
-        blocks += [b.Heading(artifact.name)] if shown and is_named and len(artifacts) > 1 else []
-        blocks += shown
-    return blocks
-
-
-def _summaries(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
-    if len(artifacts) == 1:
-        artifact = artifacts[0]
-        tiles = run_tiles(artifact) if artifact.kind == "run" else tuned_tiles(artifact.tuned) if artifact.tuned else ()
-        if shown := list(tiles):
-            yield b.Tiles(shown)
-        yield from _summary(artifact)
-        return
-    for group in _group(artifacts):
-        if len(group) > 1 and group[0].kind in _COMPARED:
-            for text in tell_comparison(group, [find_scores(artifact) for artifact in group]):
-                yield b.Paragraph(text, "lead")
-    yield b.Group("cards", [b.Group("card", [b.Heading(each.name), *_summary(each)]) for each in artifacts])
+    return [section._replace(has_controls=section.name == first) for section in shown]
 
 
 def _group(artifacts: Sequence[Artifact]) -> list[list[Artifact]]:
@@ -276,28 +244,33 @@ def _group(artifacts: Sequence[Artifact]) -> list[list[Artifact]]:
 
 def summarise(artifact: Artifact) -> list[str]:
     """What it is and how good it became, in sentences."""
-    match artifact.kind:
-        case "run":
-            return list(tell_run(artifact))
-        case "fine-tuning run":
-            return list(tell_tuned(artifact))
-        case "GLUE run":
-            return list(tell_glue(artifact.glue)) if artifact.glue else []
-        case "study":
-            return list(tell_study(artifact.study)) if artifact.study else []
-        case "trade-off":
-            return list(tell_tradeoff(artifact.tradeoff)) if artifact.tradeoff else []
-        case "analysis":
-            return list(tell_analysis(artifact.analysis)) if artifact.analysis else []
+    return list(_KINDS[artifact.kind][0](artifact))
 
 
-def _summary(artifact: Artifact) -> Iterator[b.Block]:
-    yield from (b.Paragraph(text, "lead") for text in summarise(artifact))
-    if artifact.kind == "analysis" and artifact.analysis:
-        yield b.Bullets(list(tell_answers(artifact.analysis)))
-    taken, total = artifact.steps
-    if artifact.kind == "run" and taken < total:
-        yield b.StepsTaken(taken, total)
+def _summary(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+    """Of one its few numbers and its sentences; of several who is ahead, then the sentences of each on a card."""
+    cards: list[list[b.Block]] = []
+    for artifact in artifacts:
+        cards.append([b.Paragraph(text, "lead") for text in summarise(artifact)])
+        if artifact.kind == "analysis" and artifact.analysis:
+            cards[-1].append(b.Bullets(list(tell_answers(artifact.analysis))))
+        taken, total = artifact.steps
+        if artifact.kind == "run" and taken < total:
+            cards[-1].append(b.StepsTaken(taken, total))
+    if len(artifacts) > 1:
+        for group in _group(artifacts):
+            if len(group) > 1 and group[0].kind in _COMPARED:
+                for text in reading.tell_comparison(group, [find_scores(artifact) for artifact in group]):
+                    yield b.Paragraph(text, "lead")
+        named = zip(artifacts, cards, strict=True)
+        yield b.Group("cards", [b.Group("card", [b.Heading(each.name), *card]) for each, card in named])
+        return
+    artifact = artifacts[0]
+    if artifact.kind == "run":
+        yield b.Tiles(list(run_pages.run_tiles(artifact)))
+    elif artifact.tuned:
+        yield b.Tiles(list(run_pages.tuned_tiles(artifact.tuned)))
+    yield from cards[0]
 
 
 def _warnings(artifacts: Sequence[Artifact], advise: Advice) -> Iterator[str]:
@@ -310,40 +283,36 @@ def _warnings(artifacts: Sequence[Artifact], advise: Advice) -> Iterator[str]:
 
 def _differences(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """Settings of artifacts of one kind, and of a study's arms."""
+    tables: dict[str, Mapping[str, Mapping[str, JsonValue]]] = {}
     for artifact in artifacts:
         if artifact.study and len(artifact.study.arms) > 1:
-            title = f"Settings that are not the same in all arms of {artifact.name}"
-            yield _show_differences(title, artifact.study.arms)
+            tables[f"Settings that are not the same in all arms of {artifact.name}"] = artifact.study.arms
     groups = _group(artifacts)
     for group in groups:
+        # Data go by their paths. The hash decides whether they are the same, and tells apart what lay in one place in
+        # turn.
+        names: dict[str, str] = {}
+        trees: dict[str, dict[str, JsonValue]] = {}
+        for each in group:
+            tree = dict(each.settings)
+            if each.run:
+                tree |= {"total_steps": each.run.total_steps, "threads": each.run.threads}
+            elif each.tuned_run:
+                tree |= {"threads": each.tuned_run.threads, "task": each.tuned_run.task}
+            if key := each.data_hash:
+                if key not in names:
+                    mark, path = f"fingerprint {key[:8]}", each.data_path
+                    names[key] = (f"{path}, {mark}" if path in names.values() else path) or mark
+                tree["data"] = names[key]
+            trees[each.name] = tree
         if len(group) > 1:
             kind = f" ({group[0].kind}s)" if len(groups) > 1 else ""
-            data = _name_data(group)
-            trees = {each.name: each.settings | _identity(each) | data[each.name] for each in group}
-            yield _show_differences(f"Settings that are not the same in all{kind}", trees)
-
-
-def _show_differences(caption: str, trees: Mapping[str, Mapping[str, JsonValue]]) -> b.Block:
-    rows = [(key, *map(format_value, row)) for key, row in find_differences(list(trees.values())).items()]
-    return b.long_table(caption, ["setting", *trees], rows) if rows else b.Paragraph("All their settings are the same.")
-
-
-def _identity(artifact: Artifact) -> dict[str, JsonValue]:
-    if artifact.run:
-        return {"total_steps": artifact.run.total_steps, "threads": artifact.run.threads}
-    if artifact.tuned_run:
-        return {"threads": artifact.tuned_run.threads, "task": artifact.tuned_run.task}
-    return {}
-
-
-def _name_data(group: Sequence[Artifact]) -> dict[str, dict[str, JsonValue]]:
-    """By their paths. The hash decides whether data are the same, and tells apart what lay in one place in turn."""
-    names: dict[str, str] = {}
-    for artifact in group:
-        if (key := artifact.data_hash) and key not in names:
-            mark, path = f"fingerprint {key[:8]}", artifact.data_path
-            names[key] = (f"{path}, {mark}" if path in names.values() else path) or mark
-    return {each.name: {"data": names[each.data_hash]} if each.data_hash else {} for each in group}
+            tables[f"Settings that are not the same in all{kind}"] = trees
+    for title, compared in tables.items():
+        different = reading.find_differences(list(compared.values()))
+        rows = [(key, *map(fmt.format_value, values)) for key, values in different.items()]
+        same = b.Paragraph("All their settings are the same.")
+        yield b.long_table(title, ["setting", *compared], rows) if rows else same
 
 
 def _scores(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
@@ -353,28 +322,12 @@ def _scores(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
             yield from _compare_scores(group)
             continue
         for artifact in group:
-            blocks = [*_own_scores(artifact)]
+            blocks = [*_KINDS[artifact.kind][1](artifact)]
             for name, result in artifact.evaluations.items():
-                blocks += evaluation_blocks(name, result)
+                blocks += study_page.evaluation_blocks(name, result)
             if blocks and len(artifacts) > 1:
                 yield b.Heading(artifact.name)
             yield from blocks
-
-
-def _own_scores(artifact: Artifact) -> Iterable[b.Block]:
-    match artifact.kind:
-        case "run":
-            return heldout_table(artifact)
-        case "fine-tuning run":
-            return tuned_scores(artifact)
-        case "GLUE run":
-            return glue_blocks(artifact.glue) if artifact.glue else ()
-        case "study":
-            return study_scores(artifact.study)
-        case "trade-off":
-            return tradeoff_blocks(artifact.tradeoff)
-        case "analysis":
-            return ()
 
 
 def find_scores(artifact: Artifact) -> dict[str, float]:
@@ -386,15 +339,16 @@ def find_scores(artifact: Artifact) -> dict[str, float]:
             # The same question asked of different objectives has one name.
             is_guess = who in ("generator", "masked", "permuted", "next")
             scores[f"{what} of guesses" if is_guess else key] = value
-    elif artifact.tuned:
-        for split, metrics in artifact.tuned.spread.items():
-            ranked = sorted(metrics, key=lambda metric: metric != artifact.tuned.metric)  # type: ignore[union-attr]
-            known = [metric for metric in ranked if not metric.endswith("_threshold")]
-            scores |= {f"{metric} ({split}, median)": metrics[metric].median for metric in known}
+    elif results := artifact.tuned:
+        for split, metrics in results.spread.items():
+            # The metric that counts stands first; thresholds are no scores.
+            for metric in sorted(metrics, key=lambda metric: metric != results.metric):
+                if not metric.endswith("_threshold"):
+                    scores[f"{metric} ({split}, median)"] = metrics[metric].median
     elif artifact.glue:
         scores = {task: spread.median for task, spread in artifact.glue.tasks.items()}
     for name, result in artifact.evaluations.items():
-        scores |= {f"{name}: {key}": value for key, value in result.scores.items() if is_number(value)}
+        scores |= {f"{name}: {key}": value for key, value in result.scores.items() if fmt.is_number(value)}
     return scores
 
 
@@ -405,16 +359,17 @@ def _compare_scores(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
         yield b.Absent("No scores to compare", "None of the runs has been evaluated yet.")
         return
     keys = dict.fromkeys(key for known in scores for key in known)
-    better = {key: find_better(artifacts, scores, key) for key in keys}
-    is_marked = any(place is not None for place in better.values())
-    best = "better" if len(artifacts) == 2 else "best"
+    better = {key: reading.find_better(artifacts, scores, key) for key in keys}
     columns: list[dict[str, object]] = [
-        {format_key(key): b.Best(value) if better[key] == place else value for key, value in known.items()}
+        {fmt.format_key(key): b.Best(value) if better[key] == place else value for key, value in known.items()}
         for place, known in enumerate(scores)
     ]
-    yield _side_by_side(f"Last scores; the {best} in bold" if is_marked else "Last scores", artifacts, columns)
-    shared = {find_topic(key) for key in keys if sum(key in known for known in scores) > 1}
-    notes = {topic: explain_unlike(artifacts, topic) for topic in sorted(shared)}
+    title = "Last scores"
+    if any(place is not None for place in better.values()):
+        title += f"; the {'better' if len(artifacts) == 2 else 'best'} in bold"
+    yield _side_by_side(title, artifacts, columns)
+    shared = {reading.find_topic(key) for key in keys if sum(key in known for known in scores) > 1}
+    notes = {topic: reading.explain_unlike(artifacts, topic) for topic in sorted(shared)}
     yield b.Bullets([f"{topic.capitalize()}. {note}" for topic, note in notes.items() if note], "note")
 
 
@@ -440,17 +395,24 @@ def _chart_sections(charts: Sequence[b.Chart], artifacts: Sequence[Artifact]) ->
         yield Section("learning", "Learning", [b.Absent("No curves", reason)])
 
 
-def _pictures(artifact: Artifact) -> Iterator[b.Block]:
+def _pictures(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """All that say more than the page, and do not stand with the findings they belong to."""
-    drawings = artifact.analysis.drawings if artifact.analysis else ()
-    placed = {picture.file.rpartition(".")[0] for picture in drawings} | {_REDRAWN.get(artifact.kind, "")}
-    for name, address in artifact.pictures.items():
-        if name not in placed:
-            yield b.Picture(format_key(name).replace("-", " "), address)
+    for artifact in artifacts:
+        drawings = artifact.analysis.drawings if artifact.analysis else ()
+        placed = {picture.file.rpartition(".")[0] for picture in drawings} | {_REDRAWN.get(artifact.kind, "")}
+        for name, address in artifact.pictures.items():
+            if name not in placed:
+                yield b.Picture(fmt.format_key(name).replace("-", " "), address)
 
 
 def _compute(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     """Of all seeds together."""
+    formats: dict[str, tuple[str, Callable[[float], str]]] = {
+        "tokens": ("tokens", fmt.format_count),
+        "flops": ("FLOPs", fmt.format_flops),
+        "seconds": ("time", fmt.format_seconds),
+        "skipped_steps": ("skipped steps", fmt.format_value),
+    }
     columns: list[dict[str, object]] = []
     for artifact in artifacts:
         ends, column = artifact.last_records, dict[str, object]()
@@ -458,17 +420,11 @@ def _compute(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
             column["seeds, all counted"] = len(ends)
         if ends or artifact.pretrained:
             steps = artifact.pretrained.step if artifact.pretrained else sum(end.step for end in ends)
-            column["steps"] = format_value(steps)
-        formats: dict[str, tuple[str, Callable[[float], str]]] = {
-            "tokens": ("tokens", format_count),
-            "flops": ("FLOPs", format_flops),
-            "seconds": ("time", format_seconds),
-            "skipped_steps": ("skipped steps", format_value),
-        }
+            column["steps"] = fmt.format_value(steps)
         for key, (name, say) in formats.items():
             amounts = [end.get(key) for end in ends]
             total = getattr(artifact.pretrained or artifact.tuned, key, None)
-            if total is None and amounts and all(is_number(amount) for amount in amounts):
+            if total is None and amounts and all(fmt.is_number(amount) for amount in amounts):
                 total = sum(amount for amount in amounts if amount is not None)
             if total is not None:
                 column[name] = say(total)
@@ -481,23 +437,23 @@ def _compute(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
 def _environment(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
     columns: list[dict[str, object]] = []
     for artifact in artifacts:
-        environment = artifact.environment or (artifact.study.provenance.to_json() if artifact.study else {})
-        command, packages = environment.get("command"), environment.get("packages")
-        if text := " ".join(map(str, command)) if isinstance(command, list) else str(command or ""):
-            yield b.Code(text)
-        column: dict[str, object] = {
-            format_key(key): format_value(value)
-            for key, value in environment.items()
-            if not isinstance(value, dict) and key != "command"
-        }
-        column |= {name: str(version) for name, version in packages.items()} if isinstance(packages, dict) else {}
-        column |= {"fingerprint of the data": artifact.data_hash[:12]} if artifact.data_hash else {}
+        column: dict[str, object] = {}
+        if facts := artifact.environment or (artifact.study.provenance if artifact.study else None):
+            if command := facts.command if isinstance(facts.command, str) else " ".join(facts.command):
+                yield b.Code(command)
+            shown = facts.model_copy(update={"command": "", "packages": {}}).to_json()
+            for key, value in shown.items():
+                if not isinstance(value, dict) and key not in ("command", "version"):
+                    column[fmt.format_key(key)] = fmt.format_value(value)
+            column |= {name: str(version) for name, version in facts.packages.items()}
+        if artifact.data_hash:
+            column["fingerprint of the data"] = artifact.data_hash[:12]
         columns.append(column)
     if any(columns):
         yield _side_by_side("Environment", artifacts, columns)
 
 
-def _settings(artifact: Artifact) -> Iterator[b.Block]:
-    rows = [(key, format_value(value)) for key, value in flatten(artifact.settings)]
-    if rows:
-        yield b.Table(f"Settings of {artifact.name}", ["setting", "value"], rows)
+def _settings(artifacts: Sequence[Artifact]) -> Iterator[b.Block]:
+    for artifact in artifacts:
+        if rows := [(key, fmt.format_value(value)) for key, value in reading.flatten(artifact.settings)]:
+            yield b.Table(f"Settings of {artifact.name}", ["setting", "value"], rows)

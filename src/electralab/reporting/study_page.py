@@ -6,7 +6,6 @@ The same blocks are printed by the shell, written as report.md and shown on the 
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
@@ -168,18 +167,18 @@ def study_report(study: StudyResults) -> Iterator[b.Block]:
         names = " and ".join([", ".join(averaged[:-1]), averaged[-1]])
         yield b.Paragraph(f"The average is the plain mean over {names}{kinds}.")
     yield b.Heading("What it took")
-    yield replace(_cost_table(study), title="")
+    yield _cost_table(study)._replace(title="")
     yield b.Paragraph("Of pre-training, in the mean over the seeds.")
     if study.comparisons:
         yield b.Heading("Comparisons")
-        yield replace(_comparison_table(study), title="")
+        yield _comparison_table(study)._replace(title="")
         yield b.Paragraph(
             "Tests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within each "
             "kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do not."
         )
     if (reach := _reach_table(study)).rows:
         yield b.Heading(f"{reach.title[:1].upper()}{reach.title[1:]}")
-        yield replace(reach, title="")
+        yield reach._replace(title="")
     if any(points for lines in study.curves.values() for points in lines.values()):
         yield b.Picture("scores", "curves.png")
     if unfinished := [cell for cell in study.cells if cell.status != "finished"]:
