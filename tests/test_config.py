@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, model_validator
 
-from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.data import AnalysisSettings
 from electralab.compression.settings import CompressConfig
 from electralab.config import Alias, ConfigLayer, Settings, SettingsTree, parse_overrides, read_toml, resolve, to_toml
 from electralab.errors import InputError, UsageError

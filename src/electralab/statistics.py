@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import factorial, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,8 +151,7 @@ def shuffle_interval(statistic: Statistic, count: int, num_orders: int, rng: np.
     return null_interval(statistic(rng.permutation(count)) for _ in range(max(num_orders, 1)))
 
 
-@dataclass(frozen=True, slots=True)
-class PermutationTest:
+class PermutationTest(NamedTuple):
     p: float
     """Two-sided: how often an order that means nothing gives as much."""
     null: Interval

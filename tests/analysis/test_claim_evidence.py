@@ -8,7 +8,6 @@ from electralab.analysis.claims.evidence import (
     Evidence,
     MissingEvidence,
     find_arrangements,
-    name_controls,
 )
 from electralab.experiments.settings import read_study, resolve_arms, resolve_study
 from electralab.records.findings import (
@@ -68,8 +67,7 @@ def known() -> Evidence:
             "scores": {"cola": "mcc", "stsb": "spearman"},
         }
     )
-    arms = name_controls(analysis, {"a/seed-0": "a", "a/seed-1": "a"})
-    return Evidence.collect(analysis.findings, analysis.missing, arms, study)
+    return Evidence.collect([analysis], {"a/seed-0": "a", "a/seed-1": "a"}, study, {})
 
 
 def values(estimates: list[Interval]) -> list[float]:
@@ -104,7 +102,7 @@ def test_what_is_lacking_is_said_as_the_analysis_says_it() -> None:
     with pytest.raises(MissingEvidence, match="'b' was not measured by 'probe'"):
         known().last("b", PROBE)
     with pytest.raises(MissingEvidence, match="no run of 'b'"):
-        known().parameters("b")
+        known().count("b", "parameters")
 
 
 @pytest.mark.parametrize(

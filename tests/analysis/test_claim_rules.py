@@ -6,22 +6,33 @@ from typing import Any
 import pytest
 from little_analysis import write_tradeoff
 
-from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, Evidence, Measurement, MissingEvidence
-from electralab.analysis.claims.rules import decide_quarter, decide_scaling, decide_sizes
-from electralab.analysis.claims.table import CLAIMS, decide_claim, select_claims
+from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, Evidence, MissingEvidence
+from electralab.analysis.claims.rules import (
+    CLAIMS,
+    decide_claim,
+    decide_quarter,
+    decide_scaling,
+    decide_sizes,
+    select_claims,
+)
 from electralab.analysis.measures.replacements import HARDENING
 from electralab.errors import UsageError
-from electralab.records.findings import MissingReason, StudyEvidence, id_of_name
-from electralab.statistics import Interval
+from electralab.records.findings import EstimateRecord, EvidenceFigure, MissingReason, StudyEvidence, id_of_name
 
 NUMBERS = [f"M{number}" for number in range(30, 48)]
 
 
-def figures(value: float, control: float = 0.0) -> list[list[Measurement]]:
+Figures = list[list[EvidenceFigure]]
+
+
+def figure(value: float, margin: float, control: float) -> EvidenceFigure:
+    beside = EstimateRecord(value=control, low=control - margin, high=control + margin)
+    return EvidenceFigure(layer=None, value=value, low=value - margin, high=value + margin, control=beside)
+
+
+def figures(value: float) -> Figures:
     """Three seeds that differ by little, each known to a hundredth."""
-    seeds = [value - 0.001, value, value + 0.001]
-    near = Interval(control, control - 0.01, control + 0.01)
-    return [[Measurement(None, Interval(seed, seed - 0.01, seed + 0.01), near)] for seed in seeds]
+    return [[figure(seed, 0.01, 0.0)] for seed in (value - 0.001, value, value + 0.001)]
 
 
 def cells(arm: str, score: float) -> list[dict[str, Any]]:
@@ -37,7 +48,7 @@ def evidence(values: dict[tuple[str, str], float], scores: dict[str, float] | No
     return Evidence(plant(values), (), StudyEvidence.model_validate(study))
 
 
-def plant(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], list[list[Measurement]]]:
+def plant(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], Figures]:
     return {(arm, id_of_name(name)): figures(value) for (arm, name), value in values.items()}
 
 
@@ -95,13 +106,13 @@ def test_claims_look_only_at_findings_of_the_measures_that_they_name(claim: Any)
     assert {id.partition(".")[0] for _, id in planted.names} <= set(claim.measures)
 
 
-class Asked(dict[tuple[str, str], list[list[Measurement]]]):
+class Asked(dict[tuple[str, str], Figures]):
     def __init__(self) -> None:
         self.names: list[tuple[str, str]] = []
 
     def get(self, key: Any, *_: Any) -> Any:
         self.names.append(key)
-        return [[Measurement(None, Interval(0.5, 0.4, 0.6), Interval(0.1, 0.0, 0.2))]]
+        return [[figure(0.5, 0.1, 0.1)]]
 
 
 def test_far_context_counts_where_it_adds_something_and_more_than_to_guesses() -> None:

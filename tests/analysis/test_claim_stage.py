@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from electralab.analysis.claims.evidence import PAPER
-from electralab.analysis.claims.rules import ClaimVerdict
+from electralab.analysis.claims.rules import Claim, ClaimVerdict, required_measures, select_claims
 from electralab.analysis.claims.stage import Sources, decide_again, decide_claims, list_models, list_tuned, read_runs
-from electralab.analysis.claims.table import Claim, required_measures, select_claims
 from electralab.errors import DamagedArtifact, InputError
 from electralab.records.findings import ClaimsResult, ClaimVerdictRecord, EstimateRecord
 from electralab.records.study import StudyResults

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from electralab.analysis.measures.complexity import (
-    Ball,
+    LinearClass,
     estimate_rademacher,
     flatten_axes,
     measure_rademacher,
-    scale_rows,
 )
 from electralab.statistics import FloatArray
 
@@ -27,21 +26,21 @@ each_ball = pytest.mark.parametrize("ball", ["l2", "l1"])
 
 
 @each_ball
-def test_the_interval_holds_the_mean_over_all_signs(ball: Ball) -> None:
+def test_the_interval_holds_the_mean_over_all_signs(ball: LinearClass) -> None:
     rows = RNG(0).normal(size=(8, 3))
     sums = np.array(list(product([-1.0, 1.0], repeat=8))) @ rows
     norms = np.sqrt((sums**2).sum(axis=1)) if ball == "l2" else np.abs(sums).max(axis=1)
-    found = estimate_rademacher(rows, RNG(1), ball=ball, draws=4000)
+    found = estimate_rademacher(rows, RNG(1), linear=ball, draws=4000)
     assert found.low < norms.mean() / 8 < found.high
     assert found.high - found.low < 0.05 * found.value
 
 
 def test_axes_of_the_l1_ball_fit_one_row_at_most() -> None:
     # Each coordinate is 1 in one row only: the largest of |sum| is always 1.
-    assert estimate_rademacher(np.eye(10), RNG(0), ball="l1", draws=50).value == pytest.approx(0.1)
+    assert estimate_rademacher(np.eye(10), RNG(0), linear="l1", draws=50).value == pytest.approx(0.1)
 
 
-def bound_by_theory(rows: FloatArray, ball: Ball) -> float:
+def bound_by_theory(rows: FloatArray, ball: LinearClass) -> float:
     """Jensen's inequality for the l2 ball, Massart's lemma for the l1 ball."""
     squares = rows**2
     if ball == "l2":
@@ -50,11 +49,11 @@ def bound_by_theory(rows: FloatArray, ball: Ball) -> float:
 
 
 @each_ball
-def test_theory_is_not_exceeded_and_scale_goes_straight_through(ball: Ball) -> None:
+def test_theory_is_not_exceeded_and_scale_goes_straight_through(ball: LinearClass) -> None:
     rows = RNG(0).normal(size=(50, 7))
-    found = estimate_rademacher(rows, RNG(1), ball=ball)
+    found = estimate_rademacher(rows, RNG(1), linear=ball)
     assert found.value < bound_by_theory(rows, ball)
-    assert estimate_rademacher(rows * 5, RNG(1), ball=ball).value == pytest.approx(found.value * 5)
+    assert estimate_rademacher(rows * 5, RNG(1), linear=ball).value == pytest.approx(found.value * 5)
 
 
 def test_a_line_of_features_fits_less_noise_than_random_directions() -> None:
@@ -74,7 +73,7 @@ def spread(variances: list[float], rows: int = 4000) -> FloatArray:
 
 
 def test_a_ball_is_its_own_local_class() -> None:
-    rows = scale_rows(spread([1.0] * 8))
+    rows = spread([1.0] * 8)
     everywhere = np.linalg.norm(rows, axis=1)
     np.testing.assert_allclose(np.linalg.norm(flatten_axes(rows), axis=1), everywhere)
 

@@ -17,7 +17,6 @@ from electralab.analysis.measures.context_length import (
     measure_curve,
     measure_far,
     rtd_logits_in_context,
-    rtd_logits_in_foreign_context,
     select_tokens,
 )
 from electralab.errors import InputError
@@ -94,10 +93,10 @@ def test_a_causal_network_is_asked_from_the_left() -> None:
 def test_small_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pair, masked = build_networks(), mask_some()
     args = (judge_of(pair), replace_all(masked).input_ids, masked.batch, masked.positions, 3)
-    whole, foreign = rtd_logits_in_context(*args), rtd_logits_in_foreign_context(*args)
+    whole, foreign = rtd_logits_in_context(*args), rtd_logits_in_context(*args, is_foreign=True)
     monkeypatch.setattr(context_length, "_BATCH_TOKENS", 1)
     assert rtd_logits_in_context(*args) == pytest.approx(whole, abs=1e-5)
-    assert rtd_logits_in_foreign_context(*args) == pytest.approx(foreign, abs=1e-5)
+    assert rtd_logits_in_context(*args, is_foreign=True) == pytest.approx(foreign, abs=1e-5)
 
 
 def test_widths_double_up_to_the_row() -> None:
@@ -138,9 +137,13 @@ def test_far_tokens_of_another_row_are_not_heard_by_one_that_hears_its_neighbour
     pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
     judge, corrupted = judge_of(pair), replace_all(masked)
     args = (judge, corrupted.input_ids, masked.batch, masked.positions)
-    assert rtd_logits_in_foreign_context(*args, 1) != pytest.approx(rtd_logits_in_context(*args, None), abs=1e-3)
+    assert rtd_logits_in_context(*args, 1, is_foreign=True) != pytest.approx(
+        rtd_logits_in_context(*args, None), abs=1e-3
+    )
     deafen(judge.encoder, 0)  # the only global layer
-    assert rtd_logits_in_foreign_context(*args, 1) == pytest.approx(rtd_logits_in_context(*args, None), abs=1e-5)
+    assert rtd_logits_in_context(*args, 1, is_foreign=True) == pytest.approx(
+        rtd_logits_in_context(*args, None), abs=1e-5
+    )
 
 
 def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_heard() -> None:
@@ -156,23 +159,23 @@ def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_hea
 def test_far_context_that_is_all_there_is_to_know_has_the_whole_gain() -> None:
     truth, rows = np.tile([True, False], 200), np.arange(400) // 10
     alone, whole, astray = RNG(0).normal(size=400), truth.astype(np.float64), RNG(1).normal(size=400)
-    found = measure_far(auc_scores(np.stack([alone, whole, astray]), truth), rows, draws(1))
-    assert found.gain.value == pytest.approx(0.5, abs=0.06)
-    assert found.gain.low > 0.3
-    assert found.share.value == pytest.approx(1.0, abs=0.15)
+    gain, share = measure_far(auc_scores(np.stack([alone, whole, astray]), truth), rows, draws(1))
+    assert gain.value == pytest.approx(0.5, abs=0.06)
+    assert gain.low > 0.3
+    assert share.value == pytest.approx(1.0, abs=0.15)
     same = measure_far(auc_scores(np.stack([alone, whole, whole]), truth), rows, draws(1))
-    assert (same.gain, same.share) == (Interval(0, 0, 0), Interval(0, 0, 0))
+    assert same == (Interval(0, 0, 0), Interval(0, 0, 0))
 
 
 def test_the_share_of_far_context_is_of_what_the_row_adds_whatever_the_unit() -> None:
     """Losses of 5 nats from the token alone, 3 with the row, 3.5 with another's far text: a quarter of what it adds."""
     noise, rows = RNG(0).normal(0, 0.5, size=400), np.arange(400) // 10
     losses = np.array([5.0, 3.0, 3.5])[:, None] + noise
-    found = measure_far(mean_losses(losses), rows, draws(1), is_loss=True)
-    assert found.gain.value == pytest.approx(0.5)
-    assert found.share.value == pytest.approx(0.25)
-    nothing = measure_far(mean_losses(losses[[1, 1, 2]]), rows, draws(1), is_loss=True)
-    assert np.isnan(nothing.share.value), "nobody can say which part of nothing it is"
+    gain, share = measure_far(mean_losses(losses), rows, draws(1), is_loss=True)
+    assert gain.value == pytest.approx(0.5)
+    assert share.value == pytest.approx(0.25)
+    _, nothing = measure_far(mean_losses(losses[[1, 1, 2]]), rows, draws(1), is_loss=True)
+    assert np.isnan(nothing.value), "nobody can say which part of nothing it is"
 
 
 def test_too_few_are_said() -> None:

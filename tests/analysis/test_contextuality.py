@@ -1,8 +1,11 @@
 """Words that are the same everywhere, words that are their sentence, and curves that bend or do not."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
-from little_analysis import draws
+from little_analysis import draws, save_one
 
 from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.contextuality import (
@@ -11,11 +14,15 @@ from electralab.analysis.measures.contextuality import (
     measure_contextuality,
     measure_senses,
     measure_smoothness,
-    self_similarity_curves,
+    number_sentences,
     smoothness,
 )
 from electralab.analysis.measures.geometry import anisotropy
+from electralab.analysis.model import load_analysis_model
+from electralab.analysis.outputs import TokenStates
 from electralab.errors import InputError
+from electralab.tokens.tokenizer import TokenizerConfig
+from electralab.tokens.tokenizer_training import train_tokenizer
 
 RNG = np.random.default_rng
 # 30 sentences of the same 8 words.
@@ -67,10 +74,7 @@ def test_curves_of_words_fall_with_the_layers_and_shuffled_layers_are_rougher() 
     rng = RNG(0)
     words, contexts = rng.normal(size=(8, 64))[WORDS], rng.normal(size=(240, 64))
     layers = [np.sqrt(1 - share) * words + np.sqrt(share) * contexts for share in (0.0, 0.2, 0.4, 0.6, 0.8)]
-    curves = self_similarity_curves(list(layers), WORDS)
-    assert curves.shape == (8, 5)
-    assert (np.diff(curves.mean(axis=0)) < 0).all()
-    found = measure_smoothness(curves, Resampler(rng))
+    found = measure_smoothness(list(layers), WORDS, Resampler(rng))
     assert found.estimate.low > 0.9 > 0.7 > found.control.value
 
 
@@ -107,3 +111,11 @@ def test_a_sense_that_occurs_once_is_not_asked_about() -> None:
         InputError, match="senses: needs at least 2 words with two senses that occur twice, got 1; give"
     ):
         measure_senses(cloud, words, np.array([0, 0, 1, 1, 2, 3, 3, 3, 3, 5]), draws(0))
+
+
+def test_a_sentence_ends_with_its_mark_or_its_row(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["the cat sat ."] * 20, TokenizerConfig(vocab_size=64, character_coverage=1.0))
+    specimen = replace(load_analysis_model(save_one(tmp_path / "mlm")), tokenizer=tokenizer)
+    ids = np.concatenate(tokenizer.encode_many(["the cat . the cat", "the"]))
+    sentences = number_sentences(specimen, TokenStates([], ids, np.array([0, 0, 0, 0, 0, 1]), np.arange(6)))
+    assert sentences.tolist() == [1, 1, 1, 2, 2, 3]

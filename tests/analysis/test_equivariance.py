@@ -5,7 +5,8 @@ import pytest
 from little_analysis import draws
 
 from electralab.analysis.finding import Resampler
-from electralab.analysis.measures.equivariance import choose_penalty, fit_linear, measure_equivariance
+from electralab.analysis.measures.equivariance import choose_penalty, fit_linear, group_pairs, measure_equivariance
+from electralab.analysis.probe_sets import SentencePair, read_pairs
 from electralab.errors import InputError
 
 RNG = np.random.default_rng
@@ -56,7 +57,7 @@ def test_noise_asks_for_a_penalty_and_gets_the_error_of_the_noise() -> None:
     # The noise is 0.25 of a variance of 1.25.
     assert found.error.estimate.value == pytest.approx(np.sqrt(0.2), abs=0.03)
     few = rng.permutation(400)[:14]
-    assert choose_penalty(before[few], after[few], np.arange(14), (0.0, 1.0), Resampler(rng)) == 1.0
+    assert choose_penalty(before[few], after[few], np.arange(14), Resampler(rng), (0.0, 1.0)) == 1.0
 
 
 def test_the_map_is_that_of_the_normal_equations() -> None:
@@ -71,3 +72,29 @@ def test_the_map_is_that_of_the_normal_equations() -> None:
 def test_a_handful_of_pairs_is_too_few() -> None:
     with pytest.raises(InputError, match="equivariance: needs at least 8 pairs that are not of one group, got 2"):
         measure_equivariance(np.ones((20, 2)), np.ones((20, 2)), draws(0), groups=np.arange(20) // 10)
+
+
+def test_pairs_of_one_changed_word_stay_together() -> None:
+    pairs = [
+        SentencePair("She writes a letter.", "She wrote a letter."),
+        SentencePair("He runs home.", "He ran home."),
+        SentencePair("Anna writes to us.", "Anna wrote to us."),
+        SentencePair("They laugh.", "They laugh."),
+    ]
+    groups = group_pairs(pairs).tolist()
+    assert groups[0] == groups[2]
+    assert len(set(groups)) == 3
+
+
+def test_a_word_of_many_pairs_does_not_tie_them_together() -> None:
+    nouns = [f"noun{chr(97 + i)}" for i in range(26)]
+    pairs = [SentencePair(f"The {noun} is old.", f"The {noun} was old.") for noun in nouns for _ in range(2)]
+    groups = group_pairs(pairs)
+    assert len(set(groups.tolist())) == 26
+    assert (groups[::2] == groups[1::2]).all()
+
+
+@pytest.mark.parametrize("kind", tuple(read_pairs()))
+def test_no_group_of_our_pairs_is_more_than_a_tenth(kind: str) -> None:
+    groups = group_pairs(read_pairs()[kind])
+    assert np.bincount(groups).max() <= 300 // 10

@@ -20,12 +20,15 @@ def test_the_auc_is_the_share_of_pairs_in_order(tokens: list[tuple[int, bool]]) 
 
 
 def test_what_fails_is_said_and_what_came_before_stays() -> None:
-    def compute(first: int) -> Iterator[int]:
-        yield first
-        require_count("probe", 3, 4, "examples")
+    def compute() -> Iterator[int | Skipped]:
+        with skip_on_error("probe", "the probe") as skipped:
+            yield 7
+            require_count("probe", 3, 4, "examples")
+            yield 8
+        yield from skipped
 
-    outputs = list(skip_on_error("probe", "the probe", compute, 7))
-    assert outputs == [7, Skipped("probe", "the probe", "probe: needs at least 4 examples, got 3; give more")]
+    reason = "probe: needs at least 4 examples, got 3; give more"
+    assert list(compute()) == [7, Skipped("probe", "the probe", reason)]
 
 
 def test_numbers_that_are_not_finite_are_counted() -> None:

@@ -9,12 +9,12 @@ from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.geometry import (
     anisotropy,
     compute_spectrum,
-    count_axes,
     effective_rank,
     measure_anisotropy,
     measure_dimension,
     measure_probe,
     measure_silhouette,
+    number_spellings,
     participation_ratio,
     project_pca,
     project_tsne,
@@ -50,7 +50,6 @@ def test_an_isotropic_cloud_uses_all_its_axes() -> None:
     spectrum = compute_spectrum(RNG(0).normal(size=(20_000, 10)))
     assert effective_rank(spectrum) == pytest.approx(10, abs=0.05)
     assert participation_ratio(spectrum) == pytest.approx(10, abs=0.05)
-    assert count_axes(spectrum) == 9
 
 
 def test_a_planted_plane_has_rank_two_and_its_control_all_axes() -> None:
@@ -79,6 +78,12 @@ def test_islands_lie_apart_and_their_shuffled_names_do_not() -> None:
     assert found.control.high < 0.05
     mixed = measure_silhouette(RNG(0).normal(size=(120, 8)), labels, draws(1))
     assert mixed.estimate.value == pytest.approx(0, abs=0.05)
+
+
+def test_words_of_one_spelling_are_one_word() -> None:
+    spellings, distinct = number_spellings(["Saw", "saw", "saw", "cat"], np.array([0, 0, 1, 0]))
+    assert spellings.tolist() == [1, 1, 1, 0]
+    assert sorted(distinct.tolist()) == [0, 2, 3], "the noun once, the verb, the cat"
 
 
 def test_one_category_is_too_few() -> None:

@@ -10,8 +10,8 @@ from little_analysis import draws
 from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.information import (
     entropy,
+    loss_share,
     measure_lm_bits,
-    measure_loss_share,
     measure_mutual_information,
     measure_rtd_bits,
     mutual_information,
@@ -101,4 +101,4 @@ def test_guesses_teach_what_they_save_times_the_share_asked() -> None:
 
 def test_the_share_of_positions_with_a_loss() -> None:
     has_loss = np.tile([True, False, False, False], 25)
-    assert measure_loss_share(has_loss, np.arange(100) // 4, draws(0)) == Interval(0.25, 0.25, 0.25)
+    assert loss_share(has_loss, np.arange(100) // 4, draws(0)).estimate == Interval(0.25, 0.25, 0.25)

@@ -7,11 +7,10 @@ import pytest
 from little_runs import write_text
 
 import electralab
-from electralab.analysis.data import load_analysis_data
+from electralab.analysis.data import AnalysisSettings, load_analysis_data
 from electralab.analysis.finding import Finding
 from electralab.analysis.measures.information import measure
 from electralab.analysis.model import load_analysis_model
-from electralab.analysis.settings import AnalysisSettings
 from electralab.display import Display
 
 QUIET = Display(quiet=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from electralab.analysis import arrays, finding, measures, naming
-from electralab.analysis.claims.table import CLAIMS
+from electralab.analysis import arrays, finding, measures, model
+from electralab.analysis.claims.rules import CLAIMS
 from electralab.analysis.measures import Measure, list_measures
 
 MEASURES = list(list_measures().values())
@@ -28,7 +28,7 @@ def test_the_examples_of_a_measure_are_true(measure: Measure) -> None:
     assert results.attempted > 0, "show one estimator at work, on numbers that can be checked by eye"
 
 
-@pytest.mark.parametrize("module", [arrays, finding, naming], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [arrays, finding, model], ids=lambda module: module.__name__)
 def test_examples_are_true(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert (results.failed, results.attempted > 0) == (0, True)

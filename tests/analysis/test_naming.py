@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from electralab.analysis.naming import name_models, slug
+from electralab.analysis.model import name_models, slug
 from electralab.errors import UsageError
 
 

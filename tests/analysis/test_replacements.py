@@ -26,17 +26,17 @@ def test_draws_meant_for_their_place_are_more_plausible_than_those_of_others() -
     logits = rng.normal(size=(200, 50))
     logits[np.arange(200), sampled] += 6
     judged = score_replacements(logits, sampled, np.zeros(200, dtype=int), Resampler(rng))
-    found = measure_plausibility(judged, Resampler(rng), rows=np.arange(200) // 10)
-    assert found.median_rank.estimate.value == 1
-    assert found.median_rank.control.low > 10
-    assert found.log_prob.control.high < found.log_prob.estimate.low
+    log_prob, median_rank = measure_plausibility(judged, Resampler(rng), rows=np.arange(200) // 10)
+    assert median_rank.estimate.value == 1
+    assert median_rank.control.low > 10
+    assert log_prob.control.high < log_prob.estimate.low
 
 
 def test_a_generator_that_knows_nothing_gives_every_token_its_share() -> None:
     judged = score_replacements(np.zeros((30, 8)), np.ones(30, dtype=int), np.zeros(30, dtype=int), draws(0))
-    found = measure_plausibility(judged, draws(1))
-    assert found.log_prob.estimate.value == pytest.approx(-np.log(8))
-    assert found.log_prob.control == found.log_prob.estimate
+    log_prob, _ = measure_plausibility(judged, draws(1))
+    assert log_prob.estimate.value == pytest.approx(-np.log(8))
+    assert log_prob.control == log_prob.estimate
 
 
 def test_nothing_replaced_is_said() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from little_models import TEXT, TOKENIZER, build_pair, save_pair
 
+from electralab.analysis.data import AnalysisSettings
 from electralab.analysis.finding import Resampler
-from electralab.analysis.settings import AnalysisSettings
 from electralab.analysis.stage import AnalysisRequest, analyze
 from electralab.events import Event
 from electralab.model.electra import Generator

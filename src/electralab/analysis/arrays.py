@@ -25,8 +25,7 @@ def require_count(name: str, count: int, least: int, what: str) -> None:
 
 def require_finite(name: str, *arrays: NDArray[np.floating[Any]]) -> None:
     for values in arrays:
-        if not np.isfinite(values).all():
-            bad = int((~np.isfinite(values)).sum())
+        if bad := int((~np.isfinite(values)).sum()):
             raise InputError(
                 f"{name}: {bad:,} of {values.size:,} numbers are not finite; see whether the model diverged"
             )
@@ -34,7 +33,7 @@ def require_finite(name: str, *arrays: NDArray[np.floating[Any]]) -> None:
 
 def auc(values: NDArray[np.floating[Any]], is_positive: BoolArray) -> float:
     """The chance that a positive has a higher value than a negative, a tie being half a chance; 1/2 where there is
-    only one kind. By ranks, so that drawing again thousands of times takes seconds.
+    only one kind.
 
     >>> auc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
     0.75
@@ -45,10 +44,16 @@ def auc(values: NDArray[np.floating[Any]], is_positive: BoolArray) -> float:
     negatives = len(is_positive) - positives
     if not positives or not negatives:
         return 0.5
+    # By ranks, so that drawing again thousands of times takes seconds.
     total = float(rankdata(values)[is_positive].sum())
     return (total - positives * (positives + 1) / 2) / (positives * negatives)
 
 
-def count_at(indices: IntArray, count: int, weights: NDArray[Any] | None = None) -> NDArray[np.float64]:
+def count_at(indices: IntArray, count: int, weights: NDArray[Any] | None = None) -> FloatArray:
     """(count,) how often each index is named, or the sum of the weights it is named with."""
     return np.bincount(indices, weights, minlength=count).astype(np.float64)
+
+
+def label_ids(labels: Any) -> IntArray:
+    """(N,) each label as a number from 0 on, in the order of the labels."""
+    return np.unique(labels, return_inverse=True)[1]

@@ -1,21 +1,34 @@
 """A figure has an interval and stands beside a control; one that cannot be had says what it needs.
 
-statistic, rows -> Interval, Controlled -> Finding | Skipped
+values, a statistic of rows -> Interval, Controlled -> Finding | Skipped
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.analysis.arrays import IntArray
+from electralab import statistics
+from electralab.analysis.arrays import IntArray, require_count, require_finite
 from electralab.errors import DamagedArtifact, InputError
-from electralab.statistics import Indices, Interval, Statistic, bootstrap_interval, resample, shuffle_interval
+from electralab.statistics import FloatArray, Indices, Interval, Statistic
 
-P = ParamSpec("P")
-T = TypeVar("T")
+# Of fewer pairs a perfect order is no rare chance, and drawing them again, ordered as they are, does not show it.
+_LEAST_CORRELATED = 6
+_ORDERS = 2000
+
+
+class Controlled(NamedTuple):
+    """A measure, and the same measure of what cannot hold the answer."""
+
+    estimate: Interval
+    control: Interval
+
+    def scale(self, factor: float) -> "Controlled":
+        return Controlled(self.estimate.scale(factor), self.control.scale(factor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +46,41 @@ class Resampler:
         self, statistic: Statistic, count: int, groups: IntArray | None = None, *, centred: bool = False
     ) -> Interval:
         """`centred` where repeating rows itself shifts the statistic; see `percentile_interval`."""
-        return bootstrap_interval(statistic, count, self.num_resamples, self.rng, groups=groups, centred=centred)
+        times, rng = self.num_resamples, self.rng
+        return statistics.bootstrap_interval(statistic, count, times, rng, groups=groups, centred=centred)
 
     def mean(self, values: NDArray[Any], groups: IntArray | None = None) -> Interval:
         return self.interval(lambda indices: float(values[indices].mean()), len(values), groups)
 
     def indices(self, count: int, groups: IntArray | None = None) -> Iterator[Indices]:
         """Rows drawn with replacement, for statistics that share their draws."""
-        return resample(count, self.num_resamples, self.rng, groups)
+        return statistics.resample(count, self.num_resamples, self.rng, groups)
 
     def shuffled(self, statistic: Statistic, count: int, most: int | None = None) -> Interval:
         """The statistic in orders that mean nothing, at most so many of them."""
         # Controls need their middle and no thin tails, so that a few orders are enough for slow statistics.
         num_orders = self.num_resamples if most is None else min(self.num_resamples, most)
-        return shuffle_interval(statistic, count, num_orders, self.rng)
+        return statistics.shuffle_interval(statistic, count, num_orders, self.rng)
 
-    def at_most(self, num_resamples: int) -> "Resampler":
-        return Resampler(self.rng, min(self.num_resamples, num_resamples))
+
+def measure_correlation(first: FloatArray, second: FloatArray, draws: Resampler) -> tuple[Controlled, float]:
+    """Whether two columns rise together: Spearman's rho, and p, how often an order without meaning gives as much.
+
+    Control: the second column shuffled, in all orders where they are few (7 pairs), else in some drawn ones.
+    """
+    require_count("correlation", len(first), 4, "pairs")
+    require_finite("correlation", np.concatenate([first, second]))
+    # Columns are short and ranks quick, so that the setting for slower figures does not count here.
+    rho = Resampler(draws.rng).interval(
+        lambda indices: statistics.spearman(first[indices], second[indices]), len(first)
+    )
+    if len(first) < _LEAST_CORRELATED:
+        rho = Interval(rho.value, np.nan, np.nan)
+    if not np.isfinite(rho.value):
+        return Controlled(rho, exact(0.0)), 1.0
+    x, y = statistics.unit_ranks(first), statistics.unit_ranks(second)
+    p, null = statistics.permutation_test(lambda order: float(x @ y[order]), len(first), _ORDERS, draws.rng)
+    return Controlled(rho, null), p
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +104,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Controlled:
-    """A measure, and the same measure of what cannot hold the answer."""
-
-    estimate: Interval
-    control: Interval
-
-    def scale(self, factor: float) -> "Controlled":
-        return Controlled(self.estimate.scale(factor), self.control.scale(factor))
-
-    def to_finding(
-        self,
-        id: str,
-        name: str,
-        unit: str,
-        meaning: str,
-        control_meaning: str,
-        note: str = "",
-        layer: int | None = None,
-        series: str = "",
-        part: str = "",
-    ) -> Finding:
-        return Finding(id, name, unit, meaning, self.estimate, self.control, control_meaning, note, layer, series, part)
-
-
-@dataclass(frozen=True, slots=True)
 class Skipped:
     """Stands where the figure would be."""
 
@@ -108,14 +114,20 @@ class Skipped:
     """What is not there, and what would be needed."""
 
 
-def skip_on_error(
-    id: str, name: str, compute: Callable[P, Iterable[T]], *args: P.args, **kwargs: P.kwargs
-) -> Iterator[T | Skipped]:
-    """What can be said of one figure, or why it cannot; the others go on."""
+@contextmanager
+def skip_on_error(id: str, name: str) -> Iterator[list[Skipped]]:
+    """What is yielded inside the block stays; an error that speaks to the user ends the block and is in the list.
+
+    >>> with skip_on_error("probe", "the probe") as skipped:
+    ...     require_count("probe", 3, 4, "examples")
+    >>> skipped[0].reason
+    'probe: needs at least 4 examples, got 3; give more'
+    """
+    skipped: list[Skipped] = []
     try:
-        yield from compute(*args, **kwargs)
+        yield skipped
     except (InputError, DamagedArtifact) as error:
-        yield Skipped(id, name, str(error))
+        skipped.append(Skipped(id, name, str(error)))
 
 
 def exact(value: float) -> Interval:

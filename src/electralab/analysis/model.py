@@ -1,23 +1,23 @@
-"""A model to be analysed, and the same network before it learned anything.
+"""A model to be analysed, what it is called, and the same network before it learned anything.
 
 MODEL -> AnalysisModel
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast, get_args
 
 import torch
 from torch import nn
 
-from electralab.artifacts import read_json
-from electralab.errors import InputError
-from electralab.evaluation.states import FrozenEncoder
+from electralab.artifacts import read_json, real_path
+from electralab.errors import InputError, UsageError
+from electralab.model import flops
 from electralab.model.electra import Discriminator, TokenModel, TwoStream, TwoTower
 from electralab.model.encoder import Encoder
-from electralab.model.flops import count_masked, discriminator_flops, generator_flops, two_tower_flops
-from electralab.model.folders.folder import load_any, load_encoder, locate_networks, read_config
+from electralab.model.folders import folder as folders
 from electralab.model.folders.hf_config import OBJECTIVE
 from electralab.model.folders.native_format import is_onnx
 from electralab.model.weights import init_weights
@@ -25,22 +25,13 @@ from electralab.tokens.tokenizer import Tokenizer
 
 # The objective that it was trained with; "encoder" where its folder holds no head for tokens.
 Kind = Literal["electra", "electra-15", "electric", "all-tokens-mlm", "mlm", "causal", "other", "encoder"]
-
-_KINDS: dict[str, Kind] = {
-    "electra": "electra",
-    "electra-15": "electra-15",
-    "electric": "electric",
-    "all-tokens-mlm": "all-tokens-mlm",
-    "mlm": "mlm",
-    "bert": "mlm",
-    "causal": "causal",
-}
 _MASK_SHARE = 0.15
 N = TypeVar("N", bound=nn.Module | None)
 
 
 def kind_of(objective: str) -> Kind:
-    return _KINDS.get(objective, "other")
+    name = "mlm" if objective == "bert" else objective
+    return cast(Kind, name) if name in get_args(Kind)[:-2] else "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +52,10 @@ class AnalysisModel:
     """The model whose untrained control this is."""
 
     @property
-    def num_layers(self) -> int:
-        return self.encoder.config.num_layers
-
-    @property
     def sequence_length(self) -> int:
         """What every network of it can take."""
         networks = (self.encoder, self.discriminator, self.generator)
         return min(network.config.sequence_length for network in networks if network is not None)
-
-    @property
-    def frozen(self) -> FrozenEncoder:
-        return FrozenEncoder(self.encoder, self.tokenizer)
 
     @property
     def device(self) -> torch.device:
@@ -102,42 +85,19 @@ class AnalysisModel:
 
 def load_analysis_model(folder: Path, name: str = "", device: torch.device | None = None) -> AnalysisModel:
     """Both networks of a run or a pair; of a run of one network or a model folder, that one."""
-    folders = tuple(locate_networks(folder))
-    if graph := next(filter(is_onnx, folders), None):
+    paths, device = tuple(folders.locate_networks(folder)), device or torch.device("cpu")
+    if graph := next(filter(is_onnx, paths), None):
         raise InputError(f"{graph}: is a graph, which shows no states; give the model that it was exported from")
-    tokenizer = Tokenizer.load(folders[0])
-    if any(Tokenizer.load(other).to_json() != tokenizer.to_json() for other in folders[1:]):
+    tokenizer = Tokenizer.load(paths[0])
+    if any(Tokenizer.load(other).to_json() != tokenizer.to_json() for other in paths[1:]):
         raise InputError(f"{folder}: its two networks have different tokenizers; analyze their folders one by one")
-    discriminator, generator, encoder = _load_networks(folders, device or torch.device("cpu"))
-    # A table that is too small for the tokenizer would fail far from its cause.
-    tokenizer.require_fit(encoder.config.vocab_size, folder)
-    run = folder / "run.json"
-    settings = read_json(run).get("settings", {}) if run.is_file() else {}
-    kind: Kind
-    if objective := str(read_config(folders[0]).get(OBJECTIVE) or settings.get("objective", "")):
-        kind = kind_of(objective)
-    elif discriminator is not None:
-        kind = "electra"
-    elif generator is None:
-        kind = "encoder"
-    else:
-        kind = "causal" if generator.config.is_causal else "mlm"
-    mask_share = settings.get("masking", {}).get("mask_share", _MASK_SHARE)
-    flops = _count_flops(kind, discriminator, generator, mask_share)
-    name = name or folder.resolve().name
-    return AnalysisModel(name, folder, folders, kind, encoder, discriminator, generator, tokenizer, flops)
-
-
-def _load_networks(
-    folders: tuple[Path, ...], device: torch.device
-) -> tuple[Discriminator | None, TokenModel | None, Encoder]:
     discriminator: Discriminator | None = None
     generator: TokenModel | None = None
-    for folder in folders:
+    for path in paths:
         try:
-            network = load_any(folder)
+            network = folders.load_any(path)
         except InputError:
-            if len(folders) > 1:
+            if len(paths) > 1:
                 raise
             # A body without a head, as many folders are. What is wrong with the encoder itself is said when that is
             # read below.
@@ -146,54 +106,92 @@ def _load_networks(
             discriminator = network.to(device)
         elif isinstance(network, TokenModel):
             generator = network.to(device)
-    if discriminator is not None:
-        return discriminator, generator, discriminator.encoder
-    if generator is not None and not isinstance(generator, TwoTower):
-        return discriminator, generator, generator.encoder
-    return discriminator, generator, load_encoder(folders[0]).to(device)
-
-
-def _count_flops(
-    kind: Kind, discriminator: Discriminator | None, generator: TokenModel | None, mask_share: float
-) -> float | None:
-    """One token of a full row. Known for kinds whose step is one pass of each network over the row."""
+    encoder = _main_encoder(discriminator, generator) or folders.load_encoder(paths[0]).to(device)
+    # A table that is too small for the tokenizer would fail far from its cause.
+    tokenizer.require_fit(encoder.config.vocab_size, folder)
+    run = folder / "run.json"
+    settings = read_json(run).get("settings", {}) if run.is_file() else {}
+    kind: Kind
+    if objective := str(folders.read_config(paths[0]).get(OBJECTIVE) or settings.get("objective", "")):
+        kind = kind_of(objective)
+    elif discriminator is not None:
+        kind = "electra"
+    elif generator is None:
+        kind = "encoder"
+    else:
+        kind = "causal" if generator.config.is_causal else "mlm"
+    # FLOPs of one token of a full row. Known for kinds whose step is one pass of each network over the row.
+    per_token = None
     is_counted = kind in ("electra", "electra-15", "mlm", "causal")
-    if generator is None or isinstance(generator, TwoStream) or not is_counted:
-        return None
-    length = generator.config.sequence_length
-    num_targets = length - 1 if kind == "causal" else count_masked(length, mask_share)
-    count = two_tower_flops if isinstance(generator, TwoTower) else generator_flops
-    forward = count(generator.config, 1, length, num_targets)
+    if generator is not None and not isinstance(generator, TwoStream) and is_counted:
+        length = generator.config.sequence_length
+        mask_share = settings.get("masking", {}).get("mask_share", _MASK_SHARE)
+        num_targets = length - 1 if kind == "causal" else flops.count_masked(length, mask_share)
+        count = flops.two_tower_flops if isinstance(generator, TwoTower) else flops.generator_flops
+        forward = count(generator.config, 1, length, num_targets)
+        if discriminator is not None:
+            forward += flops.discriminator_flops(discriminator.config, 1, length, discriminator.head.kind)
+        # A backward pass takes twice a forward one.
+        per_token = 3 * forward / length
+    name = name or folder.resolve().name
+    return AnalysisModel(name, folder, paths, kind, encoder, discriminator, generator, tokenizer, per_token)
+
+
+def _main_encoder(discriminator: Discriminator | None, generator: TokenModel | None) -> Encoder | None:
+    """The network that the model is made for; None where only a folder tells, as of two towers."""
     if discriminator is not None:
-        forward += discriminator_flops(discriminator.config, 1, length, discriminator.head.kind)
-    # A backward pass takes twice a forward one.
-    return 3 * forward / length
+        return discriminator.encoder
+    return None if generator is None or isinstance(generator, TwoTower) else generator.encoder
 
 
 def reinitialise(model: AnalysisModel, seed: int) -> AnalysisModel:
     """The untrained control: the same shape, weights as first drawn."""
-    discriminator, generator = _redraw(model.discriminator, seed), _redraw(model.generator, seed)
-    encoder: Encoder
-    if discriminator is not None:
-        encoder = discriminator.encoder
-    elif generator is not None and not isinstance(generator, TwoTower):
-        encoder = generator.encoder
-    else:
-        encoder = _redraw(model.encoder, seed)
-    return replace(
-        model,
-        name=f"{model.name}, untrained",
-        encoder=encoder,
-        discriminator=discriminator,
-        generator=generator,
-        control_of=model.name,
-    )
+
+    def redraw(network: N) -> N:
+        if network is None:
+            return network
+        # First weights are a function of the seed and the parameters' names: every analysis has the same control.
+        drawn = copy.deepcopy(network)
+        init_weights(drawn, seed)
+        return drawn.eval()
+
+    discriminator, generator = redraw(model.discriminator), redraw(model.generator)
+    encoder = _main_encoder(discriminator, generator) or redraw(model.encoder)
+    untrained = replace(model, encoder=encoder, discriminator=discriminator, generator=generator)
+    return replace(untrained, name=f"{model.name}, untrained", control_of=model.name)
 
 
-def _redraw(network: N, seed: int) -> N:
-    if network is None:
-        return network
-    # First weights are a function of the seed and the parameters' names: every analysis has the same control.
-    drawn = copy.deepcopy(network)
-    init_weights(drawn, seed)
-    return drawn.eval()
+def name_models(models: Sequence[Path]) -> list[str]:
+    """By the last part of a path; of those that have it in common (a/run, b/run), by what comes before.
+
+    >>> name_models([Path("/a/run"), Path("/b/run"), Path("/c/small")])
+    ['a', 'b', 'small']
+    """
+    paths = [real_path(path).parts for path in models]
+    if len(set(paths)) < len(paths):
+        twice = next(str(path) for index, path in enumerate(models) if paths[index] in paths[:index])
+        raise UsageError(f"analyze: {twice} is given twice; give it once")
+    names = []
+    for parts in paths:
+        alike = [other for other in paths if other[-1:] == parts[-1:]]
+        if len(alike) == 1:
+            names.append(parts[-1] if parts else "model")
+            continue
+        # The fewest parts that tell a path from those that end alike, without the end that all of them have.
+        while len({other[-1:] for other in alike}) == 1:
+            parts, alike = parts[:-1], [other[:-1] for other in alike]
+        depth = 1
+        while len({other[-depth:] for other in alike}) < len(alike):
+            depth += 1
+        names.append("/".join(parts[-depth:]))
+    if len(set(names)) < len(names):
+        names = ["/".join(parts[1:]) for parts in paths]
+    files = [slug(name) for name in names]
+    # Where files would have one name ("run 1" and "run-1"), the later is numbered.
+    return [f"{name} ({index + 1})" if files[index] in files[:index] else name for index, name in enumerate(names)]
+
+
+def slug(name: str) -> str:
+    """For files: letters, digits and what is harmless."""
+    kept = "".join(letter if letter.isalnum() or letter in "_." else "-" for letter in name.replace(", ", "."))
+    return "-".join(part for part in kept.split("-") if part)

@@ -75,25 +75,26 @@ class ClassedText:
     label: str
 
 
-def read_pairs(path: Path = SETS / "pairs.tsv", encoding: str = "utf-8") -> dict[str, tuple[SentencePair, ...]]:
+def read_pairs(path: Path | str = "") -> dict[str, tuple[SentencePair, ...]]:
     """Columns source, target and perhaps kind -> pairs by kind; without a kind, the file's name is it."""
     pairs: dict[str, list[SentencePair]] = {}
-    for fields in _read_fields(path, encoding, ("source", "target"), "kind"):
+    for fields in _read_fields(Path(path or SETS / "pairs.tsv"), ("source", "target"), "kind"):
         pairs.setdefault(fields["kind"], []).append(SentencePair(fields["source"], fields["target"]))
     return {kind: tuple(rows) for kind, rows in pairs.items()}
 
 
-def read_analogies(path: Path = SETS / "analogies.tsv", encoding: str = "utf-8") -> tuple[Analogy, ...]:
+def read_analogies(path: Path | str = "") -> tuple[Analogy, ...]:
     """Columns a, b, c, d and perhaps family; without a family, the file's name is it."""
-    return tuple(Analogy(**fields) for fields in _read_fields(path, encoding, ("a", "b", "c", "d"), "family"))
+    rows = _read_fields(Path(path or SETS / "analogies.tsv"), ("a", "b", "c", "d"), "family")
+    return tuple(Analogy(**fields) for fields in rows)
 
 
-def read_senses(path: Path = SETS / "senses.tsv", encoding: str = "utf-8") -> tuple[SenseSentence, ...]:
+def read_senses(path: Path | str = "") -> tuple[SenseSentence, ...]:
     """Columns word, sense and sentence, in which the word stands once as it is spelt."""
     senses = []
-    for fields in _read_fields(path, encoding, ("word", "sense", "sentence"), ""):
+    for fields in _read_fields(Path(path or SETS / "senses.tsv"), ("word", "sense", "sentence")):
         try:
-            senses.append(place_word(fields["word"], fields["sense"], fields["sentence"]))
+            senses.append(place_word(**fields))
         except ValueError as error:
             raise InputError(f"{path}: {error}; give sentences in which it stands once, spelt alike") from None
     return tuple(senses)
@@ -109,20 +110,25 @@ def place_word(word: str, sense: str, sentence: str) -> SenseSentence:
     return SenseSentence(word, starts[0], sense, sentence)
 
 
-def read_classes(path: Path, encoding: str = "utf-8") -> tuple[ClassedText, ...]:
+def read_classes(path: Path) -> tuple[ClassedText, ...]:
     """Columns text and label."""
-    rows = _read_fields(path, encoding, ("text", "label"), "")
-    return tuple(ClassedText(fields["text"], fields["label"]) for fields in rows)
+    return tuple(ClassedText(**fields) for fields in _read_fields(path, ("text", "label")))
 
 
-def read_tagged(path: Path = SETS / "tagged.conll", encoding: str = "utf-8") -> tuple[TaggedSentence, ...]:
+def read_tagged(path: Path | str = "") -> tuple[TaggedSentence, ...]:
     """Word first. A last column of spans (B-PER, O) has the entities, and the second then the parts of speech."""
-    last = _read_columns(path, encoding, -1)
+    path = Path(path or SETS / "tagged.conll")
+    columns = []
+    for column in (-1, 1):
+        table = read_conll(path, "utf-8", column)
+        if TAGS not in table.columns:
+            raise InputError(f"{path}: holds words without tags; give a word and its tag on each line")
+        columns.append([(tuple(row.fields[WORDS]), tuple(row.fields[TAGS])) for row in _check_rows(table)])
+    last, second = columns
     if all(word.isdecimal() for words, _ in last for word in words if not word.startswith("#")):
         raise InputError(f"{path}: numbers stand where words should (CoNLL-U?); give the word first and its tag last")
     if not has_spans(tag for _, tags in last for tag in tags):
         return tuple(TaggedSentence(words, tags, (OUTSIDE,) * len(words)) for words, tags in last)
-    second = _read_columns(path, encoding, 1)
     has_parts = not has_spans(tag for _, tags in second for tag in tags)
     return tuple(
         TaggedSentence(words, tags if has_parts else (NO_TAG,) * len(words), tuple(tag[2:] or OUTSIDE for tag in spans))
@@ -130,15 +136,9 @@ def read_tagged(path: Path = SETS / "tagged.conll", encoding: str = "utf-8") -> 
     )
 
 
-def _read_columns(path: Path, encoding: str, column: int) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    table = read_conll(path, encoding, column)
-    if TAGS not in table.columns:
-        raise InputError(f"{path}: holds words without tags; give a word and its tag on each line")
-    return [(tuple(row.fields[WORDS]), tuple(row.fields[TAGS])) for row in _check_rows(table)]
-
-
-def _read_fields(path: Path, encoding: str, needed: tuple[str, ...], group: str) -> Iterator[dict[str, str]]:
-    table = read_table(path, encoding)
+def _read_fields(path: Path, needed: tuple[str, ...], group: str = "") -> Iterator[dict[str, str]]:
+    """The needed columns of each row, and the group that it is in, by default the file's name."""
+    table = read_table(path, "utf-8")
     for name in needed:
         if name not in table.columns:
             columns = ", ".join(map(repr, table.columns))
@@ -151,10 +151,8 @@ def _read_fields(path: Path, encoding: str, needed: tuple[str, ...], group: str)
                 raise InputError(
                     f"{path}: line {row.number}: has no text in {name!r}; fill it in, or leave the line out"
                 )
-        yield {
-            **{name: str(value).strip() for name, value in fields.items()},
-            group: row.fields.get(group) or path.stem,
-        }
+        groups = {group: row.fields.get(group) or path.stem} if group else {}
+        yield {**{name: str(value).strip() for name, value in fields.items()}, **groups}
 
 
 def _check_rows(table: Table) -> list[Row]:

@@ -12,34 +12,21 @@ from time import monotonic
 from pydantic import ValidationError
 
 from electralab import __version__
-from electralab.analysis.data import AnalysisData, load_analysis_data
+from electralab.analysis.data import AnalysisData, AnalysisSettings, load_analysis_data
 from electralab.analysis.finding import Finding, Skipped
 from electralab.analysis.measures import Measure, list_measures
-from electralab.analysis.model import AnalysisModel, load_analysis_model, reinitialise
-from electralab.analysis.naming import name_models, slug
-from electralab.analysis.settings import AnalysisSettings
+from electralab.analysis.model import AnalysisModel, load_analysis_model, name_models, reinitialise, slug
 from electralab.artifacts import lock_folder, read_json, sha256_file, sha256_json, write_file, write_json
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
 from electralab.finetuning.identity import identify_model
 from electralab.model.folders.folder import locate_networks
-from electralab.records.findings import (
-    Analysis,
-    AnalysisPlan,
-    AnalyzedModel,
-    ControlRecord,
-    FindingRecord,
-    MeasureInfo,
-    MeasureResult,
-    PictureRecord,
-    PointCloud,
-    PointClouds,
-    SkippedRecord,
-)
+from electralab.records import findings as records
+from electralab.records.findings import Analysis, AnalysisPlan, MeasureResult
 from electralab.records.kinds import require_empty_or
 from electralab.reporting.analysis_blocks import analysis_blocks
 from electralab.reporting.cards import render_markdown
-from electralab.reporting.plots import Figure, Projection, plot_claims, save_figure
+from electralab.reporting.plots import Projection, plot_claims, save_figure
 from electralab.runtime import choose_device
 from electralab.statistics import Interval
 from electralab.stopping import StopSignal
@@ -66,7 +53,13 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
     require_empty_or("analysis", request.out)
     settings, out = request.settings, request.out
     data = load_analysis_data(request.data, settings, stop.check)
-    models = load_models(request.models, settings)
+    if not request.models:
+        raise UsageError("analyze: no model; give one or several")
+    names, device = name_models(request.models), choose_device(settings.device)
+    models = [load_analysis_model(path, name, device) for path, name in zip(request.models, names, strict=True)]
+    if settings.untrained:
+        # Each model with its untrained control after it.
+        models = [network for model in models for network in (model, reinitialise(model, settings.seed))]
     with lock_folder(out):
         work = [(model, measure) for measure in measures for model in models]
         results: list[MeasureResult] = []
@@ -130,84 +123,48 @@ def select_measures(only: Sequence[str]) -> list[Measure]:
     return [measure for claim, measure in measures.items() if not chosen or claim in chosen]
 
 
-def load_models(models: Sequence[Path], settings: AnalysisSettings) -> list[AnalysisModel]:
-    """Each model with its untrained control after it."""
-    if not models:
-        raise UsageError("analyze: no model; give one or several")
-    device = choose_device(settings.device)
-    loaded = [load_analysis_model(path, name, device) for path, name in zip(models, name_models(models), strict=True)]
-    if not settings.untrained:
-        return loaded
-    return [each for model in loaded for each in (model, reinitialise(model, settings.seed))]
-
-
 def run_measure(model: AnalysisModel, measure: Measure, data: AnalysisData, out: Path, identity: str) -> MeasureResult:
     """All that a measure gives of one model, as it is written; its figures are drawn into `out`."""
-    claim, findings, missing, pictures, clouds = measure.claim, [], [], [], []
-
-    def skip(skipped: Skipped) -> SkippedRecord:
-        id = f"{measure.id}.{skipped.id}"
-        return SkippedRecord(model=model.name, name=skipped.name, claim=claim, reason=skipped.reason, id=id)
-
+    # What every record begins with.
+    owner = {"model": model.name, "claim": measure.claim}
+    findings, missing, pictures, clouds = [], [], [], []
     try:
         for output in measure.run(model, data):
             data.conditions.check()
             match output:
-                case Finding():
-                    findings.append(_finding_record(model, measure, output))
+                case Finding(id=id, name=name):
+                    control = None
+                    if output.control is not None:
+                        control = records.ControlRecord(**_ends(output.control), meaning=output.control_meaning)
+                    texts = {field: getattr(output, field) for field in ("unit", "meaning", "note", "series", "part")}
+                    figure = {"id": f"{measure.id}.{id}", "name": name, "layer": output.layer, "control": control}
+                    findings.append(records.FindingRecord(**owner, **figure, **_ends(output.estimate), **texts))
                 case Skipped():
-                    missing.append(skip(output))
-                case Projection():
+                    missing.append(output)
+                case Projection(title=title, meaning=meaning, categories=categories, words=words):
                     # Four digits are more than a screen shows, and the file is read by a page.
                     points = tuple(tuple(round(float(x), 4) for x in point) for point in output.coordinates)
-                    clouds.append(
-                        PointCloud(
-                            model=model.name,
-                            claim=claim,
-                            title=output.title,
-                            meaning=output.meaning,
-                            points=points,
-                            categories=output.categories,
-                            words=output.words,
-                        )
-                    )
+                    texts = {"title": title, "meaning": meaning, "categories": categories, "words": words}
+                    clouds.append(records.PointCloud(**owner, points=points, **texts))
                 case _:
-                    pictures.append(_draw(model, measure, out, output))
+                    file = save_figure(out, f"{slug(model.name)}-{output.name}", output)
+                    texts = {"title": output.title, "meaning": output.meaning}
+                    pictures.append(records.PictureRecord(**owner, file=file, **texts))
     except InputError as error:
-        missing.append(skip(Skipped("", measure.title, str(error))))
+        missing.append(Skipped("", measure.title, str(error)))
     return MeasureResult(
         identity=identity,
         findings=tuple(findings),
-        missing=tuple(missing),
+        missing=tuple(
+            records.SkippedRecord(**owner, name=gap.name, reason=gap.reason, id=f"{measure.id}.{gap.id}")
+            for gap in missing
+        ),
         drawings=tuple(pictures),
         points=tuple(clouds),
     )
 
 
-def _draw(model: AnalysisModel, measure: Measure, out: Path, figure: Figure) -> PictureRecord:
-    file = save_figure(out, f"{slug(model.name)}-{figure.name}", figure)
-    return PictureRecord(claim=measure.claim, model=model.name, title=figure.title, file=file, meaning=figure.meaning)
-
-
-def _finding_record(model: AnalysisModel, measure: Measure, finding: Finding) -> FindingRecord:
-    control = finding.control and ControlRecord(**_estimate(finding.control), meaning=finding.control_meaning)
-    return FindingRecord(
-        model=model.name,
-        name=finding.name,
-        claim=measure.claim,
-        layer=finding.layer,
-        unit=finding.unit,
-        meaning=finding.meaning,
-        **_estimate(finding.estimate),
-        control=control,
-        note=finding.note,
-        series=finding.series,
-        part=finding.part,
-        id=f"{measure.id}.{finding.id}",
-    )
-
-
-def _estimate(interval: Interval) -> dict[str, float | None]:
+def _ends(interval: Interval) -> dict[str, float | None]:
     """JSON has no NaN: an interval that cannot be had is null."""
     ends = {"value": interval.value, "low": interval.low, "high": interval.high}
     return {name: end if isfinite(end) else None for name, end in ends.items()}
@@ -227,25 +184,26 @@ def _read_result(path: Path, out: Path, identity: str) -> MeasureResult | None:
 
 def _fingerprint(model: AnalysisModel, measure: Measure, data: AnalysisData) -> str:
     """A hash of all that a result depends on; where the model lies and how it is batched are not among it."""
+
+    def hash_files(*paths: Path) -> list[str]:
+        # Of files, and of what lies in folders or, deeper down, is data or the result of a run.
+        globs = ("*", "*/*.tsv", "*/*.txt", "*/*.csv", "*/*.jsonl", "**/results.json")
+        files = {file for path in paths for file in (path, *(file for glob in globs for file in path.glob(glob)))}
+        return [sha256_file(file) for file in sorted(files) if file.is_file()]
+
     beside = {name for other in list_measures().values() for name in other.reads}
     settings = data.settings.model_dump(mode="json", exclude=_IDLE_SETTINGS | beside)
     # Left out for version 1, so that what was measured before there were versions stays valid.
     version = [measure.version] if measure.version > 1 else []
     measured = [__version__, Analysis.model_fields["version"].default, _SCORED, measure.claim, *version]
-    files = [_hash_files(getattr(data.settings, name)) for name in measure.reads]
+    named = [getattr(data.settings, name) for name in measure.reads]
+    given = [(names,) if isinstance(names, str) else names for names in named]
+    files = [hash_files(*(Path(name) for name in names if name)) for names in given]
     # The log and the snapshots of a run say something to some measures, and grow while it goes on.
     snapshots = sorted(path.name for path in model.folder.glob("snapshots/*"))
-    log = [*_hash_files(str(model.folder / "metrics.jsonl")), *snapshots]
+    log = [*hash_files(model.folder / "metrics.jsonl"), *snapshots]
     network = identify_model(*model.networks)
     return sha256_json([measured, model.name, network, model.kind, data.fingerprint(model), settings, files, log])
-
-
-def _hash_files(given: str | tuple[str, ...]) -> list[str]:
-    """Of files, and of what lies in folders or, deeper down, is data or the result of a run."""
-    paths = [Path(name) for name in ((given,) if isinstance(given, str) else given) if name]
-    globs = ("*", "*/*.tsv", "*/*.txt", "*/*.csv", "*/*.jsonl", "**/results.json")
-    files = {file for path in paths for file in (path, *(file for glob in globs for file in path.glob(glob)))}
-    return [sha256_file(file) for file in sorted(files) if file.is_file()]
 
 
 def _join_results(
@@ -257,20 +215,22 @@ def _join_results(
     return Analysis(
         seed=settings.seed,
         models=tuple(
-            AnalyzedModel(name=model.name, folder=str(model.folder), kind=model.kind, control_of=model.control_of)
+            records.AnalyzedModel(
+                name=model.name, folder=str(model.folder), kind=model.kind, control_of=model.control_of
+            )
             for model in models
         ),
         findings=tuple(finding for result in results for finding in result.findings),
         missing=tuple(skipped for result in results for skipped in result.missing),
         drawings=tuple(picture for result in results for picture in result.drawings),
         measures=tuple(
-            MeasureInfo(id=each.id, claim=each.claim, title=each.title, question=each.question, answers=each.answers)
-            for each in measures
+            records.MeasureInfo(id=row.id, claim=row.claim, title=row.title, question=row.question, answers=row.answers)
+            for row in measures
         ),
     )
 
 
 def _write_analysis(out: Path, analysis: Analysis, results: Sequence[MeasureResult]) -> None:
-    PointClouds(clouds=tuple(cloud for result in results for cloud in result.points)).write(out)
+    records.PointClouds(clouds=tuple(cloud for result in results for cloud in result.points)).write(out)
     write_file(out / "README.md", render_markdown(analysis_blocks(analysis)))
     analysis.write(out)

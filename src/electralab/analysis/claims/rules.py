@@ -1,6 +1,6 @@
-"""The rules by which claims are decided: what is compared with what, and which answer an interval leaves.
+"""Each claim of the notes as one sentence, what it is measured by, and the rule that decides it.
 
-Evidence, arm of ELECTRA -> ClaimVerdict
+Evidence, arm of ELECTRA -> ClaimVerdict; Evidence -> ClaimVerdict of every claim
 
 Rules look figures up by the ids of findings, so that a name may be reworded without changing a verdict.
 """
@@ -13,10 +13,11 @@ from math import isfinite, nan
 import numpy as np
 from pydantic import ValidationError
 
-from electralab.analysis.claims.evidence import MLM, PAPER, UNTRAINED, XLNET, Evidence, MissingEvidence
+from electralab.analysis.claims.evidence import CAUSAL, MLM, PAPER, UNTRAINED, XLNET, Evidence, MissingEvidence
 from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_below, pool, subtract, subtract_each
 from electralab.analysis.measures.scaling import fit_log_law, fit_slope
-from electralab.analysis.measures.tradeoff import list_variants
+from electralab.analysis.measures.tradeoff import losses_of_variants
+from electralab.errors import UsageError
 from electralab.records.compression import Tradeoff
 from electralab.records.findings import Verdict
 from electralab.statistics import Interval
@@ -30,10 +31,6 @@ _ALMOST_TWICE = (1.7, 2.1)
 _FASTER = 1.5
 # The similarity from which on a state counts as the same.
 _SAME = 0.9
-_W2 = "transfer.w2."
-_PAIR_ERROR = "equivariance.error."
-
-Pick = Callable[[Evidence, str, str], list[Interval]]
 # An arm -> a figure of each of its runs.
 Figures = Callable[[str], list[Interval]]
 
@@ -54,6 +51,73 @@ class ClaimVerdict:
 Rule = Callable[[Evidence, str], ClaimVerdict]
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    number: str
+    sentence: str
+    measure: str
+    """What it is measured by, in words."""
+    unit: str
+    rule: Rule
+    measures: tuple[str, ...] = ()
+    """Ids of what has to be measured inside the models; none where scores, counts and tables are enough."""
+    is_about_tuned: bool = False
+    """Whether these are measured in fine-tuned models."""
+
+
+CLAIMS: list[Claim] = []
+
+
+def claim(
+    number: str, sentence: str, measure: str, unit: str, *measures: str, is_about_tuned: bool = False
+) -> Callable[[Rule], Rule]:
+    """Puts the claim that a rule decides into the table, which is in the order of this file."""
+
+    def add(rule: Rule) -> Rule:
+        CLAIMS.append(Claim(number, sentence, measure, unit, rule, measures, is_about_tuned))
+        return rule
+
+    return add
+
+
+def select_claims(only: Sequence[str]) -> list[Claim]:
+    """In the order of the table; none means all."""
+    chosen = {name.upper() for name in only}
+    unknown = sorted(chosen - {claim.number for claim in CLAIMS})
+    if unknown:
+        raise UsageError(f"--only: no claim {unknown[0]!r}; they are {CLAIMS[0].number} to {CLAIMS[-1].number}")
+    return [claim for claim in CLAIMS if not chosen or claim.number in chosen]
+
+
+def required_measures(claims: Sequence[Claim], *, of_tuned: bool = False) -> list[str]:
+    """The ids of what an analysis of the models, or of fine-tuned ones, has to measure for these claims."""
+    return list(dict.fromkeys(id for claim in claims if claim.is_about_tuned == of_tuned for id in claim.measures))
+
+
+def decide_claim(claim: Claim, evidence: Evidence) -> ClaimVerdict:
+    """For each arrangement of ELECTRA by itself. The verdict is that of the paper's, where it can be decided."""
+    decided: dict[str, ClaimVerdict] = {}
+    for column, arm in evidence.arrangements.items():
+        try:
+            decided[column] = claim.rule(evidence, arm)
+        except MissingEvidence as error:
+            # What the analysis itself says is missing for the claim says more.
+            gaps = (gap for gap in reversed(evidence.reasons) if (gap.arm, gap.about) == (error.arm, claim.number))
+            reason = next((gap.reason for gap in gaps), "") or error
+            decided[column] = ClaimVerdict("undecided", why=f"not measured: {reason}", is_open=True)
+    measured = {column: result for column, result in decided.items() if not result.is_open}
+    first = next(iter((measured or decided).values()))
+    whys = {column: result.why for column, result in decided.items()}
+    is_same = len(set(whys.values())) == 1
+    values = {column: value for result in decided.values() for column, value in result.values.items()}
+    return ClaimVerdict(
+        first.verdict,
+        {column: values[column] for column in evidence.columns if column in values},
+        first.why if is_same else ". ".join(f"{column}: {why}" for column, why in whys.items()),
+        verdicts={} if is_same else {column: result.verdict for column, result in decided.items()},
+    )
+
+
 def _format(estimate: Interval) -> str:
     if not isfinite(estimate.value):
         return "not determined"
@@ -72,6 +136,10 @@ def _columns(evidence: Evidence, figures: Figures) -> dict[str, Interval]:
     return values
 
 
+def _column_of(evidence: Evidence, arm: str) -> str:
+    return next(column for column, other in evidence.columns.items() if other == arm)
+
+
 def _compare_with(
     ours: Sequence[Interval], others: Sequence[str], figures: Figures, *, is_less: bool = False
 ) -> tuple[list[Verdict], str]:
@@ -79,7 +147,6 @@ def _compare_with(
 
     An arm that was not measured leaves its part open; where none was, nothing can be said.
     """
-    test = is_below if is_less else is_above
     verdicts: list[Verdict] = []
     texts, errors = [], []
     for other in others:
@@ -90,14 +157,14 @@ def _compare_with(
             verdicts.append("undecided")
             texts.append(f"{other}: not measured ({error})")
             continue
-        verdicts.append(test(difference))
+        verdicts.append(is_below(difference) if is_less else is_above(difference))
         texts.append(f"ELECTRA - {other}: {_format(difference)}")
     if len(errors) == len(others):
         raise errors[0]
     return verdicts, ", ".join(texts)
 
 
-def differ(id: str, pick: Pick, *others: str, is_less: bool = False) -> Rule:
+def differ(id: str, pick: Callable[[Evidence, str, str], list[Interval]], *others: str, is_less: bool = False) -> Rule:
     """A figure of ELECTRA is above (or below) that of all others."""
 
     def rule(evidence: Evidence, arm: str) -> ClaimVerdict:
@@ -110,30 +177,44 @@ def differ(id: str, pick: Pick, *others: str, is_less: bool = False) -> Rule:
     return rule
 
 
+@claim(
+    "M30",
+    "A verdict on every token teaches more than guesses of 15 % of them.",
+    "what the loss tells about held-out text",
+    "bits/token",
+    "information",
+)
 def decide_bits(evidence: Evidence, arm: str) -> ClaimVerdict:
-    rtd_bits, lm_bits = "information.rtd_bits", "information.lm_bits"
-    difference = compare(evidence.last(arm, rtd_bits), evidence.last(MLM, lm_bits))
+    rtd_bits, lm_bits = (partial(evidence.last, id=f"information.{task}_bits") for task in ("rtd", "lm"))
+    difference = compare(rtd_bits(arm), lm_bits(MLM))
     # Where a model has both, the figure of what it is trained by stands in its column.
-    values = {
-        **_columns(evidence, lambda other: evidence.last(other, lm_bits)),
-        **_columns(evidence, lambda other: evidence.last(other, rtd_bits)),
-    }
+    values = _columns(evidence, lm_bits) | _columns(evidence, rtd_bits)
     ordered = {column: values[column] for column in evidence.columns if column in values}
     return ClaimVerdict(is_above(difference), ordered, f"ELECTRA - mlm: {_format(difference)}")
 
 
+@claim(
+    "M31",
+    "The gradient comes from all tokens, not from the masked ones.",
+    "over how much of a row the gradient of the trained network is spread",
+    "share of tokens",
+    "gradients",
+)
 def decide_gradients(evidence: Evidence, arm: str) -> ClaimVerdict:
     """By the trained networks; how it was before training is said beside it."""
-
-    def effective(other: str) -> list[Interval]:
-        return evidence.last(other, "gradients.effective_tokens")
-
+    effective = partial(evidence.last, id="gradients.effective_tokens")
     verdicts, why = _compare_with(effective(arm), [MLM], effective)
     start = compare(effective(f"{arm}, {UNTRAINED}"), effective(f"{MLM}, {UNTRAINED}"))
     why = f"{why}; before training: {_format(start)}"
     return ClaimVerdict(all_of(verdicts), _columns(evidence, effective), why)
 
 
+@claim(
+    "M32",
+    "A weak generator is too easy, one as large as the discriminator too hard.",
+    "average score with a generator of a quarter of the width, against both",
+    "points",
+)
 def decide_generators(evidence: Evidence, _: str) -> ClaimVerdict:
     """Of generators of their own, whichever arrangement is asked about: only they can be weak or strong."""
     ours, weaker, stronger = (evidence.score(arm, "average") for arm in (_QUARTER_WIDE, _WEAK, _STRONG))
@@ -142,6 +223,12 @@ def decide_generators(evidence: Evidence, _: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(over_weak), is_above(over_strong)]), {PAPER: pool(ours)}, why)
 
 
+@claim(
+    "M32",
+    "With a generator as large as the discriminator training takes almost twice the compute.",
+    "FLOPs of training per token, over a masked model's, counted",
+    "ratio",
+)
 def decide_doubling(evidence: Evidence, _: str) -> ClaimVerdict:
     """Counted, so without an interval."""
     strong, quarter, mlm = (evidence.flops_per_token(arm) for arm in (_STRONG, _QUARTER_WIDE, MLM))
@@ -156,6 +243,29 @@ def decide_doubling(evidence: Evidence, _: str) -> ClaimVerdict:
     return ClaimVerdict("holds" if least <= ratio <= most else "does not hold", values, why)
 
 
+claim(
+    "M33",
+    "Words of a kind lie further apart from others than in BERT or GPT.",
+    "silhouette of parts of speech, at the layer where it is highest",
+    "silhouette",
+    "geometry",
+)(differ("geometry.part_of_speech_silhouette", Evidence.highest, MLM, CAUSAL))
+claim(
+    "M33",
+    "Parts of speech can be read off more easily than in BERT or GPT.",
+    "linear probe, at the layer where it is highest",
+    "accuracy",
+    "geometry",
+)(differ("geometry.part_of_speech_probe", Evidence.highest, MLM, CAUSAL))
+
+
+@claim(
+    "M34",
+    "Analogies are kept, better than by BERT.",
+    "analogies in the table of embeddings that the step from a to b finds, beyond those without it",
+    "share",
+    "analogies",
+)
 def decide_analogies(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Kept: found by the step from a to b, more often than without it, by more than in a masked model."""
 
@@ -168,12 +278,25 @@ def decide_analogies(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(pool(ours)), *verdicts]), _columns(evidence, gain), why)
 
 
+claim(
+    "M35",
+    "Words take up their context more smoothly than in BERT or GPT, layer by layer.",
+    "smoothness of self-similarity over layers",
+    "smoothness",
+    "contextuality",
+)(differ("contextuality.smoothness", Evidence.last, MLM, CAUSAL))
+
+
+@claim(
+    "M36",
+    "A token's state is the same where the row is moved, more so than in BERT.",
+    "cosine of a token's last state with itself after rotation of the row, beyond that of other tokens",
+    "share",
+    "invariance",
+)
 def decide_invariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """States that stay the same, and more so than those of a masked model."""
-
-    def sameness(other: str) -> list[Interval]:
-        return evidence.last(other, "invariance.rotation_sameness")
-
+    sameness = partial(evidence.last, id="invariance.rotation_sameness")
     ours, untrained = pool(sameness(arm)), pool(sameness(f"{arm}, {UNTRAINED}"))
     verdicts, against = _compare_with(sameness(arm), [MLM], sameness)
     is_built_in = is_above(untrained, _SAME) == "holds"
@@ -182,19 +305,25 @@ def decide_invariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(ours, _SAME), *verdicts]), _columns(evidence, sameness), why)
 
 
+@claim(
+    "M37",
+    "Changes of a sentence are linear maps of its representation, more so than in BERT.",
+    "error of the best linear map on pairs it has not seen, mean over changes, at the best layer",
+    "error",
+    "equivariance",
+)
 def decide_equivariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """For every change a linear map that training made better, and better than a masked model's."""
-    ids = evidence.ids(arm, _PAIR_ERROR)
+    prefix, texts = "equivariance.error.", []
+    ids, verdicts = evidence.ids(arm, prefix), list[Verdict]()
     if not ids:
         raise MissingEvidence("no pairs of sentences were measured")
-    verdicts: list[Verdict] = []
-    texts = []
     for id in ids:
-        lowest = partial(Evidence.lowest, evidence, id=id)
+        lowest = partial(evidence.lowest, id=id)
         trained = subtract(lowest(arm), lowest(f"{arm}, {UNTRAINED}"))
         against_mlm, why = _compare_with(lowest(arm), [MLM], lowest, is_less=True)
         verdicts += [is_below(trained), *against_mlm]
-        texts.append(f"{id.removeprefix(_PAIR_ERROR)}: trained - untrained {_format(trained)}, {why}")
+        texts.append(f"{id.removeprefix(prefix)}: trained - untrained {_format(trained)}, {why}")
     values = _columns(evidence, lambda other: [pool(evidence.lowest(other, id)) for id in ids])
     return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
 
@@ -204,6 +333,13 @@ def _is_electra(evidence: Evidence, arm: str) -> bool:
     return arm.removesuffix(f", {UNTRAINED}") in evidence.arrangements.values()
 
 
+@claim(
+    "M38",
+    "Verdicts take far context into account, more than the guesses of BERT.",
+    "how much of what the row adds comes from beyond 16 tokens",
+    "share of gain",
+    "context_length",
+)
 def decide_context_length(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Far context adds something to verdicts: more of what the row adds than to a masked model's guesses."""
     gain = pool(evidence.last(arm, "context_length.rtd_auc.far_gain"))
@@ -217,83 +353,7 @@ def decide_context_length(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(gain), *verdicts]), _columns(evidence, share), why)
 
 
-def decide_compression(evidence: Evidence, _: str) -> ClaimVerdict:
-    """Some variant is half as fast again and loses at most a point, as far as the floor of the table tells."""
-    if not evidence.tradeoff:
-        raise MissingEvidence("no trade-off; run 'electra compress' and give its folder with --tradeoff")
-    try:
-        variants = list_variants(Tradeoff.model_validate(evidence.tradeoff))
-    except ValidationError:
-        raise MissingEvidence("the table is not a trade-off; run 'electra compress' again") from None
-    fast = [variant for variant in variants if variant.speedup >= _FASTER]
-    verdicts = [is_below(variant.loss, 1.0) for variant in fast]
-    # One variant is enough: the claim is that it can be done, not that all ways do it.
-    verdict: Verdict = "holds" if "holds" in verdicts else "undecided" if "undecided" in verdicts else "does not hold"
-    texts = ", ".join(f"{variant.name} {variant.speedup:.2f}× {_format(variant.loss)} points" for variant in fast)
-    return ClaimVerdict(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {texts or 'none'}")
-
-
-def decide_distance(evidence: Evidence, arm: str) -> ClaimVerdict:
-    """Training brings every other domain nearer, and nearer than the training of a masked model does."""
-    ids = evidence.ids(arm, _W2)
-    if not ids:
-        raise MissingEvidence("no texts of other domains were measured; give --domains FILE,FILE", arm)
-
-    def fall(id: str, other: str) -> list[Interval]:
-        return subtract_each(evidence.last(f"{other}, {UNTRAINED}", id), evidence.last(other, id))
-
-    verdicts: list[Verdict] = []
-    texts = []
-    for id in ids:
-        ours = fall(id, arm)
-        against_mlm, why = _compare_with(ours, [MLM], partial(fall, id))
-        verdicts += [is_above(pool(ours)), *against_mlm]
-        texts.append(f"{id.removeprefix(_W2)}: before - after {_format(pool(ours))}, {why}")
-    values = _columns(evidence, lambda other: [pool(fall(id, other)) for id in ids])
-    return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
-
-
-def decide_transfer(evidence: Evidence, arm: str) -> ClaimVerdict:
-    """ELECTRA by its AUC, since the distance is of that network; the others by their loss."""
-
-    def rho(other: str) -> list[Interval]:
-        lost = "auc_fall" if _is_electra(evidence, other) else "loss_rise"
-        return evidence.last(other, f"transfer.w2_with_{lost}")
-
-    ours = pool(rho(arm))
-    why = f"ELECTRA, rank correlation over the other domains: {_format(ours)}"
-    return ClaimVerdict(is_above(ours), _columns(evidence, rho), why)
-
-
-def decide_replacements(evidence: Evidence, arm: str) -> ClaimVerdict:
-    """Better than frequencies, of the same structure, and harder for one and the same judge as training goes on.
-
-    That a generator finds its own samples likely would be true of any, as it is of any that its loss falls.
-    """
-    kept = "replacements.part_of_speech_kept"
-    bits = pool(evidence.last(arm, "information.lm_bits"))
-    structure = subtract(evidence.last(arm, kept), evidence.control(arm, kept))
-    harder = pool(evidence.last(arm, "replacements.hardening"))
-    why = (
-        f"bits of the generator over frequencies: {_format(bits)}, part of speech kept - dealt at random: "
-        f"{_format(structure)}, AUC of the final discriminator against the first snapshot's generator - against the "
-        f"last: {_format(harder)}"
-    )
-    verdict = all_of([is_above(bits), is_above(structure), is_above(harder)])
-    return ClaimVerdict(verdict, _columns(evidence, lambda other: evidence.last(other, kept)), why)
-
-
-def decide_robustness(evidence: Evidence, arm: str) -> ClaimVerdict:
-    """For every kind of damage."""
-    differences = {}
-    for kind in ("typo", "swap", "ocr"):
-        id = f"robustness.retained.{kind}"
-        differences[kind] = compare(evidence.last(arm, id), evidence.last(MLM, id))
-    why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_format(change)}" for kind, change in differences.items())
-    values = _columns(evidence, lambda other: evidence.last(other, "robustness.retained.typo"))
-    return ClaimVerdict(all_of([is_above(change) for change in differences.values()]), values, why)
-
-
+@claim("M39", "BERT costs 0.15 n d².", "FLOPs of training per token, counted", "MFLOPs")
 def decide_flops(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Counted, so without an interval: a masked model computes all tokens of a row, not the masked ones."""
     ratio = evidence.flops_per_token(MLM) / evidence.flops_per_token(arm)
@@ -314,66 +374,201 @@ def _common_seeds(scores: Sequence[Mapping[int, float]]) -> list[list[float]]:
     return [[by_seed[seed] for by_seed in scores] for seed in seeds]
 
 
-def _fit_log_laws(evidence: Evidence, arms: Sequence[str]) -> tuple[list[Interval], list[Interval]]:
-    """alpha and beta of the law over runs of their own budget, in points per e-fold, for each seed that all have."""
-    runs = [(arm, point) for arm in arms for point in evidence.finished_runs(arm, "blimp")]
-    if any(sum(owner == arm for owner, _ in runs) < 2 for arm in arms):
-        raise MissingEvidence(
-            f"needs two runs of {arms[0]!r} and of the other sizes with a budget of their own each (budget_share and "
-            "line in the study file): a snapshot amid its schedule is worth less than a run of its length"
-        )
-    parameters = np.asarray([evidence.parameters(arm) for arm, _ in runs])
-    tokens = np.asarray([point.tokens for _, point in runs])
-    scores = [evidence.by_seed(point.arm, "blimp") for _, point in runs]
-    laws = [fit_log_law(parameters, tokens, 100 * np.asarray(values)) for values in _common_seeds(scores)]
-    return [Interval(law.alpha, nan, nan) for law in laws], [Interval(law.beta, nan, nan) for law in laws]
-
-
+@claim(
+    "M40",
+    "Scaling is more favourable: the score rises faster with size and data.",
+    "BLiMP over ln tokens (beta of the law), runs of their own budget at three sizes",
+    "points/e-fold",
+)
 def decide_scaling(evidence: Evidence, arm: str) -> ClaimVerdict:
-    (our_alphas, our_betas), (alphas, betas) = (_fit_log_laws(evidence, _sizes_of(other)) for other in (arm, MLM))
-    by_size, by_data = compare(our_alphas, alphas), compare(our_betas, betas)
-    values = {evidence.column_of(arm): pool(our_betas), MLM: pool(betas)}
+    """By alpha and beta of the law over runs of their own budget, in points per e-fold, for each seed that all have."""
+    alphas, betas = [], []
+    for arms in (_sizes_of(arm), _sizes_of(MLM)):
+        runs = [(size, point) for size in arms for point in evidence.finished_runs(size, "blimp")]
+        if any(sum(owner == size for owner, _ in runs) < 2 for size in arms):
+            raise MissingEvidence(
+                f"needs two runs of {arms[0]!r} and of the other sizes with a budget of their own each (budget_share "
+                "and line in the study file): a snapshot amid its schedule is worth less than a run of its length"
+            )
+        parameters = np.asarray([evidence.count(size, "parameters") for size, _ in runs])
+        tokens = np.asarray([point.tokens for _, point in runs])
+        scores = _common_seeds([evidence.by_seed(point.arm, "blimp") for _, point in runs])
+        laws = [fit_log_law(parameters, tokens, 100 * np.asarray(values)) for values in scores]
+        alphas.append([Interval(law.alpha, nan, nan) for law in laws])
+        betas.append([Interval(law.beta, nan, nan) for law in laws])
+    by_size, by_data = compare(*alphas), compare(*betas)
+    values = {_column_of(evidence, arm): pool(betas[0]), MLM: pool(betas[1])}
     why = f"ELECTRA - mlm per e-fold of parameters: {_format(by_size)}, of tokens: {_format(by_data)}"
     return ClaimVerdict(all_of([is_above(by_size), is_above(by_data)]), values, why)
 
 
+@claim(
+    "M41",
+    "A quarter of the compute is enough for the quality of RoBERTa and XLNet.",
+    "BLiMP of runs with a quarter of the compute, against a masked and a permutation model with all of it",
+    "points",
+)
 def decide_quarter(evidence: Evidence, arm: str) -> ClaimVerdict:
     """A run of ELECTRA with a quarter of the budget, its schedule run to the end, against others with the whole."""
-    final = {}
+    blimp, final = partial(evidence.score, name="blimp"), {}
     for other in (MLM, XLNET):
         try:
-            final[other] = evidence.score(other, "blimp")
+            final[other] = blimp(other)
         except MissingEvidence:
             continue
     if not final:
         raise MissingEvidence(f"no run of {MLM!r} or {XLNET!r} has the score 'blimp'")
     # Of the cheaper of the two, so that neither had less than four times as much.
-    most = _QUARTER * _ROUNDING * min(evidence.flops(other) for other in final)
+    most = _QUARTER * _ROUNDING * min(evidence.count(other, "flops") for other in final)
     runs = [point for point in evidence.finished_runs(arm, "blimp") if point.flops <= most]
     if not runs:
         raise MissingEvidence(
             f"needs a run of {arm!r} with a quarter of the budget (budget_share = 0.25 and line = {arm!r} in the study "
             "file): a snapshot amid its schedule is worth less than a run of its length"
         )
-    early = evidence.score(runs[-1].arm, "blimp")
-    verdicts, why = _compare_with(early, (MLM, XLNET), lambda other: evidence.score(other, "blimp"))
-    values = {evidence.column_of(arm): pool(early), **{other: pool(scores) for other, scores in final.items()}}
+    early = blimp(runs[-1].arm)
+    verdicts, why = _compare_with(early, (MLM, XLNET), blimp)
+    values = {_column_of(evidence, arm): pool(early), **{other: pool(scores) for other, scores in final.items()}}
     return ClaimVerdict(all_of(verdicts), values, f"after a quarter of the compute, {why}")
 
 
-def _rise_with_size(evidence: Evidence, arms: Sequence[str]) -> list[Interval]:
-    """Points of the average score per e-fold of parameters, for each seed that all sizes have."""
-    sizes = np.log(np.asarray([evidence.parameters(arm) for arm in arms]))
-    scores = _common_seeds([evidence.by_seed(arm, "average") for arm in arms])
-    return [Interval(fit_slope(sizes, 100 * np.asarray(values)), nan, nan) for values in scores]
+@claim(
+    "M42",
+    "Fewer bits and pruned parts are faster at little loss.",
+    "loss of the variants that are half as fast again",
+    "points",
+)
+def decide_compression(evidence: Evidence, _: str) -> ClaimVerdict:
+    """Some variant is half as fast again and loses at most a point, as far as the floor of the table tells."""
+    if not evidence.tradeoff:
+        raise MissingEvidence("no trade-off; run 'electra compress' and give its folder with --tradeoff")
+    try:
+        table = Tradeoff.model_validate(evidence.tradeoff)
+    except ValidationError:
+        raise MissingEvidence("the table is not a trade-off; run 'electra compress' again") from None
+    losses = losses_of_variants(table)
+    fast = [row for row in table.variants if row.name in losses and row.speedup >= _FASTER]
+    verdicts = [is_below(losses[row.name], 1.0) for row in fast]
+    # One variant is enough: the claim is that it can be done, not that all ways do it.
+    verdict: Verdict = "holds" if "holds" in verdicts else "undecided" if "undecided" in verdicts else "does not hold"
+    texts = ", ".join(f"{row.name} {row.speedup:.2f}× {_format(losses[row.name])} points" for row in fast)
+    return ClaimVerdict(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {texts or 'none'}")
 
 
+claim(
+    "M43",
+    "The representation is of lower complexity.",
+    "local Rademacher complexity of linear classes on the last states",
+    "complexity",
+    "complexity",
+)(differ("complexity.rademacher_local", Evidence.last, MLM, is_less=True))
+
+
+@claim(
+    "M44",
+    "Pre-training brings other domains nearer, more so than that of BERT.",
+    "W₂ to other domains before training - after it, mean over domains",
+    "spread",
+    "transfer",
+)
+def decide_distance(evidence: Evidence, arm: str) -> ClaimVerdict:
+    """Training brings every other domain nearer, and nearer than the training of a masked model does."""
+    prefix, texts = "transfer.w2.", []
+    ids, verdicts = evidence.ids(arm, prefix), list[Verdict]()
+    if not ids:
+        raise MissingEvidence("no texts of other domains were measured; give --domains FILE,FILE", arm)
+
+    def fall(id: str, other: str) -> list[Interval]:
+        return subtract_each(evidence.last(f"{other}, {UNTRAINED}", id), evidence.last(other, id))
+
+    for id in ids:
+        ours = fall(id, arm)
+        against_mlm, why = _compare_with(ours, [MLM], partial(fall, id))
+        verdicts += [is_above(pool(ours)), *against_mlm]
+        texts.append(f"{id.removeprefix(prefix)}: before - after {_format(pool(ours))}, {why}")
+    values = _columns(evidence, lambda other: [pool(fall(id, other)) for id in ids])
+    return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
+
+
+@claim(
+    "M44",
+    "What is lost in another domain grows with its distance.",
+    "rank correlation of W₂ with what AUC (or loss) is lost, over domains",
+    "rho",
+    "transfer",
+)
+def decide_transfer(evidence: Evidence, arm: str) -> ClaimVerdict:
+    """ELECTRA by its AUC, since the distance is of that network; the others by their loss."""
+
+    def rho(other: str) -> list[Interval]:
+        lost = "auc_fall" if _is_electra(evidence, other) else "loss_rise"
+        return evidence.last(other, f"transfer.w2_with_{lost}")
+
+    ours = pool(rho(arm))
+    why = f"ELECTRA, rank correlation over the other domains: {_format(ours)}"
+    return ClaimVerdict(is_above(ours), _columns(evidence, rho), why)
+
+
+@claim(
+    "M45",
+    "The smaller the model, the larger the gain over MLM.",
+    "slope of the gain over ln parameters, three sizes",
+    "points/e-fold",
+)
 def decide_sizes(evidence: Evidence, arm: str) -> ClaimVerdict:
     """The slope of the gain over the logarithm of the size: larger for smaller models means below 0."""
-    ours, theirs = (_rise_with_size(evidence, _sizes_of(other)) for other in (arm, MLM))
-    slope = compare(ours, theirs)
+    slopes = []
+    for arms in (_sizes_of(arm), _sizes_of(MLM)):
+        # Points of the average score per e-fold of parameters, for each seed that all sizes have.
+        sizes = np.log(np.asarray([evidence.count(size, "parameters") for size in arms]))
+        scores = _common_seeds([evidence.by_seed(size, "average") for size in arms])
+        slopes.append([Interval(fit_slope(sizes, 100 * np.asarray(values)), nan, nan) for values in scores])
+    slope = compare(*slopes)
     pairs = zip(_sizes_of(arm), _sizes_of(MLM), strict=True)
     gains = [compare(evidence.score(electra, "average"), evidence.score(mlm, "average")) for electra, mlm in pairs]
     points = ", ".join(f"{gain.value:+.1f}" for gain in gains)
     why = f"ELECTRA - mlm from small to large: {points} points; slope {_format(slope)} per e-fold"
-    return ClaimVerdict(is_below(slope), {evidence.column_of(arm): pool(ours), MLM: pool(theirs)}, why)
+    return ClaimVerdict(is_below(slope), {_column_of(evidence, arm): pool(slopes[0]), MLM: pool(slopes[1])}, why)
+
+
+@claim(
+    "M46",
+    "Replacements are plausible, keep the structure and get harder.",
+    "bits over frequencies, part of speech kept, AUC lost by one judge since the first snapshot",
+    "share kept",
+    "information",
+    "replacements",
+)
+def decide_replacements(evidence: Evidence, arm: str) -> ClaimVerdict:
+    """Better than frequencies, of the same structure, and harder for one and the same judge as training goes on.
+
+    That a generator finds its own samples likely would be true of any, as it is of any that its loss falls.
+    """
+    kept = "replacements.part_of_speech_kept"
+    bits = pool(evidence.last(arm, "information.lm_bits"))
+    structure = subtract(evidence.last(arm, kept), evidence.control(arm, kept))
+    harder = pool(evidence.last(arm, "replacements.hardening"))
+    why = (
+        f"bits of the generator over frequencies: {_format(bits)}, part of speech kept - dealt at random: "
+        f"{_format(structure)}, AUC of the final discriminator against the first snapshot's generator - against the "
+        f"last: {_format(harder)}"
+    )
+    verdict = all_of([is_above(bits), is_above(structure), is_above(harder)])
+    return ClaimVerdict(verdict, _columns(evidence, partial(evidence.last, id=kept)), why)
+
+
+@claim(
+    "M47",
+    "Tuned models are more robust to noise.",
+    "share of the score above chance that is retained, damage of three kinds",
+    "share retained",
+    "robustness",
+    is_about_tuned=True,
+)
+def decide_robustness(evidence: Evidence, arm: str) -> ClaimVerdict:
+    """For every kind of damage."""
+    ids = {kind: f"robustness.retained.{kind}" for kind in ("typo", "swap", "ocr")}
+    differences = {kind: compare(evidence.last(arm, id), evidence.last(MLM, id)) for kind, id in ids.items()}
+    why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_format(change)}" for kind, change in differences.items())
+    values = _columns(evidence, partial(evidence.last, id=ids["typo"]))
+    return ClaimVerdict(all_of([is_above(change) for change in differences.values()]), values, why)

@@ -6,25 +6,18 @@ study folder -> models to analyze -> Analysis -> claims.json, claims.md
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from statistics import mean
 
-from electralab.analysis.claims.evidence import CAUSAL, MLM, Evidence, find_arrangements, name_controls, write_interval
-from electralab.analysis.claims.rules import ClaimVerdict
-from electralab.analysis.claims.table import CLAIMS, Claim, decide_claim
-from electralab.analysis.naming import name_models
+from electralab.analysis.claims.evidence import CAUSAL, MLM, Evidence, find_arrangements
+from electralab.analysis.claims.rules import CLAIMS, Claim, decide_claim
+from electralab.analysis.model import name_models
 from electralab.artifacts import read_json, sha256_file, write_file
 from electralab.config import read_toml
 from electralab.errors import DamagedArtifact, InputError
-from electralab.records.findings import (
-    Analysis,
-    ClaimsResult,
-    ClaimVerdictRecord,
-    DomainFile,
-    EstimateRecord,
-    StudyEvidence,
-)
+from electralab.records import findings as records
+from electralab.records.findings import ClaimsResult, StudyEvidence
 from electralab.records.study import StudyEnvironment, StudyResults
 from electralab.records.tuned import TunedResults
 from electralab.reporting.analysis_blocks import claims_blocks
@@ -42,19 +35,22 @@ def read_runs(runs: Path) -> StudyResults:
     if not (runs / "study.toml").is_file() or not (runs / StudyResults.FILE).is_file():
         raise InputError(f"{runs}: holds no trained models; give --corpus and --data, and they are trained first")
     study = StudyResults.read(runs)
-    lacking = [] if find_arrangements(study.arms) else ["electra"]
-    lacking += [] if MLM in study.arms else [MLM]
-    if lacking:
-        raise InputError(f"{runs}: the study {study.name!r} has no arm {lacking[0]!r}; give the folder of another")
+    for arm, is_there in {"electra": bool(find_arrangements(study.arms)), MLM: MLM in study.arms}.items():
+        if not is_there:
+            raise InputError(f"{runs}: the study {study.name!r} has no arm {arm!r}; give the folder of another")
     return study
+
+
+def _finished(runs: Path, study: StudyResults, arms: Sequence[str], what: str) -> dict[Path, str]:
+    """The folders of a kind of work that is finished -> their arms, seed by seed."""
+    folders = {runs / "cells" / arm / f"seed-{seed}" / what: arm for arm in arms for seed in study.seeds}
+    return {path: arm for path, arm in folders.items() if (path / "export").is_dir()}
 
 
 def list_models(runs: Path, study: StudyResults) -> dict[Path, str]:
     """The runs whose insides are looked at -> their arms, seed by seed; for the other arms scores are enough."""
     electras = list(find_arrangements(study.arms).values())
-    arms = [arm for arm in (*electras, MLM, CAUSAL) if arm in study.arms]
-    folders = {runs / "cells" / arm / f"seed-{seed}" / "run": arm for arm in arms for seed in study.seeds}
-    trained = {path: arm for path, arm in folders.items() if (path / "export").is_dir()}
+    trained = _finished(runs, study, [arm for arm in (*electras, MLM, CAUSAL) if arm in study.arms], "run")
     for needed in (electras, [MLM]):
         if not set(needed) & set(trained.values()):
             raise InputError(
@@ -75,26 +71,21 @@ class TunedModels:
 def list_tuned(runs: Path, study: StudyResults) -> TunedModels | None:
     """Of the task that the models are furthest above chance at: where nothing was learned, noise takes nothing away."""
     arms = (*find_arrangements(study.arms).values(), MLM)
-    models: dict[str, dict[Path, str]] = {}
-    for task in (name for name, metric in study.scores.items() if metric == "accuracy"):
-        folders = {runs / "cells" / arm / f"seed-{seed}" / task: arm for arm in arms for seed in study.seeds}
-        finished = {path: arm for path, arm in folders.items() if (path / "export").is_dir()}
-        if finished:
-            models[task] = finished
+    tasks = [name for name, metric in study.scores.items() if metric == "accuracy"]
+    models = {task: finished for task in tasks if (finished := _finished(runs, study, arms, task))}
     if not models:
         return None
-    # Chance is the most frequent class, not one over the number of classes.
-    best = max(models, key=lambda task: mean(map(_gain_over_chance, models[task])))
+
+    def gain_over_chance(tuned: Path) -> float:
+        results = TunedResults.read(tuned)
+        counts = [row.support for row in results.report.classes]
+        # Chance is the most frequent class, not one over the number of classes.
+        return results.scores["dev"]["accuracy"] - (max(counts) / sum(counts) if counts else 0.0)
+
+    best = max(models, key=lambda task: mean(map(gain_over_chance, models[task])))
     scores = read_toml(runs / "study.toml").values.get("scores", [])
     folder = next((score["data"] for score in scores if best in (score.get("name"), score.get("task"))), ".")
     return TunedModels(models[best], Path(study.provenance.data) / folder)
-
-
-def _gain_over_chance(tuned: Path) -> float:
-    """Accuracy above always answering the most frequent class."""
-    results = TunedResults.read(tuned)
-    counts = [row.support for row in results.report.classes]
-    return results.scores["dev"]["accuracy"] - (max(counts) / sum(counts) if counts else 0.0)
 
 
 def find_corpus(runs: Path) -> Path:
@@ -119,43 +110,39 @@ class Sources:
     tradeoff: Path | None = None
 
 
-_NO_SOURCES = Sources()
-
-
 def decide_claims(
     claims: Sequence[Claim],
     runs: Path,
     study: StudyResults,
     models: Mapping[Path, str],
     named: Mapping[str, str],
-    analyses: Sequence[Analysis],
-    sources: Sources = _NO_SOURCES,
+    analyses: Sequence[records.Analysis],
+    sources: Sources | None = None,
 ) -> ClaimsResult:
     """`models`: pre-trained runs -> their arms; `named`: the same by names in the analyses, tuned ones among them."""
-    arms = {name: arm for analysis in analyses for name, arm in name_controls(analysis, named).items()}
-    evidence = Evidence.collect(
-        [finding for analysis in analyses for finding in analysis.findings],
-        [skipped for analysis in analyses for skipped in analysis.missing],
-        arms,
-        # A part of the study's results, with the keys that they have there.
-        StudyEvidence.model_validate(
-            study.model_dump(mode="json", include={*StudyEvidence.model_fields, "seeds", "budget"}, exclude_unset=True)
-        ),
-        read_json(sources.tradeoff / "tradeoff.json", "run 'electra compress' again") if sources.tradeoff else {},
-    )
-    rows = {row.arm: row.pretraining_seconds for row in study.table}
+    sources = sources or Sources()
+    # A part of the study's results, with the keys that they have there.
+    kept = study.model_dump(mode="json", include={*StudyEvidence.model_fields, "seeds", "budget"}, exclude_unset=True)
+    table = sources.tradeoff and sources.tradeoff / "tradeoff.json"
+    tradeoff = read_json(table, "run 'electra compress' again") if table else {}
+    evidence = Evidence.collect(analyses, named, StudyEvidence.model_validate(kept), tradeoff)
+    command = ["electra", "claims", "--runs", str(runs)]
+    command += ["--domains", ",".join(sources.domains)] if sources.domains else []
+    command += ["--tradeoff", str(sources.tradeoff)] if sources.tradeoff else []
+    numbers = dict.fromkeys(claim.number for claim in claims)
+    command += ["--only", ",".join(numbers)] if set(numbers) != {claim.number for claim in CLAIMS} else []
+    files = [name for name in sources.domains if Path(name).is_file()]
+    rows, arms = {row.arm: row.pretraining_seconds for row in study.table}, list(models.values())
     about = ClaimsResult(
         runs=str(runs),
         study=study.name,
         budget=study.budget.to_json(),
-        command=_command(runs, claims, sources),
+        command=shlex.join(command),
         study_command=study.provenance.command,
         # So that whoever has the same files can know it.
-        domains=tuple(
-            DomainFile(file=name, sha256=sha256_file(Path(name))) for name in sources.domains if Path(name).is_file()
-        ),
-        minutes={arm: round((rows[arm] or 0.0) / 60, 1) for arm in dict.fromkeys(models.values()) if arm in rows},
-        seeds={arm: list(models.values()).count(arm) for arm in dict.fromkeys(models.values())},
+        domains=tuple(records.DomainFile(file=name, sha256=sha256_file(Path(name))) for name in files),
+        minutes={arm: round((rows[arm] or 0.0) / 60, 1) for arm in dict.fromkeys(arms) if arm in rows},
+        seeds={arm: arms.count(arm) for arm in dict.fromkeys(arms)},
         claims=(),
     )
     result = _decide_all(claims, evidence, about)
@@ -177,35 +164,28 @@ def decide_again(path: Path, claims: Sequence[Claim]) -> ClaimsResult:
 
 
 def _decide_all(claims: Iterable[Claim], evidence: Evidence, about: ClaimsResult) -> ClaimsResult:
-    decided = tuple(_claim_record(claim, decide_claim(claim, evidence)) for claim in claims)
+    decided = []
+    for claim in claims:
+        result = decide_claim(claim, evidence)
+        least, most = _BOUNDS.get(claim.unit, (-inf, inf))
+        decided.append(
+            records.ClaimVerdictRecord(
+                number=claim.number,
+                sentence=claim.sentence,
+                measure=claim.measure,
+                unit=claim.unit,
+                verdict=result.verdict,
+                verdicts=dict(result.verdicts),
+                values={column: _clip(value, least, most) for column, value in result.values.items()},
+                why=result.why,
+            )
+        )
     version = ClaimsResult.model_fields["version"].default
-    return about.model_copy(update={"version": version, "columns": evidence.columns, "claims": decided})
+    return about.model_copy(update={"version": version, "columns": evidence.columns, "claims": tuple(decided)})
 
 
-def _command(runs: Path, claims: Sequence[Claim], sources: Sources) -> str:
-    words = ["electra", "claims", "--runs", str(runs)]
-    words += ["--domains", ",".join(sources.domains)] if sources.domains else []
-    words += ["--tradeoff", str(sources.tradeoff)] if sources.tradeoff else []
-    numbers = dict.fromkeys(claim.number for claim in claims)
-    words += ["--only", ",".join(numbers)] if set(numbers) != {claim.number for claim in CLAIMS} else []
-    return shlex.join(words)
-
-
-def _claim_record(claim: Claim, decided: ClaimVerdict) -> ClaimVerdictRecord:
-    least, most = _BOUNDS.get(claim.unit, (-inf, inf))
-
-    def clip(estimate: Interval) -> EstimateRecord:
-        """What an interval has beyond the values that there can be is cut off."""
-        ends = (min(max(end, least), most) for end in (estimate.value, estimate.low, estimate.high))
-        return write_interval(Interval(*ends))
-
-    return ClaimVerdictRecord(
-        number=claim.number,
-        sentence=claim.sentence,
-        measure=claim.measure,
-        unit=claim.unit,
-        verdict=decided.verdict,
-        verdicts=dict(decided.verdicts),
-        values={column: clip(value) for column, value in decided.values.items()},
-        why=decided.why,
-    )
+def _clip(estimate: Interval, least: float, most: float) -> records.EstimateRecord:
+    """What an interval has beyond the values that there can be is cut off."""
+    ends = (min(max(end, least), most) for end in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (end if isfinite(end) else None for end in ends)
+    return records.EstimateRecord(value=value, low=low, high=high)

@@ -17,27 +17,20 @@ def pool(estimates: Sequence[Interval]) -> Interval:
 
     The first knows another seed, the second other examples. Of a single run there is only the second.
     """
-    values = [estimate.value for estimate in estimates]
-    over_seeds = mean_interval(values)
-    # Seeds are measured on the same examples, so that their sampling errors go together and do not average out.
-    sampled = float(np.mean([_half_width(estimate) for estimate in estimates]))
-    return _around(over_seeds.value, [sampled, over_seeds.high - over_seeds.value])
+    over_seeds = mean_interval([estimate.value for estimate in estimates])
+    return _around(over_seeds.value, _sampling_error(estimates), over_seeds.high - over_seeds.value)
 
 
 def subtract(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
     """Two figures of the same models, the first less the second: taken model by model."""
-    differences = [first.value - second.value for first, second in zip(ours, theirs, strict=True)]
-    over_seeds = mean_interval(differences)
-    return _around(over_seeds.value, [_add_errors(ours, theirs), over_seeds.high - over_seeds.value])
+    over_seeds = mean_interval([first.value - second.value for first, second in zip(ours, theirs, strict=True)])
+    return _around(over_seeds.value, _sampling_error(ours, theirs), over_seeds.high - over_seeds.value)
 
 
 def subtract_each(ours: Sequence[Interval], theirs: Sequence[Interval]) -> list[Interval]:
     """The same, left as a figure of each model, its errors of sampling taken as independent."""
-    differences = []
-    for first, second in zip(ours, theirs, strict=True):
-        widths = [_half_width(first), _half_width(second)]
-        differences.append(_around(first.value - second.value, widths))
-    return differences
+    pairs = list(zip(ours, theirs, strict=True))
+    return [_around(a.value - b.value, _sampling_error([a]), _sampling_error([b])) for a, b in pairs]
 
 
 def compare(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
@@ -54,12 +47,7 @@ def compare(ours: Sequence[Interval], theirs: Sequence[Interval]) -> Interval:
     variance = sum(float(((group - group.mean()) ** 2).sum()) for group in groups) / freedom
     # A common variance of both groups: two seeds each are too few for Welch's own estimate of each.
     spread = student_margin(sqrt(variance * sum(1 / len(group) for group in groups)), freedom)
-    return _around(value, [_add_errors(ours, theirs), spread])
-
-
-def _add_errors(ours: Sequence[Interval], theirs: Sequence[Interval]) -> float:
-    """Those of sampling, taken as independent: wider than what the same examples on both sides would give."""
-    return sqrt(sum(float(np.mean([_half_width(estimate) for estimate in side])) ** 2 for side in (ours, theirs)))
+    return _around(value, _sampling_error(ours, theirs), spread)
 
 
 def is_above(estimate: Interval, bound: float = 0.0) -> Verdict:
@@ -82,11 +70,16 @@ def all_of(verdicts: Sequence[Verdict]) -> Verdict:
     return "holds" if verdicts and set(verdicts) == {"holds"} else "undecided"
 
 
-def _half_width(estimate: Interval) -> float:
-    return max(estimate.high - estimate.value, estimate.value - estimate.low)
+def _sampling_error(*sides: Sequence[Interval]) -> float:
+    """Half the width that sampling gives. Of two sides taken as independent: wider than the same examples would give.
+
+    Seeds are measured on the same examples, so that their sampling errors go together and do not average out.
+    """
+    widths = [[max(seed.high - seed.value, seed.value - seed.low) for seed in side] for side in sides]
+    return sqrt(sum(float(np.mean(side)) ** 2 for side in widths))
 
 
-def _around(value: float, widths: Sequence[float]) -> Interval:
+def _around(value: float, *widths: float) -> Interval:
     known = [width for width in widths if isfinite(width)]
     width = hypot(*known) if known else nan
     return Interval(value, value - width, value + width)

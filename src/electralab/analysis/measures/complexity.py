@@ -14,10 +14,9 @@ from electralab.analysis.finding import Controlled, Finding, Skipped, skip_on_er
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.model import AnalysisModel
-from electralab.analysis.states import embed_rows
+from electralab.analysis.outputs import embed_rows
 from electralab.statistics import Interval
 
-Ball = Literal["l2", "l1"]
 LinearClass = Literal["l2", "l1", "local"]
 _NORMAL_95 = 1.959963984540054
 _DRAWS_AT_ONCE = 256
@@ -29,7 +28,7 @@ _CLASSES: dict[LinearClass, tuple[str, str]] = {
 
 
 def estimate_rademacher(
-    features: Matrix, rng: np.random.Generator, *, ball: Ball = "l2", draws: int = 2000
+    features: Matrix, rng: np.random.Generator, *, linear: LinearClass = "l2", draws: int = 2000
 ) -> Interval:
     """Of {x -> w . x, |w| <= 1} on these n rows: the mean over draws of signs, and the interval of that mean.
 
@@ -43,22 +42,15 @@ def estimate_rademacher(
     require_count("Rademacher complexity", draws, 2, "draws")
     require_finite("Rademacher complexity", features)
     wide = np.asarray(features, dtype=np.float64)
-    order = 2 if ball == "l2" else np.inf
+    if linear == "local":
+        wide = flatten_axes(wide)
     suprema: list[FloatArray] = []
     for start in range(0, draws, _DRAWS_AT_ONCE):
         signs = rng.integers(2, size=(min(_DRAWS_AT_ONCE, draws - start), len(wide))) * 2.0 - 1
-        suprema.append(np.linalg.norm(signs @ wide, ord=order, axis=1) / len(wide))
+        suprema.append(np.linalg.norm(signs @ wide, ord=np.inf if linear == "l1" else 2, axis=1) / len(wide))
     values = np.concatenate(suprema)
     mean, margin = float(values.mean()), _NORMAL_95 * float(values.std(ddof=1)) / np.sqrt(draws)
     return Interval(mean, float(mean - margin), float(mean + margin))
-
-
-def scale_rows(features: Matrix) -> FloatArray:
-    """About their mean, with rows of mean square 1, so that models of other scale can be compared."""
-    wide = np.asarray(features, dtype=np.float64)
-    wide = wide - wide.mean(axis=0)
-    length = np.sqrt((wide**2).sum(axis=1).mean())
-    return np.asarray(wide / length if length > 0 else wide, dtype=np.float64)
 
 
 def flatten_axes(rows: FloatArray) -> FloatArray:
@@ -77,36 +69,35 @@ def flatten_axes(rows: FloatArray) -> FloatArray:
 def measure_rademacher(
     features: Matrix, rng: np.random.Generator, *, linear: LinearClass = "l2", draws: int = 2000
 ) -> Controlled:
-    """Of scaled features. Control: rows of the same lengths in random directions."""
+    """Of features about their mean, scaled to a mean square of 1, so that models of other scale can be compared.
+
+    Control: rows of the same lengths in random directions.
+    """
     require_count("Rademacher complexity", len(features), 2, "rows")
     require_finite("Rademacher complexity", features)
-    rows = scale_rows(features)
+    rows = np.asarray(features, dtype=np.float64)
+    rows = rows - rows.mean(axis=0)
+    length = np.sqrt((rows**2).sum(axis=1).mean())
+    rows = rows / length if length > 0 else rows
     # Of the same lengths: the complexity of the l2 ball depends on little else.
     aimless = normalise(rng.normal(size=rows.shape)) * np.linalg.norm(rows, axis=1, keepdims=True)
-
-    def estimate(cloud: FloatArray) -> Interval:
-        if linear == "local":
-            return estimate_rademacher(flatten_axes(cloud), rng, draws=draws)
-        return estimate_rademacher(cloud, rng, ball=linear, draws=draws)
-
-    return Controlled(estimate(rows), estimate(aimless))
+    estimates = [estimate_rademacher(cloud, rng, linear=linear, draws=draws) for cloud in (rows, aimless)]
+    return Controlled(*estimates)
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
-    yield from skip_on_error("rademacher_local", "Rademacher complexity", _findings, model, data)
-
-
-def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
-    tokens = embed_rows(model, data, data.settings.vectors, is_spread=True)
-    control = "rows of the same lengths in random directions"
-    note = "the interval is that of the draws of signs, not of the data"
-    for layer, states in enumerate(tokens.layers):
-        for linear, (name, over) in _CLASSES.items():
-            data.conditions.check()
-            rng = data.settings.make_rng("rademacher", linear, str(layer))
-            meaning = f"E sup of 1/n sum of sigma_i w.x_i {over}, {len(states):,} tokens scaled to length 1"
-            result = measure_rademacher(states, rng, linear=linear)
-            yield result.to_finding(f"rademacher_{linear}", name, "complexity", meaning, control, note, layer)
+    with skip_on_error("rademacher_local", "Rademacher complexity") as skipped:
+        tokens = embed_rows(model, data, data.settings.vectors, is_spread=True)
+        control = "rows of the same lengths in random directions"
+        note = "the interval is that of the draws of signs, not of the data"
+        for layer, states in enumerate(tokens.layers):
+            for linear, (name, over) in _CLASSES.items():
+                data.conditions.check()
+                rng = data.settings.make_rng("rademacher", linear, str(layer))
+                meaning = f"E sup of 1/n sum of sigma_i w.x_i {over}, {len(states):,} tokens scaled to length 1"
+                result = measure_rademacher(states, rng, linear=linear)
+                yield Finding(f"rademacher_{linear}", name, "complexity", meaning, *result, control, note, layer)
+    yield from skipped
 
 
 MEASURE = Measure(

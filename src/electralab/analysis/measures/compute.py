@@ -12,62 +12,54 @@ from electralab.analysis.finding import Finding, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
 from electralab.errors import InputError
+from electralab.model import flops
 from electralab.model.electra import Discriminator, Generator
-from electralab.model.flops import (
-    count_masked,
-    discriminator_flops,
-    encoder_flops,
-    generator_flops,
-    paper_discriminator_flops,
-    paper_generator_flops,
-)
 
 _MEGA = 1e6
 _MLM = "a masked language model of the shape of the model's main network"
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
-    if model.control_of is None:  # training changes no shape
-        yield from skip_on_error("flops", "training FLOPs", _findings, model, data.settings.mask_share)
-
-
-def _findings(model: AnalysisModel, mask_share: float) -> Iterator[Finding]:
-    if model.flops_per_token is None:
-        raise InputError(f"{model.name}: nothing says what a step of its training is; give a run of electra or mlm")
-    config = model.encoder.config
-    length = config.sequence_length
-    masked = count_masked(length, mask_share)
-    # A masked language model reads the whole row whatever is masked: that is the claim's weak point.
-    reading = encoder_flops(config, 1, length)
-    mlm = generator_flops(config, 1, length, masked)
-    meaning = "forward and backward of all networks, a backward pass as two forward ones, matrix products only"
-    flops = model.flops_per_token / _MEGA
-    yield count_finding("flops", "FLOPs per token", "MFLOP", meaning, flops, 3 * mlm / length / _MEGA)
-    # The paper's convention is defined for pairs and masked language models whose network is a plain transformer.
-    paper_mlm = paper_generator_flops(config, 1, length)
-    paper: float | None = None
-    if model.kind == "mlm":
-        paper = paper_mlm
-    elif model.kind in ("electra", "electra-15") and isinstance(model.generator, Generator):
-        paper = paper_generator_flops(model.generator.config, 1, length) + paper_discriminator_flops(config, 1, length)
-    if paper is not None:
-        meaning = "the paper's convention: a backward pass as one forward one, embeddings looked up by a product"
-        name = "FLOPs per token, the paper's way"
-        control = paper_mlm / length / _MEGA
-        yield count_finding("paper_flops", name, "MFLOP", meaning, paper / length / _MEGA, control)
-    meaning = "what a masked language model costs over 0.15 of its encoder: it reads every token, not 15 % of them"
-    yield count_finding("mlm_over_claim", "MLM's cost over O(0.15 n d²)", "×", meaning, mlm / (0.15 * reading))
-    meaning = "the guesses' share of a masked language model's FLOPs: all that depends on how much is masked"
-    name = "MLM's cost that masking less would save"
-    yield count_finding("mlm_head_share", name, "share", meaning, (mlm - reading) / mlm)
-    if model.discriminator is not None and isinstance(model.generator, Generator):
-        generator = generator_flops(model.generator.config, 1, length, masked)
-        discriminator = discriminator_flops(config, 1, length, model.discriminator.head.kind)
-        share = generator / (generator + discriminator)
-        yield count_finding("generator_share", "generator's share", "share", "of the pair's FLOPs", share)
-        meaning = "the discriminator's forward pass over one row: torch's own count over ours"
-        ratio = profile_flops(model.discriminator) / discriminator
-        yield count_finding("torch_over_ours", "torch's count over ours", "×", meaning, ratio)
+    if model.control_of is not None:  # training changes no shape
+        return
+    with skip_on_error("flops", "training FLOPs") as skipped:
+        if model.flops_per_token is None:
+            raise InputError(f"{model.name}: nothing says what a step of its training is; give a run of electra or mlm")
+        config, discriminator = model.encoder.config, model.discriminator
+        length = config.sequence_length
+        masked = flops.count_masked(length, data.settings.mask_share)
+        # A masked language model reads the whole row whatever is masked: that is the claim's weak point.
+        reading = flops.encoder_flops(config, 1, length)
+        mlm = flops.generator_flops(config, 1, length, masked)
+        meaning = "forward and backward of all networks, a backward pass as two forward ones, matrix products only"
+        per_token, control = model.flops_per_token / _MEGA, 3 * mlm / length / _MEGA
+        yield count_finding("flops", "FLOPs per token", "MFLOP", meaning, per_token, control)
+        # The paper's convention is defined for pairs and masked language models whose network is a plain transformer.
+        generator = model.generator if isinstance(model.generator, Generator) else None
+        paper_mlm = flops.paper_generator_flops(config, 1, length)
+        paper = paper_mlm if model.kind == "mlm" else None
+        if model.kind in ("electra", "electra-15") and generator is not None:
+            paper = flops.paper_generator_flops(generator.config, 1, length)
+            paper += flops.paper_discriminator_flops(config, 1, length)
+        if paper is not None:
+            meaning = "the paper's convention: a backward pass as one forward one, embeddings looked up by a product"
+            per_token, control = paper / length / _MEGA, paper_mlm / length / _MEGA
+            name = "FLOPs per token, the paper's way"
+            yield count_finding("paper_flops", name, "MFLOP", meaning, per_token, control)
+        meaning = "what a masked language model costs over 0.15 of its encoder: it reads every token, not 15 % of them"
+        yield count_finding("mlm_over_claim", "MLM's cost over O(0.15 n d²)", "×", meaning, mlm / (0.15 * reading))
+        meaning = "the guesses' share of a masked language model's FLOPs: all that depends on how much is masked"
+        name = "MLM's cost that masking less would save"
+        yield count_finding("mlm_head_share", name, "share", meaning, (mlm - reading) / mlm)
+        if discriminator is not None and generator is not None:
+            ours = flops.discriminator_flops(config, 1, length, discriminator.head.kind)
+            theirs = flops.generator_flops(generator.config, 1, length, masked)
+            meaning = "of the pair's FLOPs"
+            yield count_finding("generator_share", "generator's share", "share", meaning, theirs / (theirs + ours))
+            meaning = "the discriminator's forward pass over one row: torch's own count over ours"
+            ratio = profile_flops(discriminator) / ours
+            yield count_finding("torch_over_ours", "torch's count over ours", "×", meaning, ratio)
+    yield from skipped
 
 
 def profile_flops(discriminator: Discriminator) -> float:

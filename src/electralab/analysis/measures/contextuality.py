@@ -5,18 +5,18 @@ AnalysisModel, sentences with senses -> share of occurrences whose nearest has t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, require_count, require_finite
+from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, require_count, require_finite
 from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import anisotropy, normalise
 from electralab.analysis.model import AnalysisModel
+from electralab.analysis.outputs import TokenStates, embed_rows, embed_words
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE, TaggedSentence
-from electralab.analysis.states import TokenStates, embed_rows, embed_words
 from electralab.statistics import Interval, null_interval
 
 # A word seen less often says little of what contexts do to it.
@@ -51,8 +51,7 @@ def split_by(labels: IntArray, least: int) -> list[Indices]:
     return [part for part in parts if len(part) >= least]
 
 
-@dataclass(frozen=True, slots=True)
-class Contextuality:
+class Contextuality(NamedTuple):
     """One layer. Each measure stands beside what any vectors of this layer give; less that, it is corrected."""
 
     self_similarity: Controlled
@@ -77,15 +76,16 @@ def measure_contextuality(vectors: Matrix, words: IntArray, sentences: IntArray,
     alike = np.array([anisotropy(cloud[part]) for part in by_word])
     explained = np.array([maximum_explainable_variance(cloud[part]) for part in by_word])
     within = np.array([intra_sentence_similarity(cloud[part]) for part in by_sentence])
-
-    def average(values: FloatArray) -> Interval:
-        return draws.interval(lambda indices: float(np.nanmean(values[indices])), len(values))
-
     # Both depend on how many vectors there are, so the control has as many, of any words.
     dealt = [draws.rng.permutation(len(cloud)) for _ in range(_BASELINE_DRAWS)]
     anyhow = np.array([[maximum_explainable_variance(cloud[deal[part]]) for part in by_word] for deal in dealt])
     mixed = np.array([[intra_sentence_similarity(cloud[deal[part]]) for part in by_sentence] for deal in dealt])
     any_words, any_sentences = anyhow.mean(axis=0), mixed.mean(axis=0)
+
+    def average(values: FloatArray) -> Interval:
+        return draws.interval(lambda indices: float(np.nanmean(values[indices])), len(values))
+
+    # The corrected ones draw from the same stream: without them, those after them would have other intervals.
     return Contextuality(
         Controlled(average(alike), exact(everywhere)),
         average(alike - everywhere),
@@ -122,20 +122,8 @@ def measure_senses(vectors: Matrix, words: IntArray, senses: IntArray, draws: Re
             dealt[part] = draws.rng.permutation(dealt[part])
         return float(score(dealt).mean())
 
-    shares = score(senses)
-    estimate = draws.mean(shares)
+    estimate = draws.mean(score(senses))
     return Controlled(estimate, null_interval(deal() for _ in range(draws.num_resamples)))
-
-
-def self_similarity_curves(layers: list[Matrix], words: IntArray) -> FloatArray:
-    """(W, L) each word's self-similarity less the anisotropy, layer by layer: the curves whose smoothness is asked."""
-    by_word = split_by(words, LEAST_CONTEXTS)
-    require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
-    columns = []
-    for layer in layers:
-        everywhere = anisotropy(layer)
-        columns.append([anisotropy(layer[part]) - everywhere for part in by_word])
-    return np.array(columns).T
 
 
 def smoothness(curve: FloatArray) -> float:
@@ -149,74 +137,71 @@ def smoothness(curve: FloatArray) -> float:
     return 1 - float(np.abs(np.diff(steps)).sum()) / (2 * travelled) if travelled else 1.0
 
 
-def measure_smoothness(curves: FloatArray, draws: Resampler) -> Controlled:
-    """Of the mean over words of curves (W, L), words drawn again. Control: the layers in an order without meaning."""
-    require_count("smoothness", curves.shape[1], 3, "layers")
-    require_count("smoothness", len(curves), 2, "words")
+def measure_smoothness(layers: list[Matrix], words: IntArray, draws: Resampler) -> Controlled:
+    """Of the mean over words of the curve of their self-similarity less the anisotropy, layer by layer.
+
+    Words are drawn again. Control: the layers in an order without meaning.
+    """
+    by_word = split_by(words, LEAST_CONTEXTS)
+    require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
+    require_count("smoothness", len(layers), 3, "layers")
+    columns = []
+    for layer in layers:
+        everywhere = anisotropy(layer)
+        columns.append([anisotropy(layer[part]) - everywhere for part in by_word])
+    curves = np.array(columns).T  # (W, L)
     estimate = draws.interval(lambda indices: smoothness(curves[indices].mean(axis=0)), len(curves))
     middle = curves.mean(axis=0)
-    control = draws.shuffled(lambda order: smoothness(middle[order]), len(middle))
-    return Controlled(estimate, control)
+    return Controlled(estimate, draws.shuffled(lambda order: smoothness(middle[order]), len(middle)))
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
-    yield from skip_on_error("self_similarity", "self-similarity", _row_findings, model, data)
-    yield from skip_on_error("senses", "senses told", _sense_findings, model, data)
-
-
-def _row_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
     settings = data.settings
-    tokens = embed_rows(model, data, _TOKENS_PER_VECTOR * settings.vectors, is_spread=False)
-    sentences = number_sentences(model, tokens)
-    for layer, states in enumerate(tokens.layers):
-        data.conditions.check()
-        draws = settings.resampler("contextuality", str(layer))
-        result = measure_contextuality(states, tokens.ids, sentences, draws)
-        meaning = "mean cosine of a token's occurrences: 1 where context changes nothing"
-        control = "the mean cosine of any two tokens (anisotropy)"
-        yield result.self_similarity.to_finding(
-            "self_similarity", "self-similarity", "cosine", meaning, control, layer=layer
-        )
-        meaning = "mean cosine of tokens with the mean of their sentence"
-        control = "with the mean of as many tokens dealt at random"
-        yield result.intra_sentence.to_finding(
-            "intra_sentence_similarity", "intra-sentence similarity", "cosine", meaning, control, layer=layer
-        )
-        meaning = (
-            "variance of a token's occurrences along their first direction: 1 where one vector could stand for all"
-        )
-        control = "of as many occurrences of any tokens"
-        yield result.explainable.to_finding(
-            "explainable_variance", "explainable variance", "share", meaning, control, layer=layer
-        )
-    yield from skip_on_error("smoothness", "smoothness", _smoothness_findings, data, tokens)
-
-
-def _smoothness_findings(data: AnalysisData, tokens: TokenStates) -> Iterator[Finding]:
-    curves = self_similarity_curves(tokens.layers, tokens.ids)
-    draws = data.settings.resampler("smoothness")
-    meaning = "of the curve of self-similarity less anisotropy over the layers: 1 straight, 0 a jump or a zigzag"
-    yield measure_smoothness(curves, draws).to_finding(
-        "smoothness", "smoothness", "smoothness", meaning, "layers in an order without meaning"
-    )
-
-
-def _sense_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
-    items = data.senses.read_by(model)
-    split = [item.split() for item in items]
-    # Embedded as tagged sentences are, without tags: each word has one state.
-    untagged = [TaggedSentence(words, (NO_TAG,) * len(words), (OUTSIDE,) * len(words)) for words, _ in split]
-    states = embed_words(model, untagged, data)
-    indices = np.searchsorted(states.sentences, np.arange(len(items))) + np.array([index for _, index in split])
-    words = np.unique([item.word for item in items], return_inverse=True)[1]
-    senses = np.unique([f"{item.word}\t{item.sense}" for item in items], return_inverse=True)[1]
-    meaning = "how often a word's nearest other occurrence has the same sense"
-    control = "senses dealt anew among a word's occurrences"
-    for layer, vectors in enumerate(states.layers):
-        draws = data.settings.resampler("senses", str(layer))
-        shares = measure_senses(vectors[indices], words, senses, draws)
-        note = f"{len(items)} sentences"
-        yield shares.to_finding("senses", "senses told", "share", meaning, control, note, layer)
+    with skip_on_error("self_similarity", "self-similarity") as skipped:
+        tokens = embed_rows(model, data, _TOKENS_PER_VECTOR * settings.vectors, is_spread=False)
+        sentences = number_sentences(model, tokens)
+        for layer, states in enumerate(tokens.layers):
+            data.conditions.check()
+            draws = settings.resampler("contextuality", str(layer))
+            result = measure_contextuality(states, tokens.ids, sentences, draws)
+            id, name = "self_similarity", "self-similarity"
+            meaning = "mean cosine of a token's occurrences: 1 where context changes nothing"
+            control = "the mean cosine of any two tokens (anisotropy)"
+            yield Finding(id, name, "cosine", meaning, *result.self_similarity, control, layer=layer)
+            id, name = "intra_sentence_similarity", "intra-sentence similarity"
+            meaning = "mean cosine of tokens with the mean of their sentence"
+            control = "with the mean of as many tokens dealt at random"
+            yield Finding(id, name, "cosine", meaning, *result.intra_sentence, control, layer=layer)
+            id, name = "explainable_variance", "explainable variance"
+            meaning = (
+                "variance of a token's occurrences along their first direction: 1 where one vector could stand for all"
+            )
+            control = "of as many occurrences of any tokens"
+            yield Finding(id, name, "share", meaning, *result.explainable, control, layer=layer)
+        with skip_on_error("smoothness", "smoothness") as rough:
+            smooth = measure_smoothness(tokens.layers, tokens.ids, settings.resampler("smoothness"))
+            meaning = (
+                "of the curve of self-similarity less anisotropy over the layers: 1 straight, 0 a jump or a zigzag"
+            )
+            control = "layers in an order without meaning"
+            yield Finding("smoothness", "smoothness", "smoothness", meaning, *smooth, control)
+        yield from rough
+    yield from skipped
+    with skip_on_error("senses", "senses told") as skipped:
+        items = data.senses.read_by(model)
+        split = [item.split() for item in items]
+        # Embedded as tagged sentences are, without tags: each word has one state.
+        untagged = [TaggedSentence(words, (NO_TAG,) * len(words), (OUTSIDE,) * len(words)) for words, _ in split]
+        embedded = embed_words(model, untagged, data)
+        indices = np.searchsorted(embedded.sentences, np.arange(len(items))) + np.array([index for _, index in split])
+        words = label_ids([item.word for item in items])
+        senses = label_ids([f"{item.word}\t{item.sense}" for item in items])
+        meaning = "how often a word's nearest other occurrence has the same sense"
+        control, note = "senses dealt anew among a word's occurrences", f"{len(items)} sentences"
+        for layer, vectors in enumerate(embedded.layers):
+            shares = measure_senses(vectors[indices], words, senses, settings.resampler("senses", str(layer)))
+            yield Finding("senses", "senses told", "share", meaning, *shares, control, note, layer)
+    yield from skipped
 
 
 def number_sentences(model: AnalysisModel, tokens: TokenStates) -> IntArray:

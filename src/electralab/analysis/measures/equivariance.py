@@ -5,32 +5,29 @@ AnalysisModel, pairs -> T' from half of the pairs -> error and retrieval on the 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, require_count, require_finite
+from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, require_count, require_finite
 from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import normalise, split_groups
 from electralab.analysis.model import AnalysisModel
+from electralab.analysis.outputs import embed_texts
 from electralab.analysis.probe_sets import SentencePair
-from electralab.analysis.states import embed_texts
 from electralab.errors import InputError
 from electralab.statistics import Interval
 
 # In units of the mean squared singular value; the first is least squares.
 PENALTIES = (0.0, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 _FOLDS = 5
-_SHUFFLED = "T' taught with the pairs shuffled"
 # Pairs that a rare word may stand in; of many pairs, a twentieth.
 _MOST = 8
-LinearMap = Callable[[FloatArray], FloatArray]
 
 
-@dataclass(frozen=True, slots=True)
-class Equivariance:
+class Equivariance(NamedTuple):
     """On pairs that no map has seen. Controls: T' taught with the pairs shuffled."""
 
     error: Controlled
@@ -45,7 +42,7 @@ class Equivariance:
     penalty: float
 
 
-def fit_linear(before: FloatArray, after: FloatArray, penalty: float) -> LinearMap:
+def fit_linear(before: FloatArray, after: FloatArray, penalty: float) -> Callable[[FloatArray], FloatArray]:
     """Ridge regression about the means.
 
     >>> double = fit_linear(np.array([[1.0], [2.0], [3.0]]), np.array([[2.0], [4.0], [6.0]]), 0.0)
@@ -63,28 +60,21 @@ def fit_linear(before: FloatArray, after: FloatArray, penalty: float) -> LinearM
 
 
 def choose_penalty(
-    before: FloatArray, after: FloatArray, groups: IntArray, penalties: Sequence[float], draws: Resampler
+    before: FloatArray, after: FloatArray, groups: IntArray, draws: Resampler, penalties: Sequence[float] = PENALTIES
 ) -> float:
     """The penalty that does best on groups left out in turn."""
     names = draws.rng.permutation(np.unique(groups))
     folds = [np.isin(groups, part) for part in np.array_split(names, min(_FOLDS, len(names)))]
 
     def error(penalty: float) -> float:
-        return sum(
-            float(((fit_linear(before[~out], after[~out], penalty)(before[out]) - after[out]) ** 2).sum())
-            for out in folds
-        )
+        predicted = (fit_linear(before[~out], after[~out], penalty)(before[out]) for out in folds)
+        return sum(float(((rows - after[out]) ** 2).sum()) for rows, out in zip(predicted, folds, strict=True))
 
     return min(penalties, key=error)
 
 
 def measure_equivariance(
-    before: Matrix,
-    after: Matrix,
-    draws: Resampler,
-    *,
-    groups: IntArray | None = None,
-    penalties: Sequence[float] = PENALTIES,
+    before: Matrix, after: Matrix, draws: Resampler, *, groups: IntArray | None = None
 ) -> Equivariance:
     """Row i of both (N, D) is one pair; pairs of a group (a template, a verb) stay in the same half."""
     assert before.shape == after.shape, "every sentence has its changed one, in the same space"
@@ -94,11 +84,9 @@ def measure_equivariance(
     is_taught = split_groups(group_ids, draws)
     x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     taught_x, taught_y, test_x, test_y = x[is_taught], y[is_taught], x[~is_taught], y[~is_taught]
+    taught_groups, test_groups = group_ids[is_taught], group_ids[~is_taught]
     centre = taught_y.mean(axis=0)
     spread = ((test_y - centre) ** 2).sum(axis=1)
-
-    def bootstrap(statistic: Callable[[Indices], float]) -> Interval:
-        return draws.interval(statistic, len(test_y), groups=group_ids[~is_taught])
 
     def error(predictions: FloatArray) -> Interval:
         missed = ((test_y - predictions) ** 2).sum(axis=1)
@@ -107,26 +95,24 @@ def measure_equivariance(
             whole = float(spread[indices].sum())
             return float(np.sqrt(missed[indices].sum() / whole)) if whole else float("nan")
 
-        return bootstrap(compare)
+        return draws.interval(compare, len(test_y), test_groups)
 
     def retrieve(predictions: FloatArray) -> Interval:
         nearness = normalise(predictions - centre) @ normalise(test_y - centre).T
-        is_own = nearness.argmax(axis=1) == np.arange(len(predictions))
-        return bootstrap(lambda indices: float(is_own[indices].mean()))
+        return draws.mean(nearness.argmax(axis=1) == np.arange(len(predictions)), test_groups)
 
-    penalty = choose_penalty(taught_x, taught_y, group_ids[is_taught], penalties, draws)
+    penalty = choose_penalty(taught_x, taught_y, taught_groups, draws)
     # The control is fitted with the same care, penalty included, to pairs that do not belong together.
     order = draws.rng.permutation(len(taught_y))
-    shuffled_penalty = choose_penalty(taught_x, taught_y[order], group_ids[is_taught], penalties, draws)
+    shuffled_penalty = choose_penalty(taught_x, taught_y[order], taught_groups, draws)
     mapped = fit_linear(taught_x, taught_y, penalty)(test_x)
     control = fit_linear(taught_x, taught_y[order], shuffled_penalty)(test_x)
-    step = centre - taught_x.mean(axis=0)
     return Equivariance(
         Controlled(error(mapped), error(control)),
         Controlled(retrieve(mapped), retrieve(control)),
         error(test_x),
         retrieve(test_x),
-        error(test_x + step),
+        error(test_x + (centre - taught_x.mean(axis=0))),
         penalty,
     )
 
@@ -137,49 +123,40 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
     except InputError as error:
         yield Skipped("error", "equivariance", str(error))
         return
+    meaning = "|h(Tx) - T'h(x)| / |h(Tx) - mean| on pairs of other words: 0 exact, 1 no better than the mean"
+    retrieved = "share of T'h(x) that are nearest to their own changed sentence"
     for kind, pairs in kinds.items():
-        yield from skip_on_error(f"error.{kind}", f"{kind} error", _pair_findings, model, data, kind, pairs)
-
-
-def _pair_findings(
-    model: AnalysisModel, data: AnalysisData, kind: str, pairs: Sequence[SentencePair]
-) -> Iterator[Finding]:
-    texts = [pair.source for pair in pairs] + [pair.target for pair in pairs]
-    groups = group_pairs(pairs)
-    for layer, states in enumerate(embed_texts(model, texts, data)):
-        data.conditions.check()
-        before, after = np.split(states, 2)
-        # The same halves at every layer, so that layers can be compared.
-        draws = data.settings.resampler("equivariance", kind)
-        result = measure_equivariance(before, after, draws, groups=groups)
-        meaning = "|h(Tx) - T'h(x)| / |h(Tx) - mean| on pairs of other words: 0 exact, 1 no better than the mean"
-        note = f"{len(pairs)} pairs in {len(np.unique(groups))} groups"
-        yield result.error.to_finding(f"error.{kind}", f"{kind} error", "error", meaning, _SHUFFLED, note, layer)
-        unchanged = Controlled(result.retrieval.estimate, result.unchanged_retrieval)
-        meaning = "share of T'h(x) that are nearest to their own changed sentence"
-        control = "h(x) as it is: the two share their words"
-        yield unchanged.to_finding(f"retrieval.{kind}", f"{kind} retrieval", "share", meaning, control, layer=layer)
+        with skip_on_error(f"error.{kind}", f"{kind} error") as skipped:
+            texts = [pair.source for pair in pairs] + [pair.target for pair in pairs]
+            groups = group_pairs(pairs)
+            for layer, states in enumerate(embed_texts(model, texts, data)):
+                data.conditions.check()
+                before, after = np.split(states, 2)
+                # The same halves at every layer, so that layers can be compared.
+                draws = data.settings.resampler("equivariance", kind)
+                result = measure_equivariance(before, after, draws, groups=groups)
+                note = f"{len(pairs)} pairs in {len(np.unique(groups))} groups"
+                id, name, control = f"error.{kind}", f"{kind} error", "T' taught with the pairs shuffled"
+                yield Finding(id, name, "error", meaning, *result.error, control, note, layer)
+                shares = result.retrieval.estimate, result.unchanged_retrieval
+                id, name, control = f"retrieval.{kind}", f"{kind} retrieval", "h(x) as it is: the two share their words"
+                yield Finding(id, name, "share", retrieved, *shares, control, layer=layer)
+        yield from skipped
 
 
 def group_pairs(pairs: Sequence[SentencePair]) -> IntArray:
-    """By the longest rare word that the change brings, or else that stays: what T' learned must not be asked again.
-
-    Words of many pairs ("was", "not") tell none apart: one group would be half of all.
-    """
-    words = [
-        tuple({word.strip(".,?!").lower() for word in text.split()} for text in (pair.source, pair.target))
-        for pair in pairs
-    ]
+    """By the longest rare word that the change brings, or else that stays: what T' learned must not be asked again."""
+    texts = [(pair.source, pair.target) for pair in pairs]
+    words = [tuple({word.strip(".,?!").lower() for word in text.split()} for text in pair) for pair in texts]
     counts = Counter(word for before, after in words for word in before | after)
+    # Words of many pairs ("was", "not") tell none apart: one group would be half of all.
     most = max(_MOST, len(pairs) // 20)
-
-    def choose(before: set[str], after: set[str]) -> str:
-        for candidates in (after - before, after & before, before):
-            if rare := sorted(word for word in candidates if counts[word] <= most):
-                return max(rare, key=len)
-        return " ".join(sorted(after))
-
-    return np.unique([choose(before, after) for before, after in words], return_inverse=True)[1]
+    names = []
+    for before, after in words:
+        sides = (after - before, after & before, before)
+        rare = [sorted(word for word in side if counts[word] <= most) for side in sides]
+        names.append(next((max(side, key=len) for side in rare if side), " ".join(sorted(after))))
+    return label_ids(names)
 
 
 MEASURE = Measure(

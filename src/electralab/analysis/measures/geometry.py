@@ -4,28 +4,20 @@ AnalysisModel, rows, tagged sentences -> anisotropy, ranks, silhouettes, probes;
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import (
-    BoolArray,
-    FloatArray,
-    Indices,
-    IntArray,
-    Matrix,
-    count_at,
-    require_count,
-    require_finite,
-)
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, label_ids, require_count, require_finite
 from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure, Output
 from electralab.analysis.model import AnalysisModel
+from electralab.analysis.outputs import embed_rows, embed_texts, embed_words
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE
-from electralab.analysis.states import WordStates, embed_rows, embed_texts, embed_words
 from electralab.errors import InputError
-from electralab.reporting.plots import Figure, LineFigure, Projection, ScatterFigure
+from electralab.reporting.plots import LineFigure, Projection, ScatterFigure
 from electralab.statistics import Interval, count_units, null_interval, percentile_interval, subsample
 
 _SHUFFLES = 20
@@ -43,12 +35,11 @@ def normalise(vectors: Matrix) -> FloatArray:
     return np.asarray(wide / np.where(lengths > 0, lengths, 1), dtype=np.float64)
 
 
-def mean_cosine(units: FloatArray, counts: FloatArray) -> float:
+def mean_cosine(units: FloatArray, counts: FloatArray | IntArray) -> float:
     """Over all pairs of different rows, each row as often as its count: never of a row with a copy of itself."""
     whole = counts @ units
     # |sum of units|^2 holds every pair twice and every row with itself once: no need for all pairs.
-    selves = (counts**2).sum()
-    pairs = counts.sum() ** 2 - selves
+    pairs = counts.sum() ** 2 - (counts**2).sum()
     return float((whole @ whole - (counts**2) @ (units**2).sum(axis=1)) / pairs) if pairs else float("nan")
 
 
@@ -67,10 +58,12 @@ def measure_anisotropy(vectors: Matrix, draws: Resampler, *, groups: IntArray | 
     require_finite("anisotropy", vectors)
 
     def estimate(cloud: Matrix, group_ids: IntArray | None) -> Interval:
-        units = normalise(cloud)
-        return draws.interval(
-            lambda indices: mean_cosine(units, count_at(indices, len(units))), len(units), groups=group_ids
-        )
+        units, count = normalise(cloud), len(cloud)
+
+        def cosine(indices: IntArray) -> float:
+            return mean_cosine(units, np.bincount(indices, minlength=count))
+
+        return draws.interval(cosine, count, group_ids)
 
     return Controlled(estimate(vectors, groups), estimate(draws.rng.normal(size=vectors.shape), None))
 
@@ -101,17 +94,12 @@ def effective_rank(spectrum: FloatArray) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else 0.0
 
 
-def count_axes(spectrum: FloatArray, share: float = 0.9) -> int:
-    """How many principal axes hold this share of the variance."""
-    return int(np.searchsorted(np.cumsum(spectrum), share * spectrum.sum() * (1 - 1e-12)) + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(NamedTuple):
     spectrum: FloatArray
     effective_rank: Controlled
     participation_ratio: Controlled
     axes_for_90: int
+    """How many principal axes hold 90 % of the variance."""
 
 
 def measure_dimension(vectors: Matrix, draws: Resampler, *, groups: IntArray | None = None) -> Dimension:
@@ -128,36 +116,33 @@ def measure_dimension(vectors: Matrix, draws: Resampler, *, groups: IntArray | N
         interval = percentile_interval(summary(spectrum), [summary(other) for other in drawn], units, centred=True)
         return Controlled(interval, null_interval(summary(other) for other in untied))
 
-    return Dimension(spectrum, estimate(effective_rank), estimate(participation_ratio), count_axes(spectrum))
+    axes = int(np.searchsorted(np.cumsum(spectrum), 0.9 * spectrum.sum() * (1 - 1e-12)) + 1)
+    return Dimension(spectrum, estimate(effective_rank), estimate(participation_ratio), axes)
 
 
-def measure_silhouette(
-    vectors: Matrix, labels: IntArray, draws: Resampler, *, groups: IntArray | None = None, metric: str = "cosine"
-) -> Controlled:
+def measure_silhouette(vectors: Matrix, labels: IntArray, draws: Resampler) -> Controlled:
     """How much nearer rows are to their own category than to the next: 1 apart, 0 mixed, below 0 astray.
 
-    Each row's value is of the whole cloud; the interval is of their mean. Control: labels shuffled.
+    By the cosine. Each row's value is of the whole cloud; the interval is of their mean. Control: labels shuffled.
     """
     from sklearn.metrics import pairwise_distances, silhouette_samples
 
     require_count("silhouette", len(np.unique(labels)), 2, "categories")
     require_count("silhouette", len(vectors), len(np.unique(labels)) + 1, "vectors")
     require_finite("silhouette", vectors)
-    distances = pairwise_distances(np.asarray(vectors, dtype=np.float64), metric=metric)
+    distances = pairwise_distances(np.asarray(vectors, dtype=np.float64), metric="cosine")
     # Rounding leaves a row a little away from itself, which the next call refuses.
     np.fill_diagonal(distances, 0)
-    values = np.asarray(silhouette_samples(distances, labels, metric="precomputed"))
-    estimate = draws.mean(values, groups)
-    control = draws.shuffled(
-        lambda order: float(silhouette_samples(distances, labels[order], metric="precomputed").mean()),
-        len(values),
-        _SHUFFLES,
-    )
-    return Controlled(estimate, control)
+
+    def silhouettes(order: IntArray) -> FloatArray:
+        return np.asarray(silhouette_samples(distances, labels[order], metric="precomputed"))
+
+    estimate = draws.mean(silhouettes(np.arange(len(labels))))
+    return Controlled(estimate, draws.shuffled(lambda order: float(silhouettes(order).mean()), len(labels), _SHUFFLES))
 
 
 def measure_probe(
-    vectors: Matrix, labels: IntArray, draws: Resampler, *, groups: IntArray | None = None, strength: float = 0.1
+    vectors: Matrix, labels: IntArray, draws: Resampler, *, groups: IntArray, strength: float = 0.1
 ) -> Controlled:
     """The accuracy of a linear probe taught on half of the groups, on the other half. Control: taught shuffled labels.
 
@@ -168,21 +153,19 @@ def measure_probe(
     from electralab.evaluation.probes import LinearProbe, ProbeConfig
 
     require_finite("probe", vectors)
-    _, truth = np.unique(labels, return_inverse=True)
-    group_ids = np.arange(len(vectors)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    truth, group_ids = label_ids(labels), label_ids(groups)
     require_count("probe", int(group_ids.max(initial=-1)) + 1, 4, "examples")
     is_taught = split_groups(group_ids, draws)
     if len(np.unique(truth[is_taught])) < 2:
         raise InputError("probe: half of the examples have fewer than two categories; give more examples")
     probe = LinearProbe(("accuracy",), int(truth.max()) + 1, ProbeConfig(), EvalContext())
     cloud = np.asarray(vectors, dtype=np.float32)
-    test_groups = np.unique(group_ids[~is_taught], return_inverse=True)[1]
+    test_groups = label_ids(group_ids[~is_taught])
 
     def score(taught: IntArray) -> Interval:
         predict = probe.fit(cloud[is_taught], np.asarray(taught, dtype=np.int64), strength)
         is_right = predict(cloud[~is_taught]) == truth[~is_taught]
-        shares = np.bincount(test_groups, is_right) / np.bincount(test_groups)
-        return draws.mean(shares)
+        return draws.mean(np.bincount(test_groups, is_right) / np.bincount(test_groups))
 
     return Controlled(score(truth[is_taught]), score(draws.rng.permutation(truth[is_taught])))
 
@@ -213,11 +196,10 @@ def project_tsne(vectors: Matrix, seed: int, dimensions: int = 2) -> FloatArray:
     require_count("t-SNE", len(vectors), 5, "vectors")
     require_finite("t-SNE", vectors)
     start = project_pca(vectors, dimensions)
-    start = start / max(float(start[:, 0].std()), 1e-12) * 1e-4
     layout = TSNE(
         dimensions,
         perplexity=min(_PERPLEXITY, (len(vectors) - 1) / 3),
-        init=start.astype(np.float32),
+        init=(start / max(float(start[:, 0].std()), 1e-12) * 1e-4).astype(np.float32),
         # The usual floor of 50 throws a few dozen points across each other.
         learning_rate=max(len(vectors) / 48, 10.0),
         random_state=seed,
@@ -226,34 +208,45 @@ def project_tsne(vectors: Matrix, seed: int, dimensions: int = 2) -> FloatArray:
     return np.asarray(layout.fit_transform(np.asarray(vectors, dtype=np.float32)), dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class Categories:
-    """Words that have a category, and which."""
+def number_spellings(texts: Sequence[str], numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """(N,) the spelling of each word, and the first words of each spelling and category.
 
-    what: str
-    layers: list[Matrix]
-    names: tuple[str, ...]
-    numbers: IntArray  # (N,) into the names
-    texts: list[str]
-
-    @property
-    def spellings(self) -> IntArray:
-        """(N,) the number of each word's spelling: a word that a probe learned by heart must not be asked again."""
-        return np.unique([text.lower() for text in self.texts], return_inverse=True)[1]
-
-    @property
-    def distinct(self) -> Indices:
-        """The first of words of one spelling and category: those are near each other whatever the category."""
-        _, indices = np.unique(np.stack([self.spellings, self.numbers]), axis=1, return_index=True)
-        return np.asarray(indices, dtype=np.int64)
-
-    @property
-    def things(self) -> str:
-        return "texts" if self.what == "class" else "words"
+    A word that a probe learned by heart must not be asked again, and words of one spelling are near each other
+    whatever the category.
+    """
+    spellings = label_ids([text.lower() for text in texts])
+    _, distinct = np.unique(np.stack([spellings, numbers]), axis=1, return_index=True)
+    return spellings, np.asarray(distinct, dtype=np.int64)
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Output]:
-    yield from skip_on_error("anisotropy", "anisotropy", _shape_findings, model, data)
+    settings = data.settings
+    with skip_on_error("anisotropy", "anisotropy") as skipped:
+        tokens = embed_rows(model, data, settings.vectors, is_spread=True)
+        curves: dict[str, FloatArray] = {}
+        for layer, states in enumerate(tokens.layers):
+            draws = settings.resampler("shape", str(layer))
+            data.conditions.check()
+            narrow = measure_anisotropy(states, draws, groups=tokens.rows)
+            meaning = "mean cosine of pairs of tokens: 0 all directions alike, 1 a single one"
+            control = "Gaussian noise of the same shape"
+            yield Finding("anisotropy", "anisotropy", "cosine", meaning, *narrow, control, layer=layer)
+            few = replace(draws, num_resamples=min(draws.num_resamples, _RANK_RESAMPLES))
+            spectrum, rank, _, axes = measure_dimension(states, few, groups=tokens.rows)
+            meaning = "e to the entropy of the shares of variance along the principal axes"
+            note = f"{len(states):,} tokens in {states.shape[1]} coordinates; {axes} axes hold 90 % of it"
+            control = "each coordinate shuffled over the tokens"
+            yield Finding("effective_rank", "effective rank", "axes", meaning, *rank, control, note, layer)
+            curves[f"layer {layer}"] = np.cumsum(spectrum)[:_AXES_SHOWN]
+        yield LineFigure(
+            f"{model.name}: variance along the principal axes",
+            "spectrum",
+            "How much of the variance the first axes hold, by layer: a curve that rises at once is a narrow cloud.",
+            "share of the variance that the first axes hold",
+            "principal axes",
+            curves,
+        )
+    yield from skipped
     try:
         words = embed_words(model, data.tagged.read_by(model), data)
     except InputError as error:
@@ -262,103 +255,60 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Output]:
             yield Skipped(f"{id}_probe", f"{name} probe", str(error))
     else:
         for what, labels, absent in (("part of speech", words.tags, NO_TAG), ("entity", words.entities, OUTSIDE)):
-            yield from skip_on_error(
-                f"{what.replace(' ', '_')}_silhouette",
-                f"{what} silhouette",
-                _label_findings,
-                model,
-                data,
-                words,
-                labels,
-                absent,
-                what,
-            )
+            yield from _label_findings(model, data, what, words.layers, words.texts, labels, absent)
     if data.classes:
-        yield from skip_on_error("class_silhouette", "class silhouette", _class_findings, model, data)
-
-
-def _shape_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Figure]:
-    settings = data.settings
-    tokens = embed_rows(model, data, settings.vectors, is_spread=True)
-    curves: dict[str, FloatArray] = {}
-    for layer, states in enumerate(tokens.layers):
-        draws = settings.resampler("shape", str(layer))
-        data.conditions.check()
-        narrow = measure_anisotropy(states, draws, groups=tokens.rows)
-        meaning = "mean cosine of pairs of tokens: 0 all directions alike, 1 a single one"
-        control = "Gaussian noise of the same shape"
-        yield narrow.to_finding("anisotropy", "anisotropy", "cosine", meaning, control, layer=layer)
-        shape = measure_dimension(states, draws.at_most(_RANK_RESAMPLES), groups=tokens.rows)
-        meaning = "e to the entropy of the shares of variance along the principal axes"
-        note = f"{len(states):,} tokens in {states.shape[1]} coordinates; {shape.axes_for_90} axes hold 90 % of it"
-        control = "each coordinate shuffled over the tokens"
-        yield shape.effective_rank.to_finding("effective_rank", "effective rank", "axes", meaning, control, note, layer)
-        curves[f"layer {layer}"] = np.cumsum(shape.spectrum)[:_AXES_SHOWN]
-    yield LineFigure(
-        f"{model.name}: variance along the principal axes",
-        "spectrum",
-        "How much of the variance the first axes hold, by layer: a curve that rises at once is a narrow cloud.",
-        "share of the variance that the first axes hold",
-        "principal axes",
-        curves,
-    )
-
-
-def _class_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Output]:
-    texts = [item.text for item in data.classes]
-    labels = [item.label for item in data.classes]
-    layers = embed_texts(model, texts, data)
-    whole = WordStates(layers, texts, labels, [""] * len(texts), np.arange(len(texts)))
-    return _label_findings(model, data, whole, labels, NO_TAG, "class")
+        with skip_on_error("class_silhouette", "class silhouette") as skipped:
+            texts, labels = [item.text for item in data.classes], [item.label for item in data.classes]
+            yield from _label_findings(model, data, "class", embed_texts(model, texts, data), texts, labels, NO_TAG)
+        yield from skipped
 
 
 def _label_findings(
-    model: AnalysisModel, data: AnalysisData, words: WordStates, labels: Sequence[str], absent: str, what: str
+    model: AnalysisModel,
+    data: AnalysisData,
+    what: str,
+    layers: Sequence[Matrix],
+    texts: Sequence[str],
+    labels: Sequence[str],
+    absent: str,
 ) -> Iterator[Output]:
-    settings = data.settings
-    kept = np.array([index for index, label in enumerate(labels) if label != absent], dtype=np.int64)
-    if not len(kept):
-        raise InputError(f"{what}: the tagged sentences tell none; give --tagged with a column for it")
-    kept = kept[subsample(len(kept), settings.vectors, settings.seed)]
-    names, numbers = np.unique([labels[index] for index in kept], return_inverse=True)
-    words_kept = [words.texts[index] for index in kept]
-    categories = Categories(what, [states[kept] for states in words.layers], tuple(names), numbers, words_kept)
-    id, things, distinct = what.replace(" ", "_"), categories.things, categories.distinct
-    accuracies = []
-    for layer, states in enumerate(categories.layers):
-        draws = settings.resampler("silhouette", what, str(layer))
-        apart = measure_silhouette(states[distinct], numbers[distinct], draws)
-        meaning = f"how much nearer {things} are to those of their own {what} than to the next: 1 apart, 0 mixed"
-        note = f"{len(distinct)} different {things}"
-        yield apart.to_finding(f"{id}_silhouette", f"{what} silhouette", "silhouette", meaning, _SHUFFLED, note, layer)
-        # The same halves at every layer, so that layers can be compared.
-        draws = settings.resampler("probe", what)
-        probe = measure_probe(states, numbers, draws, groups=categories.spellings)
-        meaning = f"accuracy of a linear probe of the {what}, taught on half of the {things}, on others"
-        yield probe.to_finding(f"{id}_probe", f"{what} probe", "accuracy", meaning, f"taught {_SHUFFLED}", layer=layer)
-        accuracies.append(probe.estimate.value)
-    # Where layers do equally well, the deepest.
-    best = len(accuracies) - 1 - int(np.argmax(accuracies[::-1]))
-    yield from _plot_categories(model, data, categories, best)
-
-
-def _plot_categories(
-    model: AnalysisModel, data: AnalysisData, shown: Categories, layer: int
-) -> Iterator[Figure | Projection]:
-    seed = data.settings.seed
-    chosen = subsample(len(shown.numbers), data.settings.points, seed)
-    states = shown.layers[layer][chosen]
-    categories = tuple(str(shown.names[number]) for number in shown.numbers[chosen])
-    texts = tuple(shown.texts[index] for index in chosen)
-    title = f"{model.name}: {shown.things} by {shown.what}, layer {layer}"
-    meaning = (
-        f"Each dot is one of the {shown.things} at layer {layer}, whose probe does best. PCA keeps distances "
-        "along two axes; t-SNE keeps neighbours, and its distances between groups mean nothing."
-    )
-    views = {"PCA": project_pca(states), "t-SNE": project_tsne(states, seed)}
-    yield ScatterFigure(title, shown.what.replace(" ", "-"), meaning, views, categories)
-    for view, points in (("PCA", project_pca(states, 3)), ("t-SNE", project_tsne(states, seed, 3))):
-        yield Projection(f"{title}, {view}", meaning, points, categories, texts)
+    """Whether words or texts of one label lie apart, and can be told by a probe; their pictures at the best layer."""
+    settings, id, things = data.settings, what.replace(" ", "_"), "texts" if what == "class" else "words"
+    with skip_on_error(f"{id}_silhouette", f"{what} silhouette") as skipped:
+        kept = np.array([index for index, label in enumerate(labels) if label != absent], dtype=np.int64)
+        if not len(kept):
+            raise InputError(f"{what}: the tagged sentences tell none; give --tagged with a column for it")
+        kept = kept[subsample(len(kept), settings.vectors, settings.seed)]
+        numbers = label_ids([labels[index] for index in kept])
+        spellings, distinct = number_spellings([texts[index] for index in kept], numbers)
+        accuracies = []
+        for layer, cloud in enumerate(layers):
+            states, draws = cloud[kept], settings.resampler("silhouette", what, str(layer))
+            apart = measure_silhouette(states[distinct], numbers[distinct], draws)
+            meaning = f"how much nearer {things} are to those of their own {what} than to the next: 1 apart, 0 mixed"
+            name, note = f"{what} silhouette", f"{len(distinct)} different {things}"
+            yield Finding(f"{id}_silhouette", name, "silhouette", meaning, *apart, _SHUFFLED, note, layer)
+            # The same halves at every layer, so that layers can be compared.
+            probe = measure_probe(states, numbers, settings.resampler("probe", what), groups=spellings)
+            meaning = f"accuracy of a linear probe of the {what}, taught on half of the {things}, on others"
+            name, control = f"{what} probe", f"taught {_SHUFFLED}"
+            yield Finding(f"{id}_probe", name, "accuracy", meaning, *probe, control, layer=layer)
+            accuracies.append(probe.estimate.value)
+        # Where layers do equally well, the deepest is drawn.
+        best = len(accuracies) - 1 - int(np.argmax(accuracies[::-1]))
+        chosen = kept[subsample(len(kept), settings.points, settings.seed)]
+        states, seed = layers[best][chosen], settings.seed
+        categories = tuple(str(labels[index]) for index in chosen)
+        title = f"{model.name}: {things} by {what}, layer {best}"
+        meaning = (
+            f"Each dot is one of the {things} at layer {best}, whose probe does best. PCA keeps distances "
+            "along two axes; t-SNE keeps neighbours, and its distances between groups mean nothing."
+        )
+        views = {"PCA": project_pca(states), "t-SNE": project_tsne(states, seed)}
+        yield ScatterFigure(title, what.replace(" ", "-"), meaning, views, categories)
+        for view, points in {"PCA": project_pca(states, 3), "t-SNE": project_tsne(states, seed, 3)}.items():
+            yield Projection(f"{title}, {view}", meaning, points, categories, tuple(texts[index] for index in chosen))
+    yield from skipped
 
 
 MEASURE = Measure(

@@ -15,7 +15,7 @@ from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
-from electralab.analysis.pair import masked_batches, run_pair, with_untrained_control
+from electralab.analysis.outputs import masked_batches, run_pair, with_untrained_control
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.model.encoder import HiddenStates
@@ -62,12 +62,11 @@ def rtd_gradients(
     discriminator: Discriminator, corrupted: CorruptedBatch, *, only_masked: bool = False
 ) -> GradientFlow:
     """Of replaced-token detection: every token has a loss, or masked ones only where it was trained so."""
-    masked = corrupted.masked
-    batch, trace = masked.batch, HiddenStates()
+    batch, trace = corrupted.masked.batch, HiddenStates()
     with torch.enable_grad():
         logits = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
         loss = rtd_loss(logits, corrupted, only_masked=only_masked)
-    is_masked = _mark(masked.positions, batch)
+    is_masked = _mark(corrupted.masked.positions, batch)
     has_loss = is_masked if only_masked else torch.ones_like(is_masked)
     return _read_flow(loss, trace, batch, is_masked, corrupted.is_replaced, has_loss)
 
@@ -136,9 +135,8 @@ def measure_effective(flow: GradientFlow, draws: Resampler) -> Interval:
 
     1 where all are pulled at alike, k/T where k of T are and the others not at all.
     """
-    counts = count_at(flow.rows, flow.num_rows)
     # The relative norms of T tokens add up to T, so that (sum |g|)^2 / T is T.
-    shares = counts / count_at(flow.rows, flow.num_rows, flow.grad_norms**2)
+    shares = count_at(flow.rows, flow.num_rows) / count_at(flow.rows, flow.num_rows, flow.grad_norms**2)
     return _average_rows(flow, shares, np.ones_like(shares), draws)
 
 
@@ -154,52 +152,41 @@ def _average_rows(flow: GradientFlow, sums: FloatArray, counts: FloatArray, draw
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    purpose = "gradient flow"
     if model.is_pair:
-        yield from skip_on_error("effective_tokens", "gradient flow", _rtd_findings, model, data)
-        yield from skip_on_error(
-            "generator_effective_tokens", "gradient flow, generator", _lm_findings, model, data, is_second=True
-        )
-    else:
-        yield from skip_on_error("effective_tokens", "gradient flow", _lm_findings, model, data, is_second=False)
+        with skip_on_error("effective_tokens", purpose) as skipped:
+            # The rows of the untrained network are those that the trained generator corrupted.
+            corrupted = [output.corrupted for output in run_pair(model, data, purpose)]
 
+            def detect(network: AnalysisModel) -> Iterator[Finding]:
+                discriminator, only_masked = network.require_discriminator(purpose), model.kind == "electra-15"
+                flows = [rtd_gradients(discriminator, batch, only_masked=only_masked) for batch in corrupted]
+                return _flow_findings(GradientFlow.concat(flows), data)
 
-def _rtd_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
-    # The rows of the untrained network are those that the trained generator corrupted.
-    corrupted = [trial.corrupted for trial in run_pair(model, data, "gradient flow")]
-    only_masked = model.kind == "electra-15"
+            yield from with_untrained_control(model, data, detect)
+        yield from skipped
+    # Of a pair, naming tokens is what the second network is trained by.
+    prefix, suffix = ("generator_", ", generator") if model.is_pair else ("", "")
+    with skip_on_error(f"{prefix}effective_tokens", f"{purpose}{suffix}") as skipped:
+        batches = list(masked_batches(model, data))
 
-    def compute(network: AnalysisModel) -> Iterator[Finding]:
-        discriminator = network.require_discriminator("gradient flow")
-        flows = [rtd_gradients(discriminator, batch, only_masked=only_masked) for batch in corrupted]
-        return _flow_findings(GradientFlow.concat(flows), data)
+        def guess(network: AnalysisModel) -> Iterator[Finding]:
+            generator = network.require_generator(purpose)
+            flow = GradientFlow.concat([lm_gradients(generator, masked) for masked in batches])
+            for finding in _flow_findings(flow, data):
+                yield replace(finding, id=f"{prefix}{finding.id}", name=f"{finding.name}{suffix}")
 
-    return with_untrained_control(model, data, compute)
-
-
-def _lm_findings(model: AnalysisModel, data: AnalysisData, *, is_second: bool) -> Iterator[Finding]:
-    batches = masked_batches(model, data)
-
-    def compute(network: AnalysisModel) -> Iterator[Finding]:
-        generator = network.require_generator("gradient flow")
-        flow = GradientFlow.concat([lm_gradients(generator, masked) for masked in batches])
-        for finding in _flow_findings(flow, data):
-            is_own = not is_second
-            yield (
-                finding if is_own else replace(finding, id=f"generator_{finding.id}", name=f"{finding.name}, generator")
-            )
-
-    return with_untrained_control(model, data, compute)
+        yield from with_untrained_control(model, data, guess)
+    yield from skipped
 
 
 def _flow_findings(flow: GradientFlow, data: AnalysisData) -> Iterator[Finding]:
     """Figures of the kinds of tokens that there are."""
     draws = data.settings.resampler("gradients")
     meaning = "(sum |g|)² / (T sum |g|²) of a row: over how much of it the gradient is spread"
-    effective = measure_effective(flow, draws)
-    yield Finding("effective_tokens", "effective tokens", "share", meaning, effective)
+    yield Finding("effective_tokens", "effective tokens", "share", meaning, measure_effective(flow, draws))
     meaning = "tokens at which the gradient is a tenth of the row's mean or more"
-    reached = measure_reached(flow, draws)
-    yield Finding("tokens_reached", "tokens reached", "share", meaning, reached)
+    yield Finding("tokens_reached", "tokens reached", "share", meaning, measure_reached(flow, draws))
     kinds = {
         "masked": (flow.is_masked, "at the tokens that were masked"),
         "unmasked": (~flow.is_masked, "at tokens that nobody touched"),
@@ -208,12 +195,9 @@ def _flow_findings(flow: GradientFlow, data: AnalysisData) -> Iterator[Finding]:
     }
     if not flow.is_replaced.any():  # nothing was put in the place of what is masked
         del kinds["replaced"], kinds["restored"]
-    if not flow.is_masked.any():
-        kinds = {}
-    for kind, (is_selected, where) in kinds.items():
+    for kind, (is_selected, where) in kinds.items() if flow.is_masked.any() else ():
         if int(is_selected.sum()) > 1:
-            pull = measure_pull(flow, is_selected, draws)
-            meaning = f"|dL/dx| {where}, over the row's mean"
+            pull, meaning = measure_pull(flow, is_selected, draws), f"|dL/dx| {where}, over the row's mean"
             yield Finding(f"pull_{kind}", f"pull at {kind} tokens", "× mean", meaning, pull)
 
 

@@ -15,12 +15,12 @@ from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel, reinitialise
-from electralab.analysis.pair import UNTRAINED
-from electralab.model.attention import Rotation, build_attention_mask, measure_discrepancies
+from electralab.analysis.outputs import UNTRAINED
+from electralab.model.attention import build_attention_mask, measure_discrepancies
 from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
 from electralab.reporting.plots import HeatmapFigure
 from electralab.statistics import Interval
-from electralab.tokens.batches import Batch, make_batch
+from electralab.tokens.batches import make_batch
 
 # Entropy in nats, distance in tokens, the others shares of the weight: on the token itself, its neighbours, the first
 # of the row, any [SEP], and the same token elsewhere in the row.
@@ -48,15 +48,12 @@ class HeadPatterns:
     names: tuple[str, ...]
     """Such as "2.0": the first head of layer 2, counted from 0."""
 
-    def select_layer(self, layer: int) -> "HeadPatterns":
-        kept = [head for head, own in enumerate(self.layers) if own == layer]
-        return HeadPatterns(self.values[:, kept], (layer,) * len(kept), tuple(self.names[head] for head in kept))
-
-    def of_pattern(self, name: str) -> FloatArray:
-        """(N, heads)"""
+    def of_pattern(self, name: str, layer: int | None = None) -> FloatArray:
+        """(N, heads) of one layer, or of all."""
         require_count("attention heads", len(self.values), 2, "rows")
         require_finite("attention heads", self.values)
-        return self.values[..., PATTERNS.index(name)]
+        is_kept = [layer in (None, own) for own in self.layers]
+        return self.values[:, is_kept, PATTERNS.index(name)]
 
 
 def attention_weights(
@@ -68,29 +65,23 @@ def attention_weights(
     encoder(input_ids, segment_ids, is_pad, trace)
     for index, layer in enumerate(encoder.layers):
         assert isinstance(layer, EncoderLayer)
-        rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
+        attention, rotary = layer.attention, encoder.local_rotary if layer.is_local else encoder.global_rotary
+        rotation = None if rotary is None else rotary(length)
         window = config.local_attention if layer.is_local else 0
-        # Weights are computed again from what each layer reads: the fused attention does not hand them out.
         is_visible = build_attention_mask(length, window, is_pad, config.is_causal, input_ids.device)
         if is_visible is None and config.is_causal:
             is_visible = torch.ones(length, length, dtype=torch.bool, device=input_ids.device).tril()
+        # Weights are computed again from what each layer reads: the fused attention does not hand them out.
         read = layer.prepare(trace["embeddings" if index == 0 else f"layers.{index - 1}"])
-        yield layer, read, _softmax(layer, read, None if rotary is None else rotary(length), is_visible, is_pad)
-
-
-def _softmax(
-    layer: EncoderLayer, read: Tensor, rotation: Rotation | None, is_visible: Tensor | None, is_pad: Tensor | None
-) -> Tensor:
-    attention = layer.attention
-    queries, (keys, _) = attention.ask(read, rotation), attention.offer(read, rotation)
-    scores: Tensor = queries @ keys.mT * keys.shape[-1] ** -0.5  # (B, H, T, T)
-    if attention.discrepancy_weights is not None:
-        discrepancies = measure_discrepancies(read, is_pad)[:, None, None, :]
-        scores = scores + attention.discrepancy_weights[:, None, None] * discrepancies
-    if is_visible is not None:
-        scores = scores.masked_fill(~is_visible, -torch.inf)
-    # A query that sees nothing, far inside padding, looks nowhere.
-    return scores.softmax(dim=-1).nan_to_num(0.0)
+        queries, (keys, _) = attention.ask(read, rotation), attention.offer(read, rotation)
+        scores: Tensor = queries @ keys.mT * keys.shape[-1] ** -0.5  # (B, H, T, T)
+        if attention.discrepancy_weights is not None:
+            discrepancies = measure_discrepancies(read, is_pad)[:, None, None, :]
+            scores = scores + attention.discrepancy_weights[:, None, None] * discrepancies
+        if is_visible is not None:
+            scores = scores.masked_fill(~is_visible, -torch.inf)
+        # A query that sees nothing, far inside padding, looks nowhere.
+        yield layer, read, scores.softmax(dim=-1).nan_to_num(0.0)
 
 
 @torch.inference_mode()
@@ -98,12 +89,19 @@ def attention_patterns(
     encoder: Encoder, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor, separator_id: int
 ) -> HeadPatterns:
     """Padding neither looks nor is looked at."""
-    is_token = ~is_pad
-    marks = _mark_patterns(input_ids, is_pad, separator_id)  # (B or 1, L - 1, T, T)
+    is_token, (batch, length) = ~is_pad, input_ids.shape
+    # How far each key is from each query, and 1 where it is what a pattern is named for.
+    places = torch.arange(length, device=input_ids.device)
+    steps = places - places[:, None]  # (T, T) key less query
+    is_same = (input_ids[:, None, :] == input_ids[:, :, None]) & (steps != 0) & ~is_pad[:, None, :]  # (B, T, T)
+    is_separator = (input_ids == separator_id)[:, None, :].expand_as(is_same)
+    fixed = [steps.abs(), steps == 0, steps == -1, steps == 1, (places == 0).expand(length, -1)]
+    marks = [*(mark.expand(batch, -1, -1) for mark in fixed), is_separator, is_same]
+    stacked = torch.stack([mark.float() for mark in marks], dim=1)  # (B, L - 1, T, T)
     values, names, layers = [], [], []
     for index, (_, _, weights) in enumerate(attention_weights(encoder, input_ids, segment_ids, is_pad)):
         entropy = -torch.special.xlogy(weights, weights).sum(dim=-1)  # (B, H, T)
-        marked = torch.einsum("bhqk,blqk->bhql", weights, marks.expand(len(weights), -1, -1, -1))
+        marked = torch.einsum("bhqk,blqk->bhql", weights, stacked)
         patterns = torch.cat([entropy[..., None], marked], dim=-1) * is_token[:, None, :, None]  # (B, H, T, L)
         values.append(patterns.double().sum(dim=2) / is_token.sum(dim=1)[:, None, None])  # (B, H, L)
         names += [f"{index}.{head}" for head in range(weights.shape[1])]
@@ -111,28 +109,14 @@ def attention_patterns(
     return HeadPatterns(torch.cat(values, dim=1).cpu().numpy(), tuple(layers), tuple(names))
 
 
-def _mark_patterns(input_ids: Tensor, is_pad: Tensor, separator_id: int) -> Tensor:
-    """(B, L - 1, T, T) how far each key is from each query, and 1 where it is what a pattern is named for."""
-    batch, length = input_ids.shape
-    steps = torch.arange(length, device=input_ids.device)
-    steps = steps - steps[:, None]  # (T, T) key less query
-    is_same = (input_ids[:, None, :] == input_ids[:, :, None]) & (steps != 0) & ~is_pad[:, None, :]  # (B, T, T)
-    is_first = (torch.arange(length, device=input_ids.device) == 0).expand(length, -1)
-    is_separator = (input_ids == separator_id)[:, None, :].expand_as(is_same)
-    fixed = [steps.abs(), steps == 0, steps == -1, steps == 1, is_first]
-    marks = [mark.expand(batch, -1, -1) for mark in fixed] + [is_separator, is_same]
-    return torch.stack([mark.float() for mark in marks], dim=1)
-
-
-def mean_over_heads(patterns: HeadPatterns, name: str, draws: Resampler) -> Interval:
-    """One pattern, the mean over all heads.
+def mean_over_heads(patterns: HeadPatterns, name: str, draws: Resampler, layer: int | None = None) -> Interval:
+    """One pattern, the mean over the heads of a layer, or over all.
 
     >>> even = HeadPatterns(np.full((3, 2, len(PATTERNS)), 0.5), (0, 0), ("0.0", "0.1"))
     >>> mean_over_heads(even, "self", Resampler(np.random.default_rng(0)))
     Interval(value=0.5, low=0.5, high=0.5)
     """
-    values = patterns.of_pattern(name).mean(axis=1)
-    return draws.mean(values)
+    return draws.mean(patterns.of_pattern(name, layer).mean(axis=1))
 
 
 def max_over_heads(patterns: HeadPatterns, name: str, draws: Resampler) -> Interval:
@@ -142,63 +126,48 @@ def max_over_heads(patterns: HeadPatterns, name: str, draws: Resampler) -> Inter
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped | HeatmapFigure]:
-    yield from skip_on_error("entropy", "attention heads", _findings, model, data)
-
-
-def _findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | HeatmapFigure]:
-    settings, rows = data.settings, data.read_rows(model)
-    size = max(1, settings.batch_tokens // rows.ids.shape[1])
-    batches = make_batch(rows.ids, model.tokenizer, is_pairs=rows.is_pairs).split(size)
-    patterns = _all_patterns(model, data, batches)
-    is_alone = model.control_of is not None or not settings.untrained
-    untrained = None if is_alone else _all_patterns(reinitialise(model, settings.seed), data, batches)
-    control_meaning = UNTRAINED if untrained else ""
-    draws = settings.resampler("heads")
-    for name, (unit, meaning) in _BY_LAYER.items():
-        for layer in range(model.num_layers):
-            # Estimate and control draw in turn from one stream, so that their order matters.
-            estimate, control = (
-                None if heads is None else mean_over_heads(heads.select_layer(layer), name, draws)
-                for heads in (patterns, untrained)
-            )
-            assert estimate is not None
-            yield Finding(name, f"attention {name}", unit, meaning, estimate, control, control_meaning, layer=layer + 1)
-    means = patterns.values.mean(axis=0)  # (heads, len(PATTERNS))
-    for name, target in _STRONGEST.items():
-        estimate, control = (
-            None if heads is None else max_over_heads(heads, name, draws) for heads in (patterns, untrained)
-        )
-        assert estimate is not None
-        meaning = f"the weight that a token gives {target}, in the head that gives it most"
-        head = patterns.names[int(means[:, PATTERNS.index(name)].argmax())]
-        note = f"head {head} (layer.head, counted from 0)"
-        yield Finding(
-            f"strongest.{name}", f"keenest head, {name}", "share", meaning, estimate, control, control_meaning, note
-        )
-    yield _plot_heads(model, patterns.layers, means)
-
-
-def _all_patterns(model: AnalysisModel, data: AnalysisData, batches: list[Batch]) -> HeadPatterns:
-    parts = []
-    for batch in batches:
-        data.conditions.check()
-        given = batch.to(next(model.encoder.parameters()).device)
-        separator = model.tokenizer.special.sep
-        parts.append(attention_patterns(model.encoder, given.original_ids, given.segment_ids, given.is_pad, separator))
-    return HeadPatterns(np.concatenate([part.values for part in parts]), parts[0].layers, parts[0].names)
-
-
-def _plot_heads(model: AnalysisModel, layers: tuple[int, ...], means: FloatArray) -> HeatmapFigure:
-    """Layers from below, heads from the left; a square stays empty where pruning took the head away."""
-    rows = np.array(layers)
-    counts = np.bincount(rows)
-    columns = np.concatenate([np.arange(count) for count in counts if count])
-    panels = {}
-    for index, name in enumerate(PATTERNS):
-        panels[name] = np.full((len(counts), int(counts.max())), np.nan)
-        panels[name][rows, columns] = means[:, index]
-    meaning = "Each square a head, dark the most: entropy in nats, distance in tokens, shares of the weight"
-    return HeatmapFigure(f"attention heads, {model.name}", "heads", meaning, "head", "layer", panels)
+    with skip_on_error("entropy", "attention heads") as skipped:
+        settings, rows, networks = data.settings, data.read_rows(model), [model]
+        batch = make_batch(rows.ids, model.tokenizer, is_pairs=rows.is_pairs).to(model.device)
+        if model.control_of is None and settings.untrained:
+            networks.append(reinitialise(model, settings.seed))
+        control_meaning = UNTRAINED if len(networks) > 1 else ""
+        looks = []
+        for network in networks:
+            parts, separator = [], model.tokenizer.special.sep
+            for given in batch.split(max(1, settings.batch_tokens // rows.ids.shape[1])):
+                data.conditions.check()
+                inputs = given.original_ids, given.segment_ids, given.is_pad
+                parts.append(attention_patterns(network.encoder, *inputs, separator))
+            values = np.concatenate([part.values for part in parts])
+            looks.append(HeadPatterns(values, parts[0].layers, parts[0].names))
+        patterns, draws = looks[0], settings.resampler("heads")
+        # Estimate and control draw in turn from one stream, so that their order matters.
+        for name, (unit, meaning) in _BY_LAYER.items():
+            for layer in range(model.encoder.config.num_layers):
+                estimate, *control = (mean_over_heads(heads, name, draws, layer) for heads in looks)
+                beside = control[0] if control else None
+                title = f"attention {name}"
+                yield Finding(name, title, unit, meaning, estimate, beside, control_meaning, layer=layer + 1)
+        means = patterns.values.mean(axis=0)  # (heads, len(PATTERNS))
+        for name, target in _STRONGEST.items():
+            estimate, *control = (max_over_heads(heads, name, draws) for heads in looks)
+            beside = control[0] if control else None
+            meaning = f"the weight that a token gives {target}, in the head that gives it most"
+            head = patterns.names[int(means[:, PATTERNS.index(name)].argmax())]
+            note, title = f"head {head} (layer.head, counted from 0)", f"keenest head, {name}"
+            yield Finding(f"strongest.{name}", title, "share", meaning, estimate, beside, control_meaning, note)
+        # Layers from below, heads from the left; a square stays empty where pruning took the head away.
+        layers = np.array(patterns.layers)
+        counts = np.bincount(layers)
+        columns = np.concatenate([np.arange(count) for count in counts if count])
+        panels = {}
+        for index, name in enumerate(PATTERNS):
+            panels[name] = np.full((len(counts), int(counts.max())), np.nan)
+            panels[name][layers, columns] = means[:, index]
+        meaning = "Each square a head, dark the most: entropy in nats, distance in tokens, shares of the weight"
+        yield HeatmapFigure(f"attention heads, {model.name}", "heads", meaning, "head", "layer", panels)
+    yield from skipped
 
 
 MEASURE = Measure("heads", "heads", "attention heads", "Where do attention heads look?", measure)

@@ -7,28 +7,15 @@ from collections.abc import Iterator
 from math import log
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from electralab.analysis.arrays import (
-    BoolArray,
-    FloatArray,
-    Indices,
-    IntArray,
-    Matrix,
-    count_at,
-    require_count,
-    require_finite,
-)
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, count_at, require_count, require_finite
 from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
-from electralab.analysis.pair import LmLosses, PairOutputs, mlm_losses, run_pair
-from electralab.errors import InputError
+from electralab.analysis.outputs import lm_losses, pair_outputs
 from electralab.statistics import Interval
-from electralab.tokens.batches import make_batch
 
 _LN2 = log(2)
 _GIGA = 1e9
@@ -59,28 +46,21 @@ def mutual_information(joint: NDArray[np.integer | np.floating], *, corrected: b
 
 
 def measure_mutual_information(
-    inputs: IntArray, outputs: IntArray, draws: Resampler, *, groups: IntArray | None = None, corrected: bool = True
+    inputs: IntArray, outputs: IntArray, draws: Resampler, *, groups: IntArray | None = None
 ) -> Controlled:
     """Between pairs of labels from 0 on. Control: outputs shuffled, which leaves the estimator's own bias."""
     require_count("mutual information", len(inputs), 2, "pairs")
-    everything = np.arange(len(inputs))
 
-    def inform(first: Indices, second: Indices) -> float:
+    def inform(first: IntArray, second: IntArray) -> float:
         taken, given = inputs[first], outputs[second]
         shape = int(taken.max()) + 1, int(given.max()) + 1
         joint = count_at(taken * shape[1] + given, shape[0] * shape[1]).reshape(shape)
-        return mutual_information(joint, corrected=corrected)
+        return mutual_information(joint, corrected=True)
 
     # Drawing again repeats pairs, which looks like dependence: hence centred.
-    estimate = draws.interval(lambda indices: inform(indices, indices), len(inputs), groups=groups, centred=True)
-    control = draws.shuffled(lambda order: inform(everything, order), len(inputs))
-    return Controlled(estimate, control)
-
-
-def rtd_losses(logits: Matrix, is_replaced: BoolArray) -> FloatArray:
-    """The binary cross-entropy of each discriminator logit, in nats."""
-    wide = logits.astype(np.float64)
-    return np.logaddexp(0.0, wide) - wide * is_replaced
+    estimate = draws.interval(lambda indices: inform(indices, indices), len(inputs), groups, centred=True)
+    everything = np.arange(len(inputs))
+    return Controlled(estimate, draws.shuffled(lambda order: inform(everything, order), len(inputs)))
 
 
 def measure_rtd_bits(logits: Matrix, is_replaced: BoolArray, rows: IntArray, draws: Resampler) -> Controlled:
@@ -94,14 +74,16 @@ def measure_rtd_bits(logits: Matrix, is_replaced: BoolArray, rows: IntArray, dra
     count = len(names)
     tokens, replaced = count_at(row_numbers, count), count_at(row_numbers, count, is_replaced)
 
-    def bits(losses: FloatArray, indices: Indices) -> float:
+    def bits(losses: FloatArray, indices: IntArray) -> float:
         # By sums of each row, so that rows drawn again are added up instead of looked through.
         num_tokens, num_replaced = tokens[indices].sum(), replaced[indices].sum()
         prior = entropy(np.array([num_replaced, num_tokens - num_replaced]))
         return prior - float(losses[indices].sum() / num_tokens / _LN2)
 
     def row_losses(values: Matrix) -> FloatArray:
-        return count_at(row_numbers, count, rtd_losses(values, is_replaced))
+        wide = values.astype(np.float64)
+        # The binary cross-entropy of each logit, in nats.
+        return count_at(row_numbers, count, np.logaddexp(0.0, wide) - wide * is_replaced)
 
     losses = row_losses(logits)
     estimate = draws.interval(lambda indices: bits(losses, indices), count)
@@ -134,92 +116,60 @@ def measure_lm_bits(
     return Controlled(average(gains), average(noise))
 
 
-def measure_loss_share(has_loss: BoolArray, rows: IntArray, draws: Resampler) -> Interval:
+def loss_share(has_loss: BoolArray, rows: IntArray, draws: Resampler) -> Finding:
     """The share of positions (N,) that the loss is about: 1 for ELECTRA, the masked share for MLM."""
     require_count("share of positions with a loss", len(has_loss), 1, "positions")
-    return draws.mean(has_loss, rows)
-
-
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
-    draws = data.settings.resampler("information")
-    is_rtd = model.kind in ("electra", "electra-15")
-    if is_rtd:
-        yield from skip_on_error("rtd_bits", "verdict bits", _rtd_findings, model, data, draws)
-    elif model.kind == "electric":
-        reason = f"{model.name}: says energies, not how likely a token was replaced; give a run of electra"
-        yield Skipped("rtd_bits", "verdict bits", reason)
-    yield from skip_on_error("lm_bits", "guess bits", _lm_findings, model, data, draws, not is_rtd)
-
-
-def _rtd_findings(model: AnalysisModel, data: AnalysisData, draws: Resampler) -> Iterator[Finding]:
-    outputs = PairOutputs.concat(map(PairOutputs.from_batch, run_pair(model, data, "measuring verdicts")))
-    has_loss = outputs.is_masked if model.kind == "electra-15" else np.ones_like(outputs.is_masked)
-    logits, is_replaced, rows = outputs.logits[has_loss], outputs.is_replaced[has_loss], outputs.rows[has_loss]
-    share = float(has_loss.mean())
-    bits = measure_rtd_bits(logits, is_replaced, rows, draws).scale(share)
-    meaning = "H(Y) - loss of telling replaced tokens from original ones, over the row's ordinary tokens"
-    note = "against its own generator: a better one makes verdicts harder"
-    yield bits.to_finding("rtd_bits", "verdict bits", "bits/token", meaning, _SHUFFLED, note)
-    yield from _bits_per_flop("rtd_bits_per_flop", "verdict bits per GFLOP", bits, model, _SHUFFLED)
-    # By rank: neither how sure the logits are nor where their threshold lies matters.
-    bins = np.searchsorted(np.quantile(logits, np.arange(1, _BINS) / _BINS), logits)
-    known = measure_mutual_information(is_replaced.astype(np.int64), bins, draws, groups=rows)
-    meaning = "I(Y; fiftieth that the verdict is in), over the row's ordinary tokens: what the verdicts' order tells"
-    yield known.scale(share).to_finding("rtd_information", "verdict information", "bits/token", meaning, _SHUFFLED)
-    yield _loss_share(measure_loss_share(has_loss, outputs.rows, draws))
-
-
-def _lm_findings(model: AnalysisModel, data: AnalysisData, draws: Resampler, is_only_task: bool) -> Iterator[Finding]:
-    """`is_only_task`: whether naming tokens is all that the model is trained by."""
-    rows = data.read_rows(model)
-    lm = _causal_losses(model, data) if model.kind == "causal" else mlm_losses(model, data, "guessing tokens")
-    row_tokens = model.tokenizer.is_ordinary[rows.ids].sum(axis=1)
-    bits = measure_lm_bits(lm.losses, -rows.unigram[lm.target_ids], lm.rows, row_tokens, draws)
-    meaning = "(what a unigram pays - loss) of naming tokens, times the share of tokens asked about"
-    note = "" if model.discriminator is None else "of its generator"
-    yield bits.to_finding("lm_bits", "guess bits", "bits/token", meaning, _UNIGRAM, note)
-    if is_only_task:
-        yield from _bits_per_flop("lm_bits_per_flop", "guess bits per GFLOP", bits, model, _UNIGRAM)
-        counts = row_tokens if model.kind in _ASKS_ALL else np.bincount(lm.rows, minlength=len(row_tokens))
-        has_loss = np.concatenate([np.arange(n) < k for n, k in zip(row_tokens, counts, strict=True)])
-        row_ids = np.repeat(np.arange(len(row_tokens)), row_tokens)
-        yield _loss_share(measure_loss_share(has_loss, row_ids, draws))
-
-
-def _causal_losses(model: AnalysisModel, data: AnalysisData) -> LmLosses:
-    """What naming each ordinary token but the first of a row costs."""
-    generator, rows = model.require_generator("guessing tokens"), data.read_rows(model)
-    length = rows.ids.shape[1]
-    parts = []
-    whole = make_batch(rows.ids, model.tokenizer, is_pairs=rows.is_pairs)
-    for part in whole.split(max(1, data.settings.batch_tokens // length)):
-        data.conditions.check()
-        batch = part.to(model.device)
-        is_target = batch.is_ordinary.clone()
-        # Nothing stands before the first token that it could be named from.
-        is_target[:, 0] = False
-        positions = is_target.view(-1).nonzero().squeeze(1)
-        with torch.inference_mode():
-            logits = generator(batch.original_ids, batch.segment_ids, batch.attention_pad, positions)
-        targets = batch.original_ids.view(-1)[positions]
-        losses = F.cross_entropy(logits.float(), targets, reduction="none").double().cpu().numpy()
-        parts.append((losses, targets.cpu().numpy(), part.row_numbers[positions.cpu().numpy() // length]))
-    if not parts:
-        raise InputError(f"{data.data}: holds no row to ask about; give more text")
-    return LmLosses(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    meaning, note = "ordinary tokens that the loss is about / ordinary tokens", "a count: there is no control"
+    share = draws.mean(has_loss, rows)
+    return Finding("loss_share", "positions with a loss", "share", meaning, share, note=note)
 
 
 def _bits_per_flop(id: str, name: str, bits: Controlled, model: AnalysisModel, control: str) -> Iterator[Finding]:
     flops = model.flops_per_token
     if flops is not None:
         meaning = f"bits per token / FLOPs of training per token ({flops:.3g}, forward and backward of all networks)"
-        yield bits.scale(_GIGA / flops).to_finding(id, name, "bits/GFLOP", meaning, control)
+        yield Finding(id, name, "bits/GFLOP", meaning, *bits.scale(_GIGA / flops), control)
 
 
-def _loss_share(share: Interval) -> Finding:
-    meaning = "ordinary tokens that the loss is about / ordinary tokens"
-    note = "a count: there is no control"
-    return Finding("loss_share", "positions with a loss", "share", meaning, share, note=note)
+def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    draws, is_rtd = data.settings.resampler("information"), model.kind in ("electra", "electra-15")
+    if model.kind == "electric":
+        reason = f"{model.name}: says energies, not how likely a token was replaced; give a run of electra"
+        yield Skipped("rtd_bits", "verdict bits", reason)
+    if is_rtd:
+        with skip_on_error("rtd_bits", "verdict bits") as skipped:
+            outputs = pair_outputs(model, data, "measuring verdicts")
+            has_loss = outputs.is_masked if model.kind == "electra-15" else np.ones_like(outputs.is_masked)
+            logits, is_replaced = outputs.logits[has_loss], outputs.is_replaced[has_loss]
+            row_ids, share = outputs.rows[has_loss], float(has_loss.mean())
+            bits = measure_rtd_bits(logits, is_replaced, row_ids, draws).scale(share)
+            meaning = "H(Y) - loss of telling replaced tokens from original ones, over the row's ordinary tokens"
+            note = "against its own generator: a better one makes verdicts harder"
+            yield Finding("rtd_bits", "verdict bits", "bits/token", meaning, *bits, _SHUFFLED, note)
+            yield from _bits_per_flop("rtd_bits_per_flop", "verdict bits per GFLOP", bits, model, _SHUFFLED)
+            # By rank: neither how sure the logits are nor where their threshold lies matters.
+            bins = np.searchsorted(np.quantile(logits, np.arange(1, _BINS) / _BINS), logits)
+            known = measure_mutual_information(is_replaced.astype(np.int64), bins, draws, groups=row_ids).scale(share)
+            meaning = (
+                "I(Y; fiftieth that the verdict is in), over the row's ordinary tokens: what the verdicts' order tells"
+            )
+            yield Finding("rtd_information", "verdict information", "bits/token", meaning, *known, _SHUFFLED)
+            yield loss_share(has_loss, outputs.rows, draws)
+        yield from skipped
+    with skip_on_error("lm_bits", "guess bits") as skipped:
+        rows = data.read_rows(model)
+        lm = lm_losses(model, data, "guessing tokens", is_causal=model.kind == "causal")
+        row_tokens = model.tokenizer.is_ordinary[rows.ids].sum(axis=1)
+        bits = measure_lm_bits(lm.losses, -rows.unigram[lm.target_ids], lm.rows, row_tokens, draws)
+        meaning = "(what a unigram pays - loss) of naming tokens, times the share of tokens asked about"
+        note = "" if model.discriminator is None else "of its generator"
+        yield Finding("lm_bits", "guess bits", "bits/token", meaning, *bits, _UNIGRAM, note)
+        if not is_rtd:  # naming tokens is all that the model is trained by
+            yield from _bits_per_flop("lm_bits_per_flop", "guess bits per GFLOP", bits, model, _UNIGRAM)
+            counts = row_tokens if model.kind in _ASKS_ALL else np.bincount(lm.rows, minlength=len(row_tokens))
+            has_loss = np.concatenate([np.arange(n) < k for n, k in zip(row_tokens, counts, strict=True)])
+            yield loss_share(has_loss, np.repeat(np.arange(len(row_tokens)), row_tokens), draws)
+    yield from skipped
 
 
 MEASURE = Measure(

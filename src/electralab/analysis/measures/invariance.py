@@ -4,7 +4,7 @@ AnalysisModel, rows -> similarity after an offset, and after turning the row aro
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,16 +14,14 @@ from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped,
 from electralab.analysis.measures import Measure
 from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.model import AnalysisModel
-from electralab.analysis.states import trace_batch, trim
+from electralab.analysis.outputs import trace_batch, trim
 from electralab.errors import InputError
-from electralab.statistics import Interval, Statistic, subsample
+from electralab.statistics import Interval, subsample
 
 _LEAST = 8
-_CONTROL = "with other tokens of the moved rows"
 
 
-@dataclass(frozen=True, slots=True)
-class Invariance:
+class Invariance(NamedTuple):
     similarity: Controlled
     """The mean cosine of a token with itself moved. Control: with other tokens moved."""
     corrected: Interval
@@ -52,14 +50,10 @@ def measure_invariance(
     require_count("invariance", len(states), 3, "tokens")
     require_finite("invariance", states, moved)
     here, there = normalise(states), normalise(moved)
-    own = (here * there).sum(axis=1)
-    everything = np.arange(len(here))
+    own, everything = (here * there).sum(axis=1), np.arange(len(here))
     is_nearest = (here @ there.T).argmax(axis=1) == everything
     # What recognising by a random assignment gives: about 1 in N.
     is_chance = draws.rng.permutation(len(here)) == everything
-
-    def match(indices: Indices) -> float:
-        return float(own[indices].mean())
 
     def mismatch(indices: Indices) -> float:
         # A token drawn twice is not unrelated to its copy.
@@ -70,62 +64,52 @@ def measure_invariance(
 
     def correct(indices: Indices) -> float:
         unrelated = mismatch(indices)
-        return (match(indices) - unrelated) / (1 - unrelated) if unrelated < 1 else float("nan")
-
-    def estimate(statistic: Statistic) -> Interval:
-        return draws.interval(statistic, len(own), groups=groups)
+        return (float(own[indices].mean()) - unrelated) / (1 - unrelated) if unrelated < 1 else float("nan")
 
     return Invariance(
-        Controlled(estimate(match), estimate(mismatch)),
-        estimate(correct),
-        Controlled(
-            estimate(lambda indices: float(is_nearest[indices].mean())),
-            estimate(lambda indices: float(is_chance[indices].mean())),
-        ),
+        Controlled(draws.mean(own, groups), draws.interval(mismatch, len(own), groups)),
+        draws.interval(correct, len(own), groups),
+        Controlled(draws.mean(is_nearest, groups), draws.mean(is_chance, groups)),
     )
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
-    yield from skip_on_error("offset_similarity", "offset similarity", _offset_findings, model, data)
-    yield from skip_on_error("rotation_sameness", "rotation similarity", _rotation_findings, model, data)
-
-
-def _offset_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
-    """The first half of a row, alone and with padding before it."""
-    if model.encoder.config.is_causal:
-        raise InputError(
-            f"{model.name}: is causal, and padding before a row would leave its first positions nothing to see; "
-            "look at the rotation"
-        )
-    rows = _take_rows(model, data)
-    offset = min(rows.shape[1], model.sequence_length) // 2
-    heads = rows[:, :offset]
-    is_word = model.tokenizer.is_ordinary[heads]
-    before = _token_states(model, data, heads, is_word)
-    moved = np.concatenate([np.full_like(heads, model.tokenizer.special.pad), heads], axis=1)
-    after = _token_states(model, data, moved, np.concatenate([np.zeros_like(is_word), is_word], axis=1))
-    note = f"moved by {offset} positions"
-    if model.encoder.config.is_modern:
-        note += "; its positions are relative, so that this holds by construction"
-    yield from _findings(before, after, np.nonzero(is_word)[0], data, "offset", note)
-
-
-def _rotation_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding]:
-    """The tokens of a row around a circle by half of it: each keeps its neighbours but at the seam."""
-    rows = _take_rows(model, data)
-    special = np.flatnonzero(~model.tokenizer.is_ordinary)
-    half = rows.shape[1] // 2
-    turned = np.stack([rotate_row(row, half, special_ids=special) for row in rows])
-    is_word = model.tokenizer.is_ordinary[rows]
-    before = _token_states(model, data, rows, is_word)
-    after = _token_states(model, data, turned, model.tokenizer.is_ordinary[turned])
-    # Where the token that stood at each place went, row by row.
-    counts = is_word.sum(axis=1)
-    starts = np.cumsum(counts) - counts
-    order = np.concatenate([start + np.roll(np.arange(n), -half) for start, n in zip(starts, counts, strict=True)])
-    note = f"turned by {half} positions; what stands at the seam has new neighbours"
-    back = [states[order] for states in after]
-    yield from _findings(before, back, np.nonzero(is_word)[0], data, "rotation", note)
+    tokenizer, config = model.tokenizer, model.encoder.config
+    with skip_on_error("offset_similarity", "offset similarity") as skipped:
+        # The first half of a row, alone and with padding before it.
+        if config.is_causal:
+            raise InputError(
+                f"{model.name}: is causal, and padding before a row would leave its first positions nothing to see; "
+                "look at the rotation"
+            )
+        rows = _take_rows(model, data)
+        offset = min(rows.shape[1], model.sequence_length) // 2
+        halves = rows[:, :offset]
+        is_word = tokenizer.is_ordinary[halves]
+        before = _token_states(model, data, halves, is_word)
+        moved = np.concatenate([np.full_like(halves, tokenizer.special.pad), halves], axis=1)
+        after = _token_states(model, data, moved, np.concatenate([np.zeros_like(is_word), is_word], axis=1))
+        note = f"moved by {offset} positions"
+        if config.is_modern:
+            note += "; its positions are relative, so that this holds by construction"
+        yield from _findings(before, after, np.nonzero(is_word)[0], data, "offset", note)
+    yield from skipped
+    with skip_on_error("rotation_sameness", "rotation similarity") as skipped:
+        # The tokens of a row around a circle by half of it: each keeps its neighbours but at the seam.
+        rows, special = _take_rows(model, data), np.flatnonzero(~tokenizer.is_ordinary)
+        half = rows.shape[1] // 2
+        turned = np.stack([rotate_row(row, half, special_ids=special) for row in rows])
+        is_word = tokenizer.is_ordinary[rows]
+        before = _token_states(model, data, rows, is_word)
+        after = _token_states(model, data, turned, tokenizer.is_ordinary[turned])
+        # Where the token that stood at each place went, row by row.
+        counts = is_word.sum(axis=1)
+        starts = np.cumsum(counts) - counts
+        order = np.concatenate([start + np.roll(np.arange(n), -half) for start, n in zip(starts, counts, strict=True)])
+        note = f"turned by {half} positions; what stands at the seam has new neighbours"
+        back = [states[order] for states in after]
+        yield from _findings(before, back, np.nonzero(is_word)[0], data, "rotation", note)
+    yield from skipped
 
 
 def _findings(
@@ -138,18 +122,14 @@ def _findings(
         result = measure_invariance(here[chosen], there[chosen], draws, groups=row_ids[chosen])
         article = "an" if how == "offset" else "a"
         meaning = f"mean cosine of a token's state with its state after {article} {how} of the row"
-        yield result.similarity.to_finding(
-            f"{how}_similarity", f"{how} similarity", "cosine", meaning, _CONTROL, note, layer
-        )
+        id, name, control = f"{how}_similarity", f"{how} similarity", "with other tokens of the moved rows"
+        yield Finding(id, name, "cosine", meaning, *result.similarity, control, note, layer)
         meaning = "(cosine - control) / (1 - control): 1 the same, 0 no more alike than other tokens"
-        control = "tokens no more alike than others: 0"
-        yield Controlled(result.corrected, exact(0.0)).to_finding(
-            f"{how}_sameness", f"{how} sameness", "share", meaning, control, note, layer
-        )
+        id, name, control = f"{how}_sameness", f"{how} sameness", "tokens no more alike than others: 0"
+        yield Finding(id, name, "share", meaning, result.corrected, exact(0.0), control, note, layer)
         meaning = "share of tokens that are nearest to themselves among all moved ones"
-        yield result.recognised.to_finding(
-            f"{how}_recognised", f"{how} recognised", "share", meaning, "tokens dealt at random", layer=layer
-        )
+        id, name, control = f"{how}_recognised", f"{how} recognised", "tokens dealt at random"
+        yield Finding(id, name, "share", meaning, *result.recognised, control, layer=layer)
 
 
 def _take_rows(model: AnalysisModel, data: AnalysisData) -> IntArray:

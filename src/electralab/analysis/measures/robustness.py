@@ -5,18 +5,18 @@ AnalysisModel, task data -> answers at each share of damage -> accuracy, and the
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import numpy as np
 
-from electralab.analysis.arrays import BoolArray, FloatArray, Indices, require_count
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, require_count
 from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel
-from electralab.corpus.damage import DAMAGE_KINDS, DamageKind, damage_text
+from electralab.corpus.damage import DamageKind, damage_text
 from electralab.errors import InputError
 from electralab.events import run_to_end
 from electralab.finetuning.predicting import predict_examples
@@ -35,15 +35,6 @@ _KINDS: dict[DamageKind, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RobustnessCurve:
-    shares: tuple[float, ...]
-    scores: tuple[Interval, ...]
-    """The accuracy at each share of damage."""
-    retained: Interval
-    """The mean over the shares of (accuracy - chance) / (undamaged accuracy - chance): 1 unharmed, 0 chance."""
-
-
 def mean_height(shares: FloatArray, scores: FloatArray) -> float:
     """The mean height of a curve over its shares, by trapezia.
 
@@ -53,25 +44,24 @@ def mean_height(shares: FloatArray, scores: FloatArray) -> float:
     return float(np.trapezoid(scores, shares) / (shares[-1] - shares[0]))
 
 
-def _retained(is_right: BoolArray, shares: FloatArray, chance: float, indices: Indices) -> float:
+def retained_share(is_right: BoolArray, shares: Sequence[float], chance: float, indices: IntArray) -> float:
+    """The mean over the shares of (accuracy - chance) / (undamaged accuracy - chance): 1 unharmed, 0 chance.
+
+    Of answers (L, N) to the same N examples at L shares of damage, the first undamaged.
+    """
     scores = is_right[:, indices].mean(axis=1) - chance
     # NaN where nothing above chance was there to be kept.
-    return mean_height(shares, scores / scores[0]) if scores[0] > 0 else float("nan")
+    return mean_height(np.asarray(shares), scores / scores[0]) if scores[0] > 0 else float("nan")
 
 
 def measure_robustness(
     is_right: BoolArray, shares: Sequence[float], chance: float, draws: Resampler
-) -> RobustnessCurve:
-    """Of answers (L, N) to the same N examples at L shares of damage, the first undamaged; chance is the control."""
+) -> tuple[list[Interval], Interval]:
+    """The accuracy at each share of damage, and the share of it that is retained; chance is the control."""
     _check_answers(is_right, shares)
-    at, count = np.asarray(shares), is_right.shape[1]
-
-    def score(level: BoolArray) -> Interval:
-        return draws.interval(lambda indices: float(level[indices].mean()), count)
-
-    scores = [score(level) for level in is_right]
-    retained = draws.interval(lambda indices: _retained(is_right, at, chance, indices), count)
-    return RobustnessCurve(tuple(shares), tuple(scores), retained)
+    scores = [draws.mean(level) for level in is_right]
+    retained = draws.interval(lambda rows: retained_share(is_right, shares, chance, rows), is_right.shape[1])
+    return scores, retained
 
 
 def compare_robustness(
@@ -80,17 +70,18 @@ def compare_robustness(
     """What we retain less what they retain, of the same examples drawn again. Control: answers swapped at random."""
     _check_answers(ours, shares)
     assert ours.shape == theirs.shape, "both answered the same"
-    at, count = np.asarray(shares), ours.shape[1]
+    count = ours.shape[1]
 
-    def difference(first: BoolArray, second: BoolArray, indices: Indices) -> float:
-        return _retained(first, at, chance, indices) - _retained(second, at, chance, indices)
+    def difference(first: BoolArray, second: BoolArray, rows: IntArray) -> float:
+        ours, theirs = (retained_share(side, shares, chance, rows) for side in (first, second))
+        return ours - theirs
 
-    def swap(_: Indices) -> float:
+    def swap(_: IntArray) -> float:
         is_swapped = draws.rng.random(count) < 0.5
         swapped = np.where(is_swapped, theirs, ours), np.where(is_swapped, ours, theirs)
         return difference(*swapped, np.arange(count))
 
-    estimate = draws.interval(lambda indices: difference(ours, theirs, indices), count)
+    estimate = draws.interval(lambda rows: difference(ours, theirs, rows), count)
     return Controlled(estimate, draws.shuffled(swap, count))
 
 
@@ -105,58 +96,38 @@ def _check_answers(is_right: BoolArray, shares: Sequence[float]) -> None:
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
     if model.control_of is not None:  # nothing was fine-tuned from it
         return
-    try:
-        tuned, examples = _load_task(model, data)
-    except InputError as error:
-        yield Skipped("retained", "robustness", str(error))
+    settings, examples = data.settings, []
+    with skip_on_error("retained", "robustness") as skipped:
+        if model.kind != "encoder":
+            raise InputError(f"{model.name}: is not tuned for a task; give a model of 'electra finetune'")
+        tuned = load_model(model.folder)
+        if not settings.examples:
+            raise InputError(f"{model.name}: needs the data of its task; give --examples DIR")
+        if (kind := tuned.network.head_config.kind) != "classify":
+            raise InputError(f"{model.name}: is tuned to {kind}; give a model that classifies")
+        tuned.network.to(model.device)
+        split = read_task(find_task(tuned.config.task), Path(settings.examples), TaskDataConfig()).devs[0]
+        labelled = [example for example in split.examples if isinstance(example, ClassificationExample)]
+        examples = [labelled[index] for index in subsample(len(labelled), settings.rows, settings.seed)]
+        require_count("robustness", len(examples), 20, "labelled examples")
+    yield from skipped
+    if skipped:
         return
-    for kind in DAMAGE_KINDS:
-        yield from skip_on_error(
-            f"retained.{kind}", f"robustness, {kind}", _damage_findings, tuned, examples, kind, data
-        )
-
-
-def _load_task(model: AnalysisModel, data: AnalysisData) -> tuple[LoadedTaskModel, list[ClassificationExample]]:
-    settings = data.settings
-    if model.kind != "encoder":
-        raise InputError(f"{model.name}: is not tuned for a task; give a model of 'electra finetune'")
-    tuned = load_model(model.folder)
-    if not settings.examples:
-        raise InputError(f"{model.name}: needs the data of its task; give --examples DIR")
-    if tuned.network.head_config.kind != "classify":
-        raise InputError(f"{model.name}: is tuned to {tuned.network.head_config.kind}; give a model that classifies")
-    tuned.network.to(model.device)
-    split = read_task(find_task(tuned.config.task), Path(settings.examples), TaskDataConfig()).devs[0]
-    examples = [example for example in split.examples if isinstance(example, ClassificationExample)]
-    chosen = [examples[index] for index in subsample(len(examples), settings.rows, settings.seed)]
-    require_count("robustness", len(chosen), 20, "labelled examples")
-    return tuned, chosen
-
-
-def _damage_findings(
-    tuned: LoadedTaskModel, examples: Sequence[ClassificationExample], kind: DamageKind, data: AnalysisData
-) -> Iterator[Finding]:
-    is_right = np.stack([answer_damaged(tuned, examples, kind, share, data) for share in SHARES])
-    most = Counter(example.label for example in examples).most_common(1)[0][1] / len(examples)
-    draws = data.settings.resampler("robustness", kind)
-    curve = measure_robustness(is_right, SHARES, most, draws)
-    frequent = "always the most frequent class"
-    meaning = f"the mean over shares of damage of (accuracy - chance) / (undamaged - chance), for {_KINDS[kind]}"
-    yield Finding(f"retained.{kind}", f"retained, {kind}", "share", meaning, curve.retained, exact(0.0), frequent)
-    for share, score in zip(curve.shares, curve.scores, strict=True):
-        part, series = f"{share:.0%}", f"accuracy, {kind}"
-        meaning = f"accuracy with {part} of the words damaged: {_KINDS[kind]}"
-        yield Finding(
-            f"accuracy.{kind}.{part}",
-            f"{series} {part}",
-            "accuracy",
-            meaning,
-            score,
-            exact(most),
-            frequent,
-            series=series,
-            part=part,
-        )
+    for damage, words in _KINDS.items():
+        with skip_on_error(f"retained.{damage}", f"robustness, {damage}") as skipped:
+            is_right = np.stack([answer_damaged(tuned, examples, damage, share, data) for share in SHARES])
+            most = Counter(example.label for example in examples).most_common(1)[0][1] / len(examples)
+            draws = settings.resampler("robustness", damage)
+            scores, retained = measure_robustness(is_right, SHARES, most, draws)
+            id, name, frequent = f"retained.{damage}", f"retained, {damage}", "always the most frequent class"
+            meaning = f"the mean over shares of damage of (accuracy - chance) / (undamaged - chance), for {words}"
+            yield Finding(id, name, "share", meaning, retained, exact(0.0), frequent)
+            for share, score in zip(SHARES, scores, strict=True):
+                part, series = f"{share:.0%}", f"accuracy, {damage}"
+                meaning = f"accuracy with {part} of the words damaged: {words}"
+                id, name, even = f"accuracy.{damage}.{part}", f"{series} {part}", exact(most)
+                yield Finding(id, name, "accuracy", meaning, score, even, frequent, series=series, part=part)
+        yield from skipped
 
 
 def answer_damaged(

@@ -4,10 +4,11 @@ AnalysisModel, runs -> alpha and beta of the law, exponent of a power law, error
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped,
 from electralab.analysis.measures import Measure
 from electralab.analysis.model import AnalysisModel, kind_of
 from electralab.artifacts import read_json
-from electralab.errors import DamagedArtifact, InputError
+from electralab.errors import InputError
 from electralab.pretraining.stage import primary_network
 from electralab.statistics import Interval, null_interval, percentile_interval
 
@@ -28,9 +29,8 @@ _CURVE_RESAMPLES = 100
 _LOSSES = ("discriminator_loss", "masked_loss", "next_loss", "permuted_loss")
 _SHUFFLED = "the runs' losses shuffled"
 _MEAN = "the mean of the other runs"
-Predict = Callable[[FloatArray], FloatArray]
 # Columns of runs (N, C) and their scores (N,) -> what the law says of other runs.
-Fit = Callable[[FloatArray, FloatArray], Predict]
+Fit = Callable[[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,52 +46,44 @@ class RunPoint:
 
 
 def read_points(folder: Path) -> list[RunPoint]:
-    """All finished runs in a folder, or in folders of it."""
+    """All finished runs of pre-training in a folder, or in folders of it."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give one that holds pre-training runs")
     globs = ("*/results.json", "*/*/results.json", "*/*/*/results.json")
-    files = sorted({path for glob in globs for path in folder.glob(glob)})
-    points = [point for path in files if (point := _read_point(path.parent)) is not None]
+    points = []
+    for run in sorted({path.parent for glob in globs for path in folder.glob(glob)}):
+        results = read_json(run / "results.json")
+        settings = read_json(run / "run.json").get("settings", {}) if (run / "run.json").is_file() else {}
+        heldout, objective = results.get("heldout"), settings.get("objective")
+        if not isinstance(heldout, dict) or not isinstance(objective, str):
+            continue
+        weights = run / "export" / primary_network(objective) / "model.safetensors"
+        loss = next((float(heldout[name]) for name in _LOSSES if name in heldout), None)
+        if loss is not None and weights.is_file():
+            # Counted by the shapes at the head of the file.
+            with weights.open("rb") as file:
+                header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            shapes = [tensor["shape"] for name, tensor in header.items() if name != "__metadata__"]
+            size = sum(int(np.prod(shape)) for shape in shapes)
+            points.append(RunPoint(str(run), objective, size, int(results["tokens"]), int(results["flops"]), loss))
     if not points:
         raise InputError(f"{folder}: holds no finished pre-training run; give a folder of runs or a study")
     return points
 
 
-def _read_point(run: Path) -> RunPoint | None:
-    """None where it is no run of pre-training."""
-    results = read_json(run / "results.json")
-    settings = read_json(run / "run.json").get("settings", {}) if (run / "run.json").is_file() else {}
-    heldout, objective = results.get("heldout"), settings.get("objective")
-    if not isinstance(heldout, dict) or not isinstance(objective, str):
-        return None
-    weights = run / "export" / primary_network(objective) / "model.safetensors"
-    loss = next((float(heldout[name]) for name in _LOSSES if name in heldout), None)
-    if loss is None or not weights.is_file():
-        return None
-    return RunPoint(str(run), objective, count_parameters(weights), int(results["tokens"]), int(results["flops"]), loss)
-
-
-def count_parameters(weights: Path) -> int:
-    """By the shapes at the head of the file."""
-    with weights.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return sum(int(np.prod(tensor["shape"])) for name, tensor in header.items() if name != "__metadata__")
-
-
-@dataclass(frozen=True, slots=True)
-class LogLaw:
+class LogLaw(NamedTuple):
     """performance = alpha ln p + beta ln D - gamma; NaN where the runs do not tell."""
 
     alpha: float
     beta: float
     gamma: float
 
-    def predict(self, parameters: FloatArray, tokens: FloatArray) -> FloatArray:
-        return np.asarray(self.alpha * np.log(parameters) + self.beta * np.log(tokens) - self.gamma, dtype=np.float64)
+    def predict(self, runs: FloatArray) -> FloatArray:
+        """Of parameters and tokens (N, 2)."""
+        return np.asarray(self.alpha * np.log(runs[:, 0]) + self.beta * np.log(runs[:, 1]) - self.gamma)
 
 
-@dataclass(frozen=True, slots=True)
-class PowerLaw:
+class PowerLaw(NamedTuple):
     """loss = a C^-b + c, with a, b, c not below 0."""
 
     a: float
@@ -102,9 +94,7 @@ class PowerLaw:
         return np.asarray(self.a * compute**-self.b + self.c, dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class LogLawFit:
-    law: LogLaw
+class LogLawFit(NamedTuple):
     alpha: Controlled
     """Controls: scores shuffled over the runs."""
     beta: Controlled
@@ -113,9 +103,7 @@ class LogLawFit:
     """The root mean square error on each run, left out in turn. Control: of the mean of the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class PowerLawFit:
-    law: PowerLaw
+class PowerLawFit(NamedTuple):
     a: Interval
     b: Controlled
     """Control: losses shuffled over the runs."""
@@ -152,10 +140,8 @@ def fit_power_law(compute: FloatArray, losses: FloatArray) -> PowerLaw:
         return float(residual) ** 2, solution
 
     start = int(np.argmin([solve(log_b)[0] for log_b in np.log(_EXPONENTS)]))
-    around = np.log(_EXPONENTS[[max(start - 1, 0), min(start + 1, len(_EXPONENTS) - 1)]])
-    best = minimize_scalar(
-        lambda log_b: solve(log_b)[0], bounds=tuple(around), method="bounded", options={"xatol": 1e-10}
-    )
+    around = tuple(np.log(_EXPONENTS[[max(start - 1, 0), min(start + 1, len(_EXPONENTS) - 1)]]))
+    best = minimize_scalar(lambda log_b: solve(log_b)[0], bounds=around, method="bounded", options={"xatol": 1e-10})
     b = float(np.exp(best.x))
     a, c = solve(float(best.x))[1]
     return PowerLaw(float(a) * unit**b, b, float(c))
@@ -181,12 +167,10 @@ def measure_log_law(parameters: FloatArray, tokens: FloatArray, performance: Flo
     shuffled = [fit_log_law(parameters, tokens, order) for order in orders]
     interval = partial(percentile_interval, units=count, num_fitted=3)
 
-    def fit(columns: FloatArray, scores: FloatArray) -> Predict:
-        fitted = fit_log_law(columns[:, 0], columns[:, 1], scores)
-        return lambda others: fitted.predict(others[:, 0], others[:, 1])
+    def fit(runs: FloatArray, scores: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        return fit_log_law(runs[:, 0], runs[:, 1], scores).predict
 
     return LogLawFit(
-        law,
         Controlled(interval(law.alpha, [d.alpha for d in drawn]), null_interval(s.alpha for s in shuffled)),
         Controlled(interval(law.beta, [d.beta for d in drawn]), null_interval(s.beta for s in shuffled)),
         interval(law.gamma, [d.gamma for d in drawn]),
@@ -203,17 +187,11 @@ def measure_power_law(compute: FloatArray, losses: FloatArray, draws: Resampler)
     drawn = [fit_power_law(compute[runs], losses[runs]) for runs in samples if len(np.unique(compute[runs])) > 2]
     shuffled = [fit_power_law(compute, draws.rng.permutation(losses)).b for _ in range(min(draws.num_resamples, 20))]
     interval = partial(percentile_interval, units=count, num_fitted=3)
-
-    def fit(columns: FloatArray, scores: FloatArray) -> Predict:
-        fitted = fit_power_law(columns[:, 0], scores)
-        return lambda others: fitted.predict(others[:, 0])
-
     return PowerLawFit(
-        law,
         interval(law.a, [d.a for d in drawn]),
         Controlled(interval(law.b, [d.b for d in drawn]), null_interval(shuffled)),
         interval(law.c, [d.c for d in drawn]),
-        leave_out(fit, compute[:, None], losses, draws),
+        leave_out(lambda runs, scores: fit_power_law(runs, scores).predict, compute, losses, draws),
     )
 
 
@@ -232,50 +210,41 @@ def leave_out(fit: Fit, columns: FloatArray, scores: FloatArray, draws: Resample
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+    folder, settings = data.settings.runs, data.settings
     if model.control_of is not None:
         return
-    try:
-        points = _read_runs(model, data.settings.runs)
-    except (InputError, DamagedArtifact) as error:
-        yield Skipped("alpha", "scaling law", str(error))
+    with skip_on_error("alpha", "scaling law") as skipped:
+        if not folder:
+            raise InputError("scaling law: needs runs of several sizes and amounts of data; give --runs DIR")
+        points = [point for point in read_points(Path(folder)) if kind_of(point.objective) == model.kind]
+        if not points:
+            raise InputError(f"{folder}: holds no run of {model.kind}, as {model.name} is; train some")
+        columns = [(point.parameters, point.tokens, point.flops, point.loss) for point in points]
+        sizes, tokens, flops, losses = np.array(columns, dtype=np.float64).T
+    if skipped:
+        yield from skipped
         return
-    yield from skip_on_error("alpha", "scaling law", _log_law_findings, points, data)
-    yield from skip_on_error("exponent", "power law", _power_law_findings, points, data)
-
-
-def _read_runs(model: AnalysisModel, folder: str) -> list[RunPoint]:
-    if not folder:
-        raise InputError("scaling law: needs runs of several sizes and amounts of data; give --runs DIR")
-    points = [point for point in read_points(Path(folder)) if kind_of(point.objective) == model.kind]
-    if not points:
-        raise InputError(f"{folder}: holds no run of {model.kind}, as {model.name} is; train some")
-    return points
-
-
-def _log_law_findings(points: Sequence[RunPoint], data: AnalysisData) -> Iterator[Finding]:
-    columns = [(point.parameters, point.tokens, point.loss) for point in points]
-    sizes, tokens, losses = np.array(columns, dtype=np.float64).T
-    result = measure_log_law(sizes, tokens, -losses, Resampler(data.settings.make_rng("log law"), _LINE_RESAMPLES))
-    note = f"{len(points)} runs; performance is minus the held-out loss, of verdicts against the run's own generator"
-    meaning = "performance = alpha ln p + beta ln D - gamma: what e times the {} buys"
-    yield result.alpha.to_finding("alpha", "alpha", "nats", meaning.format("parameters"), _SHUFFLED, note)
-    yield result.beta.to_finding("beta", "beta", "nats", meaning.format("tokens"), _SHUFFLED, note)
-    meaning, name = (
-        "root mean square error of the law on each run, fitted without it",
-        "error of the law on runs left out",
-    )
-    yield result.left_out.to_finding("log_law_error", name, "nats", meaning, _MEAN, note)
-
-
-def _power_law_findings(points: Sequence[RunPoint], data: AnalysisData) -> Iterator[Finding]:
-    flops, losses = np.array([(point.flops, point.loss) for point in points], dtype=np.float64).T
-    result = measure_power_law(flops, losses, Resampler(data.settings.make_rng("power law"), _CURVE_RESAMPLES))
-    note = f"{len(points)} runs of {flops.min():.2g} to {flops.max():.2g} FLOPs"
-    meaning = "b of loss = a C^-b + c over compute"
-    yield result.b.to_finding("exponent", "exponent of the power law", "", meaning, _SHUFFLED, note)
-    meaning = "root mean square error of the power law on each run, fitted without it"
-    name = "error of the power law on runs left out"
-    yield result.left_out.to_finding("power_law_error", name, "nats", meaning, _MEAN, note)
+    with skip_on_error("alpha", "scaling law") as skipped:
+        draws = Resampler(settings.make_rng("log law"), _LINE_RESAMPLES)
+        log_law = measure_log_law(sizes, tokens, -losses, draws)
+        note = "performance is minus the held-out loss, of verdicts against the run's own generator"
+        note = f"{len(points)} runs; {note}"
+        meaning = "performance = alpha ln p + beta ln D - gamma: what e times the {} buys"
+        yield Finding("alpha", "alpha", "nats", meaning.format("parameters"), *log_law.alpha, _SHUFFLED, note)
+        yield Finding("beta", "beta", "nats", meaning.format("tokens"), *log_law.beta, _SHUFFLED, note)
+        name = "error of the law on runs left out"
+        meaning = "root mean square error of the law on each run, fitted without it"
+        yield Finding("log_law_error", name, "nats", meaning, *log_law.left_out, _MEAN, note)
+    yield from skipped
+    with skip_on_error("exponent", "power law") as skipped:
+        power_law = measure_power_law(flops, losses, Resampler(settings.make_rng("power law"), _CURVE_RESAMPLES))
+        note = f"{len(points)} runs of {flops.min():.2g} to {flops.max():.2g} FLOPs"
+        meaning = "b of loss = a C^-b + c over compute"
+        yield Finding("exponent", "exponent of the power law", "", meaning, *power_law.b, _SHUFFLED, note)
+        meaning = "root mean square error of the power law on each run, fitted without it"
+        name = "error of the power law on runs left out"
+        yield Finding("power_law_error", name, "nats", meaning, *power_law.left_out, _MEAN, note)
+    yield from skipped
 
 
 MEASURE = Measure(

@@ -4,7 +4,6 @@ tradeoff.json -> speed-up, loss and efficiency of each variant
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from electralab.analysis.data import AnalysisData
@@ -18,31 +17,12 @@ from electralab.statistics import Interval
 _NORMAL_95 = 1.96
 
 
-@dataclass(frozen=True, slots=True)
-class VariantTradeoff:
-    name: str
-    size: float
-    """Bytes over those of the baseline."""
-    speedup: float
-    loss: Interval
-    """In points; its interval by the floor of the table, which is the spread of a score."""
-
-
-def list_variants(table: Tradeoff) -> list[VariantTradeoff]:
-    """All but the baseline."""
-    baseline = next(variant for variant in table.variants if variant.name == table.baseline)
+def losses_of_variants(table: Tradeoff) -> dict[str, Interval]:
+    """In points, of all variants but the baseline; intervals by the floor of the table, the spread of a score."""
     # The spread of two scores on the same examples; that they depend on each other would make it narrower.
     spread = _NORMAL_95 * 2**0.5 * noise_floor(table.floor)
-    return [
-        VariantTradeoff(
-            variant.name,
-            variant.bytes / baseline.bytes,
-            variant.speedup,
-            Interval(variant.loss, variant.loss - spread, variant.loss + spread),
-        )
-        for variant in table.variants
-        if variant.name != table.baseline
-    ]
+    losses = {variant.name: variant.loss for variant in table.variants if variant.name != table.baseline}
+    return {name: Interval(loss, loss - spread, loss + spread) for name, loss in losses.items()}
 
 
 def noise_floor(floor: NoiseFloor) -> float:
@@ -55,39 +35,39 @@ def noise_floor(floor: NoiseFloor) -> float:
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
-    if model.control_of is None:
-        yield from skip_on_error("speedup", "compression trade-off", _findings, model, data.settings.tradeoff)
-
-
-def _findings(model: AnalysisModel, folder: str) -> Iterator[Finding]:
-    advice = f"run 'electra compress {model.folder}' and give its folder as --tradeoff"
-    if not folder:
-        raise InputError(f"{model.name}: has not been compressed; {advice}")
-    path = Path(folder) / Tradeoff.FILE
-    if not path.is_file():
-        raise InputError(f"{folder}: holds no {Tradeoff.FILE}; {advice}")
-    try:
-        table = Tradeoff.read(Path(folder))
-    except DamagedArtifact:
-        raise InputError(f"{path}: not a trade-off; run 'electra compress' again") from None
-    compressed = Path(table.model)
-    if compressed.resolve() != model.folder.resolve() and compressed.name != model.folder.name:
-        raise InputError(f"{path}: is about {compressed}, not about {model.name}; {advice}")
-    floor, control = noise_floor(table.floor), "the model as it is"
-    note = f"interval of the loss by the floor of the table: {table.floor.origin}"
-    for variant in list_variants(table):
-        name, loss, same = variant.name, variant.loss, exact(1.0)
-        meaning = "bytes over those of the baseline"
-        yield Finding(f"size.{name}", f"{name}, size", "share", meaning, exact(variant.size), same, control)
-        meaning = f"latency of {table.baseline} over its own, a batch of {table.speedup_batch}"
-        speedup, once = exact(variant.speedup), "timed once: no interval"
-        yield Finding(f"speedup.{name}", f"{name}, speed-up", "×", meaning, speedup, same, control, once)
-        meaning = f"points of {table.metric} below {table.baseline}"
-        yield Finding(f"loss.{name}", f"{name}, loss", "points", meaning, loss, exact(0.0), control, note)
-        meaning = "speed-up / loss, where a loss below the floor counts as the floor"
-        low, value, high = (variant.speedup / max(points, floor) for points in (loss.high, loss.value, loss.low))
-        id, title, beside = f"efficiency.{name}", f"{name}, efficiency", exact(1 / floor)
-        yield Finding(id, title, "×/point", meaning, Interval(value, low, high), beside, control, note)
+    if model.control_of is not None:
+        return
+    with skip_on_error("speedup", "compression trade-off") as skipped:
+        folder = data.settings.tradeoff
+        advice = f"run 'electra compress {model.folder}' and give its folder as --tradeoff"
+        if not folder:
+            raise InputError(f"{model.name}: has not been compressed; {advice}")
+        path = Path(folder) / Tradeoff.FILE
+        if not path.is_file():
+            raise InputError(f"{folder}: holds no {Tradeoff.FILE}; {advice}")
+        try:
+            table = Tradeoff.read(Path(folder))
+        except DamagedArtifact:
+            raise InputError(f"{path}: not a trade-off; run 'electra compress' again") from None
+        compressed = Path(table.model)
+        if compressed.resolve() != model.folder.resolve() and compressed.name != model.folder.name:
+            raise InputError(f"{path}: is about {compressed}, not about {model.name}; {advice}")
+        variants, control = {variant.name: variant for variant in table.variants}, "the model as it is"
+        whole, floor, same = variants[table.baseline].bytes, noise_floor(table.floor), exact(1.0)
+        note, once = f"interval of the loss by the floor of the table: {table.floor.origin}", "timed once: no interval"
+        for name, loss in losses_of_variants(table).items():
+            size, speedup = variants[name].bytes / whole, variants[name].speedup
+            meaning = "bytes over those of the baseline"
+            yield Finding(f"size.{name}", f"{name}, size", "share", meaning, exact(size), same, control)
+            meaning = f"latency of {table.baseline} over its own, a batch of {table.speedup_batch}"
+            yield Finding(f"speedup.{name}", f"{name}, speed-up", "×", meaning, exact(speedup), same, control, once)
+            meaning = f"points of {table.metric} below {table.baseline}"
+            yield Finding(f"loss.{name}", f"{name}, loss", "points", meaning, loss, exact(0.0), control, note)
+            meaning = "speed-up / loss, where a loss below the floor counts as the floor"
+            low, value, high = (speedup / max(points, floor) for points in (loss.high, loss.value, loss.low))
+            id, title, gain = f"efficiency.{name}", f"{name}, efficiency", Interval(value, low, high)
+            yield Finding(id, title, "×/point", meaning, gain, exact(1 / floor), control, note)
+    yield from skipped
 
 
 MEASURE = Measure(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "measure what models learned, side by side; the same command again goes on"
 EXAMPLE = "electra analyze runs/mine --data data/mine --out analysis"
-SETTINGS = "electralab.analysis.settings:AnalysisSettings"
+SETTINGS = "electralab.analysis.data:AnalysisSettings"
 
 _PAIRS = "a table of sentences (source) and changed ones (target), instead of ours"
 _ANALOGIES = "a table of a, b, c, d: a is to b as c to d, instead of ours"
@@ -75,7 +75,7 @@ def analyze(
     """
     display = open_display(display)
     from electralab.analysis import stage
-    from electralab.analysis.settings import AnalysisSettings
+    from electralab.analysis.data import AnalysisSettings
     from electralab.runtime import use_threads
 
     resolved = settle(AnalysisSettings, config, settings)

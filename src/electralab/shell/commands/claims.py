@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "judge the claims about the method by models trained here; the same command again goes on"
 EXAMPLE = "electra claims --runs studies/claims --corpus data/mine --data benchmarks/"
-SETTINGS = "electralab.analysis.settings:AnalysisSettings"
+SETTINGS = "electralab.analysis.data:AnalysisSettings"
 CONFIG_HELP = "a TOML file of settings of the analysis"
 
 
@@ -69,7 +69,7 @@ def claims(
     """
     display = open_display(display)
     from electralab.analysis.claims import stage
-    from electralab.analysis.claims.table import required_measures, select_claims
+    from electralab.analysis.claims.rules import required_measures, select_claims
     from electralab.errors import UsageError
     from electralab.events import Result
     from electralab.records.findings import Analysis, AnalysisPlan, ClaimsPlan
