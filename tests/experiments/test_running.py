@@ -200,7 +200,7 @@ def test_a_step_waits_for_what_another_cell_makes_and_fails_where_nobody_does(
     tmp_path: Path, program: list[str]
 ) -> None:
     maker, waiter = make_cell(tmp_path, "a", "work"), make_cell(tmp_path, "b", "work")
-    waiter = replace(waiter, steps=(replace(waiter.steps[0], needs=tmp_path / "a" / "0.json"),))
+    waiter = replace(waiter, steps=(replace(waiter.steps[0], needs=(tmp_path / "a" / "0.json",)),))
     failed = list(run_cells([waiter], 2, 1, StopSignal(), program))
     assert [type(event) for event in failed] == [StepFailed]
     events = list(run_cells([waiter, maker], 2, 1, StopSignal(), program))

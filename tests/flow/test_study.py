@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,106 @@ def test_a_snapshot_is_what_a_shorter_run_on_the_same_schedule_would_be(shell: S
 def _hashes(run: Path) -> dict[str, str]:
     files = (run / "snapshots" / "step-4").rglob("*.safetensors")
     return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(files)}
+
+
+EVERY_START = """
+name = "starts"
+baseline = "masked"
+headline = ["words", "likeness"]
+[budget]
+steps = 6
+[pretrain]
+batch = { size = 8 }
+evaluation = { rows = 8, times = 1 }
+model = { num_layers = 1, hidden_size = 32, embedding_size = 32, num_heads = 2, feedforward_size = 64 }
+schedule = { kind = "stable-decay", decay_share = 0.5 }
+[arms.electra]
+[arms.electra-short]
+start = "branch"
+of = "electra"
+budget_share = 0.7
+[arms.masked]
+objective = "mlm"
+[arms.random]
+start = "random"
+of = "electra"
+[arms.linear]
+start = "baseline"
+[arms.blend]
+start = "blend"
+of = "electra"
+[tuning]
+grid = { "optimizer.learning_rate" = [1e-3, 5e-3], "head.pooling" = ["first", "mean"] }
+scores = ["words"]
+heldout_rows = 20
+[[scores]]
+task = "classify"
+name = "words"
+data = "words"
+settings = { steps = 4, train_rows = 60 }
+[[scores]]
+task = "regress"
+name = "likeness"
+data = "likeness"
+seeds = 2
+settings = { steps = 4 }
+[[scores]]
+hard_half_of = "words"
+"""
+
+
+def test_arms_without_pretraining_blends_branches_and_a_choice_of_tuning(shell: Shell) -> None:
+    """Every part runs as it is: one model for each start, tuned as its own choice says, beside a linear model."""
+    folder, rng = shell.folder, random.Random(0)
+    folder.joinpath("starts.toml").write_text(EVERY_START)
+    for name in ("words", "likeness"):
+        (folder / "scores" / name).mkdir(parents=True)
+        for split, count in (("train", 80), ("dev", 30)):
+            rows = []
+            for number in range(count):
+                word = rng.choice(("house", "river"))
+                other = rng.choice(("house", "river")) if name == "likeness" else ""
+                text = f"Anna {rng.choice(('sees', 'likes'))} the {word} {number}"
+                value = {"text": text, "label": word == "house"}
+                if other:
+                    value = {"text_a": text, "text_b": f"a {other}", "score": float(word == other) + 0.01 * number}
+                rows.append(json.dumps(value))
+            (folder / "scores" / name / f"{split}.jsonl").write_text("\n".join(rows))
+    plan = shell.must(*study("starts.toml", "--dry-run", "--json")).json
+    assert {name: arm.get("start") for name, arm in plan["arms"].items()} == {
+        **{"electra": None, "electra-short": "branch", "masked": None},
+        **{"random": "random", "linear": "baseline", "blend": "blend"},
+    }
+    results = shell.must(*study("starts.toml", "--json")).json
+    assert {cell["arm"]: cell["error"] for cell in results["cells"]} == dict.fromkeys(plan["arms"], "")
+    assert all(set(cell["scores"]) == {"words", "likeness", "words-hard"} for cell in results["cells"])
+    rows = {row["arm"]: row for row in results["table"]}
+    assert rows["linear"]["scores"]["words"]["mean"] == 1.0, "one word tells"
+    assert {name: row["steps"] for name, row in rows.items()} == {
+        **{"electra": 6, "electra-short": 4, "masked": 6, "random": None, "linear": None, "blend": None}
+    }
+    means = [rows["blend"]["scores"][name]["mean"] for name in ("words", "likeness")]
+    assert rows["blend"]["scores"]["headline"]["mean"] == pytest.approx(sum(means) / 2)
+    assert sum(row["score"] == "headline" for row in results["comparisons"]) == 15, "every two of six arms"
+    # The choice is written down, with all that it was made from, and belongs to what is tuned after it.
+    assert set(results["tuning"]) == {"electra", "electra-short", "masked", "random"}
+    choice = json.loads((folder / "out" / "cells" / "random" / "tuning.json").read_text())
+    assert len(choice["trials"]) == 4
+    best = max(choice["trials"], key=lambda trial: trial["mean"])
+    assert choice["settings"] == best["settings"]
+    tuned = json.loads((folder / "out" / "cells" / "random" / "seed-0" / "words.json").read_text())
+    assert (tuned["identity"]["tuning"], tuned["identity"]["start"]) == (choice["settings"], "random")
+    config = (folder / "out" / "cells" / "random" / "seed-0" / "words" / "config.toml").read_text()
+    assert "from_scratch = true" in config
+    assert f'pooling = "{choice["settings"]["head.pooling"]}"' in config
+    # The branch goes on where the long run was, and the page and report say what all this is about.
+    assert (folder / "out" / "cells" / "electra" / "seed-0" / "run" / "checkpoints" / "step-2").is_dir()
+    report = (folder / "out" / "report.md").read_text()
+    assert "The headline is the plain mean over words" in report
+    assert "optimizer.learning_rate" in report
+    assert "headline" in (folder / "out" / "report.html").read_text()
+    assert "0 commands in 0 cells left" in shell.must(*study("starts.toml")).err
+    folder.joinpath("again.toml").write_text(EVERY_START.replace('name = "starts"', 'name = "again"'))
+    words = ("study", "again.toml", "--corpus", "data", "--data", "scores", "--out", "other")
+    taken = ("--tuning.grid", "{}", "--tuning.choices", "out", "--only", "random")
+    assert shell.must(*words, *taken, "--json").json["tuning"]["random"]["settings"] == choice["settings"]

@@ -3,6 +3,7 @@
 Cell <-> cells/ARM/seed-S/NAME.json for every finished step
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from electralab.config import SettingsTree, differences
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
 from electralab.experiments.scores import Measured, Score, read_score
 from electralab.pretraining.settings import complete_settings
-from electralab.records.study import StepResult
+from electralab.records.study import StepResult, TuningChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +21,26 @@ class Step:
     name: str
     """`pretrain`, or a score, with `@share` behind it where it is that of a snapshot."""
     words: tuple[str, ...]
-    """Of the command, without those that change no result."""
+    """A module and its words, without those that change no result."""
     identity: SettingsTree
     seconds: float
     """Estimated."""
-    needs: Path | None = None
-    """A file of another cell without which it cannot be run."""
+    needs: tuple[Path, ...] = ()
+    """Files of other cells, or of this one, without which it cannot be run."""
+    choice: Path | None = None
+    """The folder of the TuningChoice that it is tuned with: not known before the arm has been tried with all."""
+    scratch: Path | None = None
+    """What may go once the result is written down."""
 
     @property
     def kind(self) -> str:
         """Those of one kind take about as long as each other."""
         return self.name.partition("@")[0]
+
+    def tuning(self) -> dict[str, str | float]:
+        """The settings that were chosen for it; empty where nothing is to be chosen, or is not chosen yet."""
+        is_chosen = self.choice is not None and (self.choice / TuningChoice.FILE).is_file()
+        return TuningChoice.read(self.choice).settings if self.choice and is_chosen else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +62,12 @@ class Cell:
         """None where the step is not finished; a result of other settings is refused."""
         path = self.folder / f"{step.name}.json"
         stored = StepResult.read(path)
-        if stored is None:
+        tuning = step.tuning()
+        if stored is None or (step.choice and not tuning):
             return None
+        identity = step.identity | ({"tuning": tuning} if tuning else {})
         try:
-            difference = next(differences(_complete(stored.identity, step.identity), step.identity), None)
+            difference = next(differences(_complete(stored.identity, identity), identity), None)
         except (KeyError, TypeError, AttributeError, ValueError):
             raise DamagedArtifact(f"{path}: not the result of a step; delete it to run the step again") from None
         if difference:
@@ -66,8 +78,11 @@ class Cell:
         return stored
 
     def write(self, step: Step, seconds: float, result: SettingsTree) -> None:
-        record = StepResult(identity=step.identity, seconds=seconds, result=result)
-        record.write(self.folder / f"{step.name}.json")
+        tuning = step.tuning()
+        identity = step.identity | ({"tuning": tuning} if tuning else {})
+        StepResult(identity=identity, seconds=seconds, result=result).write(self.folder / f"{step.name}.json")
+        if step.scratch:
+            shutil.rmtree(step.scratch, ignore_errors=True)
         self.log_path(step, "seconds").unlink(missing_ok=True)
 
     def finished(self) -> dict[str, StepResult]:

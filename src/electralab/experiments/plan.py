@@ -5,7 +5,7 @@ StudyRequest -> Plan
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from electralab.artifacts import MANIFEST, read_json
 from electralab.config import SettingsTree
 from electralab.errors import InputError, UsageError
 from electralab.experiments.cells import Cell, Step
+from electralab.experiments.derived import ROWS, heldout_share
+from electralab.experiments.running import name_flag
 from electralab.experiments.scores import Score, estimate_flops, find_scores
 from electralab.experiments.settings import (
     Arm,
@@ -27,12 +29,15 @@ from electralab.experiments.settings import (
 from electralab.model.settings import EncoderConfig
 from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest, plan_pretrain, primary_network
-from electralab.records.run import PretrainPlan, snapshot_folder, snapshot_step
-from electralab.records.study import StudyCorpus, StudyEnvironment
+from electralab.records.run import CHECKPOINTS, PretrainPlan, snapshot_folder, snapshot_step
+from electralab.records.study import StudyCorpus, StudyEnvironment, TuningChoice
 from electralab.runtime import default_threads, describe_environment, estimate_speed, use_threads
 
 # Starting Python and loading torch, which every command pays.
 START_SECONDS = 5.0
+# Reading the rows of a task and fitting a linear model to them, twice.
+LINEAR_SECONDS = 60.0
+DERIVED = "electralab.experiments.derived"
 # How often the speed of the machine is measured: what else it does at one moment should not decide.
 _MEASUREMENTS = 5
 
@@ -68,6 +73,11 @@ class Plan:
     missing: tuple[str, ...] = ()
     """Data that is not there, without which some scores cannot be measured."""
 
+    def count_parameters(self, arm: str) -> int:
+        """Of its networks; a blend's are those of the arm it is of, and a linear model is not counted."""
+        networks = next(known.of if known.start == "blend" else arm for known in self.arms if known.name == arm)
+        return self.pretraining[networks].parameters if networks in self.pretraining else 0
+
     @property
     def refusal(self) -> str:
         """Why the study cannot be run as far as its data goes, all at once; empty where everything is there."""
@@ -87,10 +97,11 @@ def plan_study(request: StudyRequest) -> Plan:
     encoders = {arm.name: _sketch_encoder(arm.config, sequence_length) for arm in arms}
     scores, missing = find_scores(study, request.data_dir, request.corpus, layer.source, encoders[study.baseline])
     _check_rtd(arms, scores, layer.source)
-    plans = {arm.name: _plan_arm(arm, request, layer.source) for arm in arms}
+    plans = {arm.name: _plan_arm(arm, request, layer.source) for arm in arms if arm.is_tuned}
+    _check_branches(arms, plans, layer.source)
     use_threads(request.threads)
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
-    matrix = _Matrix(request, study, scores, encoders, plans, corpus_hash, speed)
+    matrix = _Matrix(request, study, {arm.name: arm for arm in arms}, scores, encoders, plans, corpus_hash, speed)
     environment = StudyEnvironment(
         **describe_environment(request.threads)
         | {
@@ -153,10 +164,26 @@ def _check_rtd(arms: Sequence[Arm], scores: Sequence[Score], source: str) -> Non
         for arm in arms if score.config.suite == "rtd" else ():
             # Energies are no probability that a token was replaced.
             can_detect = primary_network(arm.config.objective) == "discriminator" and arm.config.objective != "electric"
-            if score.is_of(arm.name) and not can_detect:
+            if score.is_of(arm) and not can_detect:
                 raise UsageError(
                     f"{where}: the arm {arm.name!r} has no verdicts on tokens; name those that have in arms = [...]"
                 )
+
+
+def _check_branches(arms: Sequence[Arm], plans: Mapping[str, PretrainPlan], source: str) -> None:
+    """A branch leaves its trunk while the rate is still full, and the trunk has one checkpoint for it."""
+    trunks = [arm.of for arm in arms if arm.start == "branch"]
+    for arm in arms:
+        if arm.start != "branch":
+            continue
+        trunk = next(other for other in arms if other.name == arm.of)
+        where = f"{source}: arms.{arm.name}"
+        if arm.config.schedule.kind != "stable-decay" or trunk.config.schedule.kind != "stable-decay":
+            raise UsageError(f'{where}: a branch needs schedule.kind = "stable-decay", and so does {arm.of!r}')
+        if plans[arm.name].steps >= plans[arm.of].steps:
+            raise UsageError(f"{where}: a branch is shorter than {arm.of!r}; give a budget_share below 1")
+        if trunks.count(arm.of) > 1:
+            raise UsageError(f"{where}: {arm.of!r} has another branch already; one of each run is kept")
 
 
 def _sketch_encoder(config: PretrainConfig, sequence_length: int) -> EncoderConfig:
@@ -192,6 +219,7 @@ class _Matrix:
 
     request: StudyRequest
     study: StudyConfig
+    arms: dict[str, Arm]
     scores: tuple[Score, ...]
     encoders: dict[str, EncoderConfig]
     plans: dict[str, PretrainPlan]
@@ -199,30 +227,40 @@ class _Matrix:
     speed: float
     """FLOP/s."""
 
+    def folder(self, arm: str, seed: int) -> Path:
+        return self.request.out / "cells" / arm / f"seed-{seed}"
+
     def cell(self, arm: Arm, seed: int) -> Cell:
-        """Pre-training first, then the scores at its end, then those along its way."""
-        folder = self.request.out / "cells" / arm.name / f"seed-{seed}"
-        scores = [score for score in self.scores if score.is_of(arm.name)]
-        steps = [self._pretrain(arm, seed, folder)]
-        steps += [self._measure(score, arm, seed, folder, folder / "run") for score in scores]
-        for share in self.study.snapshots.at:
+        """Pre-training first, then the choice of tuning, the scores at its end, and those along its way."""
+        folder = self.folder(arm.name, seed)
+        scores = [score for score in self.scores if score.is_of(arm)]
+        steps: list[Step] = []
+        if arm.is_tuned:
+            steps.append(self._pretrain(arm, seed))
+            if seed == self.study.seeds[0]:
+                steps += self._choose(arm, seed)
+        for score in scores:
+            steps += self._score(score, arm, seed)
+        for share in self.study.snapshots.at if arm.start == "pretrained" else ():
             model = snapshot_folder(folder / "run", snapshot_step(share, self.plans[arm.name].steps))
             for score in scores:
-                if self.study.snapshots.scores is None or score.name in self.study.snapshots.scores:
-                    steps.append(self._measure(score, arm, seed, folder, model, f"@{share:g}"))
+                is_taken = self.study.snapshots.scores is None or score.name in self.study.snapshots.scores
+                if is_taken and not score.config.hard_half_of:
+                    steps.append(self._measure(score, arm, seed, model, f"@{share:g}"))
         return Cell(arm.name, seed, folder, tuple(steps))
 
     # What `identity` holds is on disk: a key or value that changes would refuse every folder begun before.
 
-    def _pretrain(self, arm: Arm, seed: int, folder: Path) -> Step:
+    def _pretrain(self, arm: Arm, seed: int) -> Step:
         amount = str(int(arm.budget.amount)) if arm.budget.kind == "steps" else repr(arm.budget.amount)
-        snapshots = self.study.snapshots.at
-        words = (
-            *("pretrain", "--data", str(self.request.corpus), "--out", str(folder / "run")),
+        snapshots = self.study.snapshots.at if arm.start == "pretrained" else ()
+        words = [
+            *("electralab", "pretrain", "--data", str(self.request.corpus)),
+            *("--out", str(self.folder(arm.name, seed) / "run")),
             *("--config", str(self.request.out / "arms" / f"{arm.name}.toml"), "--seed", str(seed)),
-            *(f"--{arm.budget.kind}", amount, "--keep", "1"),
-            *(("--snapshots", ",".join(map(str, snapshots))) if snapshots else ()),
-        )
+            *(f"--{arm.budget.kind}", amount),
+        ]
+        words += ["--snapshots", ",".join(map(str, snapshots))] if snapshots else []
         identity = {
             "corpus": self.corpus_hash,
             "settings": arm.config.model_dump(mode="json", exclude={"steps", "seed"}),
@@ -230,28 +268,178 @@ class _Matrix:
             "seed": seed,
             "snapshots": list(snapshots),
         }
-        return Step("pretrain", words, identity, self.plans[arm.name].flops / self.speed + START_SECONDS)
+        seconds = self.plans[arm.name].flops / self.speed
+        needs: tuple[Path, ...] = ()
+        branch_step = next(
+            (
+                self._branch_step(other)
+                for other in self.arms.values()
+                if other.start == "branch" and other.of == arm.name
+            ),
+            0,
+        )
+        # A run that others branch from keeps its checkpoints, and those of a stop beside them.
+        saved = (
+            ["--save-every", str(branch_step), "--keep", str(self.plans[arm.name].steps // branch_step + 9)]
+            if branch_step
+            else ["--keep", "1"]
+        )
+        if arm.start == "branch":
+            step, trunk = self._branch_step(arm), self.folder(arm.of, seed)
+            words += ["--branch-from", str(trunk / "run" / CHECKPOINTS / f"step-{step}")]
+            identity |= {"branch": {"of": arm.of, "step": step}}
+            seconds, needs = seconds * arm.config.schedule.decay_share, (trunk / "pretrain.json",)
+        return Step("pretrain", (*words, *saved), identity, seconds + START_SECONDS, needs)
 
-    def _measure(self, score: Score, arm: Arm, seed: int, folder: Path, model: Path, suffix: str = "") -> Step:
+    def _branch_step(self, arm: Arm) -> int:
+        """Where the rate of a branch begins to fall."""
+        return max(1, round(self.plans[arm.name].steps * (1 - arm.config.schedule.decay_share)))
+
+    def _choose(self, arm: Arm, seed: int) -> list[Step]:
+        """Every point of the grid on training rows that are held out, and the choice among them."""
+        tuning, folder = self.study.tuning, self.folder(arm.name, seed)
+        steps = []
+        for score in self.scores:
+            if score.name not in tuning.scores:
+                continue
+            share = tuning.heldout_rows / score.train_examples
+            if share > 0.5:
+                raise UsageError(
+                    f"tuning.heldout_rows: {score.name} has {score.train_examples:,} training rows, and "
+                    f"{tuning.heldout_rows:,} of them are to be held out; hold out no more than half"
+                )
+            for place, point in enumerate(tuning.points):
+                name = f"tune-{score.name}@{place}"
+                flags = [word for key, value in point.items() for word in (name_flag(key), str(value))]
+                words = (
+                    *self._finetune(score, arm, seed, folder / "run", folder / name, seeds=1),
+                    "--data",
+                    str(score.train_file),
+                    "--data.dev-share",
+                    f"{share:.6f}",
+                    *flags,
+                )
+                identity = self._identity(score, arm) | {
+                    "seeds": 1,
+                    "tuning": point,
+                    "heldout_rows": tuning.heldout_rows,
+                }
+                seconds = estimate_flops(score, self.encoders[arm.name], seeds=1) / self.speed + START_SECONDS
+                steps.append(Step(name, words, identity, seconds, scratch=folder / name))
+        if not steps:
+            return []
+        files = [str(folder / f"{step.name}.json") for step in steps]
+        words = (DERIVED, "choose", *files, "--out", str(folder.parent))
+        return [*steps, Step("tuning", words, {"trials": [step.identity for step in steps]}, START_SECONDS)]
+
+    def _score(self, score: Score, arm: Arm, seed: int) -> Iterator[Step]:
+        """One step; of a blend also the tuning by whose held-out rows it is weighted."""
+        if arm.is_tuned and not score.config.hard_half_of:
+            yield self._measure(score, arm, seed, self.folder(arm.name, seed) / "run")
+            return
+        assert score.task is not None, "only what is tuned is asked without a network"
+        name, folder = score.name, self.folder(arm.name, seed)
+        choice = self._choice(self.arms[arm.of] if arm.start == "blend" else arm)
+        linear = next((other.name for other in self.arms.values() if other.start == "baseline"), arm.name)
+        baseline = self.folder(linear, seed)
+        words: tuple[str, ...] = (DERIVED,)
+        task = ("--task", score.task.name)
+        identity = self._identity(score, arm) | {"start": arm.start}
+        if score.config.hard_half_of:
+            whole = score.config.hard_half_of
+            words = (DERIVED, "hard", *task, "--network", str(folder / whole), "--baseline", str(baseline / whole))
+            needs = (baseline / f"{whole}.json", folder / f"{whole}.json")
+            yield Step(name, words, identity | {"hard_half_of": whole}, START_SECONDS, needs, choice)
+            return
+        if arm.start == "baseline":
+            words = (
+                DERIVED,
+                "baseline",
+                *task,
+                "--data",
+                str(score.data),
+                "--out",
+                str(folder / name),
+                "--config",
+                str(self.request.out / "scores" / f"{name}.toml"),
+            )
+            yield Step(name, words, identity, LINEAR_SECONDS)
+            return
+        network, rows = self.folder(arm.of, seed), score.config.settings.get("train_rows") or score.train_examples
+        share = heldout_share(min(rows, score.train_examples))
+        heldout = folder / f"heldout-{name}"
+        needs = (
+            network / "pretrain.json",
+            baseline / f"{name}.json",
+            *((choice / TuningChoice.FILE,) if choice else ()),
+        )
+        words = (
+            *self._finetune(score, self.arms[arm.of], seed, network / "run", heldout, seeds=1),
+            "--data",
+            str(baseline / name / ROWS),
+            "--data.dev-share",
+            str(share),
+        )
+        seconds = estimate_flops(score, self.encoders[arm.name], seeds=1) / self.speed + START_SECONDS
+        identity |= {"heldout_share": share, "of": arm.of}
+        yield Step(heldout.name, words, identity, seconds, needs, choice)
+        words = (
+            DERIVED,
+            "blend",
+            *task,
+            "--network",
+            str(network / name),
+            "--heldout",
+            str(heldout),
+            "--baseline",
+            str(baseline / name),
+            "--out",
+            str(folder / name),
+        )
+        yield Step(name, words, identity, START_SECONDS, (network / f"{name}.json",), choice)
+
+    def _choice(self, arm: Arm) -> Path | None:
+        """Where the settings of its fine-tuning are written down; None where they are those of the scores."""
+        tuning = self.study.tuning
+        if not arm.is_tuned or not (tuning.grid or tuning.choices):
+            return None
+        return (Path(tuning.choices) if tuning.choices else self.request.out) / "cells" / arm.name
+
+    def _finetune(self, score: Score, arm: Arm, seed: int, model: Path, out: Path, seeds: int) -> tuple[str, ...]:
+        """All but the data."""
+        assert score.task is not None, "what is tuned is tuned on a task"
+        config = ("--config", str(self.request.out / "scores" / f"{score.name}.toml")) if score.config.settings else ()
+        # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
+        first = str(seed * score.config.seeds)
+        scratch = ("--from-scratch",) if arm.start == "random" else ()
+        return (
+            *("electralab", "finetune", str(model), *config, "--task", score.task.name, "--seeds", str(seeds)),
+            *("--seed", first, "--out", str(out), "--keep", "0", "--no-baseline", *scratch),
+        )
+
+    def _identity(self, score: Score, arm: Arm) -> SettingsTree:
+        identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data", "arms", "hard_half_of"})
+        return identity | {"files": dict(score.files)} | ({"start": "random"} if arm.start == "random" else {})
+
+    def _measure(self, score: Score, arm: Arm, seed: int, model: Path, suffix: str = "") -> Step:
         config, name = score.config, score.name + suffix
+        seconds = estimate_flops(score, self.encoders[arm.name], config.seeds) / self.speed + START_SECONDS
+        identity = self._identity(score, arm)
+        if score.is_tuned:
+            choice = self._choice(arm)
+            out = self.folder(arm.name, seed) / name
+            words = (*self._finetune(score, arm, seed, model, out, config.seeds), "--data", str(score.data))
+            return Step(name, words, identity, seconds, (choice / TuningChoice.FILE,) if choice else (), choice)
         if config.suite == "blimp" and not config.metric and arm.config.objective != "electric":
             # The generator of a pair would be asked for every token in turn, for a score that does not count.
             model = (model if suffix else model / "export") / primary_network(arm.config.objective)
-        words: tuple[str, ...] = (str(model), "--data", str(score.data))
+        words = ("electralab", "evaluate", str(model), "--data", str(score.data), "--suite", config.suite)
         words += ("--config", str(self.request.out / "scores" / f"{score.name}.toml")) if config.settings else ()
         words += ("--task", score.task.name) if score.task else ()
-        if score.is_tuned:
-            # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
-            words += ("--seeds", str(config.seeds), "--seed", str(seed * config.seeds))
-            words = ("finetune", *words, "--out", str(folder / name), "--keep", "0", "--no-baseline")
-        else:
-            words = ("evaluate", *words, "--suite", config.suite)
-        needs = None
+        needs: tuple[Path, ...] = ()
         if config.generator:
             # An arm's generator is that of the same seed, and there once its pre-training is finished.
-            rival = self.request.out / "cells" / config.generator / f"seed-{seed}"
-            needs = rival / "pretrain.json" if config.generator in self.study.arms else None
+            rival = self.folder(config.generator, seed)
+            needs = (rival / "pretrain.json",) if config.generator in self.arms else ()
             words += ("--generator", str(rival / "run") if needs else config.generator)
-        identity = config.model_dump(mode="json", exclude={"name", "metric", "data", "arms"})
-        seconds = estimate_flops(score, self.encoders[arm.name]) / self.speed
-        return Step(name, words, identity | {"files": dict(score.files)}, seconds + START_SECONDS, needs)
+        return Step(name, words, identity, seconds, needs)

@@ -6,6 +6,7 @@ Plan, results of steps -> StudyResults
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import exp, log
 from typing import Literal
 
@@ -19,6 +20,7 @@ from electralab.experiments.settings import Arm
 from electralab.records.run import RunProgress, snapshot_step
 from electralab.records.study import (
     AVERAGE,
+    HEADLINE,
     Amount,
     ArmRow,
     CellSummary,
@@ -30,6 +32,7 @@ from electralab.records.study import (
     SeedMean,
     SharedBudget,
     StudyResults,
+    TuningChoice,
 )
 from electralab.statistics import correct_holm, mean_interval, paired_bootstrap, paired_t
 
@@ -43,17 +46,16 @@ class CellResult:
 
     cell: Cell
     progress: PretrainAnswer | None
-    """Of pre-training; None before its end."""
+    """Of pre-training; None before its end, and where there is none."""
     seconds: float
     measured: Mapping[str, Measured]
     error: str
+    is_complete: bool
+    """Every step has its result."""
 
     @property
     def status(self) -> Literal["finished", "unfinished", "failed"]:
-        if self.error:
-            return "failed"
-        names = {step.name for step in self.cell.steps} - {"pretrain"}
-        return "finished" if self.progress and names <= set(self.measured) else "unfinished"
+        return "failed" if self.error else "finished" if self.is_complete else "unfinished"
 
     def progress_at(self, fraction: float) -> RunProgress | None:
         """Where the run was at its end, or at a snapshot."""
@@ -66,12 +68,16 @@ class CellResult:
 def gather(plan: Plan, errors: Mapping[str, str]) -> list[CellResult]:
     """From the disk, so that what earlier sittings finished is there too; `errors` by the name of the cell."""
     results = []
+    # The one step that makes the folder of random weights is no pre-training to speak of.
+    trained = {arm.name for arm in plan.arms if arm.start in ("pretrained", "branch")}
     for cell in plan.cells:
         steps = cell.finished()
-        progress = PretrainAnswer.model_validate(steps["pretrain"].result) if "pretrain" in steps else None
+        is_trained = "pretrain" in steps and cell.arm in trained
+        progress = PretrainAnswer.model_validate(steps["pretrain"].result) if is_trained else None
         seconds = sum((step.seconds for step in steps.values()), 0.0)
         measured, wrong = read_scores(steps, plan.scores)
-        results.append(CellResult(cell, progress, seconds, measured, errors.get(cell.name, wrong)))
+        error, is_complete = errors.get(cell.name, wrong), len(steps) == len(cell.steps)
+        results.append(CellResult(cell, progress, seconds, measured, error, is_complete))
     return results
 
 
@@ -88,7 +94,12 @@ def summarise_study(plan: Plan, cells: Sequence[CellResult]) -> StudyResults:
         provenance=plan.environment,
         scores={score.name: values.metric(score.name) for score in plan.scores},
         averaged=tuple(values.averaged),
-        arms={arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) for arm in plan.arms},
+        **({"headline": study.headline} if study.headline else {}),
+        **({"tuning": tuning} if (tuning := read_choices(plan)) else {}),
+        arms={
+            arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) if arm.is_tuned else {}
+            for arm in plan.arms
+        },
         cells=tuple(_summarise_cell(result, plan) for result in cells),
         table=tuple(_arm_row(values, arm) for arm in plan.arms),
         comparisons=tuple(_compare(values)),
@@ -96,6 +107,17 @@ def summarise_study(plan: Plan, cells: Sequence[CellResult]) -> StudyResults:
         reach={name: _compute_to_target(values, curves[name]) for name in values.names},
         notes=tuple(_gather_notes(cells)),
     )
+
+
+def read_choices(plan: Plan) -> dict[str, TuningChoice]:
+    """Arm -> the settings of fine-tuning that were chosen for it, as far as they are."""
+    folders = {cell.arm: step.choice for cell in plan.cells for step in cell.steps if step.choice}
+    arms = {arm.name for arm in plan.arms if arm.is_tuned}
+    return {
+        arm: TuningChoice.read(folder)
+        for arm, folder in folders.items()
+        if arm in arms and (folder / TuningChoice.FILE).is_file()
+    }
 
 
 def _summarise_cell(result: CellResult, plan: Plan) -> CellSummary:
@@ -109,7 +131,7 @@ def _summarise_cell(result: CellResult, plan: Plan) -> CellSummary:
         steps=progress and progress.step,
         tokens=progress and progress.tokens,
         flops=progress and progress.flops,
-        parameters=plan.pretraining[result.cell.arm].parameters,
+        parameters=plan.count_parameters(result.cell.arm),
         pretraining_seconds=progress and progress.seconds,
         seconds=result.seconds,
     )
@@ -122,7 +144,11 @@ class _Values:
         self.plan = plan
         # Of those that all arms have, or averages would be of different things.
         self.averaged = [score.name for score in plan.scores if not score.config.arms]
-        self.names = [*(score.name for score in plan.scores), *([AVERAGE] if len(self.averaged) > 1 else [])]
+        headline, names = plan.study.headline, [score.name for score in plan.scores]
+        self.summary = HEADLINE if headline else AVERAGE
+        self.summarised = list(headline) or self.averaged
+        self.names = [*([HEADLINE] if headline else []), *names]
+        self.names += [AVERAGE] if len(self.averaged) > 1 and not headline else []
         self.cells = cells
         # What arms have equal parts of is what their curves go along.
         self.x: Amount = "tokens" if plan.study.budget.tokens is not None else "flops"
@@ -139,7 +165,7 @@ class _Values:
         """An average is there only where all scores of its cell are."""
         values = {}
         for result in self.of_arm(arm):
-            scores = self.averaged if score == AVERAGE else [score]
+            scores = self.summarised if score == self.summary else [score]
             names = scores if fraction == END else [f"{name}@{fraction:g}" for name in scores]
             if all(name in result.measured for name in names):
                 values[result.cell.seed] = float(np.mean([result.measured[name].value for name in names]))
@@ -184,54 +210,60 @@ def _arm_row(values: _Values, arm: Arm) -> ArmRow:
         steps=values.mean_progress(arm.name, "step"),
         tokens=values.mean_progress(arm.name, "tokens"),
         flops=values.mean_progress(arm.name, "flops"),
-        parameters=values.plan.pretraining[arm.name].parameters,
+        parameters=values.plan.count_parameters(arm.name),
         pretraining_seconds=values.mean_progress(arm.name, "seconds"),
         scores={name: mean_over_seeds(scores) if scores else None for name, scores in seeds.items()},
     )
 
 
 def _compare(values: _Values) -> list[Comparison]:
-    """Every arm with the one it is compared with: by the seeds, and by paradigms where a score has them; then Holm."""
+    """Every arm with the one it is compared with, by the seeds, and by paradigms where a score has them; by a headline
+    every two arms; then Holm."""
+    summary = values.summary
+    compared = [
+        (arm.name, arm.versus, name) for arm in values.plan.arms for name in values.names if arm.name != arm.versus
+    ]
+    if summary == HEADLINE:
+        known = {frozenset(pair) for *pair, _ in compared}
+        pairs = combinations([arm.name for arm in values.plan.arms], 2)
+        compared += [(arm, versus, HEADLINE) for arm, versus in pairs if frozenset((arm, versus)) not in known]
     rows: list[Comparison] = []
-    for arm in values.plan.arms:
-        for name in values.names if arm.name != arm.versus else []:
-            ours, theirs = values.by_seed(arm.name, name), values.by_seed(arm.versus, name)
-            seeds = sorted(ours.keys() & theirs.keys())
-            if not seeds:
-                continue
-            differences = [ours[seed] - theirs[seed] for seed in seeds]
-            row = Comparison(
-                **dict(mean_over_seeds(differences)),
-                **{
-                    "arm": arm.name,
-                    "versus": arm.versus,
-                    "score": name,
-                    "family": AVERAGE if name == AVERAGE else "seeds",
-                },
-                test="paired t",
-                over="seeds",
-                p=paired_t(differences),
-                p_holm=None,
-            )
-            rows.append(row)
-            if name != AVERAGE and len(differences := _paradigm_differences(values, arm, name, seeds)) > 1:
-                drawn = paired_bootstrap(differences)
-                interval = drawn.mean
-                change: SettingsTree = {
-                    **{"n": len(differences), "mean": interval.value, "sd": None, "low": interval.low},
-                    **{"high": interval.high, "test": "paired bootstrap", "over": "paradigms"},
-                    **{"family": "paradigms", "p": drawn.p},
-                }
-                rows.append(row.model_copy(update=change))
-    # In families: tests over seeds and over paradigms ask different questions, and an average repeats its scores.
-    for family in ("seeds", "paradigms", AVERAGE):
+    for arm, versus, name in compared:
+        ours, theirs = values.by_seed(arm, name), values.by_seed(versus, name)
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds:
+            continue
+        differences = [ours[seed] - theirs[seed] for seed in seeds]
+        row = Comparison(
+            **dict(mean_over_seeds(differences)),
+            arm=arm,
+            versus=versus,
+            score=name,
+            family=name if name == summary else "seeds",
+            test="paired t",
+            over="seeds",
+            p=paired_t(differences),
+            p_holm=None,
+        )
+        rows.append(row)
+        if name != summary and len(differences := _paradigm_differences(values, arm, versus, name, seeds)) > 1:
+            drawn = paired_bootstrap(differences)
+            interval = drawn.mean
+            change: SettingsTree = {
+                **{"n": len(differences), "mean": interval.value, "sd": None, "low": interval.low},
+                **{"high": interval.high, "test": "paired bootstrap", "over": "paradigms"},
+                **{"family": "paradigms", "p": drawn.p},
+            }
+            rows.append(row.model_copy(update=change))
+    # In families: tests over seeds and over paradigms ask different questions, and a summary repeats its scores.
+    for family in ("seeds", "paradigms", summary):
         places = [place for place, row in enumerate(rows) if row.family == family]
         for place, p in zip(places, correct_holm([rows[place].p for place in places]), strict=True):
             rows[place] = rows[place].model_copy(update={"p_holm": p})
     return rows
 
 
-def _paradigm_differences(values: _Values, arm: Arm, score: str, seeds: Sequence[int]) -> list[float]:
+def _paradigm_differences(values: _Values, arm: str, versus: str, score: str, seeds: Sequence[int]) -> list[float]:
     """Of each paradigm that all runs were scored on: the mean over the seeds of ours less that of theirs."""
     ours, theirs = (
         [
@@ -239,7 +271,7 @@ def _paradigm_differences(values: _Values, arm: Arm, score: str, seeds: Sequence
             for result in values.of_arm(name)
             if result.cell.seed in seeds and (groups := result.measured[score].groups)
         ]
-        for name in (arm.name, arm.versus)
+        for name in (arm, versus)
     )
     return pair_groups(ours, theirs) if ours and theirs else []
 

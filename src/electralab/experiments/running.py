@@ -63,14 +63,15 @@ def run_cells(
                 step = next((step for step in cell.steps if cell.read(step) is None), None)
                 if step is None:
                     continue
-                if step.needs is not None and not step.needs.is_file():
+                if not all(path.is_file() for path in step.needs):
                     blocked.append((cell, step))
                     continue
                 running.append(_start(cell, step, threads, program))
                 yield StepStarted(cell, step)
             if not running:
                 for cell, step in blocked:
-                    yield StepFailed(cell, step, f"{step.needs}: is not there and would not come; run that arm too")
+                    missing = next(path for path in step.needs if not path.is_file())
+                    yield StepFailed(cell, step, f"{missing}: is not there and would not come; run that arm too")
                 return
             stop.check()
             time.sleep(_POLL_SECONDS)
@@ -87,12 +88,19 @@ def run_cells(
         _end(running)
 
 
+def name_flag(setting: str) -> str:
+    """`optimizer.learning_rate` -> `--optimizer.learning-rate`"""
+    return f"--{setting.replace('_', '-')}"
+
+
 def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job:
     out = cell.log_path(step, "out")
     with storage_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as stdout, cell.log_path(step, "err").open("wb") as stderr:
-            command = die_with_parent([*program, *step.words, "--threads", str(threads), "--json"])
+            chosen = [word for name, value in step.tuning().items() for word in (name_flag(name), str(value))]
+            words = [*program, *step.words, *chosen, "--threads", str(threads), "--json"]
+            command = die_with_parent(words)
             # A session of its own: Ctrl-C reaches the study alone, which then tells its children.
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True

@@ -4,7 +4,7 @@ ScoreConfig -> Score; answer of a command -> Measured
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from electralab.config import ConfigLayer, SettingsTree, resolve
 from electralab.errors import InputError, UsageError
 from electralab.evaluation.minimal_pairs import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
-from electralab.experiments.settings import CORPUS, ScoreConfig, StudyConfig
+from electralab.experiments.settings import CORPUS, Arm, ScoreConfig, StudyConfig
 from electralab.finetuning.settings import resolve_finetune
 from electralab.model.flops import encoder_flops
 from electralab.model.settings import EncoderConfig
@@ -22,7 +22,7 @@ from electralab.records.study import ScoreAnswer
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kind import Task
 from electralab.tasks.kinds import classification
-from electralab.tasks.load import find_files
+from electralab.tasks.load import find_files, read_task
 
 # The usual score of a suite, the first that the result has: a pair is judged by its discriminator.
 _USUAL = {
@@ -57,6 +57,9 @@ class Score:
     task: Task | None
     files: Mapping[str, str] = field(default_factory=dict)
     """What it is measured on: a name -> the SHA-256 of its content."""
+    train_file: Path | None = None
+    train_examples: int = 0
+    """Before any limit; counted where some of them are to be held out."""
 
     @property
     def name(self) -> str:
@@ -66,8 +69,10 @@ class Score:
     def is_tuned(self) -> bool:
         return not self.config.suite
 
-    def is_of(self, arm: str) -> bool:
-        return not self.config.arms or arm in self.config.arms
+    def is_of(self, arm: Arm) -> bool:
+        """A suite asks a network, which a linear model and a blend have not."""
+        is_wanted = not self.config.arms or arm.name in self.config.arms
+        return is_wanted and (self.is_tuned or arm.is_tuned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +97,25 @@ def find_scores(
         raise UsageError(f"study: {source} has scores to measure; give the folder of their data with --data")
     scores: list[Score] = []
     missing: dict[str, list[str]] = {}
+    are_counted = bool(study.tuning.grid) or any(arm.get("start") == "baseline" for arm in study.arms.values())
     for config in study.scores:
         place = corpus if config.data == CORPUS else (data_dir or Path()) / config.data
         try:
-            scores.append(_find_score(config, place, source, encoder))
+            if not config.hard_half_of:
+                scores.append(_find_score(config, place, source, encoder, are_counted=are_counted))
         except InputError as error:
             missing.setdefault(str(error), []).append(config.label)
+    by_name = {score.name: score for score in scores}
+    for config in study.scores:
+        if whole := by_name.get(config.hard_half_of):
+            if whole.task is None or not (whole.task.kind.has_classes and whole.task.kind.is_pooled):
+                raise UsageError(f"{source}: scores.{config.label}: hard_half_of: {whole.name!r} has no classes")
+            scores.append(replace(whole, config=config))
+    scores.sort(key=lambda score: study.scores.index(score.config))
     return tuple(scores), tuple(f"{reason} (needed by {', '.join(names)})" for reason, names in missing.items())
 
 
-def _find_score(config: ScoreConfig, place: Path, source: str, encoder: EncoderConfig) -> Score:
+def _find_score(config: ScoreConfig, place: Path, source: str, encoder: EncoderConfig, *, are_counted: bool) -> Score:
     where = f"{source}: scores.{config.label}"
     settings = ConfigLayer(where, config.settings)
     task = find_task(config.task) if config.task else None
@@ -118,10 +132,16 @@ def _find_score(config: ScoreConfig, place: Path, source: str, encoder: EncoderC
         place = archives[0] if len(archives) == 1 and not any(place.rglob("*.jsonl")) else place
     if config.suite:
         _check_suite(config, task, place, where, resolve(EvaluateConfig, [settings]))
-    elif task is not None:
-        resolve_finetune(task, encoder, [settings])
     files = _list_files(config, task, place)
-    return Score(config, place, task, {name: sha256_file(path) for name, path in files.items()})
+    train_file, train_examples = None, 0
+    if task is not None and not config.suite:
+        tuned = resolve_finetune(task, encoder, [settings])
+        train_file = files["train"]
+        # Without a dev file beside it, some of its rows are held out.
+        parts = read_task(task, train_file, tuned.data) if are_counted else None
+        train_examples = len(parts.train.examples) + len(parts.devs[0].examples) if parts else 0
+    hashes = {name: sha256_file(path) for name, path in files.items()}
+    return Score(config, place, task, hashes, train_file, train_examples)
 
 
 def list_metrics(score: ScoreConfig, task: Task | None) -> Sequence[str]:
@@ -182,7 +202,7 @@ def read_score(score: Score, result: SettingsTree) -> Measured:
     return Measured(numbers[metric], metric, groups, answer.identity, tuple(notes))
 
 
-def estimate_flops(score: Score, encoder: EncoderConfig) -> float:
+def estimate_flops(score: Score, encoder: EncoderConfig, seeds: int = 1) -> float:
     """About what measuring it computes, by the size of its files and its limits."""
     per_token = encoder_flops(encoder, 1, _ROW_TOKENS) / _ROW_TOKENS
     if score.is_tuned:
@@ -194,7 +214,7 @@ def estimate_flops(score: Score, encoder: EncoderConfig) -> float:
             tokens = min(tokens, config.train_rows * _ROW_TOKENS)
         fewest = (config.steps or config.min_steps) * config.batch.size * _ROW_TOKENS
         seen = fewest if config.steps else max(config.epochs * tokens, fewest)
-        return 3 * per_token * seen * score.config.seeds
+        return 3 * per_token * seen * seeds
     files = [score.data] if score.data.is_file() else [path for path in score.data.rglob("*") if path.is_file()]
     evaluation = resolve(EvaluateConfig, [ConfigLayer("settings", score.config.settings)])
     if score.config.suite in ("rtd", "mlm") and evaluation.heldout.limit:

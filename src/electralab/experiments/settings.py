@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -68,10 +69,14 @@ class ScoreConfig(Settings):
     arms: tuple[str, ...] = ()
     """Those that are measured by it, where others cannot be asked; it is then left out of the average."""
     settings: dict[str, Any] = Field(default_factory=dict)
+    hard_half_of: str = ""
+    """Another score, of classes, on the half of its dev rows that the linear baseline gets wrong or doubts most."""
 
     @model_validator(mode="after")
     def _is_one(self) -> "ScoreConfig":
-        if not self.suite and not self.task:
+        if self.hard_half_of and len(self.model_fields_set - {"name", "metric", "arms"}) > 1:
+            raise ValueError("hard_half_of: takes task, data and settings of that score; leave them out here")
+        if not self.suite and not self.task and not self.hard_half_of:
             raise ValueError("needs a suite or a task")
         if self.suite and self.task and self.suite != "probe":
             raise ValueError(f"names both the suite {self.suite!r} and the task {self.task!r}; keep one")
@@ -86,13 +91,14 @@ class ScoreConfig(Settings):
             )
         if self.generator and self.suite != "rtd":
             raise ValueError("generator: belongs to the suite 'rtd'; leave it out")
-        if not _NAME.fullmatch(self.label) or self.label in ("pretrain", "average"):
+        if not _NAME.fullmatch(self.label) or self.label in ("pretrain", "tuning", "average", "headline"):
             raise ValueError(f"cannot be named {self.label!r}; use letters, digits, '.', '_' and '-'")
         return self
 
     @property
     def label(self) -> str:
-        return self.name or "-".join(part for part in (self.suite, self.task) if part)
+        hard = f"{self.hard_half_of}-hard" if self.hard_half_of else ""
+        return self.name or hard or "-".join(part for part in (self.suite, self.task) if part)
 
 
 class SnapshotConfig(Settings):
@@ -102,8 +108,37 @@ class SnapshotConfig(Settings):
     """Which of the scores; without it, all."""
 
 
+class TuningConfig(Settings):
+    """Settings of fine-tuning that are chosen for each arm, once, before it is scored."""
+
+    grid: dict[str, tuple[str | float, ...]] = Field(default_factory=dict)
+    """Dotted name of a setting -> its values; every combination is tried."""
+    scores: tuple[str, ...] = ()
+    """The scores whose training rows it is chosen by; the best mean over them is taken."""
+    heldout_rows: int = Field(500, ge=1)
+    """So many of each score's training rows are not learned from while choosing, but scored."""
+    choices: str = ""
+    """The folder of another study whose choices, arm by arm, are taken instead of choosing again."""
+
+    @property
+    def points(self) -> list[dict[str, str | float]]:
+        """Every combination of the grid's values; none where nothing is to be chosen."""
+        return (
+            [dict(zip(self.grid, values, strict=True)) for values in product(*self.grid.values())] if self.grid else []
+        )
+
+
+ArmStart = Literal["pretrained", "random", "baseline", "branch", "blend"]
+
+
 class ArmConfig(Settings):
     """What an arm says beside its settings of pre-training."""
+
+    start: ArmStart = "pretrained"
+    """`random`: tuned from first weights; `baseline`: a linear model over the texts, no network; `branch`: a checkpoint
+    of another arm whose rate decays at once; `blend`: the answers of another arm stacked with the baseline's."""
+    of: str = ""
+    """The other arm of a branch or a blend, or the one whose network is drawn at random."""
 
     config: str = ""
     """The preset or file that its settings start from."""
@@ -126,6 +161,9 @@ class StudyConfig(Settings):
     """What each changes, and the fields of ArmConfig."""
     scores: tuple[ScoreConfig, ...] = ()
     snapshots: SnapshotConfig = SnapshotConfig()
+    tuning: TuningConfig = TuningConfig()
+    headline: tuple[str, ...] = ()
+    """The scores whose mean is what the study is about; without them, the average of all that every arm has."""
 
     @model_validator(mode="after")
     def _names_fit(self) -> "StudyConfig":
@@ -135,17 +173,28 @@ class StudyConfig(Settings):
         if self.baseline not in self.arms:
             raise ValueError(f"baseline: {_no_arm(self.baseline, list(self.arms))}")
         labels = [score.label for score in self.scores]
-        for what, names in (("score", labels), ("seed", self.seeds)):
-            if twice := [name for name in names if names.count(name) > 1]:  # type: ignore[arg-type]
+        for what, values in (("score", labels), ("seed", self.seeds)):
+            if twice := [value for value in values if values.count(value) > 1]:  # type: ignore[arg-type]
                 raise ValueError(f"the {what} {twice[0]!r} is there twice; give the second another name")
         for score in self.scores:
             if unknown := [arm for arm in score.arms if arm not in self.arms]:
                 raise ValueError(f"scores.{score.label}: arms: {_no_arm(unknown[0], list(self.arms))}")
         if not self.seeds:
             raise ValueError("seeds: there are none; give at least one")
-        for name in self.snapshots.scores or ():
-            if name not in labels:
-                raise ValueError(f"snapshots.scores: no score named {name!r}; known are {', '.join(labels)}")
+        tuned = [score.label for score in self.scores if not score.suite and not score.hard_half_of]
+        for where, names, known in (
+            ("snapshots.scores", self.snapshots.scores or (), labels),
+            ("headline", self.headline, labels),
+            ("tuning.scores", self.tuning.scores, tuned),
+            ("scores: hard_half_of", [score.hard_half_of for score in self.scores if score.hard_half_of], tuned),
+        ):
+            for name in names:
+                if name not in known:
+                    raise ValueError(f"{where}: no score named {name!r}; known are {', '.join(known)}")
+        if self.tuning.grid and not self.tuning.scores:
+            raise ValueError("tuning: has a grid but no scores to choose by; add scores = [...]")
+        if self.tuning.grid and self.tuning.choices:
+            raise ValueError("tuning: grid chooses anew and choices takes over what was chosen; keep one")
         return self
 
 
@@ -187,6 +236,13 @@ class Arm:
     budget: Budget
     line: str
     versus: str
+    start: ArmStart = "pretrained"
+    of: str = ""
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether a network of its own is fine-tuned."""
+        return self.start in ("pretrained", "random", "branch")
 
 
 @contextmanager
@@ -216,22 +272,46 @@ def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
             for key, where in (("seed", "seeds"), ("steps", "budget")):
                 if key in own or key in study.pretrain:
                     raise UsageError(f"{source}: {key}: is no setting of an arm; give the {where} of the study")
-            # Both layers mix what ArmConfig takes with settings of pre-training.
-            layers = [(f"{source}: pretrain", study.pretrain), (f"{source}: arms.{name}", own)]
+            # All layers mix what ArmConfig takes with settings of pre-training.
             known = ArmConfig.model_fields.keys()
+            layers = [(f"{source}: pretrain", study.pretrain), (f"{source}: arms.{name}", own)]
             options = resolve(
                 ArmConfig,
                 [ConfigLayer(layer, {key: tree[key] for key in tree if key in known}) for layer, tree in layers],
             )
             versus = options.versus or study.baseline
-            if versus not in study.arms:
-                raise UsageError(f"{source}: arms.{name}: versus: {_no_arm(versus, list(study.arms))}")
-            shared, changed = ({key: tree[key] for key in tree if key not in known} for _, tree in layers)
-            settings = [Common(f"{source}: pretrain", shared), ConfigLayer(f"{source}: arms.{name}", changed)]
-            if options.config:
+            for key, other in (("versus", versus), ("of", options.of)):
+                if other and other not in study.arms:
+                    raise UsageError(f"{source}: arms.{name}: {key}: {_no_arm(other, list(study.arms))}")
+            start = options.start
+            if start in ("branch", "blend") and not options.of:
+                raise UsageError(f'{source}: arms.{name}: a {start} needs the arm that it is of; add of = "ARM"')
+            if options.of and start in ("pretrained", "baseline"):
+                raise UsageError(f"{source}: arms.{name}: of: belongs to a random, branch or blend arm; leave it out")
+            trunk = study.arms.get(options.of, {})
+            if options.of and (trunk.get("start") in ("baseline", "blend") or (start != "blend" and trunk.get("of"))):
+                raise UsageError(
+                    f"{source}: arms.{name}: of: {options.of!r} has no network of its own; name one that has"
+                )
+            trees = [{key: tree[key] for key in tree if key not in known} for tree in (study.pretrain, trunk, own)]
+            if start in ("baseline", "blend") and trees[-1]:
+                raise UsageError(
+                    f"{source}: arms.{name}: a {start} pre-trains nothing; leave out {next(iter(trees[-1]))!r}"
+                )
+            settings = [Common(f"{source}: pretrain", trees[0]), ConfigLayer(f"{source}: arms.{name}", trees[-1])]
+            if options.of:
+                settings.insert(1, Common(f"{source}: arms.{options.of}", trees[1]))
+            if preset_name := options.config or trunk.get("config", ""):
                 # A file of the user's own may set what has no effect in some arm, as what all arms share may.
-                start = read_settings(options.config)
-                settings.insert(0, start if isinstance(start, Preset) else Common(start.source, start.values))
-            budget = study.budget.part(options.budget_share)
-            arms.append(Arm(name, resolve_pretrain(settings), budget, options.line or name, versus))
+                preset = read_settings(preset_name)
+                settings.insert(0, preset if isinstance(preset, Preset) else Common(preset.source, preset.values))
+            # One step makes the folder with sizes and tokenizer; fine-tuning from scratch forgets its weights.
+            budget = Budget("steps", 1.0) if start == "random" else study.budget.part(options.budget_share)
+            config = resolve_pretrain(settings)
+            arms.append(Arm(name, config, budget, options.line or name, versus, start, options.of))
+    baselines = [arm.name for arm in arms if arm.start == "baseline"]
+    needing = [f"arms.{arm.name}: a blend" for arm in arms if arm.start == "blend"]
+    needing += [f"scores.{score.label}: a hard half" for score in study.scores if score.hard_half_of]
+    if needing and len(baselines) != 1:
+        raise UsageError(f'{source}: {needing[0]} needs exactly one arm with start = "baseline" (got {len(baselines)})')
     return arms

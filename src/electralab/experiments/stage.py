@@ -24,7 +24,7 @@ from electralab.reporting.cards import write_study_report
 from electralab.reporting.page import with_page
 from electralab.stopping import StopSignal
 
-PROGRAM = (sys.executable, "-m", "electralab")
+PROGRAM = (sys.executable, "-m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,15 @@ def describe_plan(request: StudyRequest) -> StudyPlan:
     rest = estimate_rest(plan)
     arms = {}
     for arm in plan.arms:
-        run = plan.pretraining[arm.name]
+        run = plan.pretraining.get(arm.name) if arm.start != "random" else None
         first = next(cell for cell in plan.cells if cell.arm == arm.name)
         arms[arm.name] = PlannedArm(
+            **({"start": arm.start} if arm.start != "pretrained" else {}),
             objective=arm.config.objective,
-            steps=run.steps,
-            tokens=run.tokens,
-            flops=run.flops,
-            parameters=run.parameters,
+            steps=run.steps if run else 0,
+            tokens=run.tokens if run else 0,
+            flops=run.flops if run else 0,
+            parameters=plan.count_parameters(arm.name),
             estimated_minutes=round(sum(step.seconds for step in first.steps) / 60, 1),
         )
     return StudyPlan(
@@ -166,6 +167,7 @@ def _write_settings(out: Path, plan: Plan) -> None:
     plan.environment.write(out)
     write_file(out / "study.toml", to_toml(plan.study))
     for arm in plan.arms:
-        write_file(out / "arms" / f"{arm.name}.toml", to_toml(arm.config))
+        if arm.is_tuned:
+            write_file(out / "arms" / f"{arm.name}.toml", to_toml(arm.config))
     for score in plan.scores:
         write_file(out / "scores" / f"{score.name}.toml", tomli_w.dumps(score.config.settings))

@@ -17,6 +17,8 @@ from electralab.records.run import RunProgress
 
 AVERAGE = "average"
 """The name of the mean of all scores that every arm has, in tables and curves."""
+HEADLINE = "headline"
+"""The name of the mean of the scores that a study is about, where it names them; it stands instead of the average."""
 
 Amount = Literal["flops", "tokens"]
 
@@ -62,6 +64,22 @@ class PretrainAnswer(RunProgress):
     snapshots: tuple[RunProgress, ...] = ()
 
 
+class TuningTrial(Record):
+    settings: dict[str, str | float]
+    scores: dict[str, float]
+    """By the score whose held-out training rows were answered."""
+    mean: float
+
+
+class TuningChoice(FileRecord):
+    """The settings of fine-tuning that an arm is scored with, and how it was chosen; cells/ARM/tuning.json."""
+
+    FILE: ClassVar[str] = "tuning.json"
+    settings: dict[str, str | float]
+    """By dotted name, as flags of `finetune` have them."""
+    trials: tuple[TuningTrial, ...] = ()
+
+
 class StudyCorpus(Record):
     path: str
     sha256: str
@@ -102,6 +120,7 @@ class SharedBudget(Record):
 
 
 class PlannedArm(Record):
+    start: str = "pretrained"
     objective: str
     steps: int
     tokens: int
@@ -182,7 +201,7 @@ class Comparison(SeedMean):
     over: Literal["seeds", "paradigms"]
     p: float | None
     family: str = ""
-    """The tests that Holm's correction is over: `seeds`, `paradigms` or `average`."""
+    """The tests that Holm's correction is over: `seeds`, `paradigms`, `average` or `headline`."""
     p_holm: float | None
 
     @property
@@ -238,6 +257,10 @@ class StudyResults(FileRecord):
     scores: dict[str, str]
     """Score -> its metric; empty where arms were measured by different ones."""
     averaged: tuple[str, ...] | None = None
+    headline: tuple[str, ...] = ()
+    """The scores that the headline is the mean of; empty where the study names none."""
+    tuning: dict[str, TuningChoice] = Field(default_factory=dict)
+    """Arm -> the settings of fine-tuning that were chosen for it."""
     arms: dict[str, SettingsTree]
     """The settings of pre-training, resolved."""
     cells: tuple[CellSummary, ...]
@@ -249,13 +272,20 @@ class StudyResults(FileRecord):
     notes: tuple[str, ...] = ()
 
     @property
+    def summary(self) -> str:
+        """The name of the one number that arms are ranked by."""
+        return HEADLINE if self.headline else AVERAGE
+
+    @property
     def averaged_scores(self) -> tuple[str, ...]:
-        """The scores that the average is of: all, in results from before arms could have scores of their own."""
-        return tuple(self.scores) if self.averaged is None else self.averaged
+        """The scores that the summary is of: all, in results from before arms could have scores of their own."""
+        return self.headline or (tuple(self.scores) if self.averaged is None else self.averaged)
 
     @property
     def score_names(self) -> list[str]:
-        """The columns of every table: the scores, and their average where there are several."""
+        """The columns of every table: the headline first; or, where there are several scores, their average last."""
+        if self.headline:
+            return [HEADLINE, *self.scores]
         return [*self.scores, *([AVERAGE] if len(self.averaged_scores) > 1 else [])]
 
     @property

@@ -1,0 +1,241 @@
+"""The steps of a study that train no network, each a process as the others are: what a linear model says, what it and a
+network say together, who is right where the linear model is not, and which settings of fine-tuning are best.
+
+    python -m electralab.experiments.derived baseline|blend|hard|choose WORDS --json -> the answer of a step
+
+All but the last read and write predictions as fine-tuning does: FOLDER/seed-K/predictions/dev.jsonl.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from electralab.artifacts import write_file
+from electralab.config import SettingsTree, read_toml
+from electralab.errors import ElectraError, InputError
+from electralab.finetuning.summary import list_seeds
+from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
+from electralab.records.study import StepResult, TuningChoice, TuningTrial
+from electralab.runtime import use_threads
+from electralab.tasks.baselines import LinearClassifier, LinearRegressor
+from electralab.tasks.catalog import find_task
+from electralab.tasks.kind import Split, Task, round_number
+from electralab.tasks.kinds.classification import score_classes
+from electralab.tasks.kinds.regression import score_values
+from electralab.tasks.load import TaskDataConfig, read_task
+from electralab.tasks.texts import take_texts
+
+FloatArray = NDArray[np.float64]
+HELDOUT_SHARE, HELDOUT_LEAST = 0.15, 300
+"""Of the training rows, and at least so many while they are less than a third: by these a blend is weighted."""
+ROWS = "rows.jsonl"
+"""The training rows of a score, all that its limit leaves; a network to be blended learns from a part of them."""
+
+
+def heldout_share(rows: int) -> float:
+    return round(min(max(HELDOUT_SHARE, HELDOUT_LEAST / rows), 0.3), 4)
+
+
+def score_baseline(task: Task, data: Path, settings: SettingsTree, out: Path) -> SettingsTree:
+    """The linear model of the task: fitted to all rows it answers dev, to a part of them the rest of them."""
+    config = TaskDataConfig(**settings.get("data", {}))
+    whole = read_task(task, data, config, settings.get("train_rows", 0))
+    names = whole.train.columns
+    lines = [
+        {
+            names[part]: text
+            for part, text in zip([part for part in names if part.startswith("text")], row.texts, strict=True)
+        }
+        | {names["label"]: row.score if task.kind.has_numbers else row.label}
+        for row in whole.train.examples
+    ]
+    write_file(out / ROWS, to_json_lines(lines))
+    share = heldout_share(len(lines))
+    part = read_task(task, out / ROWS, config.model_copy(update={"dev_share": share, "id": ""}))
+    predictions = out / "seed-0" / "predictions"
+    dev = _answer(task, whole.train, whole.devs[0])
+    write_file(predictions / "heldout.jsonl", to_json_lines(_answer(task, part.train, part.devs[0])))
+    write_file(predictions / "dev.jsonl", to_json_lines(dev))
+    return _tell(task, [dev])
+
+
+def _answer(task: Task, train: Split, asked: Split) -> list[PredictionRow]:
+    """A class has the margins as logits: "probabilities" whose order and differences mean something, and no more."""
+    fitted = take_texts(train.examples)
+    texts, targets = [example.texts for example in fitted], [example.texts for example in asked.examples]
+    rows: list[dict[str, Any]]
+    if task.kind.has_numbers:
+        model = LinearRegressor().fit(texts, [example.score for example in fitted])
+        rows = [
+            {"truth": e.score, "prediction": float(value)}
+            for e, value in zip(asked.examples, model.predict(targets), strict=True)
+        ]
+    else:
+        classifier = LinearClassifier().fit(texts, [example.label for example in fitted])
+        rows = _class_rows([e.label for e in asked.examples], classifier.labels, classifier.margins(targets))
+    return [PredictionRow(id=e.id, texts=e.texts, **row) for e, row in zip(asked.examples, rows, strict=True)]
+
+
+def _class_rows(truth: Sequence[Any], labels: Sequence[str], logits: FloatArray) -> list[dict[str, Any]]:
+    exponents = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares = exponents / exponents.sum(axis=1, keepdims=True)
+    return [
+        {
+            "truth": label,
+            "prediction": labels[int(row.argmax())],
+            "probabilities": {name: round_number(share) for name, share in zip(labels, row, strict=True)},
+        }
+        for label, row in zip(truth, shares, strict=True)
+    ]
+
+
+def blend(task: Task, network: Path, heldout: Path, baseline: Path, out: Path) -> SettingsTree:
+    """Weights come from training rows that neither the network nor the linear model has learned from; they are then
+    given to what both, having learned from all rows, say of dev. For each seed of fine-tuning."""
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    linear, linear_dev = (read_predictions(baseline, name)[0] for name in ("heldout", "dev"))
+    tuned = read_predictions(heldout, "dev")[0]
+    _require_same_rows(tuned, linear, heldout)
+    labels = _list_labels(linear)
+    stack = make_pipeline(StandardScaler(), Ridge(alpha=1.0) if task.kind.has_numbers else LogisticRegression(C=1.0))
+    stack.fit(_join(labels, tuned, linear), [row.truth for row in tuned])
+    answers = []
+    for place, rows in enumerate(read_predictions(network, "dev")):
+        _require_same_rows(rows, linear_dev, network)
+        features = _join(labels, rows, linear_dev)
+        changes: list[dict[str, Any]]
+        if task.kind.has_numbers:
+            changes = [{"prediction": float(value)} for value in stack.predict(features)]
+        else:
+            logits = np.log(np.clip(stack.predict_proba(features), 1e-9, 1))
+            changes = _class_rows([row.truth for row in rows], [str(name) for name in stack.classes_], logits)
+        answers.append([row.model_copy(update=change) for row, change in zip(rows, changes, strict=True)])
+        write_file(out / f"seed-{place}" / "predictions" / "dev.jsonl", to_json_lines(answers[-1]))
+    return _tell(task, answers) | {"rows": len(tuned)}
+
+
+def _list_labels(rows: Sequence[PredictionRow]) -> list[str]:
+    """None for numbers."""
+    return list(rows[0].probabilities) if isinstance(rows[0].probabilities, dict) else []
+
+
+def _join(labels: Sequence[str], *models: Sequence[PredictionRow]) -> FloatArray:
+    """(rows, models × (classes - 1)): what each says beyond the first class; or (rows, models) numbers."""
+    columns = []
+    for rows in models:
+        if labels:
+            shares = [[row.probabilities.get(label) or 0.0 for label in labels] for row in rows]  # type: ignore[union-attr]
+            logits = np.log(np.clip(np.array(shares), 1e-6, 1))
+            columns.append(logits[:, 1:] - logits[:, :1])
+        else:
+            columns.append(np.array([[row.prediction] for row in rows], dtype=np.float64))
+    return np.hstack(columns)
+
+
+def score_hard_half(task: Task, answers: Path, baseline: Path) -> SettingsTree:
+    """The score on the half of the rows whose true class the linear model gives the least share: those it gets wrong,
+    then those it is least sure of. The same rows for whoever is asked about the same data."""
+    linear = read_predictions(baseline, "dev")[0]
+    shares = [(row.probabilities.get(str(row.truth)) or 0.0) for row in linear]  # type: ignore[union-attr]
+    hard = sorted(np.argsort(shares, kind="stable")[: (len(linear) + 1) // 2])
+    halves = []
+    for rows in read_predictions(answers, "dev"):
+        _require_same_rows(rows, linear, answers)
+        halves.append([rows[place] for place in hard])
+    return _tell(task, halves) | {"rows": len(hard)}
+
+
+def read_predictions(folder: Path, split: str) -> list[list[PredictionRow]]:
+    """Seed by seed, what was said of a split."""
+    seeds = [list(read_rows(seed / "predictions" / f"{split}.jsonl")) for seed in list_seeds(folder)]
+    if not seeds or not all(seeds):
+        raise InputError(
+            f"{folder}: has no predictions of {split}; delete the folder and its .json to run the step again"
+        )
+    return seeds
+
+
+def _require_same_rows(ours: Sequence[PredictionRow], theirs: Sequence[PredictionRow], where: Path) -> None:
+    if [(row.texts, row.truth) for row in ours] != [(row.texts, row.truth) for row in theirs]:
+        raise InputError(f"{where}: answers other rows than the linear model; delete both folders to run them again")
+
+
+def _tell(task: Task, seeds: Sequence[Sequence[PredictionRow]]) -> SettingsTree:
+    """As `finetune` does: the median over the seeds of each metric."""
+    scores = []
+    for rows in seeds:
+        if task.kind.has_numbers:
+            truth, predicted = (
+                np.array(values, dtype=np.float64)
+                for values in zip(*[(row.truth, row.prediction) for row in rows], strict=True)
+            )
+            scores.append(score_values(task.metrics, truth, predicted))
+            continue
+        # F1 is that of the second class: in the order of the task, or sorted as the network's are.
+        labels = list(task.labels) or sorted({str(row.truth) for row in rows} | set(_list_labels(rows)))
+        pairs = [(labels.index(str(row.truth)), labels.index(str(row.prediction))) for row in rows]
+        truth_ids, predicted_ids = (np.array(values) for values in zip(*pairs, strict=True))
+        scores.append(score_classes(task.metrics, truth_ids, predicted_ids, len(labels)))
+    dev = {metric: float(np.median([by_metric[metric] for by_metric in scores])) for metric in task.metrics}
+    return {"task": task.name, "metric": task.metrics[0], "dev": dev}
+
+
+def choose_tuning(steps: Sequence[Path], out: Path) -> SettingsTree:
+    """The settings with the best mean over the sets; of equals those that stand first in the grid."""
+    by_settings: dict[str, dict[str, float]] = {}
+    for path in steps:
+        step = StepResult.read(path)
+        if step is None:
+            raise InputError(f"{path}: is not there; delete tuning.json beside it to choose again")
+        scores = by_settings.setdefault(json.dumps(step.identity["tuning"]), {})
+        scores[path.name.removeprefix("tune-").partition("@")[0]] = step.result["dev"][step.result["metric"]]
+    trials = [
+        TuningTrial(settings=json.loads(settings), scores=scores, mean=float(np.mean(list(scores.values()))))
+        for settings, scores in by_settings.items()
+    ]
+    choice = TuningChoice(settings=max(trials, key=lambda trial: trial.mean).settings, trials=tuple(trials))
+    choice.write(out)
+    return choice.to_json()
+
+
+def main(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="electralab.experiments.derived")
+    parser.add_argument("what", choices=("baseline", "blend", "hard", "choose"))
+    parser.add_argument("steps", nargs="*", type=Path)
+    parser.add_argument("--task", default="")
+    for flag in ("data", "config", "network", "heldout", "baseline", "out"):
+        parser.add_argument(f"--{flag}", type=Path, default=Path())
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    flags = parser.parse_args(words)
+    use_threads(flags.threads)
+    try:
+        if flags.what == "choose":
+            answer = choose_tuning(flags.steps, flags.out)
+        else:
+            task = find_task(flags.task)
+            settings = read_toml(flags.config).values if flags.config.is_file() else {}
+            if flags.what == "baseline":
+                answer = score_baseline(task, flags.data, settings, flags.out)
+            elif flags.what == "blend":
+                answer = blend(task, flags.network, flags.heldout, flags.baseline, flags.out)
+            else:
+                answer = score_hard_half(task, flags.network, flags.baseline)
+    except ElectraError as error:
+        sys.stderr.write(f"electra: {error}\n")
+        return 1
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
