@@ -30,8 +30,9 @@ STUDY: dict[str, Any] = {
 SHIPPED = (
     *("paper-objectives", "generator-size", "weight-tying", "training-procedure", "mask-share", "head-to-head"),
     *("sample-efficiency", "model-size", "discriminator-options", "claims", "family"),
+    *("cpu-hour", "cpu-hour-search"),
 )
-SIZED = ("model-size", "claims", "family")
+SIZED = ("model-size", "claims", "family", "cpu-hour", "cpu-hour-search")
 """With sizes of their own."""
 
 
@@ -105,6 +106,48 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"pretrain": {"batch": {"size": 1}}, "arms": {"plain": {}, "nsp": {"objective": "bert"}}},
         "s.toml: arms.nsp: ",
     ),
+    "a branch of nothing": (
+        {"arms": {"plain": {}, "b": {"start": "branch"}}},
+        "arms.b: a branch needs the arm that it is",
+    ),
+    "a blend of an unknown arm": (
+        {"arms": {"plain": {}, "b": {"start": "blend", "parent": "plane"}}},
+        "arms.b: parent: no arm named 'plane'; did you mean 'plain'?",
+    ),
+    "a blend with nothing": (
+        {"arms": {"plain": {}, "b": {"start": "blend", "parent": "plain"}}},
+        's.toml: arms.b: a blend needs exactly one arm with start = "baseline" (got 0)',
+    ),
+    "a hard half for nobody": (
+        {"scores": [{"task": "cola"}, {"hard_half_of": "cola"}]},
+        "scores.cola-hard: a hard half needs exactly one arm",
+    ),
+    "a blend of a blend": (
+        {"arms": {"plain": {}, "l": {"start": "baseline"}, "b": {"start": "blend", "parent": "l"}}},
+        "arms.b: parent: 'l' has no network of its own",
+    ),
+    "a baseline with settings": (
+        {"arms": {"plain": {}, "l": {"start": "baseline", "objective": "mlm"}}},
+        "arms.l: a baseline pre-trains nothing; leave out 'objective'",
+    ),
+    "a network with another's": (
+        {"arms": {"plain": {}, "b": {"parent": "plain"}}},
+        "arms.b: parent: belongs to a random, branch or blend arm",
+    ),
+    "a hard half with a task": (
+        {"scores": [{"task": "cola"}, {"hard_half_of": "cola", "task": "cola"}]},
+        "takes task, data and settings of that score",
+    ),
+    "a headline of nothing": ({"headline": ["rte"]}, "headline: no score named 'rte'; known are blimp, cola"),
+    "a choice by a suite": (
+        {"tuning": {"grid": {"head.pooling": ["first"]}, "scores": ["blimp"]}},
+        "tuning.scores: no score named 'blimp'; known are cola",
+    ),
+    "a choice by nothing": ({"tuning": {"grid": {"head.pooling": ["first"]}}}, "has a grid but no scores to choose by"),
+    "a choice twice": (
+        {"tuning": {"grid": {"head.pooling": ["first"]}, "scores": ["cola"], "choices": "x"}},
+        "grid chooses anew and choices takes over",
+    ),
     "an unknown preset": ({"pretrain": {"config": "tinny"}}, "did you mean 'tiny'?"),
 }
 
@@ -126,7 +169,7 @@ def test_a_study_with_a_near_name_is_suggested() -> None:
     with pytest.raises(UsageError, match="no study or file named 'head-to-haed'; did you mean 'head-to-head'"):
         read_study("head-to-haed")
     with pytest.raises(
-        InputError, match=r"nowhere.toml: no such study file; give a TOML file or one of claims, discriminator-options"
+        InputError, match=r"nowhere.toml: no such study file; give a TOML file or one of claims, cpu-hour"
     ):
         read_study("nowhere.toml")
 
@@ -146,10 +189,10 @@ def test_every_shipped_study_resolves(name: str) -> None:
     study = resolve_study(layer, {})
     arms = resolve_arms(study, layer.source)
     assert study.name == name
-    assert len(study.seeds) >= (1 if name == "family" else 2)
-    assert "blimp" in {score.suite for score in study.scores}
+    assert len(study.seeds) >= (1 if name in ("family", "cpu-hour", "cpu-hour-search") else 2)
+    assert "blimp" in {score.suite for score in study.scores} or name == "cpu-hour-search"
     assert sum(bool(score.task) for score in study.scores) >= 3
-    settings = [(arm.config, arm.budget) for arm in arms]
+    settings = [(arm.config, arm.budget, arm.start) for arm in arms]
     assert all(settings.count(one) == 1 for one in settings), "two arms are the same"
 
 

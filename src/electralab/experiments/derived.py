@@ -20,8 +20,8 @@ from electralab.artifacts import write_file
 from electralab.config import SettingsTree, read_toml
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.summary import list_seeds
-from electralab.records.predictions import PredictionRow, read_rows, to_json_lines
 from electralab.records.study import StepResult, TuningChoice, TuningTrial
+from electralab.records.tuned import PredictionRow, read_rows, to_json_lines
 from electralab.runtime import use_threads
 from electralab.tasks.baselines import LinearClassifier, LinearRegressor
 from electralab.tasks.catalog import find_task

@@ -75,7 +75,7 @@ class Plan:
 
     def count_parameters(self, arm: str) -> int:
         """Of its networks; a blend's are those of the arm it is of, and a linear model is not counted."""
-        networks = next(known.of if known.start == "blend" else arm for known in self.arms if known.name == arm)
+        networks = next(known.parent if known.start == "blend" else arm for known in self.arms if known.name == arm)
         return self.pretraining[networks].parameters if networks in self.pretraining else 0
 
     @property
@@ -172,18 +172,18 @@ def _check_rtd(arms: Sequence[Arm], scores: Sequence[Score], source: str) -> Non
 
 def _check_branches(arms: Sequence[Arm], plans: Mapping[str, PretrainPlan], source: str) -> None:
     """A branch leaves its trunk while the rate is still full, and the trunk has one checkpoint for it."""
-    trunks = [arm.of for arm in arms if arm.start == "branch"]
+    trunks = [arm.parent for arm in arms if arm.start == "branch"]
     for arm in arms:
         if arm.start != "branch":
             continue
-        trunk = next(other for other in arms if other.name == arm.of)
+        trunk = next(other for other in arms if other.name == arm.parent)
         where = f"{source}: arms.{arm.name}"
         if arm.config.schedule.kind != "stable-decay" or trunk.config.schedule.kind != "stable-decay":
-            raise UsageError(f'{where}: a branch needs schedule.kind = "stable-decay", and so does {arm.of!r}')
-        if plans[arm.name].steps >= plans[arm.of].steps:
-            raise UsageError(f"{where}: a branch is shorter than {arm.of!r}; give a budget_share below 1")
-        if trunks.count(arm.of) > 1:
-            raise UsageError(f"{where}: {arm.of!r} has another branch already; one of each run is kept")
+            raise UsageError(f'{where}: a branch needs schedule.kind = "stable-decay", and so does {arm.parent!r}')
+        if plans[arm.name].steps >= plans[arm.parent].steps:
+            raise UsageError(f"{where}: a branch is shorter than {arm.parent!r}; give a budget_share below 1")
+        if trunks.count(arm.parent) > 1:
+            raise UsageError(f"{where}: {arm.parent!r} has another branch already; one of each run is kept")
 
 
 def _sketch_encoder(config: PretrainConfig, sequence_length: int) -> EncoderConfig:
@@ -274,7 +274,7 @@ class _Matrix:
             (
                 self._branch_step(other)
                 for other in self.arms.values()
-                if other.start == "branch" and other.of == arm.name
+                if other.start == "branch" and other.parent == arm.name
             ),
             0,
         )
@@ -285,9 +285,9 @@ class _Matrix:
             else ["--keep", "1"]
         )
         if arm.start == "branch":
-            step, trunk = self._branch_step(arm), self.folder(arm.of, seed)
+            step, trunk = self._branch_step(arm), self.folder(arm.parent, seed)
             words += ["--branch-from", str(trunk / "run" / CHECKPOINTS / f"step-{step}")]
-            identity |= {"branch": {"of": arm.of, "step": step}}
+            identity |= {"branch": {"parent": arm.parent, "step": step}}
             seconds, needs = seconds * arm.config.schedule.decay_share, (trunk / "pretrain.json",)
         return Step("pretrain", (*words, *saved), identity, seconds + START_SECONDS, needs)
 
@@ -339,7 +339,7 @@ class _Matrix:
             return
         assert score.task is not None, "only what is tuned is asked without a network"
         name, folder = score.name, self.folder(arm.name, seed)
-        choice = self._choice(self.arms[arm.of] if arm.start == "blend" else arm)
+        choice = self._choice(self.arms[arm.parent] if arm.start == "blend" else arm)
         linear = next((other.name for other in self.arms.values() if other.start == "baseline"), arm.name)
         baseline = self.folder(linear, seed)
         words: tuple[str, ...] = (DERIVED,)
@@ -365,7 +365,7 @@ class _Matrix:
             )
             yield Step(name, words, identity, LINEAR_SECONDS)
             return
-        network, rows = self.folder(arm.of, seed), score.config.settings.get("train_rows") or score.train_examples
+        network, rows = self.folder(arm.parent, seed), score.config.settings.get("train_rows") or score.train_examples
         share = heldout_share(min(rows, score.train_examples))
         heldout = folder / f"heldout-{name}"
         needs = (
@@ -374,14 +374,14 @@ class _Matrix:
             *((choice / TuningChoice.FILE,) if choice else ()),
         )
         words = (
-            *self._finetune(score, self.arms[arm.of], seed, network / "run", heldout, seeds=1),
+            *self._finetune(score, self.arms[arm.parent], seed, network / "run", heldout, seeds=1),
             "--data",
             str(baseline / name / ROWS),
             "--data.dev-share",
             str(share),
         )
         seconds = estimate_flops(score, self.encoders[arm.name], seeds=1) / self.speed + START_SECONDS
-        identity |= {"heldout_share": share, "of": arm.of}
+        identity |= {"heldout_share": share, "parent": arm.parent}
         yield Step(heldout.name, words, identity, seconds, needs, choice)
         words = (
             DERIVED,

@@ -98,8 +98,10 @@ def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job
     with storage_errors(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with out.open("wb") as stdout, cell.log_path(step, "err").open("wb") as stderr:
-            chosen = [word for name, value in step.tuning().items() for word in (name_flag(name), str(value))]
-            words = [*program, *step.words, *chosen, "--threads", str(threads), "--json"]
+            # What is derived from a tuned network depends on the choice, too, but takes no settings of tuning.
+            chosen = step.tuning() if "finetune" in step.words[:2] else {}
+            flags = [word for name, value in chosen.items() for word in (name_flag(name), str(value))]
+            words = [*program, *step.words, *flags, "--threads", str(threads), "--json"]
             command = die_with_parent(words)
             # A session of its own: Ctrl-C reaches the study alone, which then tells its children.
             process = subprocess.Popen(

@@ -137,7 +137,7 @@ class ArmConfig(Settings):
     start: ArmStart = "pretrained"
     """`random`: tuned from first weights; `baseline`: a linear model over the texts, no network; `branch`: a checkpoint
     of another arm whose rate decays at once; `blend`: the answers of another arm stacked with the baseline's."""
-    of: str = ""
+    parent: str = ""
     """The other arm of a branch or a blend, or the one whose network is drawn at random."""
 
     config: str = ""
@@ -237,7 +237,7 @@ class Arm:
     line: str
     versus: str
     start: ArmStart = "pretrained"
-    of: str = ""
+    parent: str = ""
 
     @property
     def is_tuned(self) -> bool:
@@ -280,18 +280,22 @@ def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
                 [ConfigLayer(layer, {key: tree[key] for key in tree if key in known}) for layer, tree in layers],
             )
             versus = options.versus or study.baseline
-            for key, other in (("versus", versus), ("of", options.of)):
+            for key, other in (("versus", versus), ("parent", options.parent)):
                 if other and other not in study.arms:
                     raise UsageError(f"{source}: arms.{name}: {key}: {_no_arm(other, list(study.arms))}")
             start = options.start
-            if start in ("branch", "blend") and not options.of:
+            if start in ("branch", "blend") and not options.parent:
                 raise UsageError(f'{source}: arms.{name}: a {start} needs the arm that it is of; add of = "ARM"')
-            if options.of and start in ("pretrained", "baseline"):
-                raise UsageError(f"{source}: arms.{name}: of: belongs to a random, branch or blend arm; leave it out")
-            trunk = study.arms.get(options.of, {})
-            if options.of and (trunk.get("start") in ("baseline", "blend") or (start != "blend" and trunk.get("of"))):
+            if options.parent and start in ("pretrained", "baseline"):
                 raise UsageError(
-                    f"{source}: arms.{name}: of: {options.of!r} has no network of its own; name one that has"
+                    f"{source}: arms.{name}: parent: belongs to a random, branch or blend arm; leave it out"
+                )
+            trunk = study.arms.get(options.parent, {})
+            if options.parent and (
+                trunk.get("start") in ("baseline", "blend") or (start != "blend" and trunk.get("parent"))
+            ):
+                raise UsageError(
+                    f"{source}: arms.{name}: parent: {options.parent!r} has no network of its own; name one that has"
                 )
             trees = [{key: tree[key] for key in tree if key not in known} for tree in (study.pretrain, trunk, own)]
             if start in ("baseline", "blend") and trees[-1]:
@@ -299,8 +303,8 @@ def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
                     f"{source}: arms.{name}: a {start} pre-trains nothing; leave out {next(iter(trees[-1]))!r}"
                 )
             settings = [Common(f"{source}: pretrain", trees[0]), ConfigLayer(f"{source}: arms.{name}", trees[-1])]
-            if options.of:
-                settings.insert(1, Common(f"{source}: arms.{options.of}", trees[1]))
+            if options.parent:
+                settings.insert(1, Common(f"{source}: arms.{options.parent}", trees[1]))
             if preset_name := options.config or trunk.get("config", ""):
                 # A file of the user's own may set what has no effect in some arm, as what all arms share may.
                 preset = read_settings(preset_name)
@@ -308,7 +312,7 @@ def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
             # One step makes the folder with sizes and tokenizer; fine-tuning from scratch forgets its weights.
             budget = Budget("steps", 1.0) if start == "random" else study.budget.part(options.budget_share)
             config = resolve_pretrain(settings)
-            arms.append(Arm(name, config, budget, options.line or name, versus, start, options.of))
+            arms.append(Arm(name, config, budget, options.line or name, versus, start, options.parent))
     baselines = [arm.name for arm in arms if arm.start == "baseline"]
     needing = [f"arms.{arm.name}: a blend" for arm in arms if arm.start == "blend"]
     needing += [f"scores.{score.label}: a hard half" for score in study.scores if score.hard_half_of]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from electralab.records.compression import Tradeoff
 from electralab.records.evaluation import EvaluationResult
-from electralab.records.study import AVERAGE, ArmRow, Comparison, StudyResults
+from electralab.records.study import ArmRow, Comparison, StudyResults
 from electralab.records.tuned import GlueResults
 from electralab.reporting import blocks as b
 from electralab.reporting import format as fmt
@@ -24,12 +24,12 @@ def _budget(study: StudyResults) -> str:
 
 
 def _find_leader(study: StudyResults) -> tuple[ArmRow, float, Comparison | None] | None:
-    """The arm of the best average, that average, and its test against the baseline's."""
-    rows = [(row, average.mean) for row in study.table if (average := row.scores.get(AVERAGE)) is not None]
+    """The arm of the best average or headline, that number, and its test against the baseline's."""
+    rows = [(row, score.mean) for row in study.table if (score := row.scores.get(study.summary)) is not None]
     if not rows:
         return None
     row, mean = max(rows, key=lambda pair: pair[1])
-    wanted = (row.arm, study.baseline, AVERAGE)
+    wanted = (row.arm, study.baseline, study.summary)
     tests = (test for test in study.comparisons if test.p_holm is not None)
     return row, mean, next((test for test in tests if (test.arm, test.versus, test.score) == wanted), None)
 
@@ -41,7 +41,7 @@ def tell_study(study: StudyResults) -> Iterator[str]:
         yield f"{len(failed)} of {len(study.cells)} cells failed: {failed[0].arm}: {failed[0].error}."
     if leader := _find_leader(study):
         row, mean, test = leader
-        text = f"The best average is that of {row.line}, {100 * mean:.1f} points"
+        text = f"The best {study.summary} is that of {row.line}, {100 * mean:.1f} points"
         if row.arm == study.baseline:
             yield f"{text}, the baseline."
         elif test is None:
@@ -93,6 +93,17 @@ def _cost_table(study: StudyResults) -> b.Table:
     return b.Table(title, ["arm", "steps", "tokens", "FLOPs", "parameters", "minutes"], rows)
 
 
+def _tuning_table(study: StudyResults) -> b.Table:
+    """The settings that every arm is tuned with, and what they scored on held-out training rows."""
+    names = list(dict.fromkeys(name for choice in study.tuning.values() for name in choice.settings))
+    rows = []
+    for arm, choice in study.tuning.items():
+        values = (choice.settings.get(name, "") for name in names)
+        best = fmt.format_points(max((trial.mean for trial in choice.trials), default=None))
+        rows.append([arm, *(f"{value:g}" if isinstance(value, float) else value for value in values), best])
+    return b.Table("fine-tuning chosen for each arm", ["arm", *names, "held-out score"], rows)
+
+
 def _comparison_table(study: StudyResults) -> b.Table:
     rows = []
     for row in study.comparisons:
@@ -142,6 +153,8 @@ def study_scores(study: StudyResults | None) -> Iterator[b.Block]:
         yield b.Absent("No table", "results.json of the study is missing or damaged; 'electra study' writes it again.")
         return
     yield _score_table(study, "Points: mean over seeds ± half the 95 % interval")
+    if study.tuning:
+        yield _tuning_table(study)
     yield _cost_table(study)
     if study.comparisons:
         yield b.Fold(f"All {len(study.comparisons)} comparisons", [_comparison_table(study)])
@@ -161,11 +174,15 @@ def study_report(study: StudyResults) -> Iterator[b.Block]:
         f"each. Scores in points: mean over the seeds{spread}"
     )
     yield _score_table(study, "")
-    if AVERAGE in study.score_names:
+    if study.summary in study.score_names:
         averaged = [fmt.format_score_name(name, study.scores[name]) for name in study.averaged_scores]
         kinds = ", which are not of one kind" if len({study.scores[name] for name in study.averaged_scores}) > 1 else ""
-        names = " and ".join([", ".join(averaged[:-1]), averaged[-1]])
-        yield b.Paragraph(f"The average is the plain mean over {names}{kinds}.")
+        names = " and ".join(filter(None, [", ".join(averaged[:-1]), averaged[-1]]))
+        yield b.Paragraph(f"The {study.summary} is the plain mean over {names}{kinds}.")
+    if study.tuning:
+        yield b.Heading("Fine-tuning chosen for each arm")
+        yield _tuning_table(study)._replace(title="")
+        yield b.Paragraph("By the mean over held-out training rows; dev rows had no part in it.")
     yield b.Heading("What it took")
     yield _cost_table(study)._replace(title="")
     yield b.Paragraph("Of pre-training, in the mean over the seeds.")
@@ -174,7 +191,8 @@ def study_report(study: StudyResults) -> Iterator[b.Block]:
         yield _comparison_table(study)._replace(title="")
         yield b.Paragraph(
             "Tests are paired: t is Student's over seeds, bootstrap draws paradigms. Holm's correction is within each "
-            "kind of test: over seeds, over paradigms, and of the average, which says nothing that its scores do not."
+            f"kind of test: over seeds, over paradigms, and of the {study.summary}, which says nothing that its scores "
+            "do not."
         )
     if (reach := _reach_table(study)).rows:
         yield b.Heading(f"{reach.title[:1].upper()}{reach.title[1:]}")

@@ -120,7 +120,8 @@ def compare_bags(first: Sequence[str], second: Sequence[str], idf: Mapping[str, 
     numbers: list[float] = []
     for amounts in (
         [float(len(bag)) for bag in (common, left, right)],
-        [sum(idf.get(item, idf[""]) for item in bag) for bag in (common, left, right)],
+        # Exactly rounded: the order of a set is another in every process.
+        [math.fsum(idf.get(item, idf[""]) for item in bag) for bag in (common, left, right)],
     ):
         both, ours, theirs = amounts
         numbers += [both / max(ours + theirs - both, 1.0), both / max(ours, 1.0), both / max(theirs, 1.0)]

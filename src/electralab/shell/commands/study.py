@@ -20,7 +20,8 @@ EXAMPLE = "electra study head-to-head --corpus data/mine --data benchmarks/ --ou
 
 _STUDIES = (
     "a TOML file, or one that comes along: paper-objectives, generator-size, weight-tying, training-procedure, "
-    "mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims, family"
+    "mask-share, head-to-head, sample-efficiency, model-size, discriminator-options, claims, family, cpu-hour, "
+    "cpu-hour-search"
 )
 _BUDGET = "of each arm, instead of the study's budget"
 
@@ -134,15 +135,19 @@ def show_plan(call: Call, plan: StudyPlan, out: str) -> None:
     kind = "FLOPs" if plan.budget.kind == "flops" else plan.budget.kind
     arms, seeds = f.format_number_of(len(plan.arms), "arm"), f.format_number_of(len(plan.seeds), "seed")
     runs, time = f.format_number_of(plan.cells_left, "run"), f.format_time(plan.estimated_minutes)
+    lines = []
+    for name, arm in plan.arms.items():
+        parts = [] if arm.start in ("baseline", "blend") else [arm.objective]
+        parts = [*([] if arm.start == "pretrained" else [arm.start]), *parts]
+        parts += [f"{f.format_count(arm.parameters)} parameters"] if arm.parameters else []
+        if arm.steps:
+            parts += [f.format_number_of(arm.steps, "step"), f"{f.format_count(arm.tokens)} tokens"]
+        name = f"{name} (baseline)" if name == plan.baseline else name
+        lines.append(f"{name}: {', '.join(parts)}; {f.format_time(arm.estimated_minutes)} a seed")
     call.print_plan(
         f"would run the study {plan.study} in {out}: {arms}, {seeds}, {f.format_flops(plan.budget.amount)} {kind} "
         f"each, scored by {', '.join(plan.scores) or 'held-out scores only'}",
-        *(
-            f"{name}{' (baseline)' if name == plan.baseline else ''}: {arm.objective}, "
-            f"{f.format_count(arm.parameters)} parameters, {f.format_number_of(arm.steps, 'step')}, "
-            f"{f.format_count(arm.tokens)} tokens; {f.format_time(arm.estimated_minutes)} a seed"
-            for name, arm in plan.arms.items()
-        ),
+        *lines,
         f"{runs} left, {plan.jobs} at a time: {time}",
     )
     call.answer(plan)
