@@ -1,12 +1,12 @@
-"""A pair about to be trained takes over the weights of a finished network: (network, source) -> network, in place.
+"""The weights of one network go into another.
 
-In place, so that what the pair shares stays shared. A source of `modern` has one merged table of the hidden size where
-the pair may have a table and a projection; they are found again as its best factors.
-
-Heads, neurons and layers are taken out of a network, or idle ones put in: network -> a smaller, or larger, network.
-
-What is left computes exactly what the whole network would with the rest of its heads and neurons silent. Never the
-first layer is dropped: on `modern` it alone has no norm before its attention.
+transfer_weights   a pair about to be trained takes over a finished network, in place, so that what it shares stays
+                   shared. A source of `modern` has one merged table of the hidden size where the pair may have a
+                   table and a projection; they are found again as its best factors.
+prune              heads, neurons and layers are taken out: what is left computes exactly what the whole network
+                   would with the rest of its heads and neurons silent. The first layer is never dropped: on
+                   `modern` it alone has no norm before its attention.
+pad                idle heads, neurons and layers are put in, so that all layers are alike
 """
 
 from collections.abc import Collection, Sequence
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from electralab.errors import InputError
 from electralab.model.electra import CopyMLM, Discriminator, Generator, TwoStream
 from electralab.model.encoder import Embeddings, Encoder
-from electralab.model.folders.native_format import NETWORK_SPECS, network_name
+from electralab.model.folders.native_format import rebuild
 from electralab.model.settings import EncoderConfig, LayerShape
 from electralab.model.task_model import TaskModel
 
@@ -28,6 +28,7 @@ _DELTA = "encoder.embeddings.tokens.delta"
 _PROJECTION = "encoder.embeddings.projection.weight"
 _BIAS = "head.bias"
 _POSITIONS = "encoder.embeddings.positions.weight"
+_LAYERS = "encoder.layers."
 
 
 @torch.no_grad()
@@ -49,19 +50,19 @@ def transfer_weights(
     `rows` has for each token of the network its row in the source's table, negative for one that the source lacks: that
     one begins as drawn. Without them the tables are row for row alike.
     """
-    weights = _name_weights(source)
+    prefix = "encoder." if isinstance(source, Encoder) else ""
+    weights: dict[str, Tensor] = {f"{prefix}{name}": parameter for name, parameter in source.named_parameters()}
+    targets: dict[str, Tensor] = {name: parameter.detach() for name, parameter in network.named_parameters()}
     is_settled = {id(parameter) for parameter in settled}
     kept = {name for name, parameter in network.named_parameters() if id(parameter) in is_settled}
-    table_is_set = _TABLE in kept
-    embeddings = network.encoder.embeddings
-    if rows is None:
-        is_known: slice | Tensor = slice(None)
-    else:
-        is_known = find_known(weights[_TABLE], rows)
+    embeddings, config = network.encoder.embeddings, network.config
+    is_known: slice | Tensor = slice(None)
+    if rows is not None:
+        # A table may have fewer rows than its tokenizer has tokens.
+        is_known = (rows >= 0) & (rows < len(weights[_TABLE]))
         weights[_TABLE] = take_rows(weights[_TABLE], embeddings.tokens.weight, rows)
         if _BIAS in weights:
-            weights[_BIAS] = take_rows(weights[_BIAS], network.get_parameter(_BIAS), rows)
-    targets: dict[str, Tensor] = {name: parameter.detach() for name, parameter in network.named_parameters()}
+            weights[_BIAS] = take_rows(weights[_BIAS], targets[_BIAS], rows)
     if _DELTA in targets:
         targets[_TABLE] = targets.pop(_DELTA)
     if isinstance(source, Encoder):
@@ -69,43 +70,15 @@ def transfer_weights(
     if _POSITIONS in targets and _POSITIONS in weights:
         weights[_POSITIONS] = weights[_POSITIONS][: len(targets[_POSITIONS])]
     merged = None
-    if network.config.is_modern and (_PROJECTION in targets or table_is_set) and _PROJECTION not in weights:
-        merged = weights.pop(_TABLE)
-        _check_merged(network, merged, where)
+    if config.is_modern and (_PROJECTION in targets or _TABLE in kept) and _PROJECTION not in weights:
+        merged, wanted = weights.pop(_TABLE), (config.vocab_size, config.hidden_size)
+        if tuple(merged.shape) != wanted:
+            raise InputError(
+                f"{where}: its token table has the shape {tuple(merged.shape)} where the settings say {wanted}; "
+                "give model settings and a vocabulary that match it"
+            )
         targets = {name: target for name, target in targets.items() if name not in (_TABLE, _PROJECTION)}
-    _check(targets, weights, where)
-    for name, target in targets.items():
-        if name in kept:
-            continue
-        if name == _TABLE:
-            embeddings.assign_table(weights[name])
-        else:
-            target.copy_(weights[name])
-    if merged is not None:
-        return _factorise(embeddings, merged, kept, is_known)
-    return _distance(embeddings.tokens.weight[is_known], weights[_TABLE][is_known]) if table_is_set else 0.0
 
-
-def find_known(theirs: Tensor, rows: Tensor) -> Tensor:
-    """(V,) the tokens whose row is there; a table may have fewer rows than its tokenizer has tokens."""
-    return (rows >= 0) & (rows < len(theirs))
-
-
-def take_rows(theirs: Tensor, fresh: Tensor, rows: Tensor) -> Tensor:
-    """(V, ...) their row of each token, and the fresh one where they have none."""
-    is_known = find_known(theirs, rows)
-    wanted = theirs[rows.clamp(0, len(theirs) - 1)]
-    if fresh.shape[1:] != theirs.shape[1:]:
-        return wanted  # a merged table, of which only known rows are used; any other is refused for its shape
-    return torch.where(is_known.view(-1, *[1] * (theirs.ndim - 1)), wanted, fresh)
-
-
-def _name_weights(source: Generator | Discriminator | TwoStream | CopyMLM | Encoder) -> dict[str, Tensor]:
-    prefix = "encoder." if isinstance(source, Encoder) else ""
-    return {f"{prefix}{name}": parameter for name, parameter in source.named_parameters()}
-
-
-def _check(targets: dict[str, Tensor], weights: dict[str, Tensor], where: str) -> None:
     strangers = sorted(targets.keys() ^ weights.keys())
     if strangers:
         holder = "the settings ask for" if strangers[0] in targets else "it has"
@@ -119,15 +92,23 @@ def _check(targets: dict[str, Tensor], weights: dict[str, Tensor], where: str) -
                 f"{where}: {name} has the shape {tuple(weights[name].shape)} where the settings say "
                 f"{tuple(target.shape)}; give model settings, a vocabulary and a sequence length that match it"
             )
+    for name, target in targets.items():
+        if name == _TABLE and name not in kept:
+            embeddings.assign_table(weights[name])
+        elif name not in kept:
+            target.copy_(weights[name])
+    if merged is not None:
+        return _factorise(embeddings, merged, kept, is_known)
+    return _distance(embeddings.tokens.weight[is_known], weights[_TABLE][is_known]) if _TABLE in kept else 0.0
 
 
-def _check_merged(network: Generator | Discriminator | TwoStream | CopyMLM, merged: Tensor, where: str) -> None:
-    wanted = (network.config.vocab_size, network.config.hidden_size)
-    if tuple(merged.shape) != wanted:
-        raise InputError(
-            f"{where}: its token table has the shape {tuple(merged.shape)} where the settings say {wanted}; "
-            "give model settings and a vocabulary that match it"
-        )
+def take_rows(theirs: Tensor, fresh: Tensor, rows: Tensor) -> Tensor:
+    """(V, ...) their row of each token, and the fresh one where they have none."""
+    is_known = (rows >= 0) & (rows < len(theirs))
+    wanted = theirs[rows.clamp(0, len(theirs) - 1)]
+    if fresh.shape[1:] != theirs.shape[1:]:
+        return wanted  # a merged table, of which only known rows are used; any other is refused for its shape
+    return torch.where(is_known.view(-1, *[1] * (theirs.ndim - 1)), wanted, fresh)
 
 
 def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str], is_known: slice | Tensor) -> float:
@@ -138,23 +119,21 @@ def _factorise(embeddings: Embeddings, merged: Tensor, kept: Collection[str], is
     table, projection = embeddings.tokens.weight[is_known], embeddings.projection
     wanted = merged.double()[is_known]
     if projection is None:
-        product = table.double()
-    elif _PROJECTION in kept:
-        product = projection(table).double()
+        return _distance(table.double(), wanted)
+    if _PROJECTION in kept:
+        return _distance(projection(table).double(), wanted)
+    if _TABLE in kept:
+        columns = torch.linalg.lstsq(table.double(), wanted).solution.T  # (D, E)
     else:
-        if _TABLE in kept:
-            columns = torch.linalg.lstsq(table.double(), wanted).solution.T  # (D, E)
-        else:
-            # The directions in which the merged table varies most; orthonormal, so they keep its scale.
-            size = min(projection.weight.shape)
-            columns = torch.zeros_like(projection.weight, dtype=wanted.dtype)  # (D, E)
-            columns[:, :size] = torch.linalg.eigh(wanted.T @ wanted).eigenvectors[:, -size:]  # ascending
-            rows = embeddings.tokens.weight.double()
-            rows[is_known] = wanted @ columns
-            embeddings.assign_table(rows)
-        projection.weight.copy_(columns)
-        product = embeddings.tokens.weight[is_known].double() @ columns.T
-    return _distance(product, wanted)
+        # The directions in which the merged table varies most; orthonormal, so they keep its scale.
+        size = min(projection.weight.shape)
+        columns = torch.zeros_like(projection.weight, dtype=wanted.dtype)  # (D, E)
+        columns[:, :size] = torch.linalg.eigh(wanted.T @ wanted).eigenvectors[:, -size:]  # ascending
+        rows = embeddings.tokens.weight.double()
+        rows[is_known] = wanted @ columns
+        embeddings.assign_table(rows)
+    projection.weight.copy_(columns)
+    return _distance(embeddings.tokens.weight[is_known].double() @ columns.T, wanted)
 
 
 def _distance(table: Tensor, wanted: Tensor) -> float:
@@ -162,9 +141,9 @@ def _distance(table: Tensor, wanted: Tensor) -> float:
     return float((table - wanted).norm() / wanted.norm())
 
 
-N = TypeVar("N", bound=Discriminator | Generator | TaskModel)
+# ------------------------------------------------------------------------------------------------------------- pruning
 
-_LAYERS = "encoder.layers."
+N = TypeVar("N", bound=Discriminator | Generator | TaskModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +169,27 @@ def prune(network: N, kept: Sequence[PrunedLayer]) -> N:
     assert kept[0].index == 0, "the first layer stays"
     assert all(layer.heads and layer.neurons for layer in kept), "a layer keeps a head and a neuron"
     assert not config.share_layers, "layers that are one can only be pruned alike"
-    pruned = _rebuild(network, _shrink(config, kept))
+    shapes = tuple(
+        LayerShape(
+            num_heads=len(layer.heads), feedforward_size=len(layer.neurons), is_local=config.is_local(layer.index)
+        )
+        for layer in kept
+    )
+    # Without shapes where what is left is uniform again: then it is a network like any other.
+    pruned_config = config.model_copy(update={"shapes": (), "num_layers": len(kept)})
+    if shapes != pruned_config.layer_shapes:
+        pruned_config = pruned_config.model_copy(update={"shapes": shapes})
+    pruned = _rebuild(network, pruned_config)
     sources = {name: parameter.detach() for name, parameter in network.named_parameters()}
     for name, target in pruned.named_parameters():
-        layer, part = _locate(name)
+        layer, part = _split_name(name)
         if layer is None:
             target.copy_(sources[name])
             continue
         source = sources[f"{_LAYERS}{kept[layer].index}.{part}"]
-        if (spread := _spread(part, source, config)) is not None:
-            places = kept[layer].heads if part.startswith("attention.") else kept[layer].neurons
-            source = spread.tensor.index_select(spread.axis, torch.tensor(places, device=source.device))
+        if (view := _unit_view(part, source, config)) is not None:
+            indices = kept[layer].heads if part.startswith("attention.") else kept[layer].neurons
+            source = view[0].index_select(view[1], torch.tensor(indices, device=source.device))
         target.copy_(source.reshape(target.shape))
     return pruned
 
@@ -214,53 +203,52 @@ def pad(network: N) -> N:
     config = network.config
     if not config.shapes:
         return network
-    places = _place_layers(config)
-    uniform = config.model_copy(update={"shapes": (), "num_layers": places[-1] + 1})
-    padded = _rebuild(network, uniform)
+    # For each layer the earliest index in a uniform network that is local, or not, as the layer is.
+    uniform = config.model_copy(update={"shapes": ()})
+    indices: list[int] = []
+    for shape in config.layer_shapes:
+        index = indices[-1] + 1 if indices else 0
+        while uniform.is_local(index) != shape.is_local:
+            index += 1
+        indices.append(index)
+    assert config.is_modern or len(indices) == indices[-1] + 1, "an idle layer would still normalise"
+    padded = _rebuild(network, uniform.model_copy(update={"num_layers": indices[-1] + 1}))
     sources = dict(network.named_parameters())
     for name, target in padded.named_parameters():
-        layer, part = _locate(name)
-        if layer is not None and layer not in places:
+        layer, part = _split_name(name)
+        if layer is not None and layer not in indices:
             target.fill_(1.0 if part.endswith("norm.weight") else 0.0)
             continue
-        source = sources[name if layer is None else f"{_LAYERS}{places.index(layer)}.{part}"]
-        spread = _spread(part, target, config) if layer is not None else None
-        if spread is None:
+        source = sources[name if layer is None else f"{_LAYERS}{indices.index(layer)}.{part}"]
+        view = None if layer is None else _unit_view(part, target, config)
+        source_view = None if layer is None else _unit_view(part, source, config)
+        if view is None or source_view is None:
             target.copy_(source)
             continue
-        own = _spread(part, source, config)
-        assert own is not None
         target.zero_()
-        spread.tensor.narrow(spread.axis, 0, own.tensor.shape[own.axis]).copy_(own.tensor)
+        view[0].narrow(view[1], 0, source_view[0].shape[view[1]]).copy_(source_view[0])
     return padded
 
 
-@dataclass(frozen=True, slots=True)
-class _Spread:
-    """A view of a parameter in which one axis counts the heads, or the neurons."""
-
-    tensor: Tensor
-    axis: int
-
-
-def _spread(part: str, tensor: Tensor, config: EncoderConfig) -> _Spread | None:
-    """None for what belongs to all of a layer's heads and neurons together."""
+def _unit_view(part: str, tensor: Tensor, config: EncoderConfig) -> tuple[Tensor, int] | None:
+    """A view of a parameter in which one axis counts the heads, or the neurons, and which axis; None for what belongs
+    to all of a layer's heads and neurons together."""
     match part:
         case "attention.qkv.weight" | "attention.qkv.bias":
-            return _Spread(tensor.view(3, -1, config.head_size, *tensor.shape[1:]), 1)  # (3, H, K, D)
+            return tensor.view(3, -1, config.head_size, *tensor.shape[1:]), 1  # (3, H, K, D)
         case "attention.output.weight":
-            return _Spread(tensor.view(len(tensor), -1, config.head_size), 1)  # (D, H, K)
+            return tensor.view(len(tensor), -1, config.head_size), 1  # (D, H, K)
         case "attention.discrepancy_weights":
-            return _Spread(tensor, 0)  # (H,)
+            return tensor, 0  # (H,)
         case "feedforward.up.weight" | "feedforward.up.bias":
-            return _Spread(tensor.view(2 if config.is_gated else 1, -1, *tensor.shape[1:]), 1)  # (1 or 2, F, D)
+            return tensor.view(2 if config.is_gated else 1, -1, *tensor.shape[1:]), 1  # (1 or 2, F, D)
         case "feedforward.down.weight":
-            return _Spread(tensor, 1)  # (D, F)
+            return tensor, 1  # (D, F)
         case _:
             return None
 
 
-def _locate(name: str) -> tuple[int | None, str]:
+def _split_name(name: str) -> tuple[int | None, str]:
     """The number of a parameter's layer, and its name there."""
     if not name.startswith(_LAYERS):
         return None, name
@@ -269,35 +257,6 @@ def _locate(name: str) -> tuple[int | None, str]:
 
 
 def _rebuild(network: N, config: EncoderConfig) -> N:
-    recipe = NETWORK_SPECS[network_name(network)]
-    rebuilt = cast("N", recipe.build(config, recipe.describe(network)))
     like = next(network.parameters())
-    rebuilt.to(like.device, like.dtype)
-    rebuilt.train(network.training)
-    return rebuilt
-
-
-def _shrink(config: EncoderConfig, kept: Sequence[PrunedLayer]) -> EncoderConfig:
-    """Without shapes where what is left is uniform again: then it is a network like any other."""
-    shapes = tuple(
-        LayerShape(
-            num_heads=len(layer.heads), feedforward_size=len(layer.neurons), is_local=config.is_local(layer.index)
-        )
-        for layer in kept
-    )
-    uniform = config.model_copy(update={"shapes": (), "num_layers": len(kept)})
-    is_uniform = shapes == uniform.layer_shapes
-    return uniform if is_uniform else uniform.model_copy(update={"shapes": shapes})
-
-
-def _place_layers(config: EncoderConfig) -> list[int]:
-    """For each layer the earliest place in a uniform network that is local, or not, as the layer is."""
-    uniform = config.model_copy(update={"shapes": ()})
-    places: list[int] = []
-    for shape in config.layer_shapes:
-        place = places[-1] + 1 if places else 0
-        while uniform.is_local(place) != shape.is_local:
-            place += 1
-        places.append(place)
-    assert config.is_modern or len(places) == places[-1] + 1, "an idle layer would still normalise"
-    return places
+    rebuilt = rebuild(network, config).to(like.device, like.dtype)
+    return cast("N", rebuilt.train(network.training))

@@ -187,7 +187,7 @@ def permute_targets(
     return PermutedBatch(batch, batch.original_ids, masked.positions, masked.target_ids, is_hidden, permuted)
 
 
-# ------------------------------------------------------------------------------------------------------ two segments
+# -------------------------------------------------------------------------------------------------------- two segments
 
 PairTask = Literal["next-sentence", "sentence-order"]
 Ints = NDArray[np.int64]

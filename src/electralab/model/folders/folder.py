@@ -18,40 +18,9 @@ from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact, InputError, quote, shorten
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder
-from electralab.model.folders.hf_config import (
-    CONFIG,
-    OBJECTIVE,
-    TUNED_OUTPUTS,
-    UNTRAINED_SEGMENTS,
-    export_config,
-    export_encoder_config,
-    export_task_config,
-    has_plain_encoder,
-    has_verdicts,
-    is_expressible,
-)
-from electralab.model.folders.hf_weights import (
-    Shape,
-    export_task_weights,
-    export_weights,
-    has_head,
-    import_encoder,
-    import_network,
-    import_task_model,
-    is_bert,
-    require_sizes,
-    translate_config,
-    translate_names,
-)
-from electralab.model.folders.native_format import (
-    export_own_config,
-    export_own_weights,
-    import_own,
-    is_onnx,
-    is_own,
-    load_onnx,
-    network_name,
-)
+from electralab.model.folders import hf_config, hf_weights, native_format
+from electralab.model.folders.hf_config import CONFIG, OBJECTIVE, UNTRAINED_SEGMENTS
+from electralab.model.folders.native_format import is_onnx, network_name
 from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import TaskModel
 
@@ -70,6 +39,9 @@ Role = Literal["discriminator", "generator", "model"]
 _ROLES: dict[Role, str] = {"discriminator": "a discriminator", "generator": "a generator", "model": "a tuned model"}
 
 
+# ---------------------------------------------------------------------------------------------------------------- save
+
+
 def save_network(
     folder: Path,
     network: nn.Module,
@@ -82,26 +54,29 @@ def save_network(
     storage: Storage = "fp32",
 ) -> None:
     """`objective` is the name of what it was taught by."""
-    taught: SettingsTree = {OBJECTIVE: objective} if objective else {}
+    if hf_config.is_expressible(network):
+        config = hf_config.export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+        tensors = hf_weights.export_weights(network)
+    else:
+        assert isinstance(network.config, EncoderConfig)
+        config = hf_config.export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+        config, tensors = native_format.export_own_config(network, config), native_format.export_own_weights(network)
+    if objective:
+        config[OBJECTIVE] = objective
     if has_untrained_segments:
-        taught[UNTRAINED_SEGMENTS] = True
-    if is_expressible(network):
-        config = export_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-        _write(folder, config | taught, export_weights(network), storage)
-        return
-    assert isinstance(network.config, EncoderConfig)
-    described = export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    _write(folder, export_own_config(network, described) | taught, export_own_weights(network), storage)
+        config[UNTRAINED_SEGMENTS] = True
+    _write(folder, config, tensors, storage)
 
 
 def save_task_model(
     folder: Path, network: TaskModel, *, pad_id: int, cls_id: int, sep_id: int, storage: Storage = "fp32"
 ) -> None:
-    config = export_task_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    if has_plain_encoder(network):
-        _write(folder, config, export_task_weights(network), storage)
+    config = hf_config.export_task_config(network, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    if hf_config.has_plain_encoder(network):
+        tensors = hf_weights.export_task_weights(network)
     else:
-        _write(folder, export_own_config(network, config), export_own_weights(network), storage)
+        config, tensors = native_format.export_own_config(network, config), native_format.export_own_weights(network)
+    _write(folder, config, tensors, storage)
 
 
 def _write(folder: Path, config: SettingsTree, tensors: dict[str, Tensor], storage: Storage) -> None:
@@ -116,11 +91,14 @@ def _write(folder: Path, config: SettingsTree, tensors: dict[str, Tensor], stora
     write_json(folder / CONFIG, config)
 
 
+# ---------------------------------------------------------------------------------------------------------------- load
+
+
 def load_network(folder: Path) -> Generator | Discriminator:
     """A generator or a discriminator, whichever the folder holds, ready for evaluation."""
     network = _load_own(folder)
     if network is None:
-        return import_network(*_read_foreign(folder), str(folder)).eval()
+        return hf_weights.import_network(*_read_foreign(folder), str(folder)).eval()
     if not isinstance(network, Generator | Discriminator):
         raise InputError(f"{folder}: holds a {network_name(network).lower()}; give a generator or a discriminator")
     return network
@@ -130,7 +108,7 @@ def load_task_model(folder: Path) -> TaskModel:
     """A network tuned for a task, here or with `transformers`, ready for evaluation."""
     network = _load_own(folder)
     if network is None:
-        return import_task_model(*_read_foreign(folder), str(folder)).eval()
+        return hf_weights.import_task_model(*_read_foreign(folder), str(folder)).eval()
     if not isinstance(network, TaskModel):
         raise InputError(
             f"{folder}: holds a {network_name(network).lower()}, which is not tuned for a task; "
@@ -148,11 +126,11 @@ def load_any(folder: Path, *, takes_bare_encoder: bool = False) -> nn.Module:
     if network is not None:
         return network
     config, tensors = _read_foreign(folder, takes_bert=True)
-    if takes_bare_encoder and not has_head(tensors):
-        return import_encoder(config, tensors, str(folder)).eval()
-    if TUNED_OUTPUTS & tensors.keys() and not has_verdicts(config, tensors):
-        return import_task_model(config, tensors, str(folder)).eval()
-    return import_network(config, tensors, str(folder)).eval()
+    if takes_bare_encoder and not hf_weights.has_head(tensors):
+        return hf_weights.import_encoder(config, tensors, str(folder)).eval()
+    if hf_config.TUNED_OUTPUTS & tensors.keys() and not hf_config.has_verdicts(config, tensors):
+        return hf_weights.import_task_model(config, tensors, str(folder)).eval()
+    return hf_weights.import_network(config, tensors, str(folder)).eval()
 
 
 def load_encoder(folder: Path) -> Encoder:
@@ -161,7 +139,7 @@ def load_encoder(folder: Path) -> Encoder:
         raise InputError(f"{folder}: is a graph, which only answers; give the model that it was exported from")
     network = _load_own(folder)
     if network is None:
-        return import_encoder(*_read_foreign(folder, takes_bert=True), str(folder)).eval()
+        return hf_weights.import_encoder(*_read_foreign(folder, takes_bert=True), str(folder)).eval()
     encoder = getattr(network, "encoder", None)
     if not isinstance(encoder, Encoder):
         raise InputError(
@@ -176,8 +154,10 @@ def _load_own(folder: Path) -> nn.Module | None:
         verify_folder(folder, f"restore it, or delete {MANIFEST} if you changed the file on purpose")
     config = read_config(folder)
     if is_onnx(folder):
-        return load_onnx(folder, config)
-    return import_own(config, read_tensors(folder), str(folder)).eval() if is_own(config) else None
+        return native_format.load_onnx(folder, config)
+    if native_format.OWN not in config:
+        return None
+    return native_format.import_own(config, _read_tensors(folder), str(folder)).eval()
 
 
 def _read_foreign(folder: Path, *, takes_bert: bool = False) -> tuple[SettingsTree, dict[str, Tensor]]:
@@ -185,72 +165,67 @@ def _read_foreign(folder: Path, *, takes_bert: bool = False) -> tuple[SettingsTr
 
     The sizes are held against the header of the weights first: a file that lies about them is not read at all.
     """
-    config, shapes = read_config(folder), _read_shapes(folder)
-    is_translated = takes_bert and is_bert(config)
+    config = read_config(folder)
+    shapes: dict[str, hf_weights.Shape] = {}
+    for path in _list_weights(folder):
+        with _damage(path), safetensors.safe_open(path, framework="pt") as file:
+            shapes.update({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()})  # noqa: SIM118
+    is_translated = takes_bert and hf_weights.is_bert(config)
     if is_translated:
-        config, shapes = translate_config(config), translate_names(shapes)
-    require_sizes(config, shapes, str(folder))
-    tensors = read_tensors(folder)
-    return config, translate_names(tensors) if is_translated else tensors
+        config, shapes = hf_weights.translate_config(config), hf_weights.translate_names(shapes)
+    hf_weights.require_sizes(config, shapes, str(folder))
+    tensors = _read_tensors(folder)
+    return config, hf_weights.translate_names(tensors) if is_translated else tensors
 
 
-def locate_model(path: Path, role: Role) -> Path:
-    """What a MODEL argument means: a run or a pair (its network of this role), or a model folder itself."""
-    return _locate(path, role)
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Their name -> tensor, from one file or from the shards that an index names."""
+    tensors: dict[str, Tensor] = {}
+    for path in _list_weights(folder):
+        with _damage(path):
+            tensors.update(safetensors.torch.load_file(path))
+    return tensors
 
 
-def locate_encoder(path: Path) -> Path:
-    """Where only the encoder matters: the discriminator, else the one model of a run, or a model folder itself."""
-    return _locate(path, "discriminator", "model")
+def _list_weights(folder: Path) -> list[Path]:
+    if (folder / WEIGHTS).is_file():
+        return [folder / WEIGHTS]
+    if (folder / INDEX).is_file():
+        return list_shards(folder / INDEX)
+    for name in (PICKLE, PICKLE_INDEX):
+        if (folder / name).is_file():
+            raise InputError(
+                f"{folder}: holds {name}, a pickle, which can run code when read; "
+                f"convert it with 'electra import {folder} --out NEW' and use NEW"
+            )
+    raise InputError(f"{folder}: has no {WEIGHTS}; give a folder with the weights")
 
 
-def locate_networks(path: Path) -> list[Path]:
-    """What there is: both networks of a pair, or the only one, the one model of a run, or a model folder itself."""
-    first = _locate(path, "discriminator", "model", "generator")
-    return sorted({first, _locate(path, "model", "generator", "discriminator")})
+def list_shards(index_path: Path) -> list[Path]:
+    """The files that an index names, all of them in its own folder."""
+    index = read_json(index_path)
+    files = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+        raise DamagedArtifact(f"{index_path}: has no weight_map; the file is damaged")
+    shards = [index_path.parent / name for name in sorted(set(files.values()))]
+    for name, shard in zip(sorted(set(files.values())), shards, strict=True):
+        # By name, not by where it leads: in a download cache the files of a folder are links to elsewhere.
+        if Path(name).name != name or name in ("", ".", ".."):
+            raise InputError(f"{index_path}: names {quote(name)}, which is not a file of this folder; do not trust it")
+        if not shard.is_file():
+            raise InputError(f"{index_path}: names {shorten(name)}, which is missing; copy the whole folder again")
+    return shards
 
 
-def _locate(path: Path, *roles: Role) -> Path:
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
     try:
-        for folder in (*_list_places(path, *roles), path):
-            if (folder / CONFIG).is_file():
-                return folder
-        others = [folder for folder in _list_places(path, *get_args(Role)) if (folder / CONFIG).is_file()]
-        absence = "" if others else _explain_absence(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
-    if others:
-        there = " and ".join(map(_describe, others))
-        remedy = "give a run or a model folder with one"
-        if roles == ("model",):
-            remedy = f"run 'electra finetune {path}' and give its result"
-        raise InputError(f"{path}: holds {there}, but not {_ROLES[roles[0]]}; {remedy}")
-    raise InputError(f"{path}: {absence}")
+        yield
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise DamagedArtifact(f"{path}: cannot be read ({error}); the file is damaged, copy it again") from None
 
 
-def _explain_absence(path: Path) -> str:
-    """Why there is no model at a path, by what is there instead."""
-    if not path.exists():
-        return "no such file or folder; give a run or a model folder"
-    if not path.is_dir():
-        return "is a file, not a model; give a run or a model folder"
-    is_tuning = any(path.glob("seed-*"))
-    if is_tuning or (path / "checkpoints").is_dir() or (path / "run.json").is_file():
-        stage = "finetune" if is_tuning else "pretrain"
-        return f"this run has not exported its networks yet; let 'electra {stage}' finish it"
-    if (path / "shards").is_dir():
-        return f"is prepared data, not a model; train one with 'electra pretrain --data {path} --out RUN' and give RUN"
-    return f"holds no model (no {CONFIG}); give a run or a model folder"
-
-
-def _describe(folder: Path) -> str:
-    """What a folder of a run is called."""
-    is_language_model = folder.name == "model" and OBJECTIVE in read_config(folder)
-    return "a language model" if is_language_model else _ROLES[cast(Role, folder.name)]
-
-
-def _list_places(path: Path, *roles: Role) -> list[Path]:
-    return [parent / role for parent in (path / "export", path) for role in roles]
+# --------------------------------------------------------------------------------------------------- config.json alone
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -274,58 +249,53 @@ def outputs_energies(folder: Path) -> bool:
     return read_config(folder).get(OBJECTIVE) == "electric"
 
 
-def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """Their name -> tensor, from one file or from the shards that an index names."""
-    tensors: dict[str, Tensor] = {}
-    for path in _list_weights(folder):
-        with _damage(path):
-            tensors.update(safetensors.torch.load_file(path))
-    return tensors
+# ----------------------------------------------------------------------------------------- what a MODEL argument means
 
 
-def _read_shapes(folder: Path) -> dict[str, Shape]:
-    """Their name -> shape, from the headers of the same files."""
-    shapes: dict[str, Shape] = {}
-    for path in _list_weights(folder):
-        with _damage(path), safetensors.safe_open(path, framework="pt") as file:
-            shapes.update({name: tuple(file.get_slice(name).get_shape()) for name in file.keys()})  # noqa: SIM118
-    return shapes
-
-
-def _list_weights(folder: Path) -> list[Path]:
-    if (folder / WEIGHTS).is_file():
-        return [folder / WEIGHTS]
-    if (folder / INDEX).is_file():
-        return list_shards(folder / INDEX)
-    for name in (PICKLE, PICKLE_INDEX):
-        if (folder / name).is_file():
-            raise InputError(
-                f"{folder}: holds {name}, a pickle, which can run code when read; "
-                f"convert it with 'electra import {folder} --out NEW' and use NEW"
-            )
-    raise InputError(f"{folder}: has no {WEIGHTS}; give a folder with the weights")
-
-
-def list_shards(index_path: Path) -> list[Path]:
-    """The files that an index names, all of them in its own folder."""
-    index = read_json(index_path)
-    places = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
-        raise DamagedArtifact(f"{index_path}: has no weight_map; the file is damaged")
-    shards: list[Path] = []
-    for place in sorted(set(places.values())):
-        # By name, not by where it leads: in a download cache the files of a folder are links to elsewhere.
-        if Path(place).name != place or place in ("", ".", ".."):
-            raise InputError(f"{index_path}: names {quote(place)}, which is not a file of this folder; do not trust it")
-        if not (index_path.parent / place).is_file():
-            raise InputError(f"{index_path}: names {shorten(place)}, which is missing; copy the whole folder again")
-        shards.append(index_path.parent / place)
-    return shards
-
-
-@contextmanager
-def _damage(path: Path) -> Iterator[None]:
+def locate_model(path: Path, *roles: Role) -> Path:
+    """The first of these networks that a run or a pair has, or the model folder itself."""
     try:
-        yield
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise DamagedArtifact(f"{path}: cannot be read ({error}); the file is damaged, copy it again") from None
+        for folder in (*(parent / role for parent in (path / "export", path) for role in roles), path):
+            if (folder / CONFIG).is_file():
+                return folder
+        others = [parent / role for parent in (path / "export", path) for role in get_args(Role)]
+        others = [folder for folder in others if (folder / CONFIG).is_file()]
+        absence = "" if others else _explain_absence(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); change its permissions or give another") from None
+    if not others:
+        raise InputError(f"{path}: {absence}")
+    names = []
+    for folder in others:
+        is_language_model = folder.name == "model" and OBJECTIVE in read_config(folder)
+        names.append("a language model" if is_language_model else _ROLES[cast(Role, folder.name)])
+    remedy = "give a run or a model folder with one"
+    if roles == ("model",):
+        remedy = f"run 'electra finetune {path}' and give its result"
+    raise InputError(f"{path}: holds {' and '.join(names)}, but not {_ROLES[roles[0]]}; {remedy}")
+
+
+def locate_encoder(path: Path) -> Path:
+    """Where only the encoder matters: the discriminator, else the one model of a run, or a model folder itself."""
+    return locate_model(path, "discriminator", "model")
+
+
+def locate_networks(path: Path) -> list[Path]:
+    """What there is: both networks of a pair, or the only one, the one model of a run, or a model folder itself."""
+    first = locate_model(path, "discriminator", "model", "generator")
+    return sorted({first, locate_model(path, "model", "generator", "discriminator")})
+
+
+def _explain_absence(path: Path) -> str:
+    """Why there is no model at a path, by what is there instead."""
+    if not path.exists():
+        return "no such file or folder; give a run or a model folder"
+    if not path.is_dir():
+        return "is a file, not a model; give a run or a model folder"
+    is_tuning = any(path.glob("seed-*"))
+    if is_tuning or (path / "checkpoints").is_dir() or (path / "run.json").is_file():
+        stage = "finetune" if is_tuning else "pretrain"
+        return f"this run has not exported its networks yet; let 'electra {stage}' finish it"
+    if (path / "shards").is_dir():
+        return f"is prepared data, not a model; train one with 'electra pretrain --data {path} --out RUN' and give RUN"
+    return f"holds no model (no {CONFIG}); give a run or a model folder"

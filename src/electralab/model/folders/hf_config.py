@@ -1,7 +1,20 @@
-"""config.json in Hugging Face's words, checked as a whole before anything is built from it: JSON -> typed settings.
+"""config.json in Hugging Face's words: network -> JSON -> typed settings, checked before anything is built from them.
 
 A folder from elsewhere may say anything. Types are taken strictly, and sizes have bounds, so that no loop and no
 tensor is larger than a network can be; whether they are those of the weights is checked against the weights' header.
+
+The classes of `transformers` that give the same logits as a tuned network:
+
+    electra, classify or regress   ElectraForSequenceClassification; a plain linear head is folded into its two layers
+    electra, label or qa           ElectraForTokenClassification, ElectraForQuestionAnswering; both styles are one head
+    modern, huggingface            ModernBertFor{SequenceClassification, TokenClassification, QuestionAnswering};
+                                   the first with mean pooling too
+    modern, released               none: a norm stands in the way
+    electra, mean pooling          none
+    causal                         none that answers from the last token with such a head
+
+Where none fits, the head keeps our names, no class is named, and the model_type begins with "electralab-": Auto classes
+refuse it. A class of theirs asked for by name warns of that type and of a head it had to draw anew.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,22 +31,35 @@ from electralab.model.task_model import HeadConfig, HeadShape, TaskModel
 
 CONFIG = "config.json"
 
+# The part of config.json in which a tuned model says what only we understand.
+MARK = "electralab"
+# Says that the layers, copies of each other in the file, are one; `ConfigFile.share_layers` reads it.
+SHARED_LAYERS = f"{MARK}_share_layers"
+# Before the model_type of a folder that no class of `transformers` can load, so that none tries to.
+OURS = f"{MARK}-"
+# What a pre-trained network was taught by, in its config.json.
+OBJECTIVE = f"{MARK}_objective"
+# Says that no row of pre-training had a second segment, so that its embedding is as it was drawn.
+UNTRAINED_SEGMENTS = f"{MARK}_untrained_segments"
+
 Size = Annotated[int, Field(gt=0, le=MAX_SIZE)]
 Positions = Annotated[int, Field(gt=0, le=MAX_POSITIONS)]
 Layers = Annotated[int, Field(gt=0, le=MAX_LAYERS)]
 Dropout = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 
-F = TypeVar("F", bound="ConfigFile")
 
-
-class ConfigFile(BaseModel):
-    """What both architectures have; names that are not declared here mean nothing to us and are left alone."""
+class _FilePart(BaseModel):
+    """Names that are not declared mean nothing to us and are left alone."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
 
+
+class ConfigFile(_FilePart):
+    """What both architectures have."""
+
     initializer_range: Positive = 0.02
-    share_layers: bool = Field(default=False, alias="electralab_share_layers")
+    share_layers: bool = Field(default=False, alias=SHARED_LAYERS)
 
 
 class ElectraFile(ConfigFile):
@@ -51,16 +77,12 @@ class ElectraFile(ConfigFile):
     is_decoder: bool = False
 
 
-class RopeParameters(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore", allow_inf_nan=False)
-
+class RopeParameters(_FilePart):
     rope_type: str = "default"
     rope_theta: Positive | None = None
 
 
-class RopeByLayerType(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
-
+class RopeByLayerType(_FilePart):
     full_attention: RopeParameters | None = None
     sliding_attention: RopeParameters | None = None
 
@@ -84,14 +106,54 @@ class ModernBertFile(ConfigFile):
     local_rope_theta: Positive = 10_000.0
 
 
-def read_config_file(kind: type[F], tree: Mapping[str, Any], where: str) -> F:
-    try:
-        return kind.model_validate(tree)
-    except ValidationError as error:
-        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+# Our setting -> theirs, where they mean the same.
+_COMMON_NAMES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "feedforward_size": "intermediate_size",
+    "sequence_length": "max_position_embeddings",
+    "init_std": "initializer_range",
+}
+_NAMES = {
+    "electra": _COMMON_NAMES
+    | {
+        "embedding_size": "embedding_size",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+        "num_segments": "type_vocab_size",
+        "norm_eps": "layer_norm_eps",
+    },
+    "modern": _COMMON_NAMES
+    | {"norm_eps": "norm_eps", "dropout": "mlp_dropout", "attention_dropout": "attention_dropout"},
+}
+# What our architecture is, in settings of theirs that could also say something else: absent, or one of these. The first
+# is what we write. "gelu_python" is the same erf-gelu; the tanh approximations differ by 1e-3 and are refused.
+_FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "electra": {
+        "hidden_act": ("gelu", "gelu_python"),
+        "position_embedding_type": ("absolute",),
+        "add_cross_attention": (False,),
+        "tie_word_embeddings": (True,),
+    },
+    "modern": {
+        "hidden_activation": ("gelu",),
+        "classifier_activation": ("gelu",),
+        "norm_bias": (False,),
+        "attention_bias": (False,),
+        "mlp_bias": (False,),
+        "classifier_bias": (False,),
+        "decoder_bias": (True,),
+        "tie_word_embeddings": (True,),
+    },
+}
+_DECODER = "modernbert-decoder"
+_MODEL_TYPE = {"electra": "electra", "modern": "modernbert"}
+_ATTENTION_KINDS = ("full_attention", "sliding_attention")
 
 
-def describe(error: ValidationError) -> str:
+def describe_invalid(error: ValidationError) -> str:
     """What is wrong in config.json, in half a sentence."""
     first = error.errors()[0]
     name = quote(".".join(str(part) for part in first["loc"])).strip("'")
@@ -100,56 +162,79 @@ def describe(error: ValidationError) -> str:
     return f"{CONFIG}: {name + ': ' if name else ''}{message[:1].lower()}{message[1:]}{got}"
 
 
-HeadKind = Literal["guesses", "verdicts", "plain verdicts"]
+V = TypeVar("V", bound=BaseModel)
+
+
+def validate(kind: type[V], tree: Any, where: str, remedy: str = "this model cannot be built") -> V:
+    """Settings of a file, or one sentence."""
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(f"{where}: {describe_invalid(error)}; {remedy}") from None
+
+
+def require(tree: Mapping[str, Any], where: str, allowed: Mapping[str, tuple[Any, ...]]) -> None:
+    """Each named setting is absent or has one of the values that our architecture is."""
+    for name, values in allowed.items():
+        if name in tree and tree[name] not in values:
+            raise InputError(
+                f"{where}: {name} is {quote(tree[name])}, but only {' or '.join(map(repr, values))} is supported; "
+                "this variant of the architecture cannot be read"
+            )
+
+
+# ----------------------------------------------------------------------------------------- encoders, pre-trained heads
+
+HeadKind = Literal["mlm", "rtd", "linear rtd"]
 LABELS = {"0": "original", "1": "replaced"}
-
-# The part of config.json in which a tuned model says what only we understand.
-MARK = "electralab"
-# Says that the layers, copies of each other in the file, are one; `ConfigFile.share_layers` reads it.
-SHARED_LAYERS = f"{MARK}_share_layers"
-# Before the model_type of a folder that no class of `transformers` can load, so that none tries to.
-OURS = f"{MARK}-"
-
-# What a pre-trained network was taught by, in its config.json.
-OBJECTIVE = f"{MARK}_objective"
-# Says that no row of pre-training had a second segment, so that its embedding is as it was drawn.
-UNTRAINED_SEGMENTS = f"{MARK}_untrained_segments"
-
-_DECODER = "modernbert-decoder"
-_MODEL_TYPE = {"electra": "electra", "modern": "modernbert"}
-_CAUSAL_CLASS_NAME = {"electra": "ElectraForCausalLM", "modern": "ModernBertDecoderForCausalLM"}
 _CLASS_NAME: dict[tuple[str, HeadKind], str] = {
-    ("electra", "guesses"): "ElectraForMaskedLM",
-    ("electra", "verdicts"): "ElectraForPreTraining",
-    ("electra", "plain verdicts"): "ElectraForTokenClassification",
-    ("modern", "guesses"): "ModernBertForMaskedLM",
-    ("modern", "verdicts"): "ModernBertForTokenClassification",
+    ("electra", "mlm"): "ElectraForMaskedLM",
+    ("electra", "rtd"): "ElectraForPreTraining",
+    ("electra", "linear rtd"): "ElectraForTokenClassification",
+    ("modern", "mlm"): "ModernBertForMaskedLM",
+    ("modern", "rtd"): "ModernBertForTokenClassification",
 }
+_CAUSAL_CLASS_NAME = {"electra": "ElectraForCausalLM", "modern": "ModernBertDecoderForCausalLM"}
+
+
+def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
+    """Whether a class of `transformers` gives the same logits as this pre-trained network."""
+    if isinstance(network, Discriminator) and network.head.adds_cls:
+        return False
+    if isinstance(network, Generator) and network.config.own_head_projection:
+        return False
+    return type(network) in (Generator, Discriminator) and has_plain_encoder(network)
+
+
+def has_plain_encoder(network: nn.Module) -> bool:
+    """Whether the classes of `transformers` have the network's encoder; a causal one only below a head over tokens."""
+    config = network.config
+    if not isinstance(config, EncoderConfig) or (config.is_causal and not isinstance(network, Generator)):
+        return False
+    has_own_parts = config.discrepancy_attention or config.adaptive_norm or config.qk_norm or config.shapes
+    return not has_own_parts and config.is_gated == config.is_modern
 
 
 def head_kind(network: Generator | Discriminator) -> HeadKind:
     if isinstance(network, Generator):
-        return "guesses"
-    return "verdicts" if network.head.dense is not None else "plain verdicts"
-
-
-def class_name(network: Generator | Discriminator) -> str:
-    """The class of `transformers` that loads the network with its head."""
-    backbone, kind = network.config.backbone, head_kind(network)
-    is_speaking = network.config.is_causal and kind == "guesses"
-    return _CAUSAL_CLASS_NAME[backbone] if is_speaking else _CLASS_NAME[backbone, kind]
+        return "mlm"
+    return "linear rtd" if network.head.dense is None else "rtd"
 
 
 def is_two_classes(config: EncoderConfig, kind: HeadKind) -> bool:
-    return kind == "plain verdicts" or (kind == "verdicts" and config.is_modern)
+    return kind == "linear rtd" or (kind == "rtd" and config.is_modern)
 
 
 def export_config(
     network: Generator | Discriminator, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
 ) -> SettingsTree:
-    tree: SettingsTree = {"architectures": [class_name(network)]}
-    tree |= export_encoder_config(network.config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
-    return tree | export_labels(LABELS.values()) if is_two_classes(network.config, head_kind(network)) else tree
+    """With the class of `transformers` that loads the network with its head."""
+    config, kind = network.config, head_kind(network)
+    is_causal_lm = config.is_causal and kind == "mlm"
+    name = _CAUSAL_CLASS_NAME[config.backbone] if is_causal_lm else _CLASS_NAME[config.backbone, kind]
+    tree: SettingsTree = {"architectures": [name]}
+    tree |= export_encoder_config(config, pad_id=pad_id, cls_id=cls_id, sep_id=sep_id)
+    return tree | export_labels(LABELS.values()) if is_two_classes(config, kind) else tree
 
 
 def export_labels(labels: Iterable[str]) -> SettingsTree:
@@ -163,215 +248,87 @@ def export_labels(labels: Iterable[str]) -> SettingsTree:
 def export_encoder_config(
     config: EncoderConfig, *, pad_id: int, cls_id: int | None = None, sep_id: int | None = None
 ) -> SettingsTree:
-    tree: SettingsTree = {
-        "model_type": _MODEL_TYPE[config.backbone],
-        "dtype": "float32",
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.hidden_size,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.feedforward_size,
-        "max_position_embeddings": config.sequence_length,
-        "initializer_range": config.init_std,
-        "pad_token_id": pad_id,
-        "tie_word_embeddings": True,
-    }
+    tree: SettingsTree = {"model_type": _MODEL_TYPE[config.backbone], "dtype": "float32", "pad_token_id": pad_id}
+    tree |= {theirs: getattr(config, ours) for ours, theirs in _NAMES[config.backbone].items()}
+    unsaid = ("position_embedding_type", "add_cross_attention")  # of which other values are no longer known to them
+    tree |= {name: values[0] for name, values in _FIXED[config.backbone].items() if name not in unsaid}
     if config.share_layers:
         tree[SHARED_LAYERS] = True
-    if config.is_modern:
-        return tree | _modern_tree(config, cls_id, sep_id)
-    if config.is_causal:
-        tree |= {"is_decoder": True, "bos_token_id": cls_id, "eos_token_id": sep_id}
-    return tree | {
-        "embedding_size": config.embedding_size,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.attention_dropout,
-        "classifier_dropout": config.dropout,
-        "type_vocab_size": config.num_segments,
-        "layer_norm_eps": config.norm_eps,
-    }
-
-
-def _modern_tree(config: EncoderConfig, cls_id: int | None, sep_id: int | None) -> SettingsTree:
-    kinds = ("full_attention", "sliding_attention")
-    special: SettingsTree = {
-        "cls_token_id": cls_id,
-        "sep_token_id": sep_id,
-        "bos_token_id": cls_id,
-        "eos_token_id": sep_id,
-    }
+    if not config.is_modern:
+        if config.is_causal:
+            tree |= {"is_decoder": True, "bos_token_id": cls_id, "eos_token_id": sep_id}
+        return tree | {"classifier_dropout": config.dropout}
+    special: SettingsTree = dict.fromkeys(("cls_token_id", "bos_token_id"), cls_id)
+    special |= dict.fromkeys(("sep_token_id", "eos_token_id"), sep_id)
     if config.is_causal:  # their decoder takes no null for them
         special = {"model_type": _DECODER} | {name: index for name, index in special.items() if index is not None}
-    return {
-        "hidden_activation": "gelu",
-        "classifier_activation": "gelu",
-        "norm_eps": config.norm_eps,
-        "norm_bias": False,
-        "attention_bias": False,
-        "mlp_bias": False,
-        "classifier_bias": False,
-        "decoder_bias": True,
+    thetas = dict(zip(_ATTENTION_KINDS, (config.global_rope_theta, config.local_rope_theta), strict=True))
+    return tree | {
         "embedding_dropout": config.dropout,
-        "mlp_dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
         "classifier_dropout": 0.0,
-        "layer_types": [kinds[config.is_local(index)] for index in range(config.num_layers)],
+        "layer_types": [_ATTENTION_KINDS[config.is_local(index)] for index in range(config.num_layers)],
         # Theirs needs some window even where no layer is local.
         "local_attention": config.local_attention or 128,
-        "rope_parameters": {
-            "full_attention": {"rope_type": "default", "rope_theta": config.global_rope_theta},
-            "sliding_attention": {"rope_type": "default", "rope_theta": config.local_rope_theta},
-        },
+        "rope_parameters": {name: {"rope_type": "default", "rope_theta": theta} for name, theta in thetas.items()},
         **special,
     }
 
 
 def import_config(tree: Mapping[str, Any], where: str) -> EncoderConfig:
     """Their config.json -> ours; a variant that we do not build is refused by the name of the setting."""
-    match str(tree.get("model_type")).removeprefix(OURS):
-        case "electra":
-            fields = _electra_fields(tree, where)
-        case "modernbert":
-            fields = _modern_fields(tree, where)
-        case "modernbert-decoder":
-            fields = _modern_fields(tree, where) | {"is_causal": True}
-        case _:
-            other, known = quote(tree.get("model_type")), f"'electra', 'modernbert' and '{_DECODER}'"
-            raise InputError(f"{where}: model_type is {other}; models of type {known} can be read")
-    try:
-        return EncoderConfig(**fields)
-    except ValidationError as error:
-        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+    model_type = str(tree.get("model_type")).removeprefix(OURS)
+    if model_type == "electra":
+        require(tree, where, _FIXED["electra"] | {"is_decoder": (False, True)})
+        electra = validate(ElectraFile, tree, where)
+        fields: SettingsTree = {ours: getattr(electra, theirs) for ours, theirs in _NAMES["electra"].items()}
+        fields |= {"backbone": "electra", "is_causal": electra.is_decoder, "share_layers": electra.share_layers}
+        return validate(EncoderConfig, fields, where)
+    if model_type not in ("modernbert", _DECODER):
+        other, known = quote(tree.get("model_type")), f"'electra', 'modernbert' and '{_DECODER}'"
+        raise InputError(f"{where}: model_type is {other}; models of type {known} can be read")
 
-
-def require(tree: Mapping[str, Any], where: str, **allowed: tuple[Any, ...]) -> None:
-    """Each named setting is absent or has one of the values that our architecture is."""
-    for name, values in allowed.items():
-        if name in tree and tree[name] not in values:
-            raise InputError(
-                f"{where}: {name} is {quote(tree[name])}, but only {' or '.join(map(repr, values))} is supported; "
-                "this variant of the architecture cannot be read"
-            )
-
-
-def _electra_fields(tree: Mapping[str, Any], where: str) -> SettingsTree:
-    # "gelu_python" is the same erf-gelu; the tanh approximations differ by 1e-3 and are refused, not approximated.
-    require(
-        tree,
-        where,
-        hidden_act=("gelu", "gelu_python"),
-        position_embedding_type=("absolute",),
-        is_decoder=(False, True),
-        add_cross_attention=(False,),
-        tie_word_embeddings=(True,),
-    )
-    file = read_config_file(ElectraFile, tree, where)
-    return {
-        "backbone": "electra",
-        "vocab_size": file.vocab_size,
-        "sequence_length": file.max_position_embeddings,
-        "embedding_size": file.embedding_size,
-        "hidden_size": file.hidden_size,
-        "num_layers": file.num_hidden_layers,
-        "num_heads": file.num_attention_heads,
-        "feedforward_size": file.intermediate_size,
-        "dropout": file.hidden_dropout_prob,
-        "attention_dropout": file.attention_probs_dropout_prob,
-        "norm_eps": file.layer_norm_eps,
-        "init_std": file.initializer_range,
-        "num_segments": file.type_vocab_size,
-        "is_causal": file.is_decoder,
-        "share_layers": file.share_layers,
-    }
-
-
-def _modern_fields(tree: Mapping[str, Any], where: str) -> SettingsTree:
-    require(
-        tree,
-        where,
-        hidden_activation=("gelu",),
-        classifier_activation=("gelu",),
-        norm_bias=(False,),
-        attention_bias=(False,),
-        mlp_bias=(False,),
-        classifier_bias=(False,),
-        decoder_bias=(True,),
-        tie_word_embeddings=(True,),
-    )
-    file = read_config_file(ModernBertFile, tree, where)
-    global_every = _find_global_every(file, where)
-    global_theta, local_theta = _read_thetas(file, where)
-    return {
+    require(tree, where, _FIXED["modern"])
+    file = validate(ModernBertFile, tree, where)
+    kinds, (full, sliding) = file.layer_types, _ATTENTION_KINDS
+    global_every = file.global_attn_every_n_layers
+    if kinds is not None:
+        global_every = kinds.index(full, 1) if full in kinds[1:] else max(1, len(kinds))
+        if kinds != [sliding if index % global_every else full for index in range(file.num_hidden_layers)]:
+            raise InputError(f"{where}: layer_types is not {full!r} in every n-th layer from the first; cannot be read")
+    by_layer = file.rope_parameters or RopeByLayerType()
+    ropes = [by_layer.full_attention or RopeParameters(), by_layer.sliding_attention or RopeParameters()]
+    for rope in ropes:
+        if rope.rope_type != "default" or file.rope_scaling:
+            other = quote(file.rope_scaling or rope.rope_type)
+            raise InputError(f"{where}: rotary positions of type {other} cannot be read, only 'default'")
+    fields = {ours: getattr(file, theirs) for ours, theirs in _NAMES["modern"].items()}
+    fields |= {
         "backbone": "modern",
-        "vocab_size": file.vocab_size,
-        "sequence_length": file.max_position_embeddings,
         "embedding_size": file.hidden_size,
-        "hidden_size": file.hidden_size,
-        "num_layers": file.num_hidden_layers,
-        "num_heads": file.num_attention_heads,
-        "feedforward_size": file.intermediate_size,
-        "dropout": file.mlp_dropout,
-        "attention_dropout": file.attention_dropout,
-        "norm_eps": file.norm_eps,
-        "init_std": file.initializer_range,
         "local_attention": 0 if global_every == 1 else file.local_attention,
         "global_every": global_every,
-        "global_rope_theta": global_theta,
-        "local_rope_theta": local_theta,
+        "global_rope_theta": ropes[0].rope_theta or file.global_rope_theta,
+        "local_rope_theta": ropes[1].rope_theta or file.local_rope_theta,
         "share_layers": file.share_layers,
+        "is_causal": model_type == _DECODER,
     }
+    return validate(EncoderConfig, fields, where)
 
 
-def _find_global_every(file: ModernBertFile, where: str) -> int:
-    kinds = file.layer_types
-    if kinds is None:
-        return file.global_attn_every_n_layers
-    full, sliding = "full_attention", "sliding_attention"
-    every = kinds.index(full, 1) if full in kinds[1:] else max(1, len(kinds))
-    if kinds != [sliding if index % every else full for index in range(file.num_hidden_layers)]:
-        raise InputError(f"{where}: layer_types is not {full!r} in every n-th layer from the first; cannot be read")
-    return every
+# ----------------------------------------------------------------------------------------------------- heads of a task
 
-
-def _read_thetas(file: ModernBertFile, where: str) -> tuple[float, float]:
-    """The bases of rotary positions in global and in local layers."""
-    by_layer = file.rope_parameters or RopeByLayerType()
-    full, sliding = by_layer.full_attention or RopeParameters(), by_layer.sliding_attention or RopeParameters()
-    for parameters in (full, sliding):
-        if parameters.rope_type != "default" or file.rope_scaling:
-            other = quote(file.rope_scaling or parameters.rope_type)
-            raise InputError(f"{where}: rotary positions of type {other} cannot be read, only 'default'")
-    return full.rope_theta or file.global_rope_theta, sliding.rope_theta or file.local_rope_theta
-
-
-def is_expressible(network: nn.Module) -> TypeGuard[Generator | Discriminator]:
-    """Whether a class of `transformers` gives the same logits as this pre-trained network."""
-    if isinstance(network, Discriminator) and network.head.adds_cls:
-        return False
-    if isinstance(network, Generator) and network.config.own_head_projection:
-        return False
-    return type(network) in (Generator, Discriminator) and has_plain_encoder(network)
-
-
-def has_plain_encoder(network: nn.Module) -> bool:
-    """Whether the classes of `transformers` have the network's encoder; a causal one only below a head that guesses."""
-    config = network.config
-    if isinstance(config, EncoderConfig) and config.is_causal and not isinstance(network, Generator):
-        return False
-    return isinstance(config, EncoderConfig) and not (
-        config.discrepancy_attention
-        or config.adaptive_norm
-        or config.qk_norm
-        or config.shapes
-        or config.is_gated != config.is_modern
-    )
-
-
-# By these a model tuned for a task is known.
-TUNED_OUTPUTS = frozenset(
-    {"classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight", "head.output.weight"}
-)
+_FAMILY = {"electra": "Electra", "modern": "ModernBert"}
+_CLASS: dict[HeadShape, str] = {
+    "row": "ForSequenceClassification",
+    "token": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+}
+# What a folder that does not say more is for.
+_KINDS: dict[HeadShape, str] = {"row": "classify", "token": "label", "span": "qa"}
+# In a file: a head that no class of theirs has.
+OWN_OUTPUT = "head.output.weight"
+# By these tensors a file is known as one of a tuned network.
+TUNED_OUTPUTS = frozenset({"classifier.weight", "classifier.out_proj.weight", "qa_outputs.weight", OWN_OUTPUT})
 
 
 def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
@@ -379,30 +336,10 @@ def has_verdicts(tree: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool
     return "classifier.weight" in tensors and tree.get("id2label") == LABELS and MARK not in tree
 
 
-_FAMILY = {"electra": "Electra", "modern": "ModernBert"}
-
-
-_CLASS: dict[HeadShape, str] = {
-    "row": "ForSequenceClassification",
-    "token": "ForTokenClassification",
-    "span": "ForQuestionAnswering",
-}
-
-
-# What a folder that does not say more is for.
-_KINDS: dict[HeadShape, str] = {"row": "classify", "token": "label", "span": "qa"}
-
-
-# In a file: a head that no class of theirs has.
-OWN_OUTPUT = "head.output.weight"
-
-
 def task_class_name(network: TaskModel) -> str:
     """The class of `transformers` with the same logits; "" where there is none."""
     config, head = network.config, network.head_config
-    if not has_plain_encoder(network) or head.pooling == "last":
-        return ""
-    if head.pooling == "mean" and not config.is_modern:
+    if not has_plain_encoder(network) or head.pooling == "last" or (head.pooling == "mean" and not config.is_modern):
         return ""
     can_fold = 2 * head.num_outputs <= config.hidden_size
     is_plain_fine = not config.is_modern and (can_fold or not head.is_pooled)
@@ -440,58 +377,50 @@ def read_task_head(
         )
     if config.is_causal and config.is_modern:
         raise InputError(f"{where}: is a decoder tuned with transformers, which cannot be read; give what it began as")
-    count = tensors[min(outputs)].shape[:1].numel()
-    shape = _find_shape(config, tree, tensors, where)
-    kind, mark = _KINDS[shape], tree.get(MARK)
-    is_pooled = shape == "row"
-    if is_pooled:
-        known = (None, "regression") if count == 1 else (None, "single_label_classification")
-        require(tree, where, problem_type=known, classifier_pooling=("cls", "mean"))
-        kind = "regress" if count == 1 else "classify"
-    if isinstance(mark, dict) and mark.get("shape") == shape:
-        kind = str(mark.get("task"))
-    has_labels = shape == "token" or (is_pooled and count > 1)
-    has_own_names = OWN_OUTPUT in tensors
-    is_deep = "head.dense.weight" in tensors if has_own_names else config.is_modern or is_pooled
-    dropout = tree.get("classifier_dropout")
-    if dropout is None:
-        dropout = 0.0 if config.is_modern else config.dropout
-    try:
-        return HeadConfig(
-            kind=kind,
-            shape=shape,
-            labels=_read_labels(tree, count, where) if has_labels else (),
-            style="huggingface" if is_deep else "released",
-            has_answerability=shape == "span" and "head.answerable.weight" in tensors,
-            dropout=dropout,
-            pooling="mean" if is_pooled and tree.get("classifier_pooling") == "mean" else "first",
-        )
-    except ValidationError as error:
-        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
 
-
-def _find_shape(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadShape:
-    """By the tensors where they differ; else by what config.json says: our mark, or the class of `transformers`."""
+    # The shape: by the tensors where they differ; else by what config.json says: our mark, or the class of theirs.
     mark, classes = tree.get(MARK), tree.get("architectures")
     shapes: dict[str, HeadShape]
     if OWN_OUTPUT in tensors:
         told = mark.get("shape", mark.get("task")) if isinstance(mark, dict) else None
-        shapes = {"regress": "row"}
-        shapes |= {name: shape for shape, kind in _KINDS.items() for name in (kind, shape)}
+        shapes = {name: shape for shape, kind in _KINDS.items() for name in (kind, shape)}
+        shapes["regress"] = "row"
     elif config.is_modern:
         told = classes[0] if isinstance(classes, list) and classes else None
         shapes = {f"ModernBert{name}": shape for shape, name in _CLASS.items()}
     else:
-        told = min(TUNED_OUTPUTS & tensors.keys())
+        told = min(outputs)
         shapes = {"classifier.out_proj.weight": "row", "classifier.weight": "token", "qa_outputs.weight": "span"}
     if str(told) not in shapes:
         raise InputError(f"{where}: config.json does not say what its head is for (got {quote(told)}); restore it")
-    return shapes[str(told)]
+    shape = shapes[str(told)]
 
-
-def _read_labels(tree: Mapping[str, Any], count: int, where: str) -> tuple[str, ...]:
-    keys = [str(index) for index in range(count)]
-    names = tree.get("id2label") or {key: f"LABEL_{key}" for key in keys}
-    if not isinstance(names, dict) or names.keys() != set(keys):
-        raise InputError(f"{where}: id2label in config.json does not name the {count} outputs of its head; mend it")
-    return tuple(str(names[key]) for key in keys)
+    count, is_pooled = tensors[min(outputs)].shape[:1].numel(), shape == "row"
+    kind = _KINDS[shape]
+    if is_pooled:
+        problem = "regression" if count == 1 else "single_label_classification"
+        require(tree, where, {"problem_type": (None, problem), "classifier_pooling": ("cls", "mean")})
+        kind = "regress" if count == 1 else "classify"
+    if isinstance(mark, dict) and mark.get("shape") == shape:
+        kind = str(mark.get("task"))
+    labels: tuple[str, ...] = ()
+    if shape == "token" or (is_pooled and count > 1):
+        keys = [str(index) for index in range(count)]
+        names = tree.get("id2label") or {key: f"LABEL_{key}" for key in keys}
+        if not isinstance(names, dict) or names.keys() != set(keys):
+            raise InputError(f"{where}: id2label in config.json does not name the {count} outputs of its head; mend it")
+        labels = tuple(str(names[key]) for key in keys)
+    is_deep = "head.dense.weight" in tensors if OWN_OUTPUT in tensors else config.is_modern or is_pooled
+    dropout = tree.get("classifier_dropout")
+    if dropout is None:
+        dropout = 0.0 if config.is_modern else config.dropout
+    head = {
+        "kind": kind,
+        "shape": shape,
+        "labels": labels,
+        "style": "huggingface" if is_deep else "released",
+        "has_answerability": shape == "span" and "head.answerable.weight" in tensors,
+        "dropout": dropout,
+        "pooling": "mean" if is_pooled and tree.get("classifier_pooling") == "mean" else "first",
+    }
+    return validate(HeadConfig, head, where)

@@ -1,28 +1,13 @@
 """Our weights in Hugging Face's words, and back: network <-> named tensors.
 
 What their classes cannot say is merged on the way out: the two parts of a disentangled table become one, as do, on
-`modern`, the token table and its projection; layers that share their weights become copies; and a verdict becomes two
-classes, original with the score 0 and replaced with ours, so that their softmax is the sigmoid of our logit.
-
-A tuned network in Hugging Face's words, and back: TaskModel <-> config.json and named tensors.
-
-The classes of `transformers` that give the same logits:
-
-    electra, classify or regress   ElectraForSequenceClassification; a plain linear head is folded into its two layers
-    electra, label or qa           ElectraForTokenClassification, ElectraForQuestionAnswering; both styles are one head
-    modern, huggingface            ModernBertFor{SequenceClassification, TokenClassification, QuestionAnswering};
-                                   the first with mean pooling too
-    modern, released               none: a norm stands in the way
-    electra, mean pooling          none
-    causal                         none that answers from the last token with such a head
-
-Where none fits, the head keeps our names, no class is named, and the model_type begins with "electralab-": Auto classes
-refuse it. A class of theirs asked for by name warns of that type and of a head it had to draw anew.
+`modern`, the token table and its projection; layers that share their weights become copies; and a discriminator's logit
+becomes two classes, original with the score 0 and replaced with ours, so that their softmax is the sigmoid of it.
 
 A logit for answerability goes along as two more tensors, which theirs leave aside.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -32,17 +17,8 @@ from electralab.config import SettingsTree
 from electralab.errors import InputError, shorten
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import Encoder, merge_tables
-from electralab.model.folders.hf_config import (
-    OWN_OUTPUT,
-    TUNED_OUTPUTS,
-    HeadKind,
-    has_verdicts,
-    head_kind,
-    import_config,
-    is_two_classes,
-    read_task_head,
-    task_class_name,
-)
+from electralab.model.folders import hf_config
+from electralab.model.folders.hf_config import HeadKind, is_two_classes
 from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import HeadConfig, TaskHead, TaskModel
 
@@ -51,6 +27,7 @@ Shape = tuple[int, ...]
 Names = dict[str, tuple[str, ...]]
 
 M = TypeVar("M", bound=nn.Module)
+V = TypeVar("V")
 
 PREFIX = {"electra": "electra.", "modern": "model."}
 _ELECTRA_LAYER = {
@@ -78,38 +55,44 @@ _MODERN_LAYER = {
 _DECODER_QKV = ("attn.q_proj", "attn.k_proj", "attn.v_proj")
 _DECODER_HEAD = {"dense.weight": "lm_head.dense.weight", "norm.weight": "lm_head.norm.weight", "bias": "decoder.bias"}
 _HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
-    ("electra", "guesses"): {
+    ("electra", "mlm"): {
         "dense.weight": "generator_predictions.dense.weight",
         "dense.bias": "generator_predictions.dense.bias",
         "norm.weight": "generator_predictions.LayerNorm.weight",
         "norm.bias": "generator_predictions.LayerNorm.bias",
         "bias": "generator_lm_head.bias",
     },
-    ("electra", "verdicts"): {
+    ("electra", "rtd"): {
         "dense.weight": "discriminator_predictions.dense.weight",
         "dense.bias": "discriminator_predictions.dense.bias",
         "verdict.weight": "discriminator_predictions.dense_prediction.weight",
         "verdict.bias": "discriminator_predictions.dense_prediction.bias",
     },
-    ("electra", "plain verdicts"): {"verdict.weight": "classifier.weight", "verdict.bias": "classifier.bias"},
-    ("modern", "guesses"): {
+    ("electra", "linear rtd"): {"verdict.weight": "classifier.weight", "verdict.bias": "classifier.bias"},
+    ("modern", "mlm"): {
         "dense.weight": "head.dense.weight",
         "norm.weight": "head.norm.weight",
         "bias": "decoder.bias",
     },
-    ("modern", "verdicts"): {
+    ("modern", "rtd"): {
         "dense.weight": "head.dense.weight",
         "norm.weight": "head.norm.weight",
         "verdict.weight": "classifier.weight",
         "verdict.bias": "classifier.bias",
     },
 }
-# By these one that guesses or judges tokens.
+# By these tensors a file is known as one of a network that predicts or judges tokens.
 _PRETRAINING_OUTPUTS = frozenset(
     {"generator_predictions.dense.weight", "decoder.bias", "discriminator_predictions.dense.weight"}
 )
 # Copies of what is already there under another name, or counters that older versions saved.
 _REDUNDANT = ("generator_lm_head.weight", "decoder.weight", "embeddings.position_ids", "embeddings.token_type_ids")
+_RTD_OUTPUT = ("head.verdict.weight", "head.verdict.bias")
+_TASK_DENSE = ("head.dense.weight", "head.dense.bias")
+_TASK_OUTPUT = ("head.output.weight", "head.output.bias")
+
+
+# --------------------------------------------------------------------------------------------------- names and tensors
 
 
 def _encoder_names(config: EncoderConfig) -> Names:
@@ -130,189 +113,39 @@ def _encoder_names(config: EncoderConfig) -> Names:
             names[f"embeddings.projection.{part}"] = (f"embeddings_project.{part}",)
         for index in range(config.num_layers):
             ours, theirs = f"layers.{index}", f"encoder.layer.{index}"
-            names[f"{ours}.attention.qkv.{part}"] = (
-                f"{theirs}.attention.self.query.{part}",
-                f"{theirs}.attention.self.key.{part}",
-                f"{theirs}.attention.self.value.{part}",
-            )
+            queries_keys_values = (f"{theirs}.attention.self.{name}.{part}" for name in ("query", "key", "value"))
+            names[f"{ours}.attention.qkv.{part}"] = tuple(queries_keys_values)
             for inner, outer in _ELECTRA_LAYER.items():
                 names[f"{ours}.{inner}.{part}"] = (f"{theirs}.{outer}.{part}",)
     return names
 
 
-def name_network(config: EncoderConfig, head: Mapping[str, str], prefix: str) -> Names:
+def _network_names(config: EncoderConfig, head: Mapping[str, str], prefix: str) -> Names:
     """What an encoder and a head are called outside."""
-    encoder = {
-        f"encoder.{ours}": tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()
-    }
+    encoder = {f"encoder.{ours}": tuple(prefix + n for n in theirs) for ours, theirs in _encoder_names(config).items()}
     return encoder | {f"head.{ours}": (theirs,) for ours, theirs in head.items()}
 
 
-def _name_pretraining_head(config: EncoderConfig, kind: HeadKind) -> dict[str, str]:
-    is_decoder = config.is_modern and config.is_causal and kind == "guesses"
+def _pretraining_head(config: EncoderConfig, kind: HeadKind) -> dict[str, str]:
+    is_decoder = config.is_modern and config.is_causal and kind == "mlm"
     return _DECODER_HEAD if is_decoder else _HEADS[config.backbone, kind]
 
 
-def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
-    kind = head_kind(network)
-    weights = collect_weights(network, network.encoder)
-    if is_two_classes(network.config, kind):
-        for name in ("head.verdict.weight", "head.verdict.bias"):
-            weights[name] = torch.cat([torch.zeros_like(weights[name]), weights[name]])
-    head = _name_pretraining_head(network.config, kind)
-    names = name_network(network.config, head, PREFIX[network.config.backbone])
-    return rename_weights(names, weights)
+def _task_head(config: EncoderConfig, head: HeadConfig, ours: Iterable[str], *, has_class: bool) -> dict[str, str]:
+    theirs = {"dense": "head.dense", "norm": "head.norm", "output": "classifier", "answerable": "head.answerable"}
+    if not has_class:
+        theirs["output"] = "head.output"
+    elif not config.is_modern and head.is_pooled:
+        theirs |= {"dense": "classifier.dense", "output": "classifier.out_proj"}
+    elif not config.is_modern and head.shape == "span":
+        theirs["output"] = "qa_outputs"
+    return {name: f"{theirs[module]}.{part}" for name in ours for module, part in [name.split(".")]}
 
 
-def collect_weights(network: nn.Module, encoder: Encoder) -> dict[str, Tensor]:
-    """Our names -> tensors, what makes up the encoder's table merged where theirs has one table."""
-    named = network.named_parameters(remove_duplicate=False)  # theirs has a copy where our layers share
-    weights = merge_tables(network, {name: parameter.detach() for name, parameter in named})
-    projection = encoder.embeddings.projection
-    if encoder.config.is_modern and projection is not None:
-        del weights["encoder.embeddings.projection.weight"]
-        weights["encoder.embeddings.tokens.weight"] = projection(encoder.embeddings.tokens.weight).detach()
-    return weights
-
-
-def rename_weights(names: Names, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Their names -> tensors, each in storage of its own."""
-    assert names.keys() == weights.keys(), f"no name outside for {names.keys() ^ weights.keys()}"
-    tensors: dict[str, Tensor] = {}
-    for ours, theirs in names.items():
-        for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
-            tensors[name] = part.clone(memory_format=torch.contiguous_format)
-    return tensors
-
-
-def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Generator | Discriminator:
-    """A network with the head its tensors have; `where` begins every error."""
-    config = read_encoder_config(tree, tensors, where)
-    prefix = find_prefix(config, tensors)
-    kind = _find_head(config, tree, tensors, where)
-    names = name_network(config, _name_pretraining_head(config, kind), prefix)
-    _check_tied(tensors, names["encoder.embeddings.tokens.weight"][0], where)
-    weights = gather(names, tensors, prefix, where)
-    if is_two_classes(config, kind):
-        for name in ("head.verdict.weight", "head.verdict.bias"):
-            weights[name] = weights[name][1:] - weights[name][:1]
-
-    def build() -> Generator | Discriminator:
-        if kind == "guesses":
-            return Generator(config)
-        return Discriminator(config, "dense" if kind == "verdicts" else "linear")
-
-    return fill(build, weights, where)
-
-
-def require_sizes(tree: Mapping[str, Any], shapes: Mapping[str, Shape], where: str) -> None:
-    """The sizes in config.json are those of the weights, as far as the header of their file shows without reading them.
-
-    A tensor that is missing, and every other shape, is named when the weights are read.
-    """
-    config = import_config(tree, where)
-    _require_layers(config, len(shapes), where)
-    if config.is_modern:
-        expected: dict[str, Shape] = {
-            "embeddings.tok_embeddings.weight": (config.vocab_size, config.hidden_size),
-            "layers.0.mlp.Wi.weight": (2 * config.feedforward_size, config.hidden_size),
-        }
-    else:
-        expected = {
-            "embeddings.word_embeddings.weight": (config.vocab_size, config.embedding_size),
-            "embeddings.position_embeddings.weight": (config.sequence_length, config.embedding_size),
-            "embeddings.token_type_embeddings.weight": (config.num_segments, config.embedding_size),
-            "encoder.layer.0.intermediate.dense.weight": (config.feedforward_size, config.hidden_size),
-        }
-    prefix = find_prefix(config, shapes)
-    for name, shape in expected.items():
-        actual = shapes.get(prefix + name, shape)
-        if actual != shape:
-            raise InputError(
-                f"{where}: {prefix}{name} has the shape {actual} where config.json says {shape}; "
-                "the weights do not belong to it"
-            )
-
-
-def _require_layers(config: EncoderConfig, num_tensors: int, where: str) -> None:
-    if config.num_layers > num_tensors:
-        raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
-
-
-def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Encoder:
-    """The encoder alone, whatever head the tensors have."""
-    config = read_encoder_config(tree, tensors, where)
-    prefix = find_prefix(config, tensors)
-    names = {ours: tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()}
-    return fill(lambda: Encoder(config), gather(names, tensors, prefix, where), where)
-
-
-def read_encoder_config(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> EncoderConfig:
-    config = import_config(tree, where)
-    _require_layers(config, len(tensors), where)
-    if config.share_layers and not _are_copies(config, tensors):
-        # Whoever trains them further with `transformers` trains each on its own, and leaves config.json as it was.
-        return config.model_copy(update={"share_layers": False})
-    return config
-
-
-def _are_copies(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether all layers have the weights of the first that has such a part; a missing one is not judged here."""
-    prefix = find_prefix(config, tensors)
-    firsts: dict[str, tuple[str, ...]] = {}
-    for ours, theirs in _encoder_names(config).items():
-        if not ours.startswith("layers."):
-            continue
-        first = firsts.setdefault(ours.split(".", 2)[2], theirs)
-        for name, other in zip(first, theirs, strict=True):
-            first_weight, other_weight = tensors.get(prefix + name), tensors.get(prefix + other)
-            if (
-                first_weight is not None
-                and other_weight is not None
-                and not (first_weight.dtype == other_weight.dtype and torch.equal(first_weight, other_weight))
-            ):
-                return False
-    return True
-
-
-def find_prefix(config: EncoderConfig, tensors: Mapping[str, object]) -> str:
+def _find_prefix(config: EncoderConfig, tensors: Mapping[str, object]) -> str:
     """Their encoder saved alone has no prefix."""
     prefix = PREFIX[config.backbone]
     return prefix if any(name.startswith(prefix) for name in tensors) else ""
-
-
-def _find_head(config: EncoderConfig, tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> HeadKind:
-    """By the tensors, because a config may name another class, or none."""
-    if "generator_predictions.dense.weight" in tensors or "decoder.bias" in tensors:
-        return "guesses"
-    if "discriminator_predictions.dense.weight" in tensors:
-        return "verdicts"
-    if has_verdicts(tree, tensors):
-        return "verdicts" if config.is_modern else "plain verdicts"
-    if not TUNED_OUTPUTS.isdisjoint(tensors):
-        labels = _list(tree.get("id2label"))
-        raise InputError(
-            f"{where}: is a tuned model (its classes are {labels}, not original and replaced); give a pre-trained one"
-        )
-    raise InputError(
-        f"{where}: holds an encoder without a head that guesses or judges tokens; give a model with its head"
-    )
-
-
-def has_head(tensors: Mapping[str, object]) -> bool:
-    """Whether there is more than an encoder: a head of pre-training or of a task."""
-    return not {*TUNED_OUTPUTS, *_PRETRAINING_OUTPUTS}.isdisjoint(tensors)
-
-
-def _list(labels: Any) -> str:
-    names = list(labels.values()) if isinstance(labels, dict) else ["unnamed"]
-    return ", ".join(shorten(str(name)) for name in names[:3]) + (", …" if len(names) > 3 else "")
-
-
-def _check_tied(tensors: Mapping[str, Tensor], table_name: str, where: str) -> None:
-    for name in ("generator_lm_head.weight", "decoder.weight"):
-        if name in tensors and table_name in tensors and not torch.equal(tensors[name], tensors[table_name]):
-            raise InputError(f"{where}: {name} differs from {table_name}, but here they are one table; cannot be read")
 
 
 def gather(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str) -> dict[str, Tensor]:
@@ -328,11 +161,9 @@ def gather(names: Names, tensors: Mapping[str, Tensor], prefix: str, where: str)
             raise InputError(
                 f"{where}: holds the tensor {shorten(name)}, which this architecture lacks; cannot be read"
             )
-    return {ours: _stack([tensors[name] for name in theirs]) for ours, theirs in names.items()}
-
-
-def _stack(parts: Sequence[Tensor]) -> Tensor:
-    return torch.cat(list(parts)) if len(parts) > 1 else parts[0]  # a wrong one may have no dimension to stack along
+    gathered = {ours: [tensors[name] for name in theirs] for ours, theirs in names.items()}
+    # One alone as it is: a wrong one may have no dimension to stack along.
+    return {ours: torch.cat(parts) if len(parts) > 1 else parts[0] for ours, parts in gathered.items()}
 
 
 def fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M:
@@ -356,90 +187,57 @@ def fill(build: Callable[[], M], weights: Mapping[str, Tensor], where: str) -> M
     return module
 
 
-MODEL_TYPE = "bert"
-_GUESSES = "cls.predictions."
-_NAMES = {
-    "transform.dense.": "generator_predictions.dense.",
-    "transform.LayerNorm.": "generator_predictions.LayerNorm.",
-    "decoder.weight": "generator_lm_head.weight",
-    "decoder.bias": "generator_lm_head.bias",
-    "bias": "generator_lm_head.bias",
-}
-# What says whether two sentences follow each other, of which ELECTRA has nothing.
-_LEFT_OUT = ("bert.pooler.", "pooler.", "cls.seq_relationship.")
-# What the oldest files call the parts of a norm.
-_OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+# ----------------------------------------------------------------------------------------------------------------- out
 
 
-V = TypeVar("V")
-
-
-def is_bert(tree: Mapping[str, Any]) -> bool:
-    return tree.get("model_type") == MODEL_TYPE
-
-
-def translate_config(tree: Mapping[str, Any]) -> SettingsTree:
-    """The sizes that BERT has by itself are written out: ELECTRA's are others."""
-    sizes: SettingsTree = {
-        "hidden_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    }
-    described = {**sizes, **tree, "model_type": "electra"}
-    described["embedding_size"] = described["hidden_size"]
-    return described
-
-
-def translate_names(tensors: Mapping[str, V]) -> dict[str, V]:
-    """Of tensors, or of their shapes."""
-    return {_translate(name): tensor for name, tensor in tensors.items() if not name.startswith(_LEFT_OUT)}
-
-
-def _translate(name: str) -> str:
-    for old, new in _OLD.items():
-        name = name.replace(old, new)
-    if name.startswith(_GUESSES):
-        inner = name.removeprefix(_GUESSES)
-        return next((new + inner.removeprefix(old) for old, new in _NAMES.items() if inner.startswith(old)), name)
-    return "electra." + name.removeprefix("bert.") if name.startswith("bert.") else name
-
-
-# In the network.
-_DENSE = ("head.dense.weight", "head.dense.bias")
-_OUTPUT = ("head.output.weight", "head.output.bias")
+def export_weights(network: Generator | Discriminator) -> dict[str, Tensor]:
+    """Their names -> tensors, each in storage of its own."""
+    config, kind = network.config, hf_config.head_kind(network)
+    weights = _merged_weights(network, network.encoder)
+    if is_two_classes(config, kind):
+        for name in _RTD_OUTPUT:
+            weights[name] = torch.cat([torch.zeros_like(weights[name]), weights[name]])
+    return _rename(_network_names(config, _pretraining_head(config, kind), PREFIX[config.backbone]), weights)
 
 
 def export_task_weights(network: TaskModel) -> dict[str, Tensor]:
     """Their names -> tensors, each in storage of its own."""
     config = network.config
-    weights = collect_weights(network, network.encoder)
-    weight, bias = _OUTPUT
+    weights = _merged_weights(network, network.encoder)
+    weight, bias = _TASK_OUTPUT
     weights[weight] = weights[weight] * network.head.unit
     weights[bias] = weights[bias] * network.head.unit + network.head.origin
-    has_class = bool(task_class_name(network))
+    has_class = bool(hf_config.task_class_name(network))
     if has_class and network.head_config.is_pooled and network.head.dense is None:
         weights |= _fold(weights, config.hidden_size)
     ours = [name.removeprefix("head.") for name in weights if name.startswith("head.")]
-    head = _name_head(config, network.head_config, ours, has_class=has_class)
-    return rename_weights(name_network(config, head, PREFIX[config.backbone]), weights)
+    head = _task_head(config, network.head_config, ours, has_class=has_class)
+    return _rename(_network_names(config, head, PREFIX[config.backbone]), weights)
 
 
-def _name_head(config: EncoderConfig, head: HeadConfig, ours: Iterable[str], *, has_class: bool) -> dict[str, str]:
-    """Our names below the head -> theirs."""
-    theirs = {"dense": "head.dense", "norm": "head.norm", "output": "classifier", "answerable": "head.answerable"}
-    if not has_class:
-        theirs["output"] = "head.output"
-    elif not config.is_modern and head.is_pooled:
-        theirs |= {"dense": "classifier.dense", "output": "classifier.out_proj"}
-    elif not config.is_modern and head.shape == "span":
-        theirs["output"] = "qa_outputs"
-    return {name: f"{theirs[module]}.{part}" for name in ours for module, part in [name.split(".")]}
+def _merged_weights(network: nn.Module, encoder: Encoder) -> dict[str, Tensor]:
+    """Our names -> tensors, what makes up the encoder's table merged where theirs has one table."""
+    named = network.named_parameters(remove_duplicate=False)  # theirs has a copy where our layers share
+    weights = merge_tables(network, {name: parameter.detach() for name, parameter in named})
+    projection = encoder.embeddings.projection
+    if encoder.config.is_modern and projection is not None:
+        del weights["encoder.embeddings.projection.weight"]
+        weights["encoder.embeddings.tokens.weight"] = projection(encoder.embeddings.tokens.weight).detach()
+    return weights
+
+
+def _rename(names: Names, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    assert names.keys() == weights.keys(), f"no name outside for {names.keys() ^ weights.keys()}"
+    tensors: dict[str, Tensor] = {}
+    for ours, theirs in names.items():
+        for name, part in zip(theirs, weights[ours].chunk(len(theirs)), strict=True):
+            tensors[name] = part.clone(memory_format=torch.contiguous_format)
+    return tensors
 
 
 def _fold(linear: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor]:
     """dense -> gelu -> output that is the linear map: gelu(z) - gelu(-z) = z."""
-    weight, bias = (linear[name] for name in _OUTPUT)  # (L, D), (L,)
+    weight, bias = (linear[name] for name in _TASK_OUTPUT)  # (L, D), (L,)
     count = len(weight)
     idle = hidden_size - 2 * count
     signs = torch.eye(count, dtype=weight.dtype)
@@ -451,32 +249,170 @@ def _fold(linear: Mapping[str, Tensor], hidden_size: int) -> dict[str, Tensor]:
     }
 
 
-def _unfold(network: TaskModel) -> TaskModel:
-    """With its linear head again, if one was folded into two layers.
+# ------------------------------------------------------------------------------------------------------------------ in
 
-    Told by the values: whoever trains it further with `transformers` changes them and leaves config.json as it was.
+
+def require_sizes(tree: Mapping[str, Any], shapes: Mapping[str, Shape], where: str) -> None:
+    """The sizes in config.json are those of the weights, as far as the header of their file shows without reading them.
+
+    A tensor that is missing, and every other shape, is named when the weights are read.
     """
-    count, hidden_size = network.head_config.num_outputs, network.config.hidden_size
-    weights = {name: weight.detach() for name, weight in network.named_parameters() if name.startswith("head.")}
-    if weights.keys() != {*_DENSE, *_OUTPUT} or 2 * count > hidden_size:
-        return network
-    linear = {output: weights[dense][:count] for output, dense in zip(_OUTPUT, _DENSE, strict=True)}
-    if not all(torch.equal(weights[name], part) for name, part in _fold(linear, hidden_size).items()):
-        return network
-    plain = TaskModel(network.encoder, network.head_config.model_copy(update={"style": "released"}))
-    with torch.no_grad():
-        for name in _OUTPUT:
-            plain.get_parameter(name).copy_(linear[name])
-    return plain
+    config = _read_encoder_config(tree, shapes, where)
+    if config.is_modern:
+        expected: dict[str, Shape] = {
+            "embeddings.tok_embeddings.weight": (config.vocab_size, config.hidden_size),
+            "layers.0.mlp.Wi.weight": (2 * config.feedforward_size, config.hidden_size),
+        }
+    else:
+        expected = {
+            "embeddings.word_embeddings.weight": (config.vocab_size, config.embedding_size),
+            "embeddings.position_embeddings.weight": (config.sequence_length, config.embedding_size),
+            "embeddings.token_type_embeddings.weight": (config.num_segments, config.embedding_size),
+            "encoder.layer.0.intermediate.dense.weight": (config.feedforward_size, config.hidden_size),
+        }
+    prefix = _find_prefix(config, shapes)
+    for name, shape in expected.items():
+        actual = shapes.get(prefix + name, shape)
+        if actual != shape:
+            raise InputError(
+                f"{where}: {prefix}{name} has the shape {actual} where config.json says {shape}; "
+                "the weights do not belong to it"
+            )
+
+
+def _read_encoder_config(tree: Mapping[str, Any], tensors: Mapping[str, object], where: str) -> EncoderConfig:
+    config = hf_config.import_config(tree, where)
+    if config.num_layers > len(tensors):
+        raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
+    if not config.share_layers:
+        return config
+    # Whoever trains shared layers further with `transformers` trains each on its own, and leaves config.json as it was.
+    # So each layer is compared with the first that has such a part; a missing tensor is named later.
+    prefix, firsts = _find_prefix(config, tensors), dict[str, tuple[str, ...]]()
+    for ours, theirs in _encoder_names(config).items():
+        if ours.startswith("layers."):
+            first = firsts.setdefault(ours.split(".", 2)[2], theirs)
+            for names in zip(first, theirs, strict=True):
+                pair = [tensors.get(prefix + name) for name in names]
+                weights = [weight for weight in pair if isinstance(weight, Tensor)]
+                if len(weights) == 2 and not (
+                    weights[0].dtype == weights[1].dtype and torch.equal(weights[0], weights[1])
+                ):
+                    return config.model_copy(update={"share_layers": False})
+    return config
+
+
+def import_encoder(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Encoder:
+    """The encoder alone, whatever head the tensors have."""
+    config = _read_encoder_config(tree, tensors, where)
+    prefix = _find_prefix(config, tensors)
+    names = {ours: tuple(prefix + name for name in theirs) for ours, theirs in _encoder_names(config).items()}
+    return fill(lambda: Encoder(config), gather(names, tensors, prefix, where), where)
+
+
+def import_network(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> Generator | Discriminator:
+    """A network with the head its tensors have; `where` begins every error."""
+    config = _read_encoder_config(tree, tensors, where)
+    # By the tensors, because a config may name another class, or none.
+    kind: HeadKind
+    if "generator_predictions.dense.weight" in tensors or "decoder.bias" in tensors:
+        kind = "mlm"
+    elif "discriminator_predictions.dense.weight" in tensors:
+        kind = "rtd"
+    elif hf_config.has_verdicts(tree, tensors):
+        kind = "rtd" if config.is_modern else "linear rtd"
+    elif not hf_config.TUNED_OUTPUTS.isdisjoint(tensors):
+        labels = tree.get("id2label")
+        names = list(labels.values()) if isinstance(labels, dict) else ["unnamed"]
+        shown = ", ".join(shorten(str(name)) for name in names[:3]) + (", …" if len(names) > 3 else "")
+        raise InputError(
+            f"{where}: is a tuned model (its classes are {shown}, not original and replaced); give a pre-trained one"
+        )
+    else:
+        raise InputError(
+            f"{where}: holds an encoder without a head that guesses or judges tokens; give a model with its head"
+        )
+
+    prefix = _find_prefix(config, tensors)
+    network_names = _network_names(config, _pretraining_head(config, kind), prefix)
+    table = network_names["encoder.embeddings.tokens.weight"][0]
+    for name in ("generator_lm_head.weight", "decoder.weight"):
+        if name in tensors and table in tensors and not torch.equal(tensors[name], tensors[table]):
+            raise InputError(f"{where}: {name} differs from {table}, but here they are one table; cannot be read")
+    weights = gather(network_names, tensors, prefix, where)
+    if is_two_classes(config, kind):
+        for name in _RTD_OUTPUT:
+            weights[name] = weights[name][1:] - weights[name][:1]
+    if kind == "mlm":
+        return fill(lambda: Generator(config), weights, where)
+    return fill(lambda: Discriminator(config, "dense" if kind == "rtd" else "linear"), weights, where)
 
 
 def import_task_model(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> TaskModel:
     """A tuned network with the head its tensors have; `where` begins every error."""
-    config = read_encoder_config(tree, tensors, where)
-    head = read_task_head(config, tree, tensors, where)
-    prefix = find_prefix(config, tensors)
+    config = _read_encoder_config(tree, tensors, where)
+    head = hf_config.read_task_head(config, tree, tensors, where)
+    prefix = _find_prefix(config, tensors)
     with torch.device("meta"):
         ours = [name for name, _ in TaskHead(config, head).named_parameters()]
-    names = name_network(config, _name_head(config, head, ours, has_class=OWN_OUTPUT not in tensors), prefix)
-    weights = gather(names, tensors, prefix, where)
-    return _unfold(fill(lambda: TaskModel(Encoder(config), head), weights, where))
+    has_class = hf_config.OWN_OUTPUT not in tensors
+    names = _network_names(config, _task_head(config, head, ours, has_class=has_class), prefix)
+    network = fill(lambda: TaskModel(Encoder(config), head), gather(names, tensors, prefix, where), where)
+
+    # Its linear head again, if one was folded into two layers. Told by the values: whoever trains it further with
+    # `transformers` changes them and leaves config.json as it was.
+    count = head.num_outputs
+    weights = {name: weight.detach() for name, weight in network.named_parameters() if name.startswith("head.")}
+    if weights.keys() != {*_TASK_DENSE, *_TASK_OUTPUT} or 2 * count > config.hidden_size:
+        return network
+    linear = {output: weights[dense][:count] for output, dense in zip(_TASK_OUTPUT, _TASK_DENSE, strict=True)}
+    if not all(torch.equal(weights[name], part) for name, part in _fold(linear, config.hidden_size).items()):
+        return network
+    plain = TaskModel(network.encoder, head.model_copy(update={"style": "released"}))
+    with torch.no_grad():
+        for name in _TASK_OUTPUT:
+            plain.get_parameter(name).copy_(linear[name])
+    return plain
+
+
+def has_head(tensors: Mapping[str, object]) -> bool:
+    """Whether there is more than an encoder: a head of pre-training or of a task."""
+    return not {*hf_config.TUNED_OUTPUTS, *_PRETRAINING_OUTPUTS}.isdisjoint(tensors)
+
+
+# --------------------------------------------------------------------------------------- BERT, in the words of ELECTRA
+
+_BERT_HEAD = {
+    "cls.predictions.transform.dense.": "generator_predictions.dense.",
+    "cls.predictions.transform.LayerNorm.": "generator_predictions.LayerNorm.",
+    "cls.predictions.decoder.weight": "generator_lm_head.weight",
+    "cls.predictions.decoder.bias": "generator_lm_head.bias",
+    "cls.predictions.bias": "generator_lm_head.bias",
+    "bert.": "electra.",
+}
+# What says whether two sentences follow each other, of which ELECTRA has nothing.
+_LEFT_OUT = ("bert.pooler.", "pooler.", "cls.seq_relationship.")
+# The sizes that BERT has by itself are written out: ELECTRA's are others.
+_BERT_SIZES = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+
+
+def is_bert(tree: Mapping[str, Any]) -> bool:
+    return tree.get("model_type") == "bert"
+
+
+def translate_config(tree: Mapping[str, Any]) -> SettingsTree:
+    described = {**_BERT_SIZES, **tree, "model_type": "electra"}
+    return described | {"embedding_size": described["hidden_size"]}
+
+
+def translate_names(tensors: Mapping[str, V]) -> dict[str, V]:
+    """Of tensors, or of their shapes."""
+    translated = {}
+    for name, tensor in tensors.items():
+        if name.startswith(_LEFT_OUT):
+            continue
+        # The oldest files call the parts of a norm gamma and beta.
+        new = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+        old = next((prefix for prefix in _BERT_HEAD if new.startswith(prefix)), "")
+        translated[_BERT_HEAD[old] + new.removeprefix(old) if old else new] = tensor
+    return translated

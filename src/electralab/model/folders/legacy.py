@@ -99,7 +99,7 @@ def _write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     write_file(path, safetensors.torch.save(alone, metadata={"format": "pt"}))
 
 
-# -------------------------------------------------------------------------------------------------------- pickles
+# ------------------------------------------------------------------------------------------------------------- pickles
 
 
 def _read_pickles(old: Path) -> dict[str, Tensor]:
@@ -143,7 +143,7 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-# ----------------------------------------------------------------------------------------------------- TensorFlow
+# ---------------------------------------------------------------------------------------------------------- TensorFlow
 
 
 def _is_tensorflow(old: Path) -> bool:

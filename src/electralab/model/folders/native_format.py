@@ -1,18 +1,14 @@
-"""A network that no class of `transformers` expresses is saved in our own words: network <-> config.json and tensors.
+"""Our own formats, for what no class of `transformers` expresses: network <-> config.json and tensors, or a graph.
 
 config.json says what to build, under "electralab_network"; the tensors have our parameters' names, a shared one once.
 The model_type begins with "electralab-", so that no other library takes the folder for what it is not.
 
-A network as an ONNX graph, asked like the network it was made of: ids -> logits, by ONNX Runtime.
-
-config.json, model.onnx -> OnnxDiscriminator | GraphGenerator | GraphTuned
-
-Each is the class it stands for as far as answers go; it has no weights, so nothing can be taught to it.
+A graph is asked like the network it was made of, whose class it has as far as answers go: ids -> logits, by ONNX
+Runtime. It has no weights, so nothing can be taught to it.
 """
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +20,7 @@ from electralab.config import Settings, SettingsTree
 from electralab.errors import DamagedArtifact, InputError, quote, shorten
 from electralab.model.electra import CopyMLM, Discriminator, Generator, TwoStream, TwoTower
 from electralab.model.encoder import Encoder, HiddenStates, merge_tables
-from electralab.model.folders.hf_config import OURS, describe
+from electralab.model.folders.hf_config import OURS, describe_invalid, validate
 from electralab.model.folders.hf_weights import fill, gather
 from electralab.model.settings import EncoderConfig, RTDHeadKind
 from electralab.model.task_model import HeadConfig, SpanLogits, TaskModel
@@ -32,44 +28,6 @@ from electralab.model.task_model import HeadConfig, SpanLogits, TaskModel
 OWN = "electralab_network"
 # Shared layers cost no tensors, so that their number says nothing about the file; beyond this it is a damaged one.
 _MOST_SHARED_LAYERS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkSpec:
-    """How a class is built from its encoder's settings and from those of its own that `describe` returned."""
-
-    build: Callable[[EncoderConfig, SettingsTree], nn.Module]
-    describe: Callable[[Any], SettingsTree] = lambda _: {}
-
-
-class _Judge(Settings):
-    verdict_head: RTDHeadKind
-    verdict_adds_cls: bool = False
-
-
-def _build_discriminator(config: EncoderConfig, own: SettingsTree) -> Discriminator:
-    judge = _Judge(verdict_head=own["verdict_head"], verdict_adds_cls=own.get("verdict_adds_cls", False))
-    return Discriminator(config, judge.verdict_head, adds_cls=judge.verdict_adds_cls)
-
-
-def _describe_discriminator(network: Discriminator) -> SettingsTree:
-    kind = "linear" if network.head.dense is None else "dense"
-    return {"verdict_head": kind, "verdict_adds_cls": network.head.adds_cls}
-
-
-# A new class of networks needs one line here, and an EncoderConfig as its `config`.
-NETWORK_SPECS: dict[str, NetworkSpec] = {
-    "Generator": NetworkSpec(lambda config, _: Generator(config)),
-    "Discriminator": NetworkSpec(_build_discriminator, _describe_discriminator),
-    "Copying": NetworkSpec(lambda config, _: CopyMLM(config)),
-    "TwoTower": NetworkSpec(lambda config, _: TwoTower(config)),
-    "TwoStream": NetworkSpec(lambda config, _: TwoStream(config)),
-    "Tuned": NetworkSpec(
-        lambda config, own: TaskModel(Encoder(config), HeadConfig.model_validate(own["head"])),
-        lambda network: {"head": network.head_config.model_dump(mode="json")},
-    ),
-}
-
 
 # Files keep the names that these classes had when the format was made.
 _SAVED_NAMES = {
@@ -81,14 +39,44 @@ _SAVED_NAMES = {
 }
 
 
+class _DiscriminatorHead(Settings):
+    verdict_head: RTDHeadKind
+    verdict_adds_cls: bool = False
+
+
+def _build_discriminator(config: EncoderConfig, own: SettingsTree) -> Discriminator:
+    head = _DiscriminatorHead(verdict_head=own["verdict_head"], verdict_adds_cls=own.get("verdict_adds_cls", False))
+    return Discriminator(config, head.verdict_head, adds_cls=head.verdict_adds_cls)
+
+
+# By its name on disk, how a network is built from its encoder's settings and its own. A new class needs one line here,
+# and an EncoderConfig as its `config`.
+_BUILDERS: dict[str, Callable[[EncoderConfig, SettingsTree], nn.Module]] = {
+    "Generator": lambda config, _: Generator(config),
+    "Discriminator": _build_discriminator,
+    "Copying": lambda config, _: CopyMLM(config),
+    "TwoTower": lambda config, _: TwoTower(config),
+    "TwoStream": lambda config, _: TwoStream(config),
+    "Tuned": lambda config, own: TaskModel(Encoder(config), HeadConfig.model_validate(own["head"])),
+}
+
+
 def network_name(network: nn.Module) -> str:
     """The network's class by the name that config.json and `--json` have for it."""
     name = type(network).__name__
     return _SAVED_NAMES.get(name, name)
 
 
-def is_own(tree: Mapping[str, Any]) -> bool:
-    return OWN in tree
+def _own_settings(network: nn.Module) -> SettingsTree:
+    """What the network has beside its encoder's settings."""
+    if isinstance(network, Discriminator):
+        return {"verdict_head": network.head.kind, "verdict_adds_cls": network.head.adds_cls}
+    return {"head": network.head_config.model_dump(mode="json")} if isinstance(network, TaskModel) else {}
+
+
+def rebuild(network: nn.Module, config: EncoderConfig) -> nn.Module:
+    """A network of the same class with another encoder; its weights are zeros."""
+    return _BUILDERS[network_name(network)](config, _own_settings(network))
 
 
 def export_own_config(network: nn.Module, described: SettingsTree) -> SettingsTree:
@@ -96,12 +84,9 @@ def export_own_config(network: nn.Module, described: SettingsTree) -> SettingsTr
     name, config = network_name(network), network.config
     assert isinstance(config, EncoderConfig)
     encoder = config.model_dump(mode="json", exclude=None if config.shapes else {"shapes"})
-    own = {"class": name, "encoder": encoder} | NETWORK_SPECS[name].describe(network)
-    model_type = OURS + described["model_type"].removeprefix(OURS)
-    return {key: value for key, value in described.items() if key != "architectures"} | {
-        "model_type": model_type,
-        OWN: own,
-    }
+    tree = {key: value for key, value in described.items() if key != "architectures"}
+    tree["model_type"] = OURS + described["model_type"].removeprefix(OURS)
+    return tree | {OWN: {"class": name, "encoder": encoder} | _own_settings(network)}
 
 
 def export_own_weights(network: nn.Module) -> dict[str, Tensor]:
@@ -109,32 +94,28 @@ def export_own_weights(network: nn.Module) -> dict[str, Tensor]:
     return {name: weight.clone(memory_format=torch.contiguous_format) for name, weight in weights.items()}
 
 
-def read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, SettingsTree]:
+def _read_own(tree: Mapping[str, Any], where: str) -> tuple[str, EncoderConfig, SettingsTree]:
     """The name of the class, its encoder's settings, and all that config.json says of the network."""
     own = tree.get(OWN)
     if not isinstance(own, dict) or not isinstance(own.get("encoder"), dict):
         raise InputError(f"{where}: {OWN} in config.json does not describe a network; restore the file")
-    if str(own.get("class")) not in NETWORK_SPECS:
-        known = ", ".join(NETWORK_SPECS)
+    name = str(own.get("class"))
+    if name not in _BUILDERS:
+        known = ", ".join(_BUILDERS)
         raise InputError(f"{where}: config.json names the class {quote(own.get('class'))}; known are {known}")
-    try:
-        return str(own["class"]), EncoderConfig.model_validate(own["encoder"]), own
-    except ValidationError as error:
-        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+    return name, validate(EncoderConfig, own["encoder"], where), own
 
 
 def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str) -> nn.Module:
     """The network of one of the classes above; `where` begins every error."""
-    name, config, own = read_own(tree, where)
-    recipe = NETWORK_SPECS[name]
+    name, config, own = _read_own(tree, where)
+    if config.num_layers > (_MOST_SHARED_LAYERS if config.share_layers else len(tensors)):
+        raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
     try:
-        most_layers = _MOST_SHARED_LAYERS if config.share_layers else len(tensors)
-        if config.num_layers > most_layers:
-            raise InputError(f"{where}: config.json says {config.num_layers} layers, but the weights are fewer")
         with torch.device("meta"):
-            blueprint = recipe.build(config, own)
+            blueprint = _BUILDERS[name](config, own)
     except ValidationError as error:
-        raise InputError(f"{where}: {describe(error)}; this model cannot be built") from None
+        raise InputError(f"{where}: {describe_invalid(error)}; this model cannot be built") from None
     except KeyError as error:
         raise InputError(f"{where}: {OWN} in config.json lacks {error}; restore the file") from None
     saved = {id(parameter): name for name, parameter in blueprint.named_parameters()}
@@ -145,22 +126,32 @@ def import_own(tree: Mapping[str, Any], tensors: Mapping[str, Tensor], where: st
         raise InputError(
             f"{where}: holds the tensor {shorten(strangers[0])}, which this architecture lacks; cannot be read"
         )
-    return fill(lambda: recipe.build(config, own), weights, where)
+    return fill(lambda: _BUILDERS[name](config, own), weights, where)
 
+
+# --------------------------------------------------------------------------------------------------------- ONNX graphs
 
 GRAPH = "model.onnx"
-
 # The names of inputs and outputs, as other libraries have them.
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 POSITIONS = "positions"
 LOGITS, STATES, ANSWERABLE = "logits", "states", "answerable"
 
 
+def is_onnx(folder: Path) -> bool:
+    """A folder whose network is a graph; other libraries put one beside weights, where it is left alone."""
+    return (folder / GRAPH).is_file() and not any(folder.glob("*.safetensors"))
+
+
 class OnnxSession:
     """A graph that is ready to run on as many threads as torch has."""
 
     def __init__(self, path: Path) -> None:
-        runtime = _import_runtime(path)
+        try:
+            runtime: Any = importlib.import_module("onnxruntime")
+        except ModuleNotFoundError:
+            remedy = "install it with pip install 'electralab[onnx]'"
+            raise InputError(f"{path}: needs onnxruntime to run; {remedy}") from None
         options = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3
@@ -182,27 +173,22 @@ class OnnxSession:
         feeds = dict(zip(INPUTS, (input_ids, is_seen, segment_ids), strict=True))
         if positions is not None:
             feeds[POSITIONS] = positions
-        outputs = self._session.run(
-            self.outputs, {name: fed.cpu().numpy() for name, fed in feeds.items() if name in self._inputs}
-        )
-        return {
-            name: torch.from_numpy(part).to(input_ids.device) for name, part in zip(self.outputs, outputs, strict=True)
-        }
+        fed = {name: tensor.cpu().numpy() for name, tensor in feeds.items() if name in self._inputs}
+        outputs = zip(self.outputs, self._session.run(self.outputs, fed), strict=True)
+        return {name: torch.from_numpy(output).to(input_ids.device) for name, output in outputs}
 
 
-def _import_runtime(path: Path) -> Any:
-    try:
-        return importlib.import_module("onnxruntime")
-    except ModuleNotFoundError:
-        raise InputError(f"{path}: needs onnxruntime to run; install it with pip install 'electralab[onnx]'") from None
-
-
-class OnnxDiscriminator(Discriminator):
-    session: OnnxSession
+class _OnnxNetwork(nn.Module):
+    """In place of the constructor of the class it stands for, which would make weights."""
 
     def __init__(self, config: EncoderConfig, session: OnnxSession) -> None:
-        _begin(self, config, session)
+        nn.Module.__init__(self)
+        self.config, self.session = config, session
+        # Of no size: so that whoever asks a parameter where the network lives gets an answer.
+        self.anchor = nn.Parameter(torch.zeros(0), requires_grad=False)
 
+
+class OnnxDiscriminator(_OnnxNetwork, Discriminator):
     def forward(
         self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, hidden_states: HiddenStates | None = None
     ) -> Tensor:
@@ -212,12 +198,8 @@ class OnnxDiscriminator(Discriminator):
         return outputs[LOGITS]
 
 
-class OnnxGenerator(Generator):
-    session: OnnxSession
-
-    def __init__(self, config: EncoderConfig, session: OnnxSession) -> None:
-        _begin(self, config, session)
-        self.is_frozen = True
+class OnnxGenerator(_OnnxNetwork, Generator):
+    is_frozen = True
 
     def forward(
         self,
@@ -231,11 +213,9 @@ class OnnxGenerator(Generator):
         return self.session.run(input_ids, segment_ids, is_pad, positions)[LOGITS]
 
 
-class OnnxTaskModel(TaskModel):
-    session: OnnxSession
-
+class OnnxTaskModel(_OnnxNetwork, TaskModel):
     def __init__(self, config: EncoderConfig, session: OnnxSession, head: HeadConfig) -> None:
-        _begin(self, config, session)
+        super().__init__(config, session)
         self.head_config = head
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None) -> Tensor | SpanLogits:
@@ -249,37 +229,17 @@ class OnnxTaskModel(TaskModel):
 OnnxModel = OnnxDiscriminator | OnnxGenerator | OnnxTaskModel
 
 
-def is_onnx(folder: Path) -> bool:
-    """A folder whose network is a graph; other libraries put one beside weights, where it is left alone."""
-    return (folder / GRAPH).is_file() and not any(folder.glob("*.safetensors"))
-
-
-def _begin(network: OnnxModel, config: EncoderConfig, session: OnnxSession) -> None:
-    """In place of the constructor of the class it stands for, which would make weights."""
-    nn.Module.__init__(network)
-    network.config = config
-    network.session = session
-    # Of no size: so that whoever asks a parameter where the network lives gets an answer.
-    network.anchor = nn.Parameter(torch.zeros(0), requires_grad=False)
-
-
 def load_onnx(folder: Path, tree: Mapping[str, Any]) -> OnnxModel:
-    name, config, own = read_own(tree, str(folder))
+    name, config, own = _read_own(tree, str(folder))
     session = OnnxSession(folder / GRAPH)
     match name:
         case "Discriminator":
             network: OnnxModel = OnnxDiscriminator(config, session)
         case "Generator":
             network = OnnxGenerator(config, session)
-        case "Tuned":  # its name on disk, as it always was
-            network = OnnxTaskModel(config, session, _read_head(own, str(folder)))
+        case "Tuned":
+            head = validate(HeadConfig, own.get("head"), str(folder), "restore the file")
+            network = OnnxTaskModel(config, session, head)
         case _:
             raise InputError(f"{folder}: config.json names the class {name!r}, of which there are no graphs")
     return network.eval()
-
-
-def _read_head(own: SettingsTree, where: str) -> HeadConfig:
-    try:
-        return HeadConfig.model_validate(own.get("head"))
-    except ValidationError as error:
-        raise InputError(f"{where}: {describe(error)}; restore the file") from None
