@@ -76,14 +76,14 @@ def values(estimates: list[Interval]) -> list[float]:
 
 def test_layers_are_chosen_in_each_model_by_itself() -> None:
     evidence = known()
-    assert values(evidence.highest("a", PROBE)) == [7.0, 6.0]
-    assert values(evidence.lowest("a", PROBE)) == [5.0, 4.0]
-    assert values(evidence.last("a", PROBE)) == [5.0, 4.0]
+    assert values(evidence.estimates("a", PROBE, "highest")) == [7.0, 6.0]
+    assert values(evidence.estimates("a", PROBE, "lowest")) == [5.0, 4.0]
+    assert values(evidence.estimates("a", PROBE)) == [5.0, 4.0]
 
 
 def test_untrained_twins_and_controls_are_found_by_the_arm_of_their_model() -> None:
     evidence = known()
-    assert values(evidence.last("a, untrained", PROBE)) == [1.0]
+    assert values(evidence.estimates("a, untrained", PROBE)) == [1.0]
     assert values(evidence.control("a", PROBE)) == [0.1, 0.1]
 
 
@@ -98,9 +98,9 @@ def test_a_run_that_is_still_scored_has_no_average() -> None:
 
 def test_what_is_lacking_is_said_as_the_analysis_says_it() -> None:
     with pytest.raises(MissingEvidence, match="needs English"):
-        known().last("a", ANALOGIES)
+        known().estimates("a", ANALOGIES)
     with pytest.raises(MissingEvidence, match="'b' was not measured by 'probe'"):
-        known().last("b", PROBE)
+        known().estimates("b", PROBE)
     with pytest.raises(MissingEvidence, match="no run of 'b'"):
         known().count("b", "parameters")
 
@@ -121,14 +121,14 @@ def test_arrangements_are_known_by_their_settings_whatever_arms_are_called(study
 
 def test_what_was_looked_up_is_kept_and_can_be_decided_again() -> None:
     evidence = known()
-    evidence.highest("a", PROBE)
+    evidence.estimates("a", PROBE, "highest")
     record = EvidenceRecord.model_validate_json(evidence.to_record().model_dump_json(exclude_unset=True))
     assert [(row.arm, row.name, row.id) for row in record.figures] == [("a", "probe", PROBE)]
     again = Evidence.restore(record)
-    assert again.highest("a", PROBE) == evidence.highest("a", PROBE)
+    assert again.estimates("a", PROBE, "highest") == evidence.estimates("a", PROBE, "highest")
     assert again.by_seed("a", "cola") == evidence.by_seed("a", "cola")
     with pytest.raises(MissingEvidence, match="needs English"):
-        again.last("a", ANALOGIES)
+        again.estimates("a", ANALOGIES)
 
 
 def test_figures_of_files_from_before_there_were_ids_are_found_by_their_names() -> None:
@@ -137,4 +137,4 @@ def test_figures_of_files_from_before_there_were_ids_are_found_by_their_names() 
     figures = [{"arm": "electra", "name": name, "seeds": seeds} for name in names]
     record = EvidenceRecord.model_validate({"figures": figures, "reasons": [], "study": {}, "tradeoff": {}})
     assert [row.id for row in record.figures] == list(names.values())
-    assert values(Evidence.restore(record).last("electra", "transfer.w2.news")) == [1.0]
+    assert values(Evidence.restore(record).estimates("electra", "transfer.w2.news")) == [1.0]

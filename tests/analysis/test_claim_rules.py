@@ -8,11 +8,11 @@ from little_analysis import write_tradeoff
 
 from electralab.analysis.claims.evidence import ONE_ENCODER, PAPER, Evidence, MissingEvidence
 from electralab.analysis.claims.rules import (
-    CLAIMS,
     decide_claim,
     decide_quarter,
     decide_scaling,
     decide_sizes,
+    list_claims,
     select_claims,
 )
 from electralab.analysis.measures.replacements import HARDENING
@@ -57,14 +57,14 @@ def of_study(**study: Any) -> Evidence:
 
 
 def verdict(number: str, found: Evidence, place: int = 0) -> str:
-    return decide_claim([claim for claim in CLAIMS if claim.number == number][place], found).verdict
+    return decide_claim([claim for claim in list_claims() if claim.number == number][place], found).verdict
 
 
 def test_every_claim_is_judged() -> None:
-    assert sorted({claim.number for claim in CLAIMS}) == NUMBERS
+    assert sorted({claim.number for claim in list_claims()}) == NUMBERS
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.number)
+@pytest.mark.parametrize("claim", list_claims(), ids=lambda claim: claim.number)
 def test_without_evidence_nothing_is_decided_and_what_is_lacking_is_said(claim: Any) -> None:
     found = decide_claim(claim, Evidence({}))
     assert found.verdict == "undecided"
@@ -92,14 +92,16 @@ def test_electra_is_held_against_the_others(number: str, name: str, arms: tuple[
     assert verdict(number, evidence({("electra", name): 0.5 - 0.2 * sign, **others})) == "does not hold"
 
 
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if not claim.measures], ids=lambda claim: claim.number)
+@pytest.mark.parametrize(
+    "claim", [claim for claim in list_claims() if not claim.measures], ids=lambda claim: claim.number
+)
 def test_claims_that_need_no_analysis_look_at_none(claim: Any) -> None:
     planted: Any = Asked()
     decide_claim(claim, Evidence(planted))
     assert planted.names == []
 
 
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.measures], ids=lambda claim: claim.number)
+@pytest.mark.parametrize("claim", [claim for claim in list_claims() if claim.measures], ids=lambda claim: claim.number)
 def test_claims_look_only_at_findings_of_the_measures_that_they_name(claim: Any) -> None:
     planted: Any = Asked()
     decide_claim(claim, Evidence(planted))
@@ -132,13 +134,13 @@ def test_the_untrained_twin_of_electra_is_asked_for_verdicts_too() -> None:
     values = {("electra, untrained", f"{what}, share beyond ±16"): value for what, value in names.items()}
     values |= {("electra", "verdict AUC, gain beyond ±16"): 0.05, ("electra", "verdict AUC, share beyond ±16"): 0.3}
     values[("mlm", "guess loss, share beyond ±16")] = 0.2
-    judged = decide_claim(next(claim for claim in CLAIMS if claim.number == "M38"), evidence(values))
+    judged = decide_claim(next(claim for claim in list_claims() if claim.number == "M38"), evidence(values))
     assert judged.values["untrained"].value == pytest.approx(0.4)
 
 
 def test_why_an_analysis_has_no_figure_is_said_under_its_claim() -> None:
     found = decide_claim(
-        next(claim for claim in CLAIMS if claim.number == "M44"),
+        next(claim for claim in list_claims() if claim.number == "M44"),
         Evidence({}, [MissingReason(arm="electra", about="M44", reason="none")]),
     )
     assert found.why == "not measured: none"
@@ -146,7 +148,7 @@ def test_why_an_analysis_has_no_figure_is_said_under_its_claim() -> None:
 
 def test_claims_are_chosen_by_number() -> None:
     assert [claim.number for claim in select_claims(["m41", "M30"])] == ["M30", "M41"]
-    assert len(select_claims([])) == len(CLAIMS)
+    assert len(select_claims([])) == len(list_claims())
     with pytest.raises(UsageError, match="--only: no claim 'M29'; they are M30 to M47"):
         select_claims(["M29"])
 
@@ -212,7 +214,7 @@ def test_variants_count_from_half_as_fast_again() -> None:
     assert verdict("M42", planted(1.6, 1.0)) == "undecided"
     assert verdict("M42", planted(1.4, 0.0)) == "does not hold"
     odd = decide_claim(
-        next(claim for claim in CLAIMS if claim.number == "M42"), Evidence({}, tradeoff={"variants": [{}]})
+        next(claim for claim in list_claims() if claim.number == "M42"), Evidence({}, tradeoff={"variants": [{}]})
     )
     assert "is not a trade-off" in odd.why
 
@@ -248,7 +250,7 @@ def test_a_quarter_of_the_compute_is_held_against_both_others_with_the_whole() -
 
 def test_a_snapshot_amid_its_schedule_is_no_run_of_a_quarter_of_the_compute() -> None:
     """It is 0.7 here, above the masked model's end, and decides nothing all the same."""
-    claim = next(claim for claim in CLAIMS if claim.number == "M41")
+    claim = next(claim for claim in list_claims() if claim.number == "M41")
     found = decide_claim(claim, short_runs(0.7, share=0.25))
     assert found.verdict == "undecided"
     assert "needs a run of 'electra' with a quarter of the budget" in found.why
@@ -309,7 +311,7 @@ def test_gradients_are_those_of_trained_networks() -> None:
     early = {("electra, untrained", name): 0.9, ("mlm, untrained", name): 0.2}
     assert verdict("M31", evidence({**late, **early})) == "does not hold"
     assert verdict("M31", evidence({("electra", name): 0.5, ("mlm", name): 0.4, **early})) == "holds"
-    claim = next(claim for claim in CLAIMS if claim.number == "M31")
+    claim = next(claim for claim in list_claims() if claim.number == "M31")
     assert "before training: +0.7" in decide_claim(claim, evidence({**late, **early})).why
 
 
@@ -324,7 +326,7 @@ def test_states_that_stay_must_stay_more_than_those_of_a_masked_model() -> None:
     assert verdict("M36", planted(0.92, 0.98)) == "does not hold"
     assert verdict("M36", planted(0.987, 0.991)) == "undecided"
     assert verdict("M36", planted(0.5, 0.3)) == "does not hold", "more than little is not the same"
-    claim = next(claim for claim in CLAIMS if claim.number == "M36")
+    claim = next(claim for claim in list_claims() if claim.number == "M36")
     assert "made this way" in decide_claim(claim, planted(0.98, 0.92, 1.0)).why
     assert "made this way" not in decide_claim(claim, planted(0.98, 0.92)).why
 
@@ -370,7 +372,7 @@ def test_every_domain_must_come_nearer_and_by_more_than_in_a_masked_model() -> N
     )
     assert verdict("M44", planted(0.5, 0.9)) == "does not hold", "nearer, but by less than in the masked model"
     assert verdict("M44", planted(0.5, 0.8)) == "undecided"
-    claim = next(claim for claim in CLAIMS if claim.number == "M44")
+    claim = next(claim for claim in list_claims() if claim.number == "M44")
     judged = decide_claim(claim, planted(0.5, 0.6))
     assert judged.values[PAPER].value == pytest.approx(0.45)
     assert "novels: before - after +0.4" in judged.why
@@ -392,7 +394,7 @@ def test_both_arrangements_are_judged_and_the_verdict_is_that_of_the_paper_s() -
     name = "part of speech probe"
     values = {("electra", name): 0.9, ("electra-quarter", name): 0.3, ("mlm", name): 0.5, ("causal", name): 0.5}
     found = Evidence(plant(values), (), StudyEvidence(arms=BOTH))
-    claim = [claim for claim in CLAIMS if claim.number == "M33"][1]
+    claim = [claim for claim in list_claims() if claim.number == "M33"][1]
     judged = decide_claim(claim, found)
     assert judged.verdict == "does not hold"
     assert judged.verdicts == {PAPER: "does not hold", ONE_ENCODER: "holds"}
@@ -404,6 +406,6 @@ def test_where_the_paper_s_arrangement_was_not_measured_the_other_is_judged() ->
     name = "Rademacher, local"
     values = {("electra", name): 0.2, ("mlm", name): 0.5}
     found = Evidence(plant(values), (), StudyEvidence(arms=BOTH))
-    judged = decide_claim(next(claim for claim in CLAIMS if claim.number == "M43"), found)
+    judged = decide_claim(next(claim for claim in list_claims() if claim.number == "M43"), found)
     assert judged.verdict == "holds"
     assert "electra (paper): not measured" in judged.why

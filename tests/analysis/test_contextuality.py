@@ -117,5 +117,5 @@ def test_a_sentence_ends_with_its_mark_or_its_row(tmp_path: Path) -> None:
     tokenizer = train_tokenizer(["the cat sat ."] * 20, TokenizerConfig(vocab_size=64, character_coverage=1.0))
     specimen = replace(load_analysis_model(save_one(tmp_path / "mlm")), tokenizer=tokenizer)
     ids = np.concatenate(tokenizer.encode_many(["the cat . the cat", "the"]))
-    sentences = number_sentences(specimen, TokenStates([], ids, np.array([0, 0, 0, 0, 0, 1]), np.arange(6)))
+    sentences = number_sentences(specimen, TokenStates([], ids, np.array([0, 0, 0, 0, 0, 1])))
     assert sentences.tolist() == [1, 1, 1, 2, 2, 3]

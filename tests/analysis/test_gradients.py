@@ -23,11 +23,11 @@ RNG = np.random.default_rng
 
 
 def make_flow(*rows: list[float]) -> GradientFlow:
-    """Pulls as they are, nothing masked or replaced, a loss everywhere."""
+    """Pulls as they are, nothing masked or replaced."""
     norms = np.array(rows, dtype=np.float64)
     pulls = (norms / norms.mean(axis=1, keepdims=True)).ravel()
     nowhere = np.zeros(len(pulls), dtype=bool)
-    return GradientFlow(pulls, np.repeat(np.arange(len(rows)), norms.shape[1]), nowhere, nowhere, ~nowhere)
+    return GradientFlow(pulls, np.repeat(np.arange(len(rows)), norms.shape[1]), nowhere, nowhere)
 
 
 @pytest.mark.parametrize("backbone", ["modern", "electra"])
@@ -49,7 +49,6 @@ def test_a_verdict_pulls_at_every_token_where_no_token_hears_another() -> None:
     assert len(flow.grad_norms) == masked.batch.token_count
     assert (flow.grad_norms > 0).all()
     assert (flow.is_replaced == flow.is_masked).all()
-    assert flow.has_loss.all()
 
 
 def test_a_judge_of_masked_tokens_alone_pulls_there_alone() -> None:
@@ -57,13 +56,11 @@ def test_a_judge_of_masked_tokens_alone_pulls_there_alone() -> None:
     deafen(judge_of(pair).encoder)
     flow = rtd_gradients(judge_of(pair), replace_all(masked), only_masked=True)
     assert ((flow.grad_norms > 0) == flow.is_masked).all()
-    assert (flow.has_loss == flow.is_masked).all()
 
 
 def test_attention_carries_the_pull_to_tokens_without_a_loss() -> None:
     flow = lm_gradients(guesser_of(build_networks()), mask_some())
     assert (flow.grad_norms > 0).all()
-    assert not flow.has_loss.all()
 
 
 def test_the_pull_is_what_pushing_a_tokens_vector_changes() -> None:
@@ -96,8 +93,6 @@ def test_a_causal_network_has_a_loss_at_all_but_the_last_token() -> None:
     network = Generator(config)
     init_weights(network, 1)
     flow = lm_gradients(network.eval(), mask_some(2))
-    assert flow.has_loss.reshape(2, -1)[:, -1].tolist() == [False, False]
-    assert flow.has_loss.sum() == len(flow.grad_norms) - 2
     # Nothing is guessed from the last token, and nobody after it could look back at it.
     assert flow.grad_norms.reshape(2, -1)[:, -1].tolist() == [0, 0]
     assert not flow.is_masked.any()

@@ -22,27 +22,29 @@ from electralab.errors import InputError
 
 RNG = np.random.default_rng
 SIZES, TOKENS = (column.ravel() for column in np.meshgrid([1e6, 4e6, 2e7], [1e7, 1e8, 5e8, 2e9]))
+RUNS = np.stack([SIZES, TOKENS], axis=1)
 COMPUTE = np.geomspace(1e12, 1e17, 10)
 
 
 def test_a_planted_log_law_is_recovered() -> None:
-    law = fit_log_law(SIZES, TOKENS, 0.03 * np.log(SIZES) + 0.02 * np.log(TOKENS) - 0.1)
+    law = fit_log_law(RUNS, 0.03 * np.log(SIZES) + 0.02 * np.log(TOKENS) - 0.1)
     assert (law.alpha, law.beta, law.gamma) == pytest.approx((0.03, 0.02, 0.1))
 
 
 def test_a_noisy_log_law_is_inside_its_intervals_and_predicts_runs_left_out() -> None:
     rng = RNG(0)
     scores = 0.03 * np.log(SIZES) + 0.02 * np.log(TOKENS) - 0.1 + rng.normal(0, 0.003, 12)
-    found = measure_log_law(SIZES, TOKENS, scores, Resampler(rng))
-    assert found.alpha.estimate.low < 0.03 < found.alpha.estimate.high
-    assert found.beta.estimate.low < 0.02 < found.beta.estimate.high
-    assert found.alpha.control.low < 0 < found.alpha.control.high < 0.03
-    assert found.left_out.estimate.high < 0.01 < found.left_out.control.low
+    (alpha, beta, gamma), left_out = measure_log_law(RUNS, scores, Resampler(rng))
+    assert alpha.estimate.low < 0.03 < alpha.estimate.high
+    assert beta.estimate.low < 0.02 < beta.estimate.high
+    assert gamma.estimate.low < 0.1 < gamma.estimate.high
+    assert alpha.control.low < 0 < alpha.control.high < 0.03
+    assert left_out.estimate.high < 0.01 < left_out.control.low
 
 
 def test_size_and_data_that_rise_together_cannot_be_told_apart() -> None:
     with pytest.raises(InputError, match="scaling law: size and data of the runs cannot be told apart"):
-        measure_log_law(SIZES, SIZES**2, np.arange(12.0), draws(0))
+        measure_log_law(np.stack([SIZES, SIZES**2], axis=1), np.arange(12.0), draws(0))
 
 
 @pytest.mark.parametrize(("a", "b", "c"), [(300.0, 0.15, 1.7), (5e4, 0.4, 0.0), (1e9, 0.7, 2.0)])
@@ -58,10 +60,10 @@ def test_a_noisy_power_law_is_inside_its_intervals() -> None:
     rng = RNG(0)
     compute = np.repeat(COMPUTE, 2)
     losses = 300 * compute**-0.15 + 1.7 + rng.normal(0, 0.02, 20)
-    found = measure_power_law(compute, losses, Resampler(rng))
-    assert found.b.estimate.low < 0.15 < found.b.estimate.high
-    assert found.c.low < 1.7 < found.c.high
-    assert found.left_out.estimate.high < found.left_out.control.low
+    (_, b, c), left_out = measure_power_law(compute, losses, Resampler(rng))
+    assert b.estimate.low < 0.15 < b.estimate.high
+    assert c.estimate.low < 1.7 < c.estimate.high
+    assert left_out.estimate.high < left_out.control.low
 
 
 def test_too_few_runs_are_no_law() -> None:

@@ -53,7 +53,6 @@ class TokenStates:
     layers: list[Matrix]
     ids: IntArray
     rows: IntArray
-    columns: IntArray
 
 
 def embed_words(model: AnalysisModel, sentences: Sequence[TaggedSentence], data: AnalysisData) -> WordStates:
@@ -97,7 +96,7 @@ def embed_rows(model: AnalysisModel, data: AnalysisData, count: int, *, is_sprea
     kept = np.unique(rows)
     trimmed = [trim(ids[row], model) for row in kept]
     layers = token_layers(model, data, trimmed, [np.flatnonzero(is_taken[row]) for row in kept], "rows")
-    return TokenStates(layers, ids[rows, columns], rows, columns)
+    return TokenStates(layers, ids[rows, columns], rows)
 
 
 def trim(ids: IntArray, model: AnalysisModel) -> Indices:

@@ -224,7 +224,9 @@ def _join_results(
         missing=tuple(skipped for result in results for skipped in result.missing),
         drawings=tuple(picture for result in results for picture in result.drawings),
         measures=tuple(
-            records.MeasureInfo(id=row.id, claim=row.claim, title=row.title, question=row.question, answers=row.answers)
+            records.MeasureInfo(
+                id=row.id, claim=row.claim, title=row.title, question=row.run.__doc__ or "", answers=row.answers
+            )
             for row in measures
         ),
     )

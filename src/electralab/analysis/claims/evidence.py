@@ -4,7 +4,7 @@ Analysis, StudyEvidence -> Evidence <-> EvidenceRecord
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from typing import Any, Literal
@@ -128,20 +128,11 @@ class Evidence:
         """The ids of an arm's findings that begin so: those of all domains, of all kinds of pairs."""
         return sorted({id for other, id in self.figures if other == arm and id.startswith(prefix)})
 
-    def last(self, arm: str, id: str) -> list[Interval]:
-        """At the last layer, or of the model as a whole; for each seed."""
-        return [read_interval(figures[-1]) for figures in self._find(arm, id)]
-
-    def highest(self, arm: str, id: str) -> list[Interval]:
-        """At the layer where it is highest, which may be another for each model."""
-        return self._best(arm, id, max)
-
-    def lowest(self, arm: str, id: str) -> list[Interval]:
-        return self._best(arm, id, min)
-
-    def _best(self, arm: str, id: str, choose: Callable[..., Interval]) -> list[Interval]:
-        seeds = self._find(arm, id)
-        return [choose(map(read_interval, figures), key=lambda estimate: estimate.value) for figures in seeds]
+    def estimates(self, arm: str, id: str, at: Literal["last", "highest", "lowest"] = "last") -> list[Interval]:
+        """Of each seed, at the last layer or of the model as a whole; or at that layer of each where it is highest."""
+        seeds = [[read_interval(figure) for figure in figures] for figures in self._find(arm, id)]
+        sign = {"last": 0, "highest": -1, "lowest": 1}[at]
+        return [min(layers, key=lambda estimate: sign * estimate.value) if sign else layers[-1] for layers in seeds]
 
     def control(self, arm: str, id: str) -> list[Interval]:
         """What the measure says, at the last layer, of what cannot hold the answer."""

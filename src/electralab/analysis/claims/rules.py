@@ -5,10 +5,13 @@ Evidence, arm of ELECTRA -> ClaimVerdict; Evidence -> ClaimVerdict of every clai
 Rules look figures up by the ids of findings, so that a name may be reworded without changing a verdict.
 """
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from math import isfinite, nan
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -31,6 +34,7 @@ _ALMOST_TWICE = (1.7, 2.1)
 _FASTER = 1.5
 # The similarity from which on a state counts as the same.
 _SAME = 0.9
+_TABLE = Path(__file__).with_name("claims.toml")
 # An arm -> a figure of each of its runs.
 Figures = Callable[[str], list[Interval]]
 
@@ -49,73 +53,6 @@ class ClaimVerdict:
 
 # The second is the arm that is taken as ELECTRA.
 Rule = Callable[[Evidence, str], ClaimVerdict]
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    number: str
-    sentence: str
-    measure: str
-    """What it is measured by, in words."""
-    unit: str
-    rule: Rule
-    measures: tuple[str, ...] = ()
-    """Ids of what has to be measured inside the models; none where scores, counts and tables are enough."""
-    is_about_tuned: bool = False
-    """Whether these are measured in fine-tuned models."""
-
-
-CLAIMS: list[Claim] = []
-
-
-def claim(
-    number: str, sentence: str, measure: str, unit: str, *measures: str, is_about_tuned: bool = False
-) -> Callable[[Rule], Rule]:
-    """Puts the claim that a rule decides into the table, which is in the order of this file."""
-
-    def add(rule: Rule) -> Rule:
-        CLAIMS.append(Claim(number, sentence, measure, unit, rule, measures, is_about_tuned))
-        return rule
-
-    return add
-
-
-def select_claims(only: Sequence[str]) -> list[Claim]:
-    """In the order of the table; none means all."""
-    chosen = {name.upper() for name in only}
-    unknown = sorted(chosen - {claim.number for claim in CLAIMS})
-    if unknown:
-        raise UsageError(f"--only: no claim {unknown[0]!r}; they are {CLAIMS[0].number} to {CLAIMS[-1].number}")
-    return [claim for claim in CLAIMS if not chosen or claim.number in chosen]
-
-
-def required_measures(claims: Sequence[Claim], *, of_tuned: bool = False) -> list[str]:
-    """The ids of what an analysis of the models, or of fine-tuned ones, has to measure for these claims."""
-    return list(dict.fromkeys(id for claim in claims if claim.is_about_tuned == of_tuned for id in claim.measures))
-
-
-def decide_claim(claim: Claim, evidence: Evidence) -> ClaimVerdict:
-    """For each arrangement of ELECTRA by itself. The verdict is that of the paper's, where it can be decided."""
-    decided: dict[str, ClaimVerdict] = {}
-    for column, arm in evidence.arrangements.items():
-        try:
-            decided[column] = claim.rule(evidence, arm)
-        except MissingEvidence as error:
-            # What the analysis itself says is missing for the claim says more.
-            gaps = (gap for gap in reversed(evidence.reasons) if (gap.arm, gap.about) == (error.arm, claim.number))
-            reason = next((gap.reason for gap in gaps), "") or error
-            decided[column] = ClaimVerdict("undecided", why=f"not measured: {reason}", is_open=True)
-    measured = {column: result for column, result in decided.items() if not result.is_open}
-    first = next(iter((measured or decided).values()))
-    whys = {column: result.why for column, result in decided.items()}
-    is_same = len(set(whys.values())) == 1
-    values = {column: value for result in decided.values() for column, value in result.values.items()}
-    return ClaimVerdict(
-        first.verdict,
-        {column: values[column] for column in evidence.columns if column in values},
-        first.why if is_same else ". ".join(f"{column}: {why}" for column, why in whys.items()),
-        verdicts={} if is_same else {column: result.verdict for column, result in decided.items()},
-    )
 
 
 def _format(estimate: Interval) -> str:
@@ -164,28 +101,19 @@ def _compare_with(
     return verdicts, ", ".join(texts)
 
 
-def differ(id: str, pick: Callable[[Evidence, str, str], list[Interval]], *others: str, is_less: bool = False) -> Rule:
-    """A figure of ELECTRA is above (or below) that of all others."""
+def differ(id: str, *others: str, at: Literal["last", "highest"] = "last", is_less: bool = False) -> Rule:
+    """A figure of ELECTRA is above (or below) that of all others, at the last layer or at that where it is highest."""
 
     def rule(evidence: Evidence, arm: str) -> ClaimVerdict:
-        def figures(other: str) -> list[Interval]:
-            return pick(evidence, other, id)
-
+        figures = partial(evidence.estimates, id=id, at=at)
         verdicts, why = _compare_with(figures(arm), others, figures, is_less=is_less)
         return ClaimVerdict(all_of(verdicts), _columns(evidence, figures), why)
 
     return rule
 
 
-@claim(
-    "M30",
-    "A verdict on every token teaches more than guesses of 15 % of them.",
-    "what the loss tells about held-out text",
-    "bits/token",
-    "information",
-)
 def decide_bits(evidence: Evidence, arm: str) -> ClaimVerdict:
-    rtd_bits, lm_bits = (partial(evidence.last, id=f"information.{task}_bits") for task in ("rtd", "lm"))
+    rtd_bits, lm_bits = (partial(evidence.estimates, id=f"information.{task}_bits") for task in ("rtd", "lm"))
     difference = compare(rtd_bits(arm), lm_bits(MLM))
     # Where a model has both, the figure of what it is trained by stands in its column.
     values = _columns(evidence, lm_bits) | _columns(evidence, rtd_bits)
@@ -193,28 +121,15 @@ def decide_bits(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(is_above(difference), ordered, f"ELECTRA - mlm: {_format(difference)}")
 
 
-@claim(
-    "M31",
-    "The gradient comes from all tokens, not from the masked ones.",
-    "over how much of a row the gradient of the trained network is spread",
-    "share of tokens",
-    "gradients",
-)
 def decide_gradients(evidence: Evidence, arm: str) -> ClaimVerdict:
     """By the trained networks; how it was before training is said beside it."""
-    effective = partial(evidence.last, id="gradients.effective_tokens")
+    effective = partial(evidence.estimates, id="gradients.effective_tokens")
     verdicts, why = _compare_with(effective(arm), [MLM], effective)
     start = compare(effective(f"{arm}, {UNTRAINED}"), effective(f"{MLM}, {UNTRAINED}"))
     why = f"{why}; before training: {_format(start)}"
     return ClaimVerdict(all_of(verdicts), _columns(evidence, effective), why)
 
 
-@claim(
-    "M32",
-    "A weak generator is too easy, one as large as the discriminator too hard.",
-    "average score with a generator of a quarter of the width, against both",
-    "points",
-)
 def decide_generators(evidence: Evidence, _: str) -> ClaimVerdict:
     """Of generators of their own, whichever arrangement is asked about: only they can be weak or strong."""
     ours, weaker, stronger = (evidence.score(arm, "average") for arm in (_QUARTER_WIDE, _WEAK, _STRONG))
@@ -223,12 +138,6 @@ def decide_generators(evidence: Evidence, _: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(over_weak), is_above(over_strong)]), {PAPER: pool(ours)}, why)
 
 
-@claim(
-    "M32",
-    "With a generator as large as the discriminator training takes almost twice the compute.",
-    "FLOPs of training per token, over a masked model's, counted",
-    "ratio",
-)
 def decide_doubling(evidence: Evidence, _: str) -> ClaimVerdict:
     """Counted, so without an interval."""
     strong, quarter, mlm = (evidence.flops_per_token(arm) for arm in (_STRONG, _QUARTER_WIDE, MLM))
@@ -243,34 +152,13 @@ def decide_doubling(evidence: Evidence, _: str) -> ClaimVerdict:
     return ClaimVerdict("holds" if least <= ratio <= most else "does not hold", values, why)
 
 
-claim(
-    "M33",
-    "Words of a kind lie further apart from others than in BERT or GPT.",
-    "silhouette of parts of speech, at the layer where it is highest",
-    "silhouette",
-    "geometry",
-)(differ("geometry.part_of_speech_silhouette", Evidence.highest, MLM, CAUSAL))
-claim(
-    "M33",
-    "Parts of speech can be read off more easily than in BERT or GPT.",
-    "linear probe, at the layer where it is highest",
-    "accuracy",
-    "geometry",
-)(differ("geometry.part_of_speech_probe", Evidence.highest, MLM, CAUSAL))
-
-
-@claim(
-    "M34",
-    "Analogies are kept, better than by BERT.",
-    "analogies in the table of embeddings that the step from a to b finds, beyond those without it",
-    "share",
-    "analogies",
-)
 def decide_analogies(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Kept: found by the step from a to b, more often than without it, by more than in a masked model."""
 
     def gain(other: str) -> list[Interval]:
-        return subtract_each(evidence.last(other, "analogies.table"), evidence.last(other, "analogies.table_nearest"))
+        return subtract_each(
+            evidence.estimates(other, "analogies.table"), evidence.estimates(other, "analogies.table_nearest")
+        )
 
     ours = gain(arm)
     verdicts, against = _compare_with(ours, [MLM], gain)
@@ -278,25 +166,9 @@ def decide_analogies(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(pool(ours)), *verdicts]), _columns(evidence, gain), why)
 
 
-claim(
-    "M35",
-    "Words take up their context more smoothly than in BERT or GPT, layer by layer.",
-    "smoothness of self-similarity over layers",
-    "smoothness",
-    "contextuality",
-)(differ("contextuality.smoothness", Evidence.last, MLM, CAUSAL))
-
-
-@claim(
-    "M36",
-    "A token's state is the same where the row is moved, more so than in BERT.",
-    "cosine of a token's last state with itself after rotation of the row, beyond that of other tokens",
-    "share",
-    "invariance",
-)
 def decide_invariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """States that stay the same, and more so than those of a masked model."""
-    sameness = partial(evidence.last, id="invariance.rotation_sameness")
+    sameness = partial(evidence.estimates, id="invariance.rotation_sameness")
     ours, untrained = pool(sameness(arm)), pool(sameness(f"{arm}, {UNTRAINED}"))
     verdicts, against = _compare_with(sameness(arm), [MLM], sameness)
     is_built_in = is_above(untrained, _SAME) == "holds"
@@ -305,13 +177,6 @@ def decide_invariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(ours, _SAME), *verdicts]), _columns(evidence, sameness), why)
 
 
-@claim(
-    "M37",
-    "Changes of a sentence are linear maps of its representation, more so than in BERT.",
-    "error of the best linear map on pairs it has not seen, mean over changes, at the best layer",
-    "error",
-    "equivariance",
-)
 def decide_equivariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """For every change a linear map that training made better, and better than a masked model's."""
     prefix, texts = "equivariance.error.", []
@@ -319,12 +184,12 @@ def decide_equivariance(evidence: Evidence, arm: str) -> ClaimVerdict:
     if not ids:
         raise MissingEvidence("no pairs of sentences were measured")
     for id in ids:
-        lowest = partial(evidence.lowest, id=id)
+        lowest = partial(evidence.estimates, id=id, at="lowest")
         trained = subtract(lowest(arm), lowest(f"{arm}, {UNTRAINED}"))
         against_mlm, why = _compare_with(lowest(arm), [MLM], lowest, is_less=True)
         verdicts += [is_below(trained), *against_mlm]
         texts.append(f"{id.removeprefix(prefix)}: trained - untrained {_format(trained)}, {why}")
-    values = _columns(evidence, lambda other: [pool(evidence.lowest(other, id)) for id in ids])
+    values = _columns(evidence, lambda other: [pool(evidence.estimates(other, id, at="lowest")) for id in ids])
     return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
 
 
@@ -333,27 +198,19 @@ def _is_electra(evidence: Evidence, arm: str) -> bool:
     return arm.removesuffix(f", {UNTRAINED}") in evidence.arrangements.values()
 
 
-@claim(
-    "M38",
-    "Verdicts take far context into account, more than the guesses of BERT.",
-    "how much of what the row adds comes from beyond 16 tokens",
-    "share of gain",
-    "context_length",
-)
 def decide_context_length(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Far context adds something to verdicts: more of what the row adds than to a masked model's guesses."""
-    gain = pool(evidence.last(arm, "context_length.rtd_auc.far_gain"))
+    gain = pool(evidence.estimates(arm, "context_length.rtd_auc.far_gain"))
 
     def share(other: str) -> list[Interval]:
         task = "rtd_auc" if _is_electra(evidence, other) else "lm_loss"
-        return evidence.last(other, f"context_length.{task}.far_share")
+        return evidence.estimates(other, f"context_length.{task}.far_share")
 
     verdicts, against = _compare_with(share(arm), [MLM], share)
     why = f"AUC in their row - in one with another's text beyond 16 tokens: {_format(gain)}; of the share, {against}"
     return ClaimVerdict(all_of([is_above(gain), *verdicts]), _columns(evidence, share), why)
 
 
-@claim("M39", "BERT costs 0.15 n d².", "FLOPs of training per token, counted", "MFLOPs")
 def decide_flops(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Counted, so without an interval: a masked model computes all tokens of a row, not the masked ones."""
     ratio = evidence.flops_per_token(MLM) / evidence.flops_per_token(arm)
@@ -374,12 +231,6 @@ def _common_seeds(scores: Sequence[Mapping[int, float]]) -> list[list[float]]:
     return [[by_seed[seed] for by_seed in scores] for seed in seeds]
 
 
-@claim(
-    "M40",
-    "Scaling is more favourable: the score rises faster with size and data.",
-    "BLiMP over ln tokens (beta of the law), runs of their own budget at three sizes",
-    "points/e-fold",
-)
 def decide_scaling(evidence: Evidence, arm: str) -> ClaimVerdict:
     """By alpha and beta of the law over runs of their own budget, in points per e-fold, for each seed that all have."""
     alphas, betas = [], []
@@ -390,10 +241,9 @@ def decide_scaling(evidence: Evidence, arm: str) -> ClaimVerdict:
                 f"needs two runs of {arms[0]!r} and of the other sizes with a budget of their own each (budget_share "
                 "and line in the study file): a snapshot amid its schedule is worth less than a run of its length"
             )
-        parameters = np.asarray([evidence.count(size, "parameters") for size, _ in runs])
-        tokens = np.asarray([point.tokens for _, point in runs])
+        columns = np.asarray([(evidence.count(size, "parameters"), point.tokens) for size, point in runs])
         scores = _common_seeds([evidence.by_seed(point.arm, "blimp") for _, point in runs])
-        laws = [fit_log_law(parameters, tokens, 100 * np.asarray(values)) for values in scores]
+        laws = [fit_log_law(columns, 100 * np.asarray(values)) for values in scores]
         alphas.append([Interval(law.alpha, nan, nan) for law in laws])
         betas.append([Interval(law.beta, nan, nan) for law in laws])
     by_size, by_data = compare(*alphas), compare(*betas)
@@ -402,12 +252,6 @@ def decide_scaling(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of([is_above(by_size), is_above(by_data)]), values, why)
 
 
-@claim(
-    "M41",
-    "A quarter of the compute is enough for the quality of RoBERTa and XLNet.",
-    "BLiMP of runs with a quarter of the compute, against a masked and a permutation model with all of it",
-    "points",
-)
 def decide_quarter(evidence: Evidence, arm: str) -> ClaimVerdict:
     """A run of ELECTRA with a quarter of the budget, its schedule run to the end, against others with the whole."""
     blimp, final = partial(evidence.score, name="blimp"), {}
@@ -432,12 +276,6 @@ def decide_quarter(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of(verdicts), values, f"after a quarter of the compute, {why}")
 
 
-@claim(
-    "M42",
-    "Fewer bits and pruned parts are faster at little loss.",
-    "loss of the variants that are half as fast again",
-    "points",
-)
 def decide_compression(evidence: Evidence, _: str) -> ClaimVerdict:
     """Some variant is half as fast again and loses at most a point, as far as the floor of the table tells."""
     if not evidence.tradeoff:
@@ -455,22 +293,6 @@ def decide_compression(evidence: Evidence, _: str) -> ClaimVerdict:
     return ClaimVerdict(verdict, {}, f"variants at {_FASTER:g}× or more, and what they lose: {texts or 'none'}")
 
 
-claim(
-    "M43",
-    "The representation is of lower complexity.",
-    "local Rademacher complexity of linear classes on the last states",
-    "complexity",
-    "complexity",
-)(differ("complexity.rademacher_local", Evidence.last, MLM, is_less=True))
-
-
-@claim(
-    "M44",
-    "Pre-training brings other domains nearer, more so than that of BERT.",
-    "W₂ to other domains before training - after it, mean over domains",
-    "spread",
-    "transfer",
-)
 def decide_distance(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Training brings every other domain nearer, and nearer than the training of a masked model does."""
     prefix, texts = "transfer.w2.", []
@@ -479,7 +301,7 @@ def decide_distance(evidence: Evidence, arm: str) -> ClaimVerdict:
         raise MissingEvidence("no texts of other domains were measured; give --domains FILE,FILE", arm)
 
     def fall(id: str, other: str) -> list[Interval]:
-        return subtract_each(evidence.last(f"{other}, {UNTRAINED}", id), evidence.last(other, id))
+        return subtract_each(evidence.estimates(f"{other}, {UNTRAINED}", id), evidence.estimates(other, id))
 
     for id in ids:
         ours = fall(id, arm)
@@ -490,31 +312,18 @@ def decide_distance(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(all_of(verdicts), values, "; ".join(texts))
 
 
-@claim(
-    "M44",
-    "What is lost in another domain grows with its distance.",
-    "rank correlation of W₂ with what AUC (or loss) is lost, over domains",
-    "rho",
-    "transfer",
-)
 def decide_transfer(evidence: Evidence, arm: str) -> ClaimVerdict:
     """ELECTRA by its AUC, since the distance is of that network; the others by their loss."""
 
     def rho(other: str) -> list[Interval]:
         lost = "auc_fall" if _is_electra(evidence, other) else "loss_rise"
-        return evidence.last(other, f"transfer.w2_with_{lost}")
+        return evidence.estimates(other, f"transfer.w2_with_{lost}")
 
     ours = pool(rho(arm))
     why = f"ELECTRA, rank correlation over the other domains: {_format(ours)}"
     return ClaimVerdict(is_above(ours), _columns(evidence, rho), why)
 
 
-@claim(
-    "M45",
-    "The smaller the model, the larger the gain over MLM.",
-    "slope of the gain over ln parameters, three sizes",
-    "points/e-fold",
-)
 def decide_sizes(evidence: Evidence, arm: str) -> ClaimVerdict:
     """The slope of the gain over the logarithm of the size: larger for smaller models means below 0."""
     slopes = []
@@ -531,44 +340,112 @@ def decide_sizes(evidence: Evidence, arm: str) -> ClaimVerdict:
     return ClaimVerdict(is_below(slope), {_column_of(evidence, arm): pool(slopes[0]), MLM: pool(slopes[1])}, why)
 
 
-@claim(
-    "M46",
-    "Replacements are plausible, keep the structure and get harder.",
-    "bits over frequencies, part of speech kept, AUC lost by one judge since the first snapshot",
-    "share kept",
-    "information",
-    "replacements",
-)
 def decide_replacements(evidence: Evidence, arm: str) -> ClaimVerdict:
     """Better than frequencies, of the same structure, and harder for one and the same judge as training goes on.
 
     That a generator finds its own samples likely would be true of any, as it is of any that its loss falls.
     """
     kept = "replacements.part_of_speech_kept"
-    bits = pool(evidence.last(arm, "information.lm_bits"))
-    structure = subtract(evidence.last(arm, kept), evidence.control(arm, kept))
-    harder = pool(evidence.last(arm, "replacements.hardening"))
+    bits = pool(evidence.estimates(arm, "information.lm_bits"))
+    structure = subtract(evidence.estimates(arm, kept), evidence.control(arm, kept))
+    harder = pool(evidence.estimates(arm, "replacements.hardening"))
     why = (
         f"bits of the generator over frequencies: {_format(bits)}, part of speech kept - dealt at random: "
         f"{_format(structure)}, AUC of the final discriminator against the first snapshot's generator - against the "
         f"last: {_format(harder)}"
     )
     verdict = all_of([is_above(bits), is_above(structure), is_above(harder)])
-    return ClaimVerdict(verdict, _columns(evidence, partial(evidence.last, id=kept)), why)
+    return ClaimVerdict(verdict, _columns(evidence, partial(evidence.estimates, id=kept)), why)
 
 
-@claim(
-    "M47",
-    "Tuned models are more robust to noise.",
-    "share of the score above chance that is retained, damage of three kinds",
-    "share retained",
-    "robustness",
-    is_about_tuned=True,
-)
 def decide_robustness(evidence: Evidence, arm: str) -> ClaimVerdict:
     """For every kind of damage."""
     ids = {kind: f"robustness.retained.{kind}" for kind in ("typo", "swap", "ocr")}
-    differences = {kind: compare(evidence.last(arm, id), evidence.last(MLM, id)) for kind, id in ids.items()}
+    differences = {kind: compare(evidence.estimates(arm, id), evidence.estimates(MLM, id)) for kind, id in ids.items()}
     why = "ELECTRA - mlm: " + ", ".join(f"{kind} {_format(change)}" for kind, change in differences.items())
-    values = _columns(evidence, partial(evidence.last, id=ids["typo"]))
+    values = _columns(evidence, partial(evidence.estimates, id=ids["typo"]))
     return ClaimVerdict(all_of([is_above(change) for change in differences.values()]), values, why)
+
+
+RULES: dict[str, Rule] = {
+    "bits": decide_bits,
+    "gradients": decide_gradients,
+    "generators": decide_generators,
+    "doubling": decide_doubling,
+    "silhouette": differ("geometry.part_of_speech_silhouette", MLM, CAUSAL, at="highest"),
+    "probe": differ("geometry.part_of_speech_probe", MLM, CAUSAL, at="highest"),
+    "analogies": decide_analogies,
+    "smoothness": differ("contextuality.smoothness", MLM, CAUSAL),
+    "invariance": decide_invariance,
+    "equivariance": decide_equivariance,
+    "context_length": decide_context_length,
+    "flops": decide_flops,
+    "scaling": decide_scaling,
+    "quarter": decide_quarter,
+    "compression": decide_compression,
+    "complexity": differ("complexity.rademacher_local", MLM, is_less=True),
+    "distance": decide_distance,
+    "transfer": decide_transfer,
+    "sizes": decide_sizes,
+    "replacements": decide_replacements,
+    "robustness": decide_robustness,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A row of claims.toml."""
+
+    number: str
+    sentence: str
+    measure: str
+    """What it is measured by, in words."""
+    unit: str
+    rule: Rule
+    measures: tuple[str, ...] = ()
+    is_about_tuned: bool = False
+    """Whether these are measured in fine-tuned models."""
+
+
+@cache
+def list_claims() -> tuple[Claim, ...]:
+    rows = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["claims"]
+    return tuple(Claim(**row | {"rule": RULES[row["rule"]], "measures": tuple(row["measures"])}) for row in rows)
+
+
+def select_claims(only: Sequence[str]) -> list[Claim]:
+    """In the order of the table; none means all."""
+    claims, chosen = list_claims(), {name.upper() for name in only}
+    unknown = sorted(chosen - {claim.number for claim in claims})
+    if unknown:
+        raise UsageError(f"--only: no claim {unknown[0]!r}; they are {claims[0].number} to {claims[-1].number}")
+    return [claim for claim in claims if not chosen or claim.number in chosen]
+
+
+def required_measures(claims: Sequence[Claim], *, of_tuned: bool = False) -> list[str]:
+    """The ids of what an analysis of the models, or of fine-tuned ones, has to measure for these claims."""
+    return list(dict.fromkeys(id for claim in claims if claim.is_about_tuned == of_tuned for id in claim.measures))
+
+
+def decide_claim(claim: Claim, evidence: Evidence) -> ClaimVerdict:
+    """For each arrangement of ELECTRA by itself. The verdict is that of the paper's, where it can be decided."""
+    decided: dict[str, ClaimVerdict] = {}
+    for column, arm in evidence.arrangements.items():
+        try:
+            decided[column] = claim.rule(evidence, arm)
+        except MissingEvidence as error:
+            # What the analysis itself says is missing for the claim says more.
+            gaps = (gap for gap in reversed(evidence.reasons) if (gap.arm, gap.about) == (error.arm, claim.number))
+            reason = next((gap.reason for gap in gaps), "") or error
+            decided[column] = ClaimVerdict("undecided", why=f"not measured: {reason}", is_open=True)
+    measured = {column: result for column, result in decided.items() if not result.is_open}
+    first = next(iter((measured or decided).values()))
+    whys = {column: result.why for column, result in decided.items()}
+    is_same = len(set(whys.values())) == 1
+    values = {column: value for result in decided.values() for column, value in result.values.items()}
+    return ClaimVerdict(
+        first.verdict,
+        {column: values[column] for column in evidence.columns if column in values},
+        first.why if is_same else ". ".join(f"{column}: {why}" for column, why in whys.items()),
+        verdicts={} if is_same else {column: result.verdict for column, result in decided.items()},
+    )

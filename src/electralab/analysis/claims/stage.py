@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import mean
 
 from electralab.analysis.claims.evidence import CAUSAL, MLM, Evidence, find_arrangements
-from electralab.analysis.claims.rules import CLAIMS, Claim, decide_claim
+from electralab.analysis.claims.rules import Claim, decide_claim, list_claims
 from electralab.analysis.model import name_models
 from electralab.artifacts import read_json, sha256_file, write_file
 from electralab.config import read_toml
@@ -130,7 +130,7 @@ def decide_claims(
     command += ["--domains", ",".join(sources.domains)] if sources.domains else []
     command += ["--tradeoff", str(sources.tradeoff)] if sources.tradeoff else []
     numbers = dict.fromkeys(claim.number for claim in claims)
-    command += ["--only", ",".join(numbers)] if set(numbers) != {claim.number for claim in CLAIMS} else []
+    command += ["--only", ",".join(numbers)] if set(numbers) != {claim.number for claim in list_claims()} else []
     files = [name for name in sources.domains if Path(name).is_file()]
     rows, arms = {row.arm: row.pretraining_seconds for row in study.table}, list(models.values())
     about = ClaimsResult(

@@ -16,24 +16,28 @@ from electralab.analysis.finding import Finding, Skipped
 from electralab.analysis.model import AnalysisModel
 from electralab.reporting.plots import Figure, Projection
 
-Output = Finding | Skipped | Figure | Projection
+__all__ = ["AnalysisData", "AnalysisModel", "Measure", "Outputs", "list_measures"]
+Outputs = Iterator[Finding | Skipped | Figure | Projection]
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    id: str
-    """The name of its file, and the first part of the ids of its findings."""
     claim: str
     """The claim that it serves, as files and `--only` name it; its own id where there is none."""
     title: str
-    question: str
-    run: Callable[[AnalysisModel, AnalysisData], Iterator[Output]]
+    run: Callable[[AnalysisModel, AnalysisData], Outputs]
+    """Its docstring is the question that the measure answers."""
     answers: tuple[str, ...] = ()
     """Findings that answer the question, the first that is there; none means the first finding."""
     reads: tuple[str, ...] = ()
     """Settings that name files beside the data."""
     version: int = 1
     """Raised where it measures more, or otherwise, than before: what earlier versions measured is measured again."""
+
+    @property
+    def id(self) -> str:
+        """The name of its file, and the first part of the ids of its findings."""
+        return self.run.__module__.rpartition(".")[2]
 
 
 @cache

@@ -3,16 +3,12 @@
 AnalysisModel, analogies -> ranks of the answers -> shares of answers that come first
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from electralab.analysis.arrays import Indices, IntArray, Matrix, label_ids, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
+from electralab.analysis.finding import Controlled, Finding, Resampler, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.measures.geometry import normalise
-from electralab.analysis.model import AnalysisModel
 from electralab.analysis.outputs import token_layers
 from electralab.errors import InputError
 from electralab.statistics import null_interval
@@ -56,7 +52,8 @@ def measure_analogies(
     return Controlled(estimate, null_interval(shares))
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """Do analogies hold in the table of embeddings and in the states?"""
     for space, where in {"table": "in the table of embeddings", "states": "by the states of each layer"}.items():
         with skip_on_error(space, f"analogies, {space}") as skipped:
             pieces, quadruples, families = _read_questions(model, data)
@@ -102,6 +99,4 @@ def _read_questions(model: AnalysisModel, data: AnalysisData) -> tuple[list[Indi
     return [pieces[word] for word in known], quadruples, label_ids([analogy.family for analogy in kept])
 
 
-MEASURE = Measure(
-    "analogies", "M34", "analogies", "Do analogies hold in the table of embeddings and in the states?", measure
-)
+MEASURE = Measure("M34", "analogies", measure)

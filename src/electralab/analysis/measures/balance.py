@@ -3,15 +3,11 @@
 AnalysisModel, rows, metrics.jsonl -> accuracy, entropy, AUC by how sure the generator was, gradient ratio, advice
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from electralab.analysis.arrays import BoolArray, FloatArray, auc, require_count, require_finite
-from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Finding, Resampler, Skipped, exact, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import PairOutputs, pair_outputs
 from electralab.artifacts import read_json
 from electralab.errors import InputError
@@ -60,7 +56,8 @@ def gradient_ratio(ratios: FloatArray, draws: Resampler) -> Interval:
     return draws.interval(lambda indices: float(np.exp(late[indices].mean())), len(late))
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """Are generator and discriminator a match?"""
     if not model.is_pair:
         reason = f"{model.name}: is no pair of generator and discriminator; give a run of electra"
         yield Skipped("rtd_auc", "balance", reason)
@@ -125,6 +122,4 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
     yield from skipped
 
 
-MEASURE = Measure(
-    "balance", "M32", "balance", "Are generator and discriminator a match?", measure, answers=("balance.rtd_auc",)
-)
+MEASURE = Measure("M32", "balance", measure, answers=("balance.rtd_auc",))

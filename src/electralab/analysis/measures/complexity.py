@@ -3,17 +3,14 @@
 AnalysisModel, rows -> E sup over w of 1/n sum of sigma_i w . x_i, by layer
 """
 
-from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
 from electralab.analysis.arrays import FloatArray, Matrix, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Controlled, Finding, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
+from electralab.analysis.finding import Controlled, Finding, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.measures.geometry import normalise
-from electralab.analysis.model import AnalysisModel
 from electralab.analysis.outputs import embed_rows
 from electralab.statistics import Interval
 
@@ -85,7 +82,8 @@ def measure_rademacher(
     return Controlled(*estimates)
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """How much noise can a linear classifier on the states fit?"""
     with skip_on_error("rademacher_local", "Rademacher complexity") as skipped:
         tokens = embed_rows(model, data, data.settings.vectors, is_spread=True)
         control = "rows of the same lengths in random directions"
@@ -100,6 +98,4 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
     yield from skipped
 
 
-MEASURE = Measure(
-    "complexity", "M43", "Rademacher complexity", "How much noise can a linear classifier on the states fit?", measure
-)
+MEASURE = Measure("M43", "Rademacher complexity", measure)

@@ -3,14 +3,10 @@
 AnalysisModel -> FLOPs per token in two conventions, against a masked language model of the same shape
 """
 
-from collections.abc import Iterator
-
 import torch
 
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Finding, Skipped, exact, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.finding import Finding, exact, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.errors import InputError
 from electralab.model import flops
 from electralab.model.electra import Discriminator, Generator
@@ -19,7 +15,8 @@ _MEGA = 1e6
 _MLM = "a masked language model of the shape of the model's main network"
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """What does a token of training cost?"""
     if model.control_of is not None:  # training changes no shape
         return
     with skip_on_error("flops", "training FLOPs") as skipped:
@@ -86,4 +83,4 @@ def count_finding(id: str, name: str, unit: str, meaning: str, value: float, con
     return Finding(id, name, unit, meaning, exact(value), beside, _MLM if beside else "", note)
 
 
-MEASURE = Measure("compute", "M39", "FLOPs", "What does a token of training cost?", measure)
+MEASURE = Measure("M39", "FLOPs", measure)

@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.analysis.arrays import BoolArray, FloatArray, Indices, IntArray, auc, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.finding import Finding, Resampler, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import masked_batches, run_pair, with_untrained_control
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.objective.masking import MaskedBatch
@@ -242,13 +240,14 @@ class _Task:
     meaning: str
     length: int  # of a row
     rows: IntArray  # (P,) the row of each token that is asked about
-    answers: Callable[[AnalysisModel], Float32Array]
-    """(K, P) at every width, from the whole row, and with a foreign far context."""
+    ask: Callable[[AnalysisModel, int | None, bool], Float32Array]
+    """A network, a width (none: the whole row), whether what is further away is another's -> (P,) answers."""
     score: Callable[[Float32Array], Scores]
     is_loss: bool = False
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """How many neighbours does a verdict or a guess take into account?"""
     if model.is_pair:
         with skip_on_error("rtd_auc.far_gain", "verdict AUC") as skipped:
             yield from _findings(model, data, _rtd_task(model, data))
@@ -273,18 +272,14 @@ def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
         rows.append(masked.batch.row_numbers[positions // is_replaced.shape[1]])
     length = selected[0][0].shape[1]
 
-    def answers(network: AnalysisModel) -> Float32Array:
-        discriminator, columns = network.require_discriminator(_PURPOSE), []
-        for inputs in selected:
-            data.conditions.check()
-            logits = [rtd_logits_in_context(discriminator, *inputs, width) for width in (*context_widths(length), None)]
-            foreign = rtd_logits_in_context(discriminator, *inputs, FAR, is_foreign=True)
-            columns.append(np.stack([*logits, foreign]))
-        return np.concatenate(columns, axis=1)
+    def ask(network: AnalysisModel, width: int | None, is_foreign: bool) -> Float32Array:
+        discriminator = network.require_discriminator(_PURPOSE)
+        parts = (rtd_logits_in_context(discriminator, *row, width, is_foreign=is_foreign) for row in selected)
+        return np.concatenate(list(parts))
 
     meaning = "AUC of verdicts on tokens of which only so many neighbours to each side are shown"
     score = partial(auc_scores, is_replaced=np.concatenate(truth))
-    return _Task("rtd_auc", "verdict AUC", "AUC", meaning, length, np.concatenate(rows), answers, score)
+    return _Task("rtd_auc", "verdict AUC", "AUC", meaning, length, np.concatenate(rows), ask, score)
 
 
 def _lm_task(model: AnalysisModel, data: AnalysisData) -> _Task:
@@ -297,17 +292,14 @@ def _lm_task(model: AnalysisModel, data: AnalysisData) -> _Task:
         rows.append(masked.batch.row_numbers[positions // is_masked.shape[1]])
     length = selected[0][0].input_ids.shape[1]
 
-    def answers(network: AnalysisModel) -> Float32Array:
-        generator, columns = network.require_generator(_PURPOSE), []
-        for inputs in selected:
-            data.conditions.check()
-            losses = [lm_losses_in_context(generator, *inputs, width) for width in (*context_widths(length), None)]
-            columns.append(np.stack([*losses, lm_losses_in_context(generator, *inputs, FAR, is_foreign=True)]))
-        return np.concatenate(columns, axis=1)
+    def ask(network: AnalysisModel, width: int | None, is_foreign: bool) -> Float32Array:
+        generator = network.require_generator(_PURPOSE)
+        parts = (lm_losses_in_context(generator, *row, width, is_foreign=is_foreign) for row in selected)
+        return np.concatenate(list(parts))
 
     sides = "before it" if model.kind == "causal" else "to each side"
     meaning = f"the loss of naming a token of which only so many neighbours {sides} are shown"
-    return _Task("lm_loss", "guess loss", "nats", meaning, length, np.concatenate(rows), answers, mean_losses, True)
+    return _Task("lm_loss", "guess loss", "nats", meaning, length, np.concatenate(rows), ask, mean_losses, True)
 
 
 def _findings(model: AnalysisModel, data: AnalysisData, task: _Task) -> Iterator[Finding]:
@@ -316,11 +308,14 @@ def _findings(model: AnalysisModel, data: AnalysisData, task: _Task) -> Iterator
     widths = [*context_widths(task.length), task.length]
 
     def compute(network: AnalysisModel) -> Iterator[Finding]:
-        values = task.answers(network)
+        values = []
+        for width, is_foreign in [*((width, False) for width in widths[:-1]), (None, False), (FAR, True)]:
+            data.conditions.check()
+            values.append(task.ask(network, width, is_foreign))
         draws = data.settings.resampler("reach")
-        curve = measure_curve(task.score(values[:-1]), rows, widths, draws, is_loss=is_loss)
+        curve = measure_curve(task.score(np.stack(values[:-1])), rows, widths, draws, is_loss=is_loss)
         # The token alone, its row, and the row with another's far context.
-        score, draws = task.score(values[[0, -2, -1]]), data.settings.resampler("far context")
+        score, draws = task.score(np.stack([values[0], *values[-2:]])), data.settings.resampler("far context")
         far_gain, far_share = measure_far(score, rows, draws, is_loss=is_loss)
         meaning = "the narrowest width with nine tenths of what the whole row adds to the token alone"
         yield Finding(f"{id}.reach", f"{name}, reach", "tokens", meaning, curve.reach, note=note)
@@ -341,12 +336,5 @@ def _findings(model: AnalysisModel, data: AnalysisData, task: _Task) -> Iterator
     return with_untrained_control(model, data, compute)
 
 
-MEASURE = Measure(
-    "context_length",
-    "M38",
-    "long-range sensitivity",
-    "How many neighbours does a verdict or a guess take into account?",
-    measure,
-    answers=("context_length.rtd_auc.gain", "context_length.lm_loss.gain"),
-    version=2,
-)
+_ANSWERS = ("context_length.rtd_auc.gain", "context_length.lm_loss.gain")
+MEASURE = Measure("M38", "long-range sensitivity", measure, answers=_ANSWERS, version=2)

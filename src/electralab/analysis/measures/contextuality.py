@@ -4,17 +4,14 @@ AnalysisModel, rows -> self-similarity, intra-sentence similarity, explainable v
 AnalysisModel, sentences with senses -> share of occurrences whose nearest has the same sense
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
-from electralab.analysis.measures import Measure
+from electralab.analysis.finding import Controlled, Finding, Resampler, exact, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.measures.geometry import anisotropy, normalise
-from electralab.analysis.model import AnalysisModel
 from electralab.analysis.outputs import TokenStates, embed_rows, embed_words
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE, TaggedSentence
 from electralab.statistics import Interval, null_interval
@@ -155,7 +152,8 @@ def measure_smoothness(layers: list[Matrix], words: IntArray, draws: Resampler) 
     return Controlled(estimate, draws.shuffled(lambda order: smoothness(middle[order]), len(middle)))
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """How much does a state depend on its context, and how smoothly does that come?"""
     settings = data.settings
     with skip_on_error("self_similarity", "self-similarity") as skipped:
         tokens = embed_rows(model, data, _TOKENS_PER_VECTOR * settings.vectors, is_spread=False)
@@ -213,10 +211,4 @@ def number_sentences(model: AnalysisModel, tokens: TokenStates) -> IntArray:
     return np.asarray(np.cumsum(starts), dtype=np.int64)
 
 
-MEASURE = Measure(
-    "contextuality",
-    "M35",
-    "contextualisation",
-    "How much does a state depend on its context, and how smoothly does that come?",
-    measure,
-)
+MEASURE = Measure("M35", "contextualisation", measure)

@@ -4,17 +4,15 @@ AnalysisModel, pairs -> T' from half of the pairs -> error and retrieval on the 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, require_count, require_finite
-from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.measures.geometry import normalise, split_groups
-from electralab.analysis.model import AnalysisModel
 from electralab.analysis.outputs import embed_texts
 from electralab.analysis.probe_sets import SentencePair
 from electralab.errors import InputError
@@ -117,7 +115,8 @@ def measure_equivariance(
     )
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """Is a change of the sentence a linear map of its vector?"""
     try:
         kinds = data.pairs.read_by(model)
     except InputError as error:
@@ -159,6 +158,4 @@ def group_pairs(pairs: Sequence[SentencePair]) -> IntArray:
     return label_ids(names)
 
 
-MEASURE = Measure(
-    "equivariance", "M37", "equivariance", "Is a change of the sentence a linear map of its vector?", measure
-)
+MEASURE = Measure("M37", "equivariance", measure)

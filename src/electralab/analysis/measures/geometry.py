@@ -3,17 +3,15 @@
 AnalysisModel, rows, tagged sentences -> anisotropy, ranks, silhouettes, probes; pictures and points
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, label_ids, require_count, require_finite
-from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure, Output
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import embed_rows, embed_texts, embed_words
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE
 from electralab.errors import InputError
@@ -219,7 +217,8 @@ def number_spellings(texts: Sequence[str], numbers: IntArray) -> tuple[IntArray,
     return spellings, np.asarray(distinct, dtype=np.int64)
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Output]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """What shape has the cloud of states, and do parts of speech and entities lie apart in it?"""
     settings = data.settings
     with skip_on_error("anisotropy", "anisotropy") as skipped:
         tokens = embed_rows(model, data, settings.vectors, is_spread=True)
@@ -271,7 +270,7 @@ def _label_findings(
     texts: Sequence[str],
     labels: Sequence[str],
     absent: str,
-) -> Iterator[Output]:
+) -> Outputs:
     """Whether words or texts of one label lie apart, and can be told by a probe; their pictures at the best layer."""
     settings, id, things = data.settings, what.replace(" ", "_"), "texts" if what == "class" else "words"
     with skip_on_error(f"{id}_silhouette", f"{what} silhouette") as skipped:
@@ -311,11 +310,4 @@ def _label_findings(
     yield from skipped
 
 
-MEASURE = Measure(
-    "geometry",
-    "M33",
-    "geometry",
-    "What shape has the cloud of states, and do parts of speech and entities lie apart in it?",
-    measure,
-    answers=("geometry.part_of_speech_probe",),
-)
+MEASURE = Measure("M33", "geometry", measure, answers=("geometry.part_of_speech_probe",))

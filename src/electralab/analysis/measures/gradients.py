@@ -11,10 +11,8 @@ import torch
 from torch import Tensor
 
 from electralab.analysis.arrays import BoolArray, FloatArray, Indices, count_at, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.finding import Finding, Resampler, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import masked_batches, run_pair, with_untrained_control
 from electralab.errors import InputError
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
@@ -39,7 +37,6 @@ class GradientFlow:
     rows: Indices
     is_masked: BoolArray
     is_replaced: BoolArray
-    has_loss: BoolArray
 
     @property
     def num_rows(self) -> int:
@@ -54,7 +51,6 @@ class GradientFlow:
             np.concatenate([flow.rows + first for flow, first in zip(flows, firsts, strict=True)]),
             np.concatenate([flow.is_masked for flow in flows]),
             np.concatenate([flow.is_replaced for flow in flows]),
-            np.concatenate([flow.has_loss for flow in flows]),
         )
 
 
@@ -66,39 +62,30 @@ def rtd_gradients(
     with torch.enable_grad():
         logits = discriminator(corrupted.input_ids, batch.segment_ids, batch.attention_pad, trace)
         loss = rtd_loss(logits, corrupted, only_masked=only_masked)
-    is_masked = _mark(corrupted.masked.positions, batch)
-    has_loss = is_masked if only_masked else torch.ones_like(is_masked)
-    return _read_flow(loss, trace, batch, is_masked, corrupted.is_replaced, has_loss)
+    is_masked = torch.zeros_like(batch.is_pad)
+    is_masked.view(-1)[corrupted.masked.positions] = True
+    return _read_flow(loss, trace, batch, is_masked, corrupted.is_replaced)
 
 
 def lm_gradients(generator: TokenModel, masked: MaskedBatch) -> GradientFlow:
-    """Of naming what is masked: masked tokens alone have a loss. Of a causal network, which reads all and predicts
-    each next token, a token has a loss where a prediction is made from it."""
+    """Of naming what is masked; of a causal network, which reads all, of predicting each next token."""
     if isinstance(generator, TwoTower):
         raise InputError("gradient flow: a two-tower generator reads each row twice; give a model with one encoder")
     batch, trace = masked.batch, HiddenStates()
-    nothing = torch.zeros_like(batch.is_pad)
+    is_masked, nothing = torch.zeros_like(batch.is_pad), torch.zeros_like(batch.is_pad)
     if generator.config.is_causal:
         shifted = shift_targets(batch)
         input_ids, positions, target_ids = batch.original_ids, shifted.positions, shifted.target_ids
-        is_masked, has_loss = nothing, _mark(positions - 1, batch)
     else:
         input_ids, positions, target_ids = masked.input_ids, masked.positions, masked.target_ids
-        is_masked = has_loss = _mark(positions, batch)
+        is_masked.view(-1)[positions] = True
     with torch.enable_grad():
         logits = generator(input_ids, batch.segment_ids, batch.attention_pad, positions, hidden_states=trace)
         loss = lm_loss(logits, target_ids)
-    return _read_flow(loss, trace, batch, is_masked, nothing, has_loss)
+    return _read_flow(loss, trace, batch, is_masked, nothing)
 
 
-def _mark(positions: Tensor, batch: Batch) -> Tensor:
-    """(M,) flat positions -> (B, T) True there"""
-    return torch.zeros_like(batch.is_pad).flatten().index_fill(0, positions, True).view_as(batch.is_pad)
-
-
-def _read_flow(
-    loss: Tensor, trace: HiddenStates, batch: Batch, is_masked: Tensor, is_replaced: Tensor, has_loss: Tensor
-) -> GradientFlow:
+def _read_flow(loss: Tensor, trace: HiddenStates, batch: Batch, is_masked: Tensor, is_replaced: Tensor) -> GradientFlow:
     # At the embeddings, the one place that every loss reaches through all layers.
     (gradient,) = torch.autograd.grad(loss, trace["embeddings"])  # (B, T, D)
     is_token = ~batch.is_pad
@@ -108,14 +95,14 @@ def _read_flow(
     if not bool((means > 0).all()):
         raise InputError("gradient flow: a row has no gradient, or none that is finite; see whether the model diverged")
     rows = torch.arange(len(norms), device=norms.device)[:, None].expand_as(norms)
-    columns = (norms / means, rows, is_masked, is_replaced, has_loss)
+    columns = (norms / means, rows, is_masked, is_replaced)
     return GradientFlow(*(column[is_token].cpu().numpy() for column in columns))
 
 
 def measure_pull(flow: GradientFlow, is_selected: BoolArray, draws: Resampler) -> Interval:
     """The mean gradient norm at the selected tokens, 1 being that of the average token.
 
-    >>> flow = GradientFlow(np.array([1.5, 0.5] * 3), np.repeat(np.arange(3), 2), *[np.array([True, False] * 3)] * 3)
+    >>> flow = GradientFlow(np.array([1.5, 0.5] * 3), np.repeat(np.arange(3), 2), *[np.array([True, False] * 3)] * 2)
     >>> measure_pull(flow, flow.is_masked, Resampler(np.random.default_rng(0))).value
     1.5
     """
@@ -151,7 +138,8 @@ def _average_rows(flow: GradientFlow, sums: FloatArray, counts: FloatArray, draw
     return draws.interval(average, len(sums))
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """At which tokens does the loss pull?"""
     purpose = "gradient flow"
     if model.is_pair:
         with skip_on_error("effective_tokens", purpose) as skipped:
@@ -201,4 +189,4 @@ def _flow_findings(flow: GradientFlow, data: AnalysisData) -> Iterator[Finding]:
             yield Finding(f"pull_{kind}", f"pull at {kind} tokens", "× mean", meaning, pull)
 
 
-MEASURE = Measure("gradients", "M31", "gradient flow", "At which tokens does the loss pull?", measure)
+MEASURE = Measure("M31", "gradient flow", measure)

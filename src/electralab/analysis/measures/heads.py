@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from electralab.analysis.arrays import FloatArray, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel, reinitialise
+from electralab.analysis.finding import Finding, Resampler, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
+from electralab.analysis.model import reinitialise
 from electralab.analysis.outputs import UNTRAINED
 from electralab.model.attention import build_attention_mask, measure_discrepancies
 from electralab.model.encoder import Encoder, EncoderLayer, HiddenStates
@@ -125,7 +124,8 @@ def max_over_heads(patterns: HeadPatterns, name: str, draws: Resampler) -> Inter
     return draws.interval(lambda indices: float(values[indices].mean(axis=0).max()), len(values), centred=True)
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped | HeatmapFigure]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """Where do attention heads look?"""
     with skip_on_error("entropy", "attention heads") as skipped:
         settings, rows, networks = data.settings, data.read_rows(model), [model]
         batch = make_batch(rows.ids, model.tokenizer, is_pairs=rows.is_pairs).to(model.device)
@@ -170,4 +170,4 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
     yield from skipped
 
 
-MEASURE = Measure("heads", "heads", "attention heads", "Where do attention heads look?", measure)
+MEASURE = Measure("heads", "attention heads", measure)

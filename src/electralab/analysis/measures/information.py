@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, count_at, require_count, require_finite
-from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import lm_losses, pair_outputs
 from electralab.statistics import Interval
 
@@ -131,7 +129,8 @@ def _bits_per_flop(id: str, name: str, bits: Controlled, model: AnalysisModel, c
         yield Finding(id, name, "bits/GFLOP", meaning, *bits.scale(_GIGA / flops), control)
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """How many bits does a token of input, and a FLOP, teach?"""
     draws, is_rtd = data.settings.resampler("information"), model.kind in ("electra", "electra-15")
     if model.kind == "electric":
         reason = f"{model.name}: says energies, not how likely a token was replaced; give a run of electra"
@@ -172,6 +171,4 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
     yield from skipped
 
 
-MEASURE = Measure(
-    "information", "M30", "information", "How many bits does a token of input, and a FLOP, teach?", measure
-)
+MEASURE = Measure("M30", "information", measure)

@@ -9,11 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from electralab.analysis.arrays import BoolArray, Indices, IntArray, Matrix, count_at, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
-from electralab.analysis.measures import Measure
+from electralab.analysis.finding import Controlled, Finding, Resampler, exact, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.measures.geometry import normalise
-from electralab.analysis.model import AnalysisModel
 from electralab.analysis.outputs import trace_batch, trim
 from electralab.errors import InputError
 from electralab.statistics import Interval, subsample
@@ -73,7 +71,8 @@ def measure_invariance(
     )
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """Does a state stay as it is when its row is moved?"""
     tokenizer, config = model.tokenizer, model.encoder.config
     with skip_on_error("offset_similarity", "offset similarity") as skipped:
         # The first half of a row, alone and with padding before it.
@@ -155,11 +154,4 @@ def _token_states(model: AnalysisModel, data: AnalysisData, ids: IntArray, is_ta
     return [np.concatenate(layer) for layer in zip(*parts, strict=True)]
 
 
-MEASURE = Measure(
-    "invariance",
-    "M36",
-    "translation invariance",
-    "Does a state stay as it is when its row is moved?",
-    measure,
-    answers=("invariance.rotation_sameness",),
-)
+MEASURE = Measure("M36", "translation invariance", measure, answers=("invariance.rotation_sameness",))

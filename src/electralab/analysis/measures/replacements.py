@@ -10,11 +10,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, auc, require_count, require_finite
-from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, measure_correlation, skip_on_error
-from electralab.analysis.measures import Measure
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.measures.balance import CHANCE, KNOWS_NOTHING, measure_auc
-from electralab.analysis.model import AnalysisModel, load_analysis_model
+from electralab.analysis.model import load_analysis_model
 from electralab.analysis.outputs import PairOutputs, pair_outputs, run_pair
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.errors import InputError
@@ -135,7 +134,8 @@ def tag_tokens(tokenizer: Tokenizer, sentences: tuple[TaggedSentence, ...]) -> I
     return usual
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """How plausible are replacements, and how hard to tell?"""
     if not model.is_pair:
         yield Skipped("log_prob", "replacements", f"{model.name}: replaces no tokens; give a run of electra")
         return
@@ -230,6 +230,4 @@ def _course_findings(model: AnalysisModel, data: AnalysisData) -> Iterator[Findi
         yield trend(id, name, logged, [float(record[key]) for record in records], note)
 
 
-MEASURE = Measure(
-    "replacements", "M46", "replacements", "How plausible are replacements, and how hard to tell?", measure, version=2
-)
+MEASURE = Measure("M46", "replacements", measure, version=2)

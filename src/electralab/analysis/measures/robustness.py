@@ -4,7 +4,7 @@ AnalysisModel, task data -> answers at each share of damage -> accuracy, and the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,10 +12,8 @@ from random import Random
 import numpy as np
 
 from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, require_count
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, exact, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.finding import Controlled, Finding, Resampler, exact, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.corpus.damage import DamageKind, damage_text
 from electralab.errors import InputError
 from electralab.events import run_to_end
@@ -93,7 +91,8 @@ def _check_answers(is_right: BoolArray, shares: Sequence[float]) -> None:
     assert all(np.diff(shares) > 0), "shares rise"
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """What does damage to the input leave of a tuned model's accuracy?"""
     if model.control_of is not None:  # nothing was fine-tuned from it
         return
     settings, examples = data.settings, []
@@ -150,11 +149,4 @@ def answer_damaged(
     return np.array([answer == example.label for answer, example in zip(answers, examples, strict=True)])
 
 
-MEASURE = Measure(
-    "robustness",
-    "M47",
-    "robustness",
-    "What does damage to the input leave of a tuned model's accuracy?",
-    measure,
-    reads=("examples",),
-)
+MEASURE = Measure("M47", "robustness", measure, reads=("examples",))

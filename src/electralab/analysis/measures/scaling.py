@@ -4,7 +4,7 @@ AnalysisModel, runs -> alpha and beta of the law, exponent of a power law, error
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, require_count, require_finite
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel, kind_of
+from electralab.analysis.arrays import FloatArray, Indices, require_count, require_finite
+from electralab.analysis.finding import Controlled, Finding, Resampler, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
+from electralab.analysis.model import kind_of
 from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.pretraining.stage import primary_network
-from electralab.statistics import Interval, null_interval, percentile_interval
+from electralab.statistics import null_interval, percentile_interval
 
 _EXPONENTS = np.geomspace(0.003, 3.0, 40)
 # Straight lines are cheap, and the tails of few runs are thin.
@@ -29,8 +28,6 @@ _CURVE_RESAMPLES = 100
 _LOSSES = ("discriminator_loss", "masked_loss", "next_loss", "permuted_loss")
 _SHUFFLED = "the runs' losses shuffled"
 _MEAN = "the mean of the other runs"
-# Columns of runs (N, C) and their scores (N,) -> what the law says of other runs.
-Fit = Callable[[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +76,11 @@ class LogLaw(NamedTuple):
     gamma: float
 
     def predict(self, runs: FloatArray) -> FloatArray:
-        """Of parameters and tokens (N, 2)."""
         return np.asarray(self.alpha * np.log(runs[:, 0]) + self.beta * np.log(runs[:, 1]) - self.gamma)
 
 
 class PowerLaw(NamedTuple):
-    """loss = a C^-b + c, with a, b, c not below 0."""
+    """loss = a C^-b + c, with a, b, c not below 0; NaN of fewer than three amounts of compute."""
 
     a: float
     b: float
@@ -94,36 +90,26 @@ class PowerLaw(NamedTuple):
         return np.asarray(self.a * compute**-self.b + self.c, dtype=np.float64)
 
 
-class LogLawFit(NamedTuple):
-    alpha: Controlled
-    """Controls: scores shuffled over the runs."""
-    beta: Controlled
-    gamma: Interval
+class LawFit(NamedTuple):
+    numbers: list[Controlled]
+    """Of the law, in its order. Controls: scores shuffled over the runs."""
     left_out: Controlled
-    """The root mean square error on each run, left out in turn. Control: of the mean of the others."""
+    """The root mean square error on each run, left out in turn. Control: of the mean of the other runs."""
 
 
-class PowerLawFit(NamedTuple):
-    a: Interval
-    b: Controlled
-    """Control: losses shuffled over the runs."""
-    c: Interval
-    left_out: Controlled
+def fit_log_law(runs: FloatArray, performance: FloatArray) -> LogLaw:
+    """Least squares over parameters and tokens (N, 2); NaN where they rise together or do not vary.
 
-
-def fit_log_law(parameters: FloatArray, tokens: FloatArray, performance: FloatArray) -> LogLaw:
-    """Least squares; NaN where size and data of the runs rise together or do not vary.
-
-    >>> sizes, tokens = np.exp([1.0, 1, 2, 2]), np.exp([1.0, 2, 1, 2])
-    >>> law = fit_log_law(sizes, tokens, np.array([1.0, 1.5, 2.0, 2.5]))
+    >>> runs = np.exp([[1.0, 1], [1, 2], [2, 1], [2, 2]])
+    >>> law = fit_log_law(runs, np.array([1.0, 1.5, 2.0, 2.5]))
     >>> round(law.alpha, 6), round(law.beta, 6)
     (1.0, 0.5)
     """
-    table = np.stack([np.log(parameters), np.log(tokens), -np.ones(len(parameters))], axis=1)
+    logs = np.log(runs)
     # About the middle: ln p and 1 are nearly parallel otherwise.
-    spread = table[:, :2] - table[:, :2].mean(axis=0)
-    if np.linalg.matrix_rank(spread, tol=1e-6) < 2:
+    if np.linalg.matrix_rank(logs - logs.mean(axis=0), tol=1e-6) < 2:
         return LogLaw(*[float("nan")] * 3)
+    table = np.concatenate([logs, -np.ones((len(logs), 1))], axis=1)
     return LogLaw(*(float(value) for value in np.linalg.lstsq(table, performance, rcond=None)[0]))
 
 
@@ -131,6 +117,8 @@ def fit_power_law(compute: FloatArray, losses: FloatArray) -> PowerLaw:
     """Least squares: for each exponent the best a and c are known, so only the exponent is searched."""
     from scipy.optimize import minimize_scalar, nnls
 
+    if len(np.unique(compute)) < 3:
+        return PowerLaw(*[float("nan")] * 3)
     # In units of their geometric mean the powers are of one size.
     unit = float(np.exp(np.log(compute).mean()))
 
@@ -154,62 +142,52 @@ def fit_slope(x: FloatArray, y: FloatArray) -> float:
     return float(spread @ y) / square if square > 1e-12 * max(float(x @ x), 1e-300) else float("nan")
 
 
-def measure_log_law(parameters: FloatArray, tokens: FloatArray, performance: FloatArray, draws: Resampler) -> LogLawFit:
+def measure_log_law(runs: FloatArray, performance: FloatArray, draws: Resampler) -> LawFit:
     require_count("scaling law", len(performance), 5, "runs")
-    require_finite("scaling law", np.concatenate([parameters, tokens, performance]))
-    law = fit_log_law(parameters, tokens, performance)
-    if np.isnan(law.alpha):
+    require_finite("scaling law", runs, performance)
+    if np.isnan(fit_log_law(runs, performance).alpha):
         raise InputError("scaling law: size and data of the runs cannot be told apart; vary each by itself")
-    count = len(performance)
-    # Runs are drawn again whole: a run is one point of the law, however many tokens it has seen.
-    drawn = [fit_log_law(parameters[runs], tokens[runs], performance[runs]) for runs in draws.indices(count)]
-    orders = (draws.rng.permutation(performance) for _ in range(draws.num_resamples))
-    shuffled = [fit_log_law(parameters, tokens, order) for order in orders]
-    interval = partial(percentile_interval, units=count, num_fitted=3)
-
-    def fit(runs: FloatArray, scores: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        return fit_log_law(runs[:, 0], runs[:, 1], scores).predict
-
-    return LogLawFit(
-        Controlled(interval(law.alpha, [d.alpha for d in drawn]), null_interval(s.alpha for s in shuffled)),
-        Controlled(interval(law.beta, [d.beta for d in drawn]), null_interval(s.beta for s in shuffled)),
-        interval(law.gamma, [d.gamma for d in drawn]),
-        leave_out(fit, np.stack([parameters, tokens], axis=1), performance, draws),
-    )
+    return _measure_law(fit_log_law, runs, performance, draws, draws.num_resamples)
 
 
-def measure_power_law(compute: FloatArray, losses: FloatArray, draws: Resampler) -> PowerLawFit:
+def measure_power_law(compute: FloatArray, losses: FloatArray, draws: Resampler) -> LawFit:
     require_count("power law", len(np.unique(compute)), 4, "runs of different compute")
-    require_finite("power law", np.concatenate([compute, losses]))
-    law, count = fit_power_law(compute, losses), len(losses)
-    samples = list(draws.indices(count))
-    # Three numbers cannot be had of fewer than three amounts of compute.
-    drawn = [fit_power_law(compute[runs], losses[runs]) for runs in samples if len(np.unique(compute[runs])) > 2]
-    shuffled = [fit_power_law(compute, draws.rng.permutation(losses)).b for _ in range(min(draws.num_resamples, 20))]
-    interval = partial(percentile_interval, units=count, num_fitted=3)
-    return PowerLawFit(
-        interval(law.a, [d.a for d in drawn]),
-        Controlled(interval(law.b, [d.b for d in drawn]), null_interval(shuffled)),
-        interval(law.c, [d.c for d in drawn]),
-        leave_out(lambda runs, scores: fit_power_law(runs, scores).predict, compute, losses, draws),
-    )
+    require_finite("power law", compute, losses)
+    return _measure_law(fit_power_law, compute, losses, draws, min(draws.num_resamples, 20))
 
 
-def leave_out(fit: Fit, columns: FloatArray, scores: FloatArray, draws: Resampler) -> Controlled:
-    """The root mean square error of a law on each run, fitted without it. Control: the mean of the other runs."""
-    everything = np.arange(len(scores))
+def _measure_law(
+    fit: Callable[[FloatArray, FloatArray], LogLaw | PowerLaw],
+    runs: FloatArray,
+    scores: FloatArray,
+    draws: Resampler,
+    num_orders: int,
+) -> LawFit:
+    law, everything = fit(runs, scores), np.arange(len(scores))
+    # Runs are drawn again whole: a run is one point of the law, however many tokens it has seen.
+    drawn = [fit(runs[rows], scores[rows]) for rows in draws.indices(len(scores))]
+    shuffled = [fit(runs, draws.rng.permutation(scores)) for _ in range(num_orders)]
+    numbers = []
+    for index, value in enumerate(law):
+        estimate = percentile_interval(value, [other[index] for other in drawn], len(scores), num_fitted=len(law))
+        numbers.append(Controlled(estimate, null_interval(other[index] for other in shuffled)))
     others = [everything != index for index in everything]
-    predictions = np.array([fit(columns[kept], scores[kept])(columns[~kept])[0] for kept in others])
-    means = np.array([scores[kept].mean() for kept in others])
-
-    def error(values: FloatArray) -> Interval:
+    errors = []
+    for values in (
+        np.array([fit(runs[kept], scores[kept]).predict(runs[~kept])[0] for kept in others]),
+        np.array([scores[kept].mean() for kept in others]),
+    ):
         squares = (values - scores) ** 2
-        return draws.interval(lambda indices: float(np.sqrt(np.nanmean(squares[indices]))), len(scores))
+        errors.append(draws.interval(partial(_root_mean, squares), len(scores)))
+    return LawFit(numbers, Controlled(*errors))
 
-    return Controlled(error(predictions), error(means))
+
+def _root_mean(squares: FloatArray, indices: Indices) -> float:
+    return float(np.sqrt(np.nanmean(squares[indices])))
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """What do more parameters, data and compute buy?"""
     folder, settings = data.settings.runs, data.settings
     if model.control_of is not None:
         return
@@ -226,27 +204,26 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
         return
     with skip_on_error("alpha", "scaling law") as skipped:
         draws = Resampler(settings.make_rng("log law"), _LINE_RESAMPLES)
-        log_law = measure_log_law(sizes, tokens, -losses, draws)
+        (alpha, beta, _), left_out = measure_log_law(np.stack([sizes, tokens], axis=1), -losses, draws)
         note = "performance is minus the held-out loss, of verdicts against the run's own generator"
         note = f"{len(points)} runs; {note}"
         meaning = "performance = alpha ln p + beta ln D - gamma: what e times the {} buys"
-        yield Finding("alpha", "alpha", "nats", meaning.format("parameters"), *log_law.alpha, _SHUFFLED, note)
-        yield Finding("beta", "beta", "nats", meaning.format("tokens"), *log_law.beta, _SHUFFLED, note)
+        yield Finding("alpha", "alpha", "nats", meaning.format("parameters"), *alpha, _SHUFFLED, note)
+        yield Finding("beta", "beta", "nats", meaning.format("tokens"), *beta, _SHUFFLED, note)
         name = "error of the law on runs left out"
         meaning = "root mean square error of the law on each run, fitted without it"
-        yield Finding("log_law_error", name, "nats", meaning, *log_law.left_out, _MEAN, note)
+        yield Finding("log_law_error", name, "nats", meaning, *left_out, _MEAN, note)
     yield from skipped
     with skip_on_error("exponent", "power law") as skipped:
-        power_law = measure_power_law(flops, losses, Resampler(settings.make_rng("power law"), _CURVE_RESAMPLES))
+        draws = Resampler(settings.make_rng("power law"), _CURVE_RESAMPLES)
+        (_, exponent, _), left_out = measure_power_law(flops, losses, draws)
         note = f"{len(points)} runs of {flops.min():.2g} to {flops.max():.2g} FLOPs"
         meaning = "b of loss = a C^-b + c over compute"
-        yield Finding("exponent", "exponent of the power law", "", meaning, *power_law.b, _SHUFFLED, note)
+        yield Finding("exponent", "exponent of the power law", "", meaning, *exponent, _SHUFFLED, note)
         meaning = "root mean square error of the power law on each run, fitted without it"
         name = "error of the power law on runs left out"
-        yield Finding("power_law_error", name, "nats", meaning, *power_law.left_out, _MEAN, note)
+        yield Finding("power_law_error", name, "nats", meaning, *left_out, _MEAN, note)
     yield from skipped
 
 
-MEASURE = Measure(
-    "scaling", "M40", "scaling law", "What do more parameters, data and compute buy?", measure, reads=("runs",)
-)
+MEASURE = Measure("M40", "scaling law", measure, reads=("runs",))

@@ -3,13 +3,10 @@
 tradeoff.json -> speed-up, loss and efficiency of each variant
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from electralab.analysis.data import AnalysisData
-from electralab.analysis.finding import Finding, Skipped, exact, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel
+from electralab.analysis.finding import Finding, exact, skip_on_error
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.errors import DamagedArtifact, InputError
 from electralab.records.compression import NoiseFloor, Tradeoff
 from electralab.statistics import Interval
@@ -34,7 +31,8 @@ def noise_floor(floor: NoiseFloor) -> float:
     return max(floor.points, 1e-9)
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """What do smaller variants of the model gain and cost?"""
     if model.control_of is not None:
         return
     with skip_on_error("speedup", "compression trade-off") as skipped:
@@ -70,11 +68,4 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skip
     yield from skipped
 
 
-MEASURE = Measure(
-    "tradeoff",
-    "M42",
-    "compression trade-off",
-    "What do smaller variants of the model gain and cost?",
-    measure,
-    reads=("tradeoff",),
-)
+MEASURE = Measure("M42", "compression trade-off", measure, reads=("tradeoff",))

@@ -11,10 +11,9 @@ from typing import Literal
 import numpy as np
 
 from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, auc, require_count, require_finite
-from electralab.analysis.data import AnalysisData
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, measure_correlation, skip_on_error
-from electralab.analysis.measures import Measure
-from electralab.analysis.model import AnalysisModel, name_models
+from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
+from electralab.analysis.model import name_models
 from electralab.analysis.outputs import embed_rows, lm_losses, pair_outputs
 from electralab.errors import InputError
 from electralab.statistics import Interval, null_interval, percentile_interval, shuffle_interval, subsample
@@ -180,7 +179,8 @@ def _score_domain(model: AnalysisModel, data: AnalysisData) -> tuple[Matrix, Tok
     return cloud, lm, rtd
 
 
-def measure(model: AnalysisModel, data: AnalysisData) -> Iterator[Finding | Skipped]:
+def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
+    """How far are other domains, and what is lost there?"""
     settings = data.settings
     if not settings.domains:
         reason = "domain transfer: needs texts of other domains; give --domains FILE,FILE"
@@ -253,11 +253,4 @@ def _domain_findings(
         yield Finding(id, title, "AUC", meaning, *fall, _HALVES, note, series=series, part=name)
 
 
-MEASURE = Measure(
-    "transfer",
-    "M44",
-    "domain transfer",
-    "How far are other domains, and what is lost there?",
-    measure,
-    reads=("domains",),
-)
+MEASURE = Measure("M44", "domain transfer", measure, reads=("domains",))
