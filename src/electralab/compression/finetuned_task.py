@@ -15,8 +15,8 @@ from torch import Tensor
 from electralab.compression.task import Indices, Logits, Network, NetworkInputs, evenly_spaced
 from electralab.errors import InputError
 from electralab.exporting.samples import Sample
-from electralab.finetuning.identity import find_run, read_identity
-from electralab.finetuning.summary import summarise_seeds
+from electralab.finetuning.results import summarise_seeds
+from electralab.finetuning.settings import find_run, read_identity
 from electralab.finetuning.task_model import LoadedTaskModel, load_model, write_model
 from electralab.model.folders.folder import Role, Storage, locate_model
 from electralab.model.task_model import TaskModel

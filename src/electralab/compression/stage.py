@@ -25,7 +25,8 @@ from electralab.evaluation.heldout import HeldoutConfig
 from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.exporting.metadata import read_license
 from electralab.exporting.onnx_graphs import require_onnx
-from electralab.finetuning.identity import find_run, identify_model, read_identity
+from electralab.finetuning.settings import find_run, read_identity
+from electralab.finetuning.task_model import identify_model
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import WEIGHTS, load_any, locate_encoder, locate_model
 from electralab.model.folders.native_format import GRAPH, is_onnx
