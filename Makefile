@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 # Workers share the cores: one thread each, or they would wait for one another.
 TOGETHER := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4
 
-.PHONY: help setup quickstart check test browser slow kill-test golden bench house lock clean
+.PHONY: help setup quickstart check test browser slow kill-test golden generate bench house lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make slow        full-size tests (they say what data they need)"
 	@echo "make kill-test   kill a run at 25 random moments, twice, and compare its end with an undisturbed one's"
 	@echo "make golden      write tests/golden again, after a change that is meant to change it (ONLY=snapshots for a part)"
+	@echo "make generate    write again what is generated from the verbs and settings: defaults for --help, types of the verbs"
 	@echo "make bench       measure ours beside its peers"
 	@echo "make house       count lines, functions, names and types of the source, beside those of before"
 	@echo "make lock        write requirements.lock again from pyproject.toml"
@@ -66,6 +67,9 @@ kill-test: setup
 
 golden: setup
 	$(BIN)/python tests/support/golden.py $(ONLY)
+
+generate: setup
+	$(BIN)/python tools/generate.py
 
 # Ours and its peers wait alike, as the shell would have it.
 bench: export OMP_WAIT_POLICY = passive

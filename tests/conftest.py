@@ -10,7 +10,7 @@ from hypothesis import settings
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Not conftests of their folders: modules of one name would hide each other from the type checker.
-pytest_plugins = ["flow_fixtures", "little_server", "page_fixtures", "report_fixtures"]
+pytest_plugins = ["little_runs", "little_server", "page_fixtures"]
 
 settings.register_profile("electralab", deadline=None, derandomize=True)
 settings.load_profile("electralab")

@@ -216,20 +216,6 @@ def test_foundation_does_not_load_torch(module: str) -> None:
     assert run_python(f"import sys, {module}; print('torch' in sys.modules)") == "False\n"
 
 
-def test_help_does_not_load_torch() -> None:
-    program = """
-import sys
-from electralab.shell.cli import main
-sys.argv = ["electra", "--help"]
-try:
-    main()
-except SystemExit as ended:
-    assert not ended.code, ended.code
-print("\\n" + str("torch" in sys.modules))
-"""
-    assert run_python(program).endswith("\nFalse\n")
-
-
 def test_no_part_takes_the_name_of_a_verb() -> None:
     """Importing `electralab.x` binds the name x in the package, over the verb that users call there."""
     package = Path(electralab.__file__).parent

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Names of before, for scripts that use them.
-_ALIASES = {"run_study": "study", "judge_claims": "claims"}
+ALIASES = {"run_study": "study", "judge_claims": "claims"}
 
 
 def load(path: "str | Path") -> "Model":
@@ -32,16 +32,16 @@ def __dir__() -> list[str]:
     from electralab.shell import commands
 
     verbs = {commands.python_name(verb) for verb in commands.list_verbs()} - {"completion"}
-    return sorted({*verbs, *_ALIASES, "load"})
+    return sorted({*verbs, *ALIASES, "load"})
 
 
 def __getattr__(name: str) -> Any:
     """A verb is the function of its file in shell/commands/, imported when first used: `import electralab` alone loads
-    neither torch nor anything else large."""
+    neither torch nor anything else large. Type checkers read __init__.pyi, which is generated."""
     if name == "__all__":
         return __dir__()
     if name not in __dir__():
         raise AttributeError(f"module 'electralab' has no attribute {name!r}")
     import_module("electralab.runtime").wait_passively()
-    verb = _ALIASES.get(name, name)
+    verb = ALIASES.get(name, name)
     return getattr(import_module(f"electralab.shell.commands.{verb}"), verb)

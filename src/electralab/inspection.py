@@ -98,7 +98,7 @@ def _view_run(path: Path) -> View:
     if not isinstance(identity, dict):
         raise DamagedArtifact(f"{path / 'run.json'}: not the identity of a run; restore the file")
     if identity.get("kind") == "finetune":
-        from electralab.finetuning.task_model import list_seeds
+        from electralab.finetuning.summary import list_seeds
 
         return {
             "kind": "fine-tuning run",

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,8 @@ from test_page_access import CONTRAST, read_tree
 from electralab.reporting.page import write_report
 
 if TYPE_CHECKING:
+    from page_fixtures import Open
     from playwright.sync_api import Browser
-    from report_fixtures import Open
 
 pytestmark = pytest.mark.browser
 
@@ -200,12 +199,7 @@ def test_a_watched_run_goes_on_in_the_page(open_report: "Open", browser: "Browse
     run = make_run(tmp_path / "run", steps=20, total=80)
     write_examples(run)
     running = Shell(tmp_path).start("report", run, "--watch", "--port", 0)
-    end = time.monotonic() + 60
-    while not (found := re.findall(r"http://\S+", "".join(one.read_text() for one in tmp_path.glob(".log-*.out")))):
-        assert running.is_alive, running.wait().err
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    page = open_report(address=found[0])
+    page = open_report(address=running.wait_for_address())
     assert "step 20 of 80" in (page.locator("#summary").text_content() or "")
     page.get_by_label("Smoothing").fill("0.5")
     page.evaluate("window.isTheSame = true")

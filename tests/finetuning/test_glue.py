@@ -20,7 +20,7 @@ from electralab.errors import InputError, Stopped, UsageError
 from electralab.events import Event, Note
 from electralab.finetuning import stage
 from electralab.finetuning.glue import PAPER, choose_tasks, run_suite, tabulate
-from electralab.finetuning.results import spread_scores
+from electralab.finetuning.summary import spread_scores
 from electralab.inspection import view
 from electralab.records.tuned import ClassReport, GlueResults, SeedScores, TunedResults
 from electralab.reporting.run_pages import tuned_score_table

@@ -9,25 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from electra_process import Ended, Shell
-from little_runs import SMALL, exports_of, metrics_of
+from electra_process import Shell
+from little_runs import SMALL, exports_of, label_sentences, metrics_of, write_rows
 
 pytestmark = pytest.mark.flow
 
-ANIMALS = (("horse", "yes"), ("letter", "no"))
-
 
 def write_table(path: Path, rows: int, *, bad: int = 0) -> None:
-    """The horse is yes, the letter is no; bad rows come last and have no text."""
-    rng = random.Random(rows)
-    lines = ["id,review,stars"]
-    for number in range(rows):
-        thing, label = ANIMALS[number % 2]
-        who = rng.choice(("Anna", "Ben", "Clara"))
-        lines.append(f'{number},"{who} sees the {rng.choice(("old", "red", "small"))} {thing}.",{label}')
-    lines += [f'{rows + number},"",yes' for number in range(bad)]
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
+    """Bad rows come last and have no text."""
+    lines = [f'{number},"{text}",{label}' for number, (text, label) in enumerate(label_sentences(rows))]
+    write_rows(path, "id,review,stars", *lines, *(f'{rows + number},"",yes' for number in range(bad)))
 
 
 @pytest.fixture(scope="module")
@@ -54,15 +45,6 @@ def words(out: str, *more: str | int) -> tuple[str | int, ...]:
     return ("finetune", "run", "--task", "classify", "--data", "table", "--out", out, *quick, *more)
 
 
-def refusal(ended: Ended, status: int) -> str:
-    """The one line on standard error, without the program's name."""
-    assert "Traceback" not in ended.err, ended.err
-    assert (ended.status, ended.out) == (status, ""), ended.err
-    last = ended.err.splitlines()[-1]
-    assert last.startswith("electra: ")
-    return last.removeprefix("electra: ")
-
-
 def without_times(results: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in results.items() if key not in ("seconds", "run")}
 
@@ -86,8 +68,8 @@ def test_json_is_one_object_with_the_scores_of_every_seed(tuning: Shell) -> None
     assert result["task"] == "classify"
     assert result["run"] == "tuned"
     assert result["dev"].keys() == result["seeds"][0]["dev"].keys() == {"accuracy", "macro_f1"}
-    assert [one["seed"] for one in result["seeds"]] == [0, 1]
-    by_seed = [one["test"]["accuracy"] for one in result["seeds"]]
+    assert [seed["seed"] for seed in result["seeds"]] == [0, 1]
+    by_seed = [seed["test"]["accuracy"] for seed in result["seeds"]]
     assert result["test"]["accuracy"] == pytest.approx(sum(by_seed) / 2)  # of two the median is the mean
     assert "text from 'review'" in ended.err
     assert "label from 'stars'" in ended.err
@@ -152,29 +134,29 @@ def test_a_plan_is_printed_and_nothing_written(tuning: Shell) -> None:
     assert sorted(path for path in tuning.folder.rglob("*") if not path.name.startswith(".log")) == before
 
 
-def test_wrong_usage_is_one_sentence(tuning: Shell) -> None:
-    def run(*changes: str) -> Ended:
-        return tuning.run("finetune", "run", "--out", "tuned", *changes)
+REFUSED = {
+    "run --task clasify --data table": (2, "did you mean 'classify'?"),
+    "run --task classify --data nowhere": (1, "nowhere: no such file or folder"),
+    "run --task classify --data table --label star": (2, "has no column 'star'; did you mean 'stars'?"),
+    "run --task classify --data empty": (1, "has no train file"),
+    "table --task cola --data table": (1, "holds no model"),
+    "run --task classify --data unlabelled": (1, "unlabelled/dev.csv: "),
+    "run --task classify --data table --bach.size 4": (2, "did you mean 'batch'"),
+}
 
-    table = ("--data", "table")
-    assert "did you mean 'classify'?" in refusal(run("--task", "clasify", *table), 2)
-    assert "nowhere: no such file or folder" in refusal(run("--task", "classify", "--data", "nowhere"), 1)
-    wrong = refusal(run("--task", "classify", *table, "--label", "star"), 2)
-    assert "star" in wrong
-    assert "stars" in wrong
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_wrong_usage_is_one_sentence(tuning: Shell, words: str) -> None:
     (tuning.folder / "empty").mkdir()
-    assert "has no train file" in refusal(run("--task", "classify", "--data", "empty"), 1)
-    assert "holds no model" in refusal(tuning.run("finetune", "table", "--task", "cola", "--out", "x", *table), 1)
-    (tuning.folder / "table/dev.csv").write_text("id,review\n0,Anna sees the horse.\n")
-    unlabelled = refusal(run("--task", "classify", *table), 1)
-    assert unlabelled.startswith("table/dev.csv: ")
-    assert "stars" in unlabelled
-    assert "did you mean 'batch'" in refusal(run("--task", "classify", *table, "--bach.size", "4"), 2)
+    shutil.copytree(tuning.folder / "table", tuning.folder / "unlabelled")
+    (tuning.folder / "unlabelled/dev.csv").write_text("id,review\n0,Anna sees the horse.\n")
+    status, sentence = REFUSED[words]
+    assert sentence in tuning.refuse("finetune", *words.split(), "--out", "tuned", status=status)
 
 
 def test_going_on_with_other_settings_is_refused(tuning: Shell) -> None:
     tuning.must(*words("tuned", "--epochs", "0.2"))
-    assert "seed was 0, now 3" in refusal(tuning.run(*words("tuned", "--epochs", "0.2", "--seed", 3)), 1)
+    assert "seed was 0, now 3" in tuning.refuse(*words("tuned", "--epochs", "0.2", "--seed", 3))
 
 
 def test_bad_rows_are_counted_and_shown_and_too_many_end_it(tuning: Shell) -> None:
@@ -183,7 +165,7 @@ def test_bad_rows_are_counted_and_shown_and_too_many_end_it(tuning: Shell) -> No
     assert "2 of 50 rows are bad" in told
     assert "row 50: " in told
     write_table(tuning.folder / "table/train.csv", 48, bad=6)
-    sentence = refusal(tuning.run(*words("many", "--epochs", "0.2")), 1)
+    sentence = tuning.refuse(*words("many", "--epochs", "0.2"))
     assert "table/train.csv: 6 of 54 rows cannot be used (row 50 " in sentence
     assert "--data.max-bad-share" in sentence
     assert not (tuning.folder / "many/run.json").exists()

@@ -5,14 +5,11 @@ import json
 import shutil
 from pathlib import Path
 
-import golden_findings
-import golden_objectives
+import golden
 import pytest
 from electra_process import Shell
 from golden_folders import COMMANDS, make_folders, unpack
-from golden_objectives import measure_objectives
-from golden_texts import assert_near, read_lines
-from little_runs import exports_of, metrics_of, state_of
+from little_runs import assert_equal_runs, exports_of, forget_after, metrics_of
 from snapshots import FOLDER, take_snapshots, write_snapshot
 
 pytestmark = pytest.mark.flow
@@ -25,9 +22,8 @@ def old(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def is_like_the_writer() -> bool:
-    """Whether bits of the frozen numbers can be expected here."""
-    return read_lines(golden_objectives.PATH)[0]
+# Whether bits of the frozen numbers can be expected here.
+IS_LIKE_THE_WRITER = golden.read_lines(golden.OBJECTIVE_LOSSES)[0]
 
 
 def hash_weights(folder: Path) -> dict[str, str]:
@@ -36,24 +32,32 @@ def hash_weights(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
+def test_losses_are_the_golden_ones(shell: Shell) -> None:
+    is_exact, frozen = golden.read_lines(golden.LOSSES)
+    measured = golden.measure_losses(shell)
+    assert measured.keys() == frozen.keys()
+    for step, values in measured.items():
+        golden.assert_near(values, frozen[step], 0 if is_exact else 1e-4, f"step {step}")
+
+
 def test_first_weights_and_losses_of_everything_that_can_be_trained(old: Shell) -> None:
-    is_exact, golden = read_lines(golden_objectives.PATH)
-    measured = measure_objectives(old)
-    assert measured.keys() == golden.keys()
+    is_exact, frozen = golden.read_lines(golden.OBJECTIVE_LOSSES)
+    measured = golden.measure_objectives(old)
+    assert measured.keys() == frozen.keys()
     for name, values in measured.items():
         if is_exact:
-            assert values == golden[name], name
+            assert values == frozen[name], name
         else:
-            assert_near(values[3:], golden[name][3:], 1e-4, name)
+            golden.assert_near(values[3:], frozen[name][3:], 1e-4, name)
 
 
 def test_findings_are_the_golden_ones(tmp_path: Path) -> None:
-    is_exact, golden = read_lines(golden_findings.PATH)
-    measured = golden_findings.measure_findings(Shell(tmp_path))
-    assert list(measured) == list(golden)
+    is_exact, frozen = golden.read_lines(golden.FINDINGS)
+    measured = golden.measure_findings(Shell(tmp_path))
+    assert list(measured) == list(frozen)
     for name, values in measured.items():
         if is_exact:
-            assert_near(values, golden[name], 1e-6, name)
+            golden.assert_near(values, frozen[name], 1e-6, name)
 
 
 def read_snapshot(text: str) -> dict[str, list[str]]:
@@ -73,12 +77,12 @@ def read_snapshot(text: str) -> dict[str, list[str]]:
 def test_what_others_read_has_the_keys_and_texts_that_it_had(tmp_path: Path) -> None:
     snapshots = take_snapshots(Shell(tmp_path), make_folders(tmp_path))
     for kind, sections in snapshots.items():
-        golden, current = read_snapshot((FOLDER / f"{kind}.txt").read_text()), read_snapshot(write_snapshot(sections))
+        frozen, current = read_snapshot((FOLDER / f"{kind}.txt").read_text()), read_snapshot(write_snapshot(sections))
         if kind not in ("answers", "disk", "wire"):
-            assert current == golden, kind
+            assert current == frozen, kind
             continue
         # JSON may gain keys and order them otherwise; it loses none, and a number stays a number.
-        for name, lines in golden.items():
+        for name, lines in frozen.items():
             keys, now = {line.split(" ")[0] for line in lines}, current[name]
             assert keys <= {line.split(" ")[0] for line in now}, f"{kind}, {name}"
             assert {line for line in lines if line.endswith((" int", " float"))} <= set(now), f"{kind}, {name}"
@@ -113,14 +117,10 @@ def test_an_old_folder_that_is_finished_stays_as_it_is(old: Shell, name: str) ->
 def test_an_old_run_is_resumed_bit_for_bit(old: Shell) -> None:
     run, whole = old.folder / "run", old.folder / "whole"
     shutil.copytree(run, whole)
-    for later in ("checkpoints/step-6", "export"):
-        shutil.rmtree(run / later)
-    (run / "results.json").unlink()
+    forget_after(run, 3)
     assert "resuming at step 4" in old.must(*COMMANDS["run"]).err
-    if is_like_the_writer():
-        assert state_of(run, 6) == state_of(whole, 6)
-        assert metrics_of(run) == metrics_of(whole)
-        assert exports_of(run) == exports_of(whole)
+    if IS_LIKE_THE_WRITER:
+        assert_equal_runs(old.folder, "run", "whole", 6)
 
 
 def test_an_old_fine_tuning_goes_on_bit_for_bit(old: Shell) -> None:
@@ -133,7 +133,7 @@ def test_an_old_fine_tuning_goes_on_bit_for_bit(old: Shell) -> None:
     # Files may gain keys; they lose none.
     results = json.loads((whole / "results.json").read_text())
     assert results.keys() <= json.loads((tuned / "results.json").read_text()).keys()
-    if is_like_the_writer():
+    if IS_LIKE_THE_WRITER:
         assert exports_of(tuned) == exports_of(whole)
         assert metrics_of(tuned / "seed-1") == metrics_of(whole / "seed-1")
 
@@ -142,5 +142,5 @@ def test_an_old_compression_goes_on(old: Shell) -> None:
     whole = hash_weights(old.folder / "small")
     shutil.rmtree(old.folder / "small/variants/pruned-50-drop-1-recovered")
     old.must(*COMMANDS["small"])
-    if is_like_the_writer():
+    if IS_LIKE_THE_WRITER:
         assert hash_weights(old.folder / "small") == whole

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from electra_process import Shell
-from little_runs import SMALL
+from little_runs import SMALL, write_scores
 
 pytestmark = pytest.mark.flow
 
@@ -23,10 +23,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Shell:
         (shell.folder / name).symlink_to(prepared / name)
     (shell.folder / "messages.csv").symlink_to(MESSAGES)
     (shell.folder / "new.txt").write_text("where is my parcel?\nthe lamp is broken.\n")
-    cola = shell.folder / "glue" / "CoLA"
-    cola.mkdir(parents=True)
-    for split in ("train", "dev"):
-        (cola / f"{split}.tsv").write_text("".join(f"gj04\t{i % 2}\t\tAnna sees it {i}\n" for i in range(20)))
+    write_scores(shell.folder)
     shell.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 4)
     shell.must("finetune", "run", "--task", "classify", "--data", "messages.csv", "--out", "tuned", *TINY)
     return shell
@@ -127,10 +124,8 @@ def test_training_ends_with_what_its_page_says_first(worked: Shell) -> None:
 
 def test_measured_proofreading_says_how_much_it_finds(worked: Shell) -> None:
     out = worked.must("proofread", "text.txt", "--model", "run", "--measure", "--threads", 1).out
-    scores = worked.must("proofread", "text.txt", "--model", "run", "--measure", "--threads", 1, "--json").json[
-        "scores"
-    ]
-    typos = scores["typo"]
+    words = ("proofread", "text.txt", "--model", "run", "--measure", "--threads", 1, "--json")
+    typos = worked.must(*words).json["scores"]["typo"]
     assert out.startswith(f"typos: {100 * typos['recall']:.1f} % of {typos['damaged']:,} planted are marked; ")
 
 

@@ -2,48 +2,18 @@
 
 import csv
 import json
-import os
-import random
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from electra_process import Ended, Shell
-from little_runs import SMALL
+from electra_process import Shell
+from little_runs import SMALL, label_sentences, write_rows, write_scores
 
 pytestmark = pytest.mark.flow
 
-THINGS = (("horse", "yes"), ("letter", "no"))
 QUICK = ("--epochs", "2", "--batch-size", "8", "--sequence-length", "16", "--threads", "1")
-LABELS = ("entailment", "not_entailment")
-
-
-def sentences(count: int) -> list[tuple[str, str]]:
-    """The horse is yes, the letter is no."""
-    rng = random.Random(count)
-    whos, kinds = ("Anna", "Ben", "Clara"), ("old", "red", "small")
-    chosen = [THINGS[number % 2] for number in range(count)]
-    return [(f"{rng.choice(whos)} sees the {rng.choice(kinds)} {thing}.", label) for thing, label in chosen]
-
-
-def write(path: Path, *lines: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines))
-
-
-def write_glue(folder: Path) -> None:
-    for split in ("train", "dev"):
-        rows = sentences(16)
-        write(folder / "CoLA" / f"{split}.tsv", *(f"x\t{int(label == 'yes')}\t\t{text}" for text, label in rows))
-        pairs = [f"{i}\tAnna sees it.\t{text}\t{LABELS[i % 2]}" for i, (text, _) in enumerate(rows)]
-        write(folder / "RTE" / f"{split}.tsv", "index\tsentence1\tsentence2\tlabel", *pairs)
-
-
-def write_blimp(folder: Path) -> None:
-    pair = {"sentence_good": "Anna sees the house.", "sentence_bad": "Anna sees house the.", "UID": "order"}
-    write(folder / "order.jsonl", *([json.dumps({**pair, "field": "syntax", "linguistics_term": "order"})] * 4))
 
 
 @pytest.fixture(scope="module")
@@ -52,22 +22,15 @@ def shell(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     shell = Shell(tmp_path_factory.mktemp("predict"))
     shutil.copytree(prepared / "data", shell.folder / "data")
     shell.must("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 2)
-    write(shell.folder / "table/train.csv", "review,stars", *(f"{text},{label}" for text, label in sentences(32)))
-    write(shell.folder / "new.csv", "review", *(text for text, _ in sentences(6)))
-    write_glue(shell.folder / "glue")
-    write_blimp(shell.folder / "blimp")
-    write(shell.folder / "damaged/run.json", "[1, 2]")
-    write(shell.folder / "begun/seed-0/metrics.jsonl")
+    write_rows(
+        shell.folder / "table/train.csv", "review,stars", *(f"{text},{label}" for text, label in label_sentences(32))
+    )
+    write_rows(shell.folder / "new.csv", "review", *(text for text, _ in label_sentences(6)))
+    write_scores(shell.folder)
+    write_rows(shell.folder / "damaged/run.json", "[1, 2]")
+    write_rows(shell.folder / "begun/seed-0/metrics.jsonl")
     shell.must("finetune", "run", "--task", "classify", "--data", "table", "--out", "tuned", *QUICK, "--seeds", 2)
     return shell
-
-
-def refusal(ended: Ended, status: int) -> str:
-    """The one line on standard error, without the program's name."""
-    assert "Traceback" not in ended.err, ended.err
-    assert (ended.status, ended.out) == (status, ""), ended.err
-    (line,) = [line for line in ended.err.splitlines() if line.startswith("electra: ")]
-    return line.removeprefix("electra: ")
 
 
 def test_a_dry_run_reads_and_resolves_but_writes_nothing(shell: Shell) -> None:
@@ -81,7 +44,7 @@ def test_a_dry_run_reads_and_resolves_but_writes_nothing(shell: Shell) -> None:
 def test_predictions_are_the_same_as_lines_as_json_and_as_a_table(shell: Shell) -> None:
     lines = shell.must("predict", "tuned", "new.csv", "--threads", 1).out.splitlines()
     rows = [json.loads(line) for line in lines]
-    assert [row["texts"] for row in rows] == [[text] for text, _ in sentences(6)]
+    assert [row["texts"] for row in rows] == [[text] for text, _ in label_sentences(6)]
     assert [row["row"] for row in rows] == [2, 3, 4, 5, 6, 7]
     assert all(row["prediction"] in ("yes", "no") for row in rows)
     assert shell.must("predict", "tuned", "new.csv", "--threads", 1, "--json").json == {
@@ -101,7 +64,7 @@ def test_a_pipe_goes_in_and_lines_come_out(shell: Shell) -> None:
     """In a process of its own: the forked ones have no standard input to give."""
     program = "import sys; from electralab.shell.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "predict", "tuned/export/model", "-", "--threads", "1"]
-    texts = [text for text, _ in sentences(3)]
+    texts = [text for text, _ in label_sentences(3)]
     done = subprocess.run(
         command, cwd=shell.folder, input="\n".join(texts), capture_output=True, text=True, check=False, timeout=120
     )
@@ -114,8 +77,10 @@ def test_the_seeds_of_a_run_answer_together(shell: Shell) -> None:
     for words in (["tuned", "--ensemble"], ["tuned/seed-0"], ["tuned/seed-1"]):
         rows = shell.must("predict", *words, "new.csv", "--threads", 1, "--json").json["predictions"]
         chances.append([row["probabilities"]["yes"] for row in rows])
-    assert chances[0] == pytest.approx([(one + other) / 2 for one, other in zip(*chances[1:], strict=True)], abs=2e-6)
-    assert "holds no seeds" in refusal(shell.run("predict", "tuned/export/model", "new.csv", "--ensemble"), 1)
+    assert chances[0] == pytest.approx(
+        [(first + second) / 2 for first, second in zip(*chances[1:], strict=True)], abs=2e-6
+    )
+    assert "holds no seeds" in shell.refuse("predict", "tuned/export/model", "new.csv", "--ensemble")
 
 
 def test_glue_is_one_table_and_again_trains_nothing(shell: Shell) -> None:
@@ -123,7 +88,7 @@ def test_glue_is_one_table_and_again_trains_nothing(shell: Shell) -> None:
     first = shell.must(*words)
     table = first.json
     assert table.keys() == {"run", "suite", "tasks", "average", "paper", "version"}
-    assert {name: of["metric"] for name, of in table["tasks"].items()} == {"cola": "mcc", "rte": "accuracy"}
+    assert {name: task["metric"] for name, task in table["tasks"].items()} == {"cola": "mcc", "rte": "accuracy"}
     assert table["average"].keys() == {"median", "mean", "sd", "n", "paper"}
     assert "step " in first.err
     again = shell.must(*words)
@@ -164,75 +129,40 @@ def test_a_tuned_run_and_its_model_show_what_they_are(shell: Shell) -> None:
     assert "`no`, `yes`" in card
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("predict", "tuned"), "predict: the following arguments are required: INPUT"),
-        (("predict", "tuned", "new.csv", "--out", "x.xlsx"), "predictions are written as .jsonl, .csv or .tsv"),
-        (("predict", "tuned", "new.csv", "--text", "revue"), "has no column 'revue'; did you mean 'review'?"),
-        (("predict", "tuned", "new.csv", "--ensembel"), "did you mean '--ensemble'?"),
-        (("predict", "tuned", "new.csv", "--threads", "0"), "must be a whole number of at least 1"),
-        (("predict", "tuned", "new.csv", "--data.texd", "x"), "did you mean 'text"),
-        (("glue", "run", "--data", "glue", "--out", "x", "--tasks", "cola,nope"), "no task named 'nope'"),
-        (("glue", "run", "--data", "glue", "--out", "x", "--seeds", "0"), "must be a whole number of at least 1"),
-        (("glue", "run", "--data", "glue", "--out", "run", "--threads", "1"), "choose another --out"),
-        (("finetune", "run", "--task", "cola", "--data", "glue", "--out", "x", "--epochs", "-1"), "above 0, got '-1'"),
-        (("finetune", "run", "--task", "cola", "--data", "glue", "--out", "x", "--sequence-length", "4"), "8"),
-        (("evaluate", "run", "--suite", "blip", "--data", "blimp"), "invalid choice: 'blip'"),
-        (("evaluate", "run", "--suite", "blimp", "--data", "blimp", "--task", "cola"), "belongs to the suite 'probe'"),
-    ],
-)
-def test_wrong_usage_is_one_sentence_with_status_2(shell: Shell, words: tuple[str, ...], sentence: str) -> None:
-    assert sentence in refusal(shell.run(*words), 2)
+WRONG_WORDS = {
+    "predict tuned": "predict: the following arguments are required: INPUT",
+    "predict tuned new.csv --out x.xlsx": "predictions are written as .jsonl, .csv or .tsv",
+    "predict tuned new.csv --text revue": "has no column 'revue'; did you mean 'review'?",
+    "predict tuned new.csv --ensembel": "did you mean '--ensemble'?",
+    "predict tuned new.csv --threads 0": "must be a whole number of at least 1",
+    "predict tuned new.csv --data.texd x": "did you mean 'text",
+    "glue run --data glue --out x --tasks cola,nope": "no task named 'nope'",
+    "glue run --data glue --out x --seeds 0": "must be a whole number of at least 1",
+    "glue run --data glue --out run --threads 1": "choose another --out",
+    "finetune run --task cola --data glue --out x --epochs -1": "above 0, got '-1'",
+    "finetune run --task cola --data glue --out x --sequence-length 4": "8",
+    "evaluate run --suite blip --data blimp": "invalid choice: 'blip'",
+    "evaluate run --suite blimp --data blimp --task cola": "belongs to the suite 'probe'",
+}
+UNUSABLE = {
+    "predict tuned none.csv": "none.csv: no such file",
+    "predict tuned table": "table: is a folder; give a file",
+    "predict nowhere new.csv": "nowhere: no such file or folder",
+    "predict run new.csv": "it can detect, fill, play, embed; 'electra finetune run'",
+    "predict tuned tuned/export/model/model.safetensors": "model.safetensors: ",
+    "predict tuned new.csv --out new.csv/x.csv": "is a file where a folder is needed",
+    "detect tuned Anna": "tuned: holds a tuned model, which cannot detect; it can",
+    "glue run --data none --out x": "none: no such folder",
+    "glue run --data table --out x": "holds none of GLUE's tasks",
+    "evaluate run --suite blimp --data none": "none: ",
+    "evaluate tuned --suite blimp --data blimp": "is a tuned model, which neither judges nor guesses",
+    "predict begun new.csv": "let 'electra finetune' finish it",
+    "show blimp": "blimp: not an artifact",
+    "show damaged": "damaged/run.json: not the identity of a run",
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("predict", "tuned", "none.csv"), "none.csv: no such file"),
-        (("predict", "tuned", "table"), "table: is a folder; give a file"),
-        (("predict", "nowhere", "new.csv"), "nowhere: no such file or folder"),
-        (
-            ("predict", "run", "new.csv"),
-            "it can detect, fill, play, embed; 'electra finetune run'",
-        ),
-        (("predict", "tuned", "tuned/export/model/model.safetensors"), "model.safetensors: "),
-        (("predict", "tuned", "new.csv", "--out", "new.csv/x.csv"), "is a file where a folder is needed"),
-        (
-            ("detect", "tuned", "Anna sees it."),
-            "tuned: holds a tuned model, which cannot detect; it can",
-        ),
-        (("glue", "run", "--data", "none", "--out", "x"), "none: no such folder"),
-        (("glue", "run", "--data", "table", "--out", "x"), "holds none of GLUE's tasks"),
-        (("evaluate", "run", "--suite", "blimp", "--data", "none"), "none: "),
-        (
-            ("evaluate", "tuned", "--suite", "blimp", "--data", "blimp"),
-            "is a tuned model, which neither judges nor guesses",
-        ),
-        (("predict", "begun", "new.csv"), "let 'electra finetune' finish it"),
-        (("show", "blimp"), "blimp: not an artifact"),
-        (("show", "damaged"), "damaged/run.json: not the identity of a run"),
-    ],
-)
-def test_what_is_not_there_or_not_usable_is_one_sentence_with_status_1(
-    shell: Shell, words: tuple[str, ...], sentence: str
-) -> None:
-    assert sentence in refusal(shell.run(*words), 1)
-
-
-@pytest.mark.parametrize("verb", ["", "finetune", "glue", "evaluate", "predict", "show"])
-def test_help_is_given_without_loading_torch(verb: str) -> None:
-    program = f"""
-import sys
-from electralab.shell.cli import main
-sys.argv = ["electra", *{verb.split()!r}, "--help"]
-try:
-    main()
-except SystemExit as ended:
-    assert not ended.code, ended.code
-print(sorted({{"torch", "numpy", "rich", "pydantic"}} & sys.modules.keys()))
-"""
-    environment = {**os.environ, "COLUMNS": "100"}
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment)
-    assert f"usage: electra {verb}".strip() in done.stdout
-    assert done.stdout.endswith("\n[]\n")
+@pytest.mark.parametrize("line", [*WRONG_WORDS, *UNUSABLE])
+def test_what_is_wrong_is_one_sentence_with_its_status(shell: Shell, line: str) -> None:
+    status = 2 if line in WRONG_WORDS else 1
+    assert (WRONG_WORDS | UNUSABLE)[line] in shell.refuse(*line.split(), status=status)

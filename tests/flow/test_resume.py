@@ -1,38 +1,34 @@
 """A run that is interrupted, however and whenever, ends as one that was not: bit for bit."""
 
+import json
 import random
 import shutil
 import signal
 import time
+from itertools import pairwise
 
 import pytest
-from electra_process import Shell
-from little_runs import SMALL, exports_of, metrics_of, state_of
+from electra_process import Shell, Words
+from little_runs import assert_equal_runs, forget_after, metrics_of, state_of, train
 
 pytestmark = pytest.mark.flow
 
-
-def train(run: str, *more: str | int) -> tuple[str | int, ...]:
-    return ("pretrain", "--data", "data", "--out", run, *SMALL, "--log-every", 1, *more)
-
-
-def assert_equal_runs(shell: Shell, one: str, other: str, step: int) -> None:
-    assert state_of(shell.folder / one, step) == state_of(shell.folder / other, step)
-    assert metrics_of(shell.folder / one) == metrics_of(shell.folder / other)
-    assert exports_of(shell.folder / one) == exports_of(shell.folder / other)
+PROCEDURES: dict[str, Words] = {
+    "two-stage": ("--procedure", "two-stage"),
+    "adversarial": ("--procedure", "adversarial"),
+    "minimax": ("--procedure", "minimax", "--procedure-options.generator-updates", "2"),
+    "electric": ("--objective", "electric"),
+}
 
 
 def test_five_steps_and_five_steps_are_ten_steps(shell: Shell) -> None:
     ten = train("ten", "--steps", 10, "--save-every", 5, "--keep", 5)
     shell.must(*ten)
-    # A twin that knows only the first five: what came after is taken away, as if it had never been.
     shutil.copytree(shell.folder / "ten", shell.folder / "half")
-    for later in ("checkpoints/step-10", "export"):
-        shutil.rmtree(shell.folder / "half" / later)
-    (shell.folder / "half" / "results.json").unlink()
+    forget_after(shell.folder / "half", 5)
     again = shell.must(*train("half", "--steps", 10, "--save-every", 5, "--keep", 5))
     assert "resuming at step 6 of 10" in again.err
-    assert_equal_runs(shell, "ten", "half", 10)
+    assert_equal_runs(shell.folder, "ten", "half", 10)
 
 
 @pytest.mark.parametrize("save_every", [1, 5])
@@ -50,7 +46,7 @@ def test_a_run_killed_at_any_moment_ends_as_if_it_had_not_been(shell: Shell, kil
         running.send(signal.SIGKILL)
         assert running.wait().status == -signal.SIGKILL
     shell.must(*train("killed", *words))
-    assert_equal_runs(shell, "whole", "killed", steps)
+    assert_equal_runs(shell.folder, "whole", "killed", steps)
     leftovers = [path for path in (shell.folder / "killed").rglob(".*.tmp") if path.is_dir()]
     assert leftovers == []
 
@@ -67,7 +63,7 @@ def test_a_signal_saves_and_leaves_with_its_status(shell: Shell, number: int, st
     assert ended.err.splitlines()[-1] == "electra: stopped; the same command goes on from here"
     again = shell.must(*train("stopped", *words))
     assert "resuming at step" in again.err
-    assert_equal_runs(shell, "whole", "stopped", 40)
+    assert_equal_runs(shell.folder, "whole", "stopped", 40)
 
 
 def test_a_second_signal_does_no_harm(shell: Shell) -> None:
@@ -83,7 +79,7 @@ def test_a_second_signal_does_no_harm(shell: Shell) -> None:
     assert ended.status in (130, 143)
     assert "Traceback" not in ended.err
     shell.must(*train("stopped", *words))
-    assert_equal_runs(shell, "whole", "stopped", 40)
+    assert_equal_runs(shell.folder, "whole", "stopped", 40)
 
 
 def test_a_signal_before_the_first_step_is_answered_too(shell: Shell) -> None:
@@ -93,15 +89,40 @@ def test_a_signal_before_the_first_step_is_answered_too(shell: Shell) -> None:
     assert running.wait().status == 143
     shell.must(*train("early", "--steps", 10))
     shell.must(*train("whole", "--steps", 10))
-    assert_equal_runs(shell, "whole", "early", 10)
+    assert_equal_runs(shell.folder, "whole", "early", 10)
 
 
 def test_how_often_is_saved_and_logged_changes_nothing_else(shell: Shell) -> None:
     shell.must(*train("often", "--steps", 6, "--save-every", 1, "--keep", 3))
     shell.must(*train("seldom", "--steps", 6, "--save-every", 4))
     assert state_of(shell.folder / "often", 6) == state_of(shell.folder / "seldom", 6)
-    assert sorted(path.name for path in (shell.folder / "often/checkpoints").iterdir()) == [
-        "step-4",
-        "step-5",
-        "step-6",
-    ]
+    kept = sorted(path.name for path in (shell.folder / "often/checkpoints").iterdir())
+    assert kept == ["step-4", "step-5", "step-6"]
+
+
+@pytest.mark.parametrize("name", PROCEDURES)
+def test_a_run_goes_on_exactly_across_stages_and_turns(shell: Shell, name: str) -> None:
+    """Six steps: the second stage begins with the fourth, right after the checkpoint that the twin knows."""
+    words: Words = (*PROCEDURES[name], "--steps", 6, "--save-every", 3, "--keep", 5, "--evaluation.times", 2)
+    shell.must(*train("whole", *words))
+    shutil.copytree(shell.folder / "whole", shell.folder / "half")
+    forget_after(shell.folder / "half", 3)
+    shell.must(*train("half", *words))
+    assert_equal_runs(shell.folder, "half", "whole", 6)
+    folders = {role: shell.folder / "whole" / "export" / role for role in ("discriminator", "generator")}
+    configs = {role: json.loads((folder / "config.json").read_text()) for role, folder in folders.items()}
+    assert {config["electralab_objective"] for config in configs.values()} == {
+        "electric" if name == "electric" else "electra"
+    }
+    assert ("electralab_network" in configs["generator"]) == (name == "electric")
+    assert "electralab_network" not in configs["discriminator"]
+
+
+@pytest.mark.parametrize("name", ["two-stage", "minimax"])
+def test_a_budget_of_flops_knows_that_steps_differ(shell: Shell, name: str) -> None:
+    budget = 600_000_000
+    shell.must(*train("run", *PROCEDURES[name], "--flops", budget))
+    spent = metrics_of(shell.folder / "run")
+    per_step = [after["flops"] - before["flops"] for before, after in pairwise(spent)]
+    assert len(set(per_step)) == 2
+    assert budget - max(per_step) < spent[-1]["flops"] < budget + max(per_step)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 from electra_process import Shell
-from little_runs import SMALL
+from little_runs import SMALL, label_sentences, little_study, write_rows, write_scores
 from safetensors.torch import load_file
 from test_analyze import BRIEF as BRIEF_ANALYSIS
 from test_compress import BRIEF as BRIEF_COMPRESSION
-from test_predict import QUICK, sentences, write, write_glue
+from test_predict import QUICK
 from transformers import AutoModel, AutoTokenizer
 
 import electralab
@@ -20,23 +20,6 @@ from electralab.artifacts import MANIFEST
 from electralab.errors import ElectraError
 
 pytestmark = pytest.mark.flow
-
-STUDY = """
-name = "little"
-baseline = "electra"
-seeds = [0]
-[budget]
-steps = 2
-[pretrain]
-batch = { size = 8 }
-evaluation = { rows = 8, times = 1 }
-model = { num_layers = 1, hidden_size = 32, embedding_size = 32, num_heads = 2, feedforward_size = 64 }
-[arms.electra]
-[[scores]]
-task = "cola"
-data = "glue"
-settings = { steps = 2 }
-"""
 
 # Where the writers below leave them, and what `show` calls them.
 KINDS = {
@@ -91,9 +74,10 @@ def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     shell.must(*train, "--out", "mlm", "--objective", "mlm")
     shell.must(*train, "--out", "towers", "--generator.kind", "two-tower")
     shell.must(*train, "--out", "classic", "--model.backbone", "electra")
-    write(shell.folder / "table/train.csv", "review,stars", *(f"{text},{label}" for text, label in sentences(32)))
+    rows = [f"{text},{label}" for text, label in label_sentences(32)]
+    write_rows(shell.folder / "table/train.csv", "review,stars", *rows)
     shell.must("finetune", "run", "--task", "classify", "--data", "table", "--out", "tuned", *QUICK)
-    write_glue(shell.folder / "glue")
+    write_scores(shell.folder)
     shell.must("glue", "run", "--data", "glue", "--out", "suite", *QUICK, "--epochs", "0.5")
     for model, form, out in (
         *(("run", "hf", "hf"), ("run", "onnx", "onnx"), ("run", "onnx-int8", "int8")),
@@ -102,7 +86,7 @@ def made(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
         shell.must("export", model, "--format", form, "--out", out)
     shell.must("compress", "run", "--data", "data", "--out", "small", "--storage", "bf16", *BRIEF_COMPRESSION)
     shell.must("analyze", "run", "--data", "data", "--out", "seen", "--only", "M36", *BRIEF_ANALYSIS)
-    (shell.folder / "little.toml").write_text(STUDY)
+    (shell.folder / "little.toml").write_text(little_study())
     shell.must("study", "little.toml", "--corpus", "data", "--data", ".", "--out", "studied")
     write_foreign(shell.folder)
     shell.must("import", "old", "--out", "imported")

@@ -6,51 +6,18 @@ from pathlib import Path
 
 import pytest
 from electra_process import Shell
-from little_runs import SMALL, exports_of
+from little_runs import SMALL, exports_of, little_study, write_scores
 
 pytestmark = pytest.mark.flow
 
-STUDY = """
-name = "little"
-baseline = "mlm"
-seeds = [0]
-[budget]
-steps = 4
-[pretrain]
-batch = { size = 8 }
-evaluation = { rows = 8, times = 1 }
-model = { num_layers = 1, hidden_size = 32, embedding_size = 32, num_heads = 2, feedforward_size = 64 }
-[arms.electra]
-[arms.mlm]
-objective = "mlm"
-[[scores]]
-suite = "blimp"
-data = "blimp"
-settings = { blimp = { limit = 2, generator_limit = 2 } }
-[[scores]]
-task = "cola"
-data = "glue"
-settings = { steps = 2 }
-[snapshots]
-at = [0.5]
-scores = ["blimp"]
-"""
+STUDY = little_study()
 
 
 @pytest.fixture
 def studious(shell: Shell) -> Shell:
     """With a study and the data of its scores."""
     (shell.folder / "little.toml").write_text(STUDY)
-    pairs = [("Anna sees the house.", "Anna the sees house."), ("Ben likes it.", "Ben it likes.")]
-    for uid in ("order", "more-order"):
-        lines = [json.dumps({"sentence_good": good, "sentence_bad": bad, "UID": uid}) for good, bad in pairs]
-        path = shell.folder / "scores" / "blimp" / f"{uid}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines))
-    (shell.folder / "scores" / "glue" / "CoLA").mkdir(parents=True)
-    for split in ("train", "dev"):
-        rows = "".join(f"gj04\t{i % 2}\t\tAnna sees the house {i}\n" for i in range(16))
-        (shell.folder / "scores" / "glue" / "CoLA" / f"{split}.tsv").write_text(rows)
+    write_scores(shell.folder / "scores")
     return shell
 
 
@@ -73,13 +40,11 @@ def test_objectives_are_compared_and_a_finished_study_is_only_told_again(studiou
     assert "little" in again.out
     assert "electra – mlm" in studious.must("show", "out").out
     studious.folder.joinpath("changed.toml").write_text(STUDY.replace("steps = 2", "steps = 3"))
-    refused = studious.run(*study("changed.toml"))
-    assert refused.status == 1
-    assert "cola.json: settings.steps was 2, now 3; give the same study, or choose another --out" in refused.err
+    said = studious.refuse(*study("changed.toml"))
+    assert "cola.json: settings.steps was 2, now 3; give the same study, or choose another --out" in said
     studious.folder.joinpath("another.toml").write_text(STUDY.replace('"little"', '"another"'))
-    refused = studious.run(*study("another.toml"))
-    assert refused.status == 2
-    assert "out: holds the study 'little', not 'another'; choose another --out" in refused.err
+    said = studious.refuse(*study("another.toml"), status=2)
+    assert said == "out: holds the study 'little', not 'another'; choose another --out"
 
 
 PLACES = {"blimp": "blimp", "glue": "cola"}
@@ -100,11 +65,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_a_study_that_cannot_be_run_is_refused_before_it_begins(studious: Shell, words: str) -> None:
-    status, said = REFUSED[words]
-    ended = studious.run(*study("little.toml", *words.split()))
-    assert ended.status == status
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
+    status, sentence = REFUSED[words]
+    assert sentence in studious.refuse(*study("little.toml", *words.split()), status=status)
     assert not (studious.folder / "out" / "cells").exists()
 
 
@@ -139,8 +101,10 @@ def test_a_dry_run_without_the_data_shows_the_plan_and_lists_all_that_is_missing
     ended = studious.run(*study("little.toml", "--data", "nowhere", "--dry-run", "--json"))
     assert ended.status == 1, "the run itself would be refused"
     missing = json.loads(ended.out)["missing"]
-    assert missing == [f"nowhere/{place}: no such file or folder (needed by {of})" for place, of in PLACES.items()]
-    assert all(one in ended.err for one in missing)
+    assert missing == [
+        f"nowhere/{place}: no such file or folder (needed by {score})" for place, score in PLACES.items()
+    ]
+    assert all(text in ended.err for text in missing)
     assert json.loads(ended.out)["arms"]["mlm"]["steps"] == 4
 
 
@@ -167,9 +131,8 @@ def test_claims_are_judged_by_the_models_of_a_study(studious: Shell) -> None:
     assert kept["claims"] == judged["claims"], "what the verdicts rest on is in the file"
     assert kept["command"] == "electra claims --runs out --only M30,M39,M44,M45"
     assert "electra study little.toml --corpus data" in told
-    assert (
-        "nowhere: holds no trained models; give --corpus and --data" in studious.run("claims", "--runs", "nowhere").err
-    )
+    said = studious.refuse("claims", "--runs", "nowhere")
+    assert "nowhere: holds no trained models; give --corpus and --data" in said
 
 
 def test_a_snapshot_is_what_a_shorter_run_on_the_same_schedule_would_be(shell: Shell) -> None:

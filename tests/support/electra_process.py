@@ -8,6 +8,7 @@ import re
 import resource
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -81,46 +82,42 @@ class Running:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
 
-    def wait_for(self, path: str, seconds: float = 60.0) -> None:
+    def _until(self, has_come: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while not has_come():
+            assert self._process.is_alive(), self.wait().err
+            assert time.monotonic() < end, f"{what} has not come"
+            time.sleep(0.002)
+
+    def wait_for(self, path: str) -> None:
         """Until a file or folder has appeared."""
-        end = time.monotonic() + seconds
-        while not (self._folder / path).exists():
-            assert self._process.is_alive(), self.wait().err
-            assert time.monotonic() < end, f"{path} has not appeared"
-            time.sleep(0.002)
+        self._until((self._folder / path).exists, path)
 
-    def wait_for_text(self, text: str, seconds: float = 60.0) -> None:
+    def wait_for_text(self, text: str) -> None:
         """Until it has said something on standard error."""
-        end = time.monotonic() + seconds
-        while text not in (self._folder / f"{self._log}.err").read_text():
-            assert self._process.is_alive(), self.wait().err
-            assert time.monotonic() < end, f"{text!r} was not said"
-            time.sleep(0.002)
+        self._until(lambda: text in (self._folder / f"{self._log}.err").read_text(), text)
 
-    def wait_for_step(self, run: str, step: int, seconds: float = 60.0) -> None:
+    def wait_for_step(self, run: str, step: int) -> None:
         """Until a checkpoint of this step, or a later one, is there."""
-        end = time.monotonic() + seconds
         folder = self._folder / run / "checkpoints"
-        while not any(int(path.name.removeprefix("step-")) >= step for path in folder.glob("step-*")):
-            assert self._process.is_alive(), self.wait().err
-            assert time.monotonic() < end, f"step {step} was not reached"
-            time.sleep(0.002)
+        self._until(
+            lambda: any(int(path.name.removeprefix("step-")) >= step for path in folder.glob("step-*")), f"step {step}"
+        )
 
-    def wait_for_address(self, seconds: float = 120.0) -> str:
+    def wait_for_address(self) -> str:
         """Until a server has said where it listens."""
-        end = time.monotonic() + seconds
-        out = self._folder / f"{self._log}.out"
-        while not (found := re.findall(r"^(http://127\.0\.0\.1:\d+)$", out.read_text(), re.M)):
-            assert self._process.is_alive(), self.wait().err
-            assert time.monotonic() < end, "no address was printed"
-            time.sleep(0.01)
-        return str(found[0])
+        out, address = self._folder / f"{self._log}.out", re.compile(r"^(http://127\.0\.0\.1:\d+)/?$", re.M)
+        self._until(lambda: address.search(out.read_text()), "the address", seconds=120.0)
+        return str(address.findall(out.read_text())[0])
 
     def wait(self) -> Ended:
         self._process.join(300)
         assert self._process.exitcode is not None, "still running after five minutes"
         out, err = ((self._folder / f"{self._log}.{end}").read_text() for end in ("out", "err"))
         return Ended(self._process.exitcode, out, err)
+
+
+Words = tuple[str | Path | int, ...]
 
 
 class Shell:
@@ -147,3 +144,12 @@ class Shell:
         ended = self.run(*words)
         assert ended.status == 0, ended.err
         return ended
+
+    def refuse(self, *words: str | Path | int, status: int = 1) -> str:
+        """Run what has to be refused; returned is the one sentence that is said, without the program's name."""
+        ended = self.run(*words)
+        assert "Traceback" not in ended.err, ended.err
+        assert (ended.status, ended.out) == (status, ""), ended.err
+        last = ended.err.splitlines()[-1]
+        assert last.startswith("electra: ")
+        return last.removeprefix("electra: ")

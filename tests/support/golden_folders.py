@@ -15,44 +15,16 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from electra_process import Shell
-from little_runs import write_text
+from electra_process import Shell, Words
+from little_runs import little_study, write_rows, write_text
 
 PACKED = Path(__file__).parents[1] / "golden" / "folders.tar.xz"
-
-Words = tuple[str | int, ...]
 
 NETWORKS: Words = (
     *("--model.num-layers", 2, "--model.hidden-size", 8, "--model.embedding-size", 8),
     *("--model.num-heads", 2, "--model.feedforward-size", 16),
 )
 LITTLE: Words = (*NETWORKS, "--batch.size", 4, "--evaluation.rows", 8, "--evaluation.times", 2, "--threads", 1)
-
-STUDY = """
-name = "little"
-baseline = "mlm"
-seeds = [0]
-[budget]
-steps = 4
-[pretrain]
-batch = { size = 4 }
-evaluation = { rows = 8, times = 1 }
-model = { num_layers = 1, hidden_size = 8, embedding_size = 8, num_heads = 2, feedforward_size = 16 }
-[arms.electra]
-[arms.mlm]
-objective = "mlm"
-[[scores]]
-suite = "blimp"
-data = "blimp"
-settings = { blimp = { limit = 2, generator_limit = 2 } }
-[[scores]]
-task = "cola"
-data = "glue"
-settings = { steps = 2 }
-[snapshots]
-at = [0.5]
-scores = ["blimp"]
-"""
 
 # Each folder by its name, with the words that make it; later ones read earlier ones.
 COMMANDS: dict[str, Words] = {
@@ -88,20 +60,15 @@ def write_inputs(folder: Path) -> None:
     people, things = ("Anna", "Ben", "Clara"), (("horse", "yes"), ("letter", "no"))
     for split, count in (("train", 16), ("dev", 8)):
         rows = [f"{people[i % 3]} sees the {things[i % 2][0]}.,{things[i % 2][1]}" for i in range(count)]
-        _write(folder / "table" / f"{split}.csv", "text,label", *rows)
+        write_rows(folder / "table" / f"{split}.csv", "text,label", *rows)
         cola = [f"gj04\t{i % 2}\t\tAnna sees the house {i}" for i in range(8)]
-        _write(folder / "scores" / "glue" / "CoLA" / f"{split}.tsv", *cola)
+        write_rows(folder / "scores" / "glue" / "CoLA" / f"{split}.tsv", *cola)
     for uid in ("order", "more-order"):
         pairs = [("Anna sees the house.", "Anna the sees house."), ("Ben likes it.", "Ben it likes.")]
         lines = [json.dumps({"sentence_good": good, "sentence_bad": bad, "UID": uid}) for good, bad in pairs]
-        _write(folder / "scores" / "blimp" / f"{uid}.jsonl", *lines)
-    _write(folder / "new.csv", "text", "Anna sees the old horse.", "Ben likes the red letter.")
-    (folder / "little.toml").write_text(STUDY)
-
-
-def _write(path: Path, *lines: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines))
+        write_rows(folder / "scores" / "blimp" / f"{uid}.jsonl", *lines)
+    write_rows(folder / "new.csv", "text", "Anna sees the old horse.", "Ben likes the red letter.")
+    (folder / "little.toml").write_text(little_study(width=8, batch=4))
 
 
 def make_folders(folder: Path) -> dict[str, Any]:

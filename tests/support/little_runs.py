@@ -2,11 +2,14 @@
 
 import hashlib
 import json
+import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
-from electra_process import Shell
+import pytest
+from electra_process import Shell, Words
 
 NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Frank")
 VERBS = ("sees", "likes", "calls", "helps", "finds")
@@ -33,6 +36,71 @@ def write_text(path: Path, documents: int = 120, seed: int = 0) -> None:
 
     texts = (" ".join(sentence() for _ in range(10)) for _ in range(documents))
     path.write_text("\n\n".join(texts) + "\n")
+
+
+def write_rows(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def label_sentences(count: int) -> list[tuple[str, str]]:
+    """The horse is yes, the letter is no."""
+    rng = random.Random(count)
+    things = [(("horse", "yes"), ("letter", "no"))[number % 2] for number in range(count)]
+    return [(f"{rng.choice(NAMES[:3])} sees the {rng.choice(KINDS[:3])} {thing}.", label) for thing, label in things]
+
+
+def write_scores(folder: Path, rows: int = 16) -> None:
+    """A GLUE of two tasks and a BLiMP of a few rows, in their official layouts."""
+    labelled = label_sentences(rows)
+    for split in ("train", "dev"):
+        cola = [f"gj04\t{int(label == 'yes')}\t\t{text}" for text, label in labelled]
+        write_rows(folder / "glue/CoLA" / f"{split}.tsv", *cola)
+        names = ("entailment", "not_entailment")
+        pairs = [f"{i}\tAnna sees it.\t{text}\t{names[i % 2]}" for i, (text, _) in enumerate(labelled)]
+        write_rows(folder / "glue/RTE" / f"{split}.tsv", "index\tsentence1\tsentence2\tlabel", *pairs)
+    pairs_of = {"sentence_good": "Anna sees the house.", "sentence_bad": "Anna the sees house.", "field": "syntax"}
+    for uid in ("order", "more-order"):
+        line = json.dumps({**pairs_of, "UID": uid, "linguistics_term": "order"})
+        write_rows(folder / "blimp" / f"{uid}.jsonl", *([line] * 2))
+
+
+def little_study(width: int = 32, batch: int = 8) -> str:
+    """Two objectives for four steps, scored by BLiMP, also halfway, and by CoLA."""
+    return f"""
+name = "little"
+baseline = "mlm"
+seeds = [0]
+[budget]
+steps = 4
+[pretrain]
+batch = {{ size = {batch} }}
+evaluation = {{ rows = 8, times = 1 }}
+[pretrain.model]
+num_layers = 1
+hidden_size = {width}
+embedding_size = {width}
+num_heads = 2
+feedforward_size = {2 * width}
+[arms.electra]
+[arms.mlm]
+objective = "mlm"
+[[scores]]
+suite = "blimp"
+data = "blimp"
+settings = {{ blimp = {{ limit = 2, generator_limit = 2 }} }}
+[[scores]]
+task = "cola"
+data = "glue"
+settings = {{ steps = 2 }}
+[snapshots]
+at = [0.5]
+scores = ["blimp"]
+"""
+
+
+def train(run: str, *more: str | int | Path) -> Words:
+    return ("pretrain", "--data", "data", "--out", run, *SMALL, "--log-every", 1, *more)
 
 
 def prepare_little(shell: Shell) -> None:
@@ -63,3 +131,39 @@ def metrics_of(run: Path) -> list[dict[str, Any]]:
 def exports_of(run: Path) -> dict[str, str]:
     files = sorted(path for path in (run / "export").rglob("*") if path.is_file())
     return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def assert_equal_runs(folder: Path, first: str, second: str, step: int) -> None:
+    """To the last bit, but for what tells the time."""
+    for part in (lambda run: state_of(run, step), metrics_of, exports_of):
+        assert part(folder / first) == part(folder / second)
+
+
+def forget_after(run: Path, step: int) -> None:
+    """What came after a step is taken away, as if it had never been."""
+    for checkpoint in (run / "checkpoints").glob("step-*"):
+        if int(checkpoint.name.removeprefix("step-")) > step:
+            shutil.rmtree(checkpoint)
+    shutil.rmtree(run / "export")
+    (run / "results.json").unlink()
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `text.txt` and `data`, prepared once."""
+    shell = Shell(tmp_path_factory.mktemp("prepared"))
+    prepare_little(shell)
+    return shell.folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path, prepared: Path) -> Shell:
+    """A fresh folder with prepared data in it."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def kills() -> int:
+    """How many times a run is killed; ELECTRALAB_KILLS asks for more than a quick test does."""
+    return int(os.environ.get("ELECTRALAB_KILLS", "6"))

@@ -1,13 +1,12 @@
-"""The page in a real browser, served by a real `electra serve` with models that nobody trained.
+"""Pages in a real browser: reports from their files, and the page of a real `electra serve` with untrained models.
 
 They are so wide that some words look replaced, which is all that a page needs.
 """
 
-import re
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,9 @@ import httpx
 import pytest
 from electra_process import Running, Shell
 from little_tuned import make_tuned, save_pretrained, save_tuned_folder
+from report_folders import make_run, write_examples
+
+from electralab.reporting.page import write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
@@ -27,6 +29,8 @@ SWITCHES = (
     *("--disable-component-update", "--disable-sync"),
 )
 KEY = "open-sesame"
+
+Open = Callable[..., "Page"]
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,7 @@ class Served:
 
 def start_server(shell: Shell, *words: str | Path) -> tuple[Running, Served]:
     running = shell.start("serve", *words, "--port", 0, "--threads", 1)
-    end = time.monotonic() + 60
-    while True:
-        said = "".join(path.read_text() for path in shell.folder.glob(".log-*.[oe][ur][tr]"))
-        found = re.findall(r"http://[\w.:]+", said)
-        if found:
-            return running, Served(found[-1])
-        assert running.is_alive, running.wait().err
-        assert time.monotonic() < end, "the server has not said its address"
-        time.sleep(0.05)
+    return running, Served(running.wait_for_address())
 
 
 def stop_server(running: Running) -> None:
@@ -129,3 +125,29 @@ def tokens_shown(page: "Page") -> list[tuple[str, str]]:
     """The text and the classes of each token in the backdrop."""
     found = page.evaluate("[...document.querySelectorAll('.token')].map((span) => [span.textContent, span.className])")
     return [(text, classes) for text, classes in found]
+
+
+@pytest.fixture
+def open_report(browser: "Browser", tmp_path: Path) -> Iterator[Open]:
+    """Write the report of runs with these names and open it; whatever the page throws fails the test."""
+    wrong: list[str] = []
+    pages: list[Page] = []
+
+    def open_(*names: str, address: str = "", **more: Any) -> "Page":
+        page = browser.new_page(**{"viewport": {"width": 1200, "height": 800}, **more})
+        page.set_default_timeout(60_000)
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        if not address:
+            runs = [make_run(tmp_path / name, seed=seed) for seed, name in enumerate(names)]
+            for run in runs:
+                write_examples(run)
+            write_report(runs, tmp_path / "report.html")
+        page.goto(address or (tmp_path / "report.html").as_uri())
+        pages.append(page)
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+    assert wrong == []

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from electra_process import Shell
-from golden_folders import COMMANDS, Words
+from electra_process import Shell, Words
+from golden_folders import COMMANDS
 
 FOLDER = Path(__file__).parents[1] / "golden" / "snapshots"
 

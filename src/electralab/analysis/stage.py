@@ -19,7 +19,7 @@ from electralab.analysis.model import AnalysisModel, load_analysis_model, name_m
 from electralab.artifacts import lock_folder, read_json, sha256_file, sha256_json, write_file, write_json
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
-from electralab.finetuning.task_model import identify_model
+from electralab.finetuning.identity import identify_model
 from electralab.model.folders.folder import locate_networks
 from electralab.records import findings as records
 from electralab.records.findings import Analysis, AnalysisPlan, MeasureResult

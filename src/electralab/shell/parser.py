@@ -18,7 +18,7 @@ from electralab.errors import UsageError, suggest
 N = TypeVar("N", int, float)
 
 SETTING_DEFAULTS = Path(__file__).parent / "setting_defaults.json"
-"""Written by `python tools/setting_defaults.py`: settings are pydantic, which costs more than a whole --help."""
+"""Written by tools/generate.py: settings are pydantic, which costs more than a whole --help."""
 
 
 class Parser(argparse.ArgumentParser):

@@ -6,8 +6,9 @@ The head begins at the mean of the training numbers and counts in their standard
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -16,11 +17,27 @@ from torch import Tensor
 
 from electralab.model.task_model import HeadConfig
 from electralab.records.tuned import PredictionRow, Scores
-from electralab.tasks import baselines, kind
+from electralab.tasks.baselines import COMMONEST, LINEAR, LinearRegressor
 from electralab.tasks.features import Feature, TaskBatch
+from electralab.tasks.kind import (
+    OWN_FILES,
+    BaselinePredictions,
+    Labels,
+    Logits,
+    NetworkOutputs,
+    Prediction,
+    RowConverter,
+    RowError,
+    Split,
+    SplitScores,
+    Task,
+    is_number,
+    round_number,
+    shorten,
+)
 from electralab.tasks.kinds.classification import require_known_metrics
 from electralab.tasks.table import Row
-from electralab.tasks.texts import TextExample, TextKind, linear_baseline
+from electralab.tasks.texts import TextExample, TextKind, take_texts
 
 METRICS = ("spearman", "pearson")
 
@@ -32,12 +49,23 @@ class RegressionExample(TextExample):
 
 
 @dataclass(frozen=True, slots=True)
-class RegressionPrediction(kind.Prediction):
+class RegressionPrediction(Prediction):
     value: float
 
 
 Examples = Sequence[RegressionExample]
 Predictions = Sequence[RegressionPrediction]
+
+
+class _Converter(RowConverter[RegressionExample]):
+    def convert(self, row: Row) -> RegressionExample:
+        score = math.nan
+        if self.columns.label:
+            value = self.read_field(row, self.columns.label)
+            if not is_number(value):
+                raise RowError(f"{self.columns.label!r} holds {shorten(str(value))}, which is no number")
+            score = float(value)
+        return RegressionExample(self.read_id(row), self.read_texts(row), score)
 
 
 class Regression(TextKind[RegressionExample, RegressionPrediction]):
@@ -46,21 +74,10 @@ class Regression(TextKind[RegressionExample, RegressionPrediction]):
     label_columns = ("score", "similarity", "rating", "stars", "target", "label", "labels")
     # For a number only nothing says that it is not known: -1 is one.
     unknown_labels = ("",)
+    converter = _Converter
 
-    def own_tasks(self) -> tuple[kind.Task, ...]:
-        return (kind.Task("regress", "regression", self, METRICS, num_texts=0, files=kind.OWN_FILES),)
-
-    def converter(self, reader: kind.RowReader) -> Callable[[Row], RegressionExample]:
-        def convert(row: Row) -> RegressionExample:
-            score, column = math.nan, reader.columns.label
-            if column:
-                value = reader.read_field(row, column)
-                if not kind.is_number(value):
-                    raise kind.RowError(f"{column!r} holds {kind.shorten(str(value))}, which is no number")
-                score = float(value)
-            return RegressionExample(reader.read_id(row), reader.read_texts(row), score)
-
-        return convert
+    def own_tasks(self) -> tuple[Task, ...]:
+        return (Task("regress", "regression", self, METRICS, num_texts=0, files=OWN_FILES),)
 
     def make_unlabelled(self, texts: tuple[str, ...]) -> RegressionExample:
         return RegressionExample("", texts, math.nan)
@@ -72,43 +89,42 @@ class Regression(TextKind[RegressionExample, RegressionPrediction]):
         scores = [example.score for example in examples]
         return head.model_copy(update={"origin": float(np.mean(scores)), "unit": float(np.std(scores)) or 1.0})
 
-    def loss(self, logits: Tensor, batch: TaskBatch, head: HeadConfig) -> Tensor:
+    def loss(self, logits: Logits, batch: TaskBatch, head: HeadConfig) -> Tensor:
+        assert isinstance(logits, Tensor)
         return F.mse_loss(logits.float().squeeze(-1) / head.unit, batch.targets[:, 0] / head.unit, reduction="sum")
 
     def distillation_loss(
-        self, logits: Tensor, teacher_logits: Tensor, batch: TaskBatch, head: HeadConfig, temperature: float
+        self, logits: Logits, teacher_logits: Logits, batch: TaskBatch, head: HeadConfig, temperature: float
     ) -> Tensor:
+        assert isinstance(logits, Tensor)
+        assert isinstance(teacher_logits, Tensor)
         return F.mse_loss(logits.float() / head.unit, teacher_logits.float() / head.unit, reduction="sum")
 
-    def decode(self, outputs: kind.NetworkOutputs[RegressionExample, Feature]) -> list[RegressionPrediction]:
+    def decode(self, outputs: NetworkOutputs[RegressionExample, Feature]) -> list[RegressionPrediction]:
         return [RegressionPrediction(float(row.logits[0])) for row in outputs.rows]
 
-    def score(
-        self, task: kind.Task, examples: Examples, predictions: Predictions, labels: kind.Labels
-    ) -> kind.SplitScores:
+    def score(self, task: Task, examples: Examples, predictions: Predictions, labels: Labels) -> SplitScores:
         truth = np.array([example.score for example in examples])
-        predicted = np.array([prediction.value for prediction in predictions])
-        return kind.SplitScores(score_values(task.metrics, truth, predicted))
+        return SplitScores(score_values(task.metrics, truth, np.array([answer.value for answer in predictions])))
 
     def to_row(self, example: RegressionExample, prediction: RegressionPrediction) -> PredictionRow:
-        value = kind.round_number(prediction.value)
-        row = PredictionRow(id=example.id, texts=example.texts, prediction=value)
-        return row if math.isnan(example.score) else row.with_truth(example.score)
+        truth: dict[str, Any] = {} if math.isnan(example.score) else {"truth": example.score}
+        return PredictionRow(id=example.id, texts=example.texts, **truth, prediction=round_number(prediction.value))
 
-    def baselines(self, train: Examples) -> Iterator[kind.BaselineMethod[RegressionExample, RegressionPrediction]]:
+    def baselines(
+        self, train: Examples, splits: Sequence[Split]
+    ) -> Iterator[BaselinePredictions[RegressionPrediction]]:
         mean = float(np.mean([example.score for example in train]))
-        yield kind.BaselineMethod(
-            baselines.COMMONEST,
-            "always answering the mean of the training rows",
-            len(train),
-            lambda examples: [RegressionPrediction(mean)] * len(examples),
-        )
-        yield linear_baseline(
-            *("ridge regression", train),
-            fit=lambda texts, values: baselines.LinearRegressor().fit(texts, values).predict,
-            read_answer=lambda example: example.score,
-            to_prediction=lambda value: RegressionPrediction(float(value)),
-        )
+        constant = {split.name: [RegressionPrediction(mean)] * len(split.examples) for split in splits}
+        yield BaselinePredictions(COMMONEST, "always answering the mean of the training rows", len(train), constant)
+        some = take_texts(train)
+        what = "TF-IDF of words and " + ("characters" if len(train[0].texts) == 1 else "what the pair shares")
+        model = LinearRegressor().fit([example.texts for example in some], [example.score for example in some])
+        linear = {
+            split.name: [RegressionPrediction(float(x)) for x in model.predict([e.texts for e in split.examples])]
+            for split in splits
+        }
+        yield BaselinePredictions(LINEAR, f"ridge regression over {what}", len(some), linear)
 
 
 KIND = Regression()
@@ -124,9 +140,10 @@ def score_values(metrics: Sequence[str], truth: NDArray[np.float64], predicted: 
 
     known = {"pearson": pearsonr, "spearman": spearmanr}
     require_known_metrics(metrics, known)
-    # A side varies if its spread is more than rounding: the bound lies above the one at which scipy warns.
-    is_defined = all(
-        values.size >= 2 and bool(np.isfinite(values).all()) and np.ptp(values) > 1e-12 * abs(values.mean())
-        for values in (truth, predicted)
-    )
+    is_defined = _varies(truth) and _varies(predicted)
     return {name: float(known[name](truth, predicted).statistic) if is_defined else 0.0 for name in metrics}
+
+
+def _varies(values: NDArray[np.float64]) -> bool:
+    """Whether the spread is more than rounding: the bound lies above the one at which scipy warns."""
+    return values.size >= 2 and bool(np.isfinite(values).all()) and np.ptp(values) > 1e-12 * abs(values.mean())

@@ -1,17 +1,21 @@
-"""The defaults and choices of settings that flags stand for -> shell/setting_defaults.json.
+"""Writes what is generated from the verbs and settings: `make generate`; a test holds that nothing was forgotten.
 
-Settings are pydantic, whose import costs more than a whole `electra --help`; so what the help says of them lies in a
-file. A test holds that it is what this writes: `python tools/setting_defaults.py` writes it again.
+shell/setting_defaults.json  defaults and choices of settings that flags stand for: settings are pydantic, whose
+                             import costs more than a whole `electra --help`
+__init__.pyi                 the verbs as functions of `electralab`, which finds them only when one is used, so that
+                             type checkers and editors see their signatures
 """
 
 import json
 from importlib import import_module
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
+import electralab
 from electralab.config import Settings
 from electralab.shell.cli import build_parser
-from electralab.shell.commands import load_command
+from electralab.shell.commands import list_verbs, load_command, python_name
 from electralab.shell.parser import SETTING_DEFAULTS
 
 
@@ -52,5 +56,31 @@ def _parts(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
+_STUB = '''"""Written by tools/generate.py: the verbs, with their signatures."""
+
+from pathlib import Path
+
+from electralab.serving.model import Model
+{imports}
+
+__version__: str
+__all__: list[str]
+ALIASES: dict[str, str]
+{aliases}
+
+def load(path: str | Path) -> Model: ...
+'''
+
+
+def write_stub() -> str:
+    verbs = sorted(python_name(verb) for verb in list_verbs() if verb != "completion")
+    imports = [f"from electralab.shell.commands.{verb} import {verb} as {verb}" for verb in verbs]
+    aliases = [f"{alias} = {verb}" for alias, verb in electralab.ALIASES.items()]
+    return _STUB.format(imports="\n".join(imports), aliases="\n".join(aliases))
+
+
+STUB = Path(electralab.__file__).with_suffix(".pyi")
+
 if __name__ == "__main__":
     SETTING_DEFAULTS.write_text(json.dumps(find_defaults(), indent=1) + "\n", encoding="utf-8")
+    STUB.write_text(write_stub(), encoding="utf-8")
