@@ -18,8 +18,7 @@ from electralab.analysis.measures.replacements import HARDENING, tag_tokens
 from electralab.analysis.model import AnalysisModel, load_analysis_model, reinitialise
 from electralab.analysis.probe_sets import TaggedSentence
 from electralab.events import run_to_end
-from electralab.finetuning.predicting import predict_examples
-from electralab.finetuning.task_model import save_model
+from electralab.finetuning.task_model import predict_examples, save_model
 from electralab.model.flops import count_masked, step_flops
 from electralab.model.folders.folder import save_network
 from electralab.reporting.plots import HeatmapFigure

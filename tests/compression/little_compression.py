@@ -7,9 +7,9 @@ import torch
 from little_models import TEXT, build_pair, save_pair
 from little_tasks import QUICK, make_request, save_origin, tune, write_animals
 
-from electralab.compression.settings import CompressConfig
-from electralab.compression.stage import CompressRequest, compress, load_compression_task
-from electralab.compression.task import CompressionTask
+from electralab.compression.settings import CompressConfig, CompressRequest
+from electralab.compression.stage import compress
+from electralab.compression.task import CompressionTask, load_compression_task
 from electralab.config import SettingsTree
 from electralab.events import Event, run_to_end
 from electralab.records.compression import Tradeoff

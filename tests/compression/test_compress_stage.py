@@ -15,9 +15,10 @@ from little_tasks import QUICK, make_request, save_origin, tune, write_animals, 
 from watching_events import notes
 
 import electralab
-from electralab.compression import finetuned_task, stage
-from electralab.compression.settings import list_variants
-from electralab.compression.stage import CompressRequest, check_plan, plan_compress
+from electralab.compression import stage
+from electralab.compression import task as task_module
+from electralab.compression.settings import CompressRequest, list_variants
+from electralab.compression.stage import check_plan, plan_compress
 from electralab.errors import (
     AnswersDiffer,
     DamagedArtifact,
@@ -26,7 +27,7 @@ from electralab.errors import (
     InputError,
     UsageError,
 )
-from electralab.exporting.metadata import find_license
+from electralab.exporting.export import find_license
 from electralab.finetuning.task_model import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import load_any, load_network, save_network
@@ -299,7 +300,7 @@ def count_draws(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         drawn.append(times)
         return bootstrap_indices(rows, times, seed)
 
-    monkeypatch.setattr(finetuned_task, "bootstrap_indices", count)
+    monkeypatch.setattr(task_module, "bootstrap_indices", count)
     return drawn
 
 

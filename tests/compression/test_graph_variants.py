@@ -8,11 +8,12 @@ import pytest
 import torch
 from little_compression import open_pair
 
-from electralab.compression import variant_writer
+from electralab.compression import stage
 from electralab.compression.settings import Graph
-from electralab.compression.variant_writer import VariantWriter
+from electralab.compression.stage import VariantWriter
 from electralab.errors import AnswersDiffer, InputError
-from electralab.exporting.onnx_graphs import Exportable, write_graph
+from electralab.exporting.fidelity import Exportable
+from electralab.exporting.onnx_graphs import write_graph
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import load_network
 from electralab.model.weight_transfer import PrunedLayer, prune
@@ -22,7 +23,7 @@ from electralab.tokens.tokenizer import Tokenizer
 def test_a_pruned_network_is_a_graph_that_answers_alike(tmp_path: Path) -> None:
     task = open_pair(tmp_path)
     pruned = prune(task.network, [PrunedLayer(0, (1,), (0, 3, 5)), PrunedLayer(1, (0, 1), tuple(range(20)))])
-    writer = VariantWriter.create(task, "mit", tmp_path, lambda: None)
+    writer = VariantWriter(task, "mit", tmp_path, lambda: None)
     writer.write_weights(tmp_path / "pruned", pruned, "fp32")
     samples = task.list_samples(8)
     # The backbone has segments, and graphs are calibrated with both.
@@ -67,9 +68,9 @@ def test_a_graph_that_answers_otherwise_is_not_kept(tmp_path: Path, monkeypatch:
             network.head.verdict.bias.sub_(1e-3)
 
     task = open_pair(tmp_path)
-    writer = VariantWriter.create(task, "", tmp_path, lambda: None)
+    writer = VariantWriter(task, "", tmp_path, lambda: None)
     writer.write_weights(tmp_path / "whole", task.network, "fp32")
-    monkeypatch.setattr(variant_writer, "write_graph", write_wrongly)
+    monkeypatch.setattr(stage, "write_graph", write_wrongly)
     with pytest.raises(AnswersDiffer, match=r"answers differ by 0\.001 from those of the model, more than 0\.0001"):
         writer.write_graph(tmp_path / "whole", tmp_path / "onnx", "onnx", [])
     assert not (tmp_path / "onnx").exists()

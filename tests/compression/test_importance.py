@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from little_compression import make_run, open_pair, open_task
 
 from electralab.compression.pruning import _STEP, Importance, choose_kept, measure_importance
+from electralab.compression.settings import ImportanceConfig
 from electralab.compression.task import CompressionTask
 from electralab.model.encoder import EncoderLayer
 from electralab.model.weight_transfer import PrunedLayer
 
 
 def measure(task: CompressionTask, rows: int, batch_size: int) -> Importance:
-    steps = measure_importance(task, task.network, rows, batch_size, lambda: None)
+    steps = measure_importance(task, ImportanceConfig(rows=rows, batch_size=batch_size))
     while True:
         try:
             next(steps)

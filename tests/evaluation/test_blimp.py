@@ -11,8 +11,14 @@ import pytest
 from little_models import build_pair, run, save_pair
 
 from electralab.errors import InputError
-from electralab.evaluation.blimp import PairOutcomes, choose_pairs, compare_halves, summarise_pairs
-from electralab.evaluation.minimal_pairs import MinimalPair, read_pairs
+from electralab.evaluation.blimp import (
+    MinimalPair,
+    PairOutcomes,
+    choose_pairs,
+    compare_halves,
+    read_pairs,
+    summarise_pairs,
+)
 
 PAIR = MinimalPair("the cat sat", "the cat sit", "agreement", "verbs", "morphology")
 
@@ -138,7 +144,7 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_an_archives_huge_member_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("electralab.evaluation.minimal_pairs.MAX_MEMBER_BYTES", 10)
+    monkeypatch.setattr("electralab.evaluation.blimp.MAX_MEMBER_BYTES", 10)
     archive = write_archive(tmp_path / "blimp.tar.xz", {"a.jsonl": line()})
     with pytest.raises(InputError, match="is larger than"):
         read_pairs(archive, 0.0)

@@ -12,7 +12,7 @@ from little_models import LENGTH, TOKENIZER, build_pair, finish, run
 from torch import Tensor
 
 from electralab.errors import InputError
-from electralab.evaluation.blimp import choose_scoring, pll_scores
+from electralab.evaluation.blimp import choose_scoring, score_sentences
 from electralab.evaluation.context import EvalContext, load_eval_model
 from electralab.evaluation.states import encode_sentences
 from electralab.model.electra import Discriminator, Generator, TokenModel, TwoTower
@@ -93,7 +93,7 @@ def test_one_pass_agrees_with_its_slow_twin(
     assert choose_scoring(network, objective) == scoring
     sentences = encode_sentences(TOKENIZER, TEXTS, LENGTH)
     conditions = EvalContext(batch_tokens=batch_tokens)
-    found = finish(pll_scores(network, TOKENIZER, sentences, conditions, choose_scoring(network, objective)))
+    found = finish(score_sentences(network, TOKENIZER, sentences, conditions, choose_scoring(network, objective)))
     np.testing.assert_allclose(found.sums, [slow_sum(network, text, read) for text in TEXTS], rtol=1e-4)
 
 

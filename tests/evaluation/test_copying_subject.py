@@ -8,7 +8,7 @@ import pytest
 import torch
 from little_models import LENGTH, TOKENIZER, build_pair, finish
 
-from electralab.evaluation.blimp import choose_scoring, pll_scores
+from electralab.evaluation.blimp import choose_scoring, score_sentences
 from electralab.evaluation.context import EvalContext, load_eval_model
 from electralab.evaluation.states import encode_sentences
 from electralab.model.electra import CopyMLM
@@ -51,5 +51,5 @@ def test_a_sentence_is_scored_by_what_is_kept_or_guessed_in_one_pass(batch_token
     assert scoring == "unmasked"
     sentences = encode_sentences(TOKENIZER, TEXTS, LENGTH)
     conditions = EvalContext(batch_tokens=batch_tokens)
-    found = finish(pll_scores(generator, TOKENIZER, sentences, conditions, scoring))
+    found = finish(score_sentences(generator, TOKENIZER, sentences, conditions, scoring))
     np.testing.assert_allclose(found.sums, [slow_sum(network, text) for text in TEXTS], rtol=1e-4)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from little_models import LENGTH, TOKENIZER, build_pair, finish, run
 
-from electralab.evaluation.blimp import choose_scoring, pll_scores
+from electralab.evaluation.blimp import choose_scoring, score_sentences
 from electralab.evaluation.context import EvalContext, load_eval_model
 from electralab.evaluation.states import encode_sentences
 from electralab.model.electra import TwoStream
@@ -56,7 +56,7 @@ def test_a_sentence_is_as_likely_as_each_token_after_all_others(batch_tokens: in
     assert scoring == "pseudo-log-likelihood"
     sentences = encode_sentences(TOKENIZER, TEXTS, LENGTH)
     conditions = EvalContext(batch_tokens=batch_tokens)
-    found = finish(pll_scores(streams, TOKENIZER, sentences, conditions, scoring))
+    found = finish(score_sentences(streams, TOKENIZER, sentences, conditions, scoring))
     np.testing.assert_allclose(found.sums, [slow_sum(streams, text) for text in TEXTS], rtol=1e-4)
 
 

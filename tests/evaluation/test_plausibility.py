@@ -8,13 +8,14 @@ import pytest
 import torch
 from little_models import TOKENIZER, finish, make_subject
 
-from electralab.evaluation.blimp import pll_scores, score_sentences
+from electralab.evaluation.blimp import Scoring, score_sentences
 from electralab.evaluation.context import EvalContext, EvalModel
 from electralab.evaluation.states import encode_sentences
 from electralab.tokens.batches import batch_by_length
 
 TEXTS = ["the cat sat", "a cat", "dogs sit near the logs and sing", "the cat sat", "[MASK] 中 cat"]
 SPECIAL = TOKENIZER.special
+HIDING: Scoring = "pseudo-log-likelihood"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,9 @@ def slow_guess_sum(subject: EvalModel, text: str) -> float:
 def test_discriminator_agrees_with_its_slow_twin(subject: EvalModel, batch_tokens: int) -> None:
     assert subject.discriminator is not None
     sentences = encode_sentences(TOKENIZER, TEXTS, 24)
-    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext(batch_tokens=batch_tokens)))
+    found = finish(
+        score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext(batch_tokens=batch_tokens), "verdicts")
+    )
     np.testing.assert_allclose(found.sums, [slow_verdict_sum(subject, text) for text in TEXTS], rtol=1e-4)
 
 
@@ -61,14 +64,16 @@ def test_discriminator_agrees_with_its_slow_twin(subject: EvalModel, batch_token
 def test_generator_agrees_with_its_slow_twin(subject: EvalModel, batch_tokens: int) -> None:
     assert subject.generator is not None
     sentences = encode_sentences(TOKENIZER, TEXTS, 24)
-    found = finish(pll_scores(subject.generator, TOKENIZER, sentences, EvalContext(batch_tokens=batch_tokens)))
+    found = finish(
+        score_sentences(subject.generator, TOKENIZER, sentences, EvalContext(batch_tokens=batch_tokens), HIDING)
+    )
     np.testing.assert_allclose(found.sums, [slow_guess_sum(subject, text) for text in TEXTS], rtol=1e-4)
 
 
 def test_means_are_per_token_that_counts(subject: EvalModel) -> None:
     assert subject.discriminator is not None
     sentences = encode_sentences(TOKENIZER, ["the cat sat", "中", "the 中"], 24)
-    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext()))
+    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext(), "verdicts"))
     assert ordinary("中") == [SPECIAL.unk]
     count = len(ordinary("the cat sat"))
     assert found.means.tolist() == [found.sums[0] / count, 0.0, found.sums[2] / len(ordinary("the"))]
@@ -110,7 +115,7 @@ def test_work_is_abandoned_between_batches(subject: EvalModel) -> None:
     assert subject.generator is not None
     sentences = encode_sentences(TOKENIZER, TEXTS, 24)
     with pytest.raises(Enough):
-        finish(pll_scores(subject.generator, TOKENIZER, sentences, EvalContext(check=stop)))
+        finish(score_sentences(subject.generator, TOKENIZER, sentences, EvalContext(check=stop), HIDING))
 
 
 def test_a_folder_with_one_network_is_a_subject_with_one(tmp_path: Path) -> None:
@@ -130,5 +135,5 @@ def test_energies_are_summed_as_they_are(subject: EvalModel) -> None:
     with torch.no_grad():
         energies = subject.discriminator(row, torch.zeros_like(row), None)[0, 1:-1]
     sentences = encode_sentences(TOKENIZER, ["the cat sat"], 24)
-    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext(), outputs_energies=True))
+    found = finish(score_sentences(subject.discriminator, TOKENIZER, sentences, EvalContext(), "energies"))
     assert found.sums[0] == pytest.approx(-sum(energies.tolist()), rel=1e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from little_models import TEXT, build_pair, run, save_pair
 
-from electralab.evaluation.sts import choose_layer, find_cosines
+from electralab.evaluation.probes import find_cosines
 
 WORDS = TEXT.split()
 
@@ -74,7 +74,3 @@ def test_one_file_is_halved_and_a_random_encoder_stands_beside(model: Path, tmp_
     assert found.counts["pairs"] >= 15
     assert found.scores["random_spearman"] != found.scores["spearman"]
     assert set(found.groups) == {"layer", "random layer"}
-
-
-def test_of_equal_layers_the_lowest_is_chosen() -> None:
-    assert choose_layer({"embeddings": 0.1, "layers.0": 0.4, "layers.1": 0.4}) == "layers.0"

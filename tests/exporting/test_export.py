@@ -15,10 +15,9 @@ from torch import Tensor
 import electralab
 from electralab.artifacts import write_json
 from electralab.errors import DamagedArtifact, ElectraError, InputError, UsageError
-from electralab.exporting import export as export_module
-from electralab.exporting.fidelity import compare_networks, require_equal
-from electralab.exporting.metadata import read_license
-from electralab.exporting.samples import sample_rows
+from electralab.exporting import fidelity
+from electralab.exporting.export import read_license
+from electralab.exporting.fidelity import compare_networks, require_equal, sample_rows
 from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, save_model
 from electralab.model.electra import Discriminator, Electra, Generator, TwoTower, build_electra
 from electralab.model.folders.folder import load_encoder, load_network, load_task_model, save_network
@@ -271,7 +270,7 @@ def test_stopped_export_leaves_nothing_and_says_so(
         signal.raise_signal(signal.SIGINT)
         return compare_networks(*arguments, **named)
 
-    monkeypatch.setattr(export_module, "compare_networks", interrupt)
+    monkeypatch.setattr(fidelity, "compare_networks", interrupt)
     before = {number: signal.getsignal(number) for number in stop_signals()}
     try:
         status = main(["export", str(model), "--out", str(tmp_path / "out"), "--threads", "1"])
@@ -288,12 +287,12 @@ def test_comparison_finds_a_difference_that_was_planted() -> None:
     pair, other = build_pair(), build_pair()
     rows = sample_rows(TOKENIZER, build_pair().discriminator.config)
     special = TOKENIZER.special
-    same = compare_networks(pair.discriminator, other.discriminator, rows, special.pad, special.mask)
+    same = compare_networks(pair.discriminator, other.discriminator, rows, special)
     assert isinstance(same, ProbabilityFidelity)
     assert (same.largest_difference, same.agreement) == (0.0, 1.0)
     with torch.no_grad():
         other.discriminator.head.verdict.bias.add_(0.25)
-    off = compare_networks(pair.discriminator, other.discriminator, rows, special.pad, special.mask)
+    off = compare_networks(pair.discriminator, other.discriminator, rows, special)
     assert off.largest_difference == pytest.approx(0.25, abs=1e-4)
     assert off.answers == sum(len(row.ids) for row in rows)
     with pytest.raises(ElectraError, match=r"a/model: the exported network's answers differ by 0\.25"):
@@ -305,7 +304,7 @@ def test_comparison_refuses_what_is_not_a_number() -> None:
     with torch.no_grad():
         other.discriminator.head.verdict.bias.fill_(float("nan"))
     rows = sample_rows(TOKENIZER, build_pair().discriminator.config)
-    off = compare_networks(pair.discriminator, other.discriminator, rows, 0, 4)
+    off = compare_networks(pair.discriminator, other.discriminator, rows, TOKENIZER.special)
     with pytest.raises(ElectraError, match="differ by nan"):
         require_equal(off, 1e-4, "a/model")
 

@@ -10,9 +10,8 @@ from little_exports import LENGTH, TEXT, TOKENIZER, build_classic, build_task, s
 
 import electralab
 from electralab.exporting.export import ExportConfig, _read_samples, _read_source
-from electralab.exporting.fidelity import compare_networks
-from electralab.exporting.onnx_graphs import Exportable, feed
-from electralab.exporting.samples import Sample, make_pair, sample_rows
+from electralab.exporting.fidelity import Exportable, Sample, compare_networks, make_pair, sample_rows
+from electralab.exporting.onnx_graphs import feed
 from electralab.model.task_model import HeadConfig, SpanLogits, TaskModel
 from electralab.records.export import Fidelity, ProbabilityFidelity, ValueFidelity
 
@@ -21,7 +20,7 @@ SPECIAL = TOKENIZER.special
 
 
 def compare(ours: Exportable, theirs: Exportable, *, has_energies: bool = False) -> Fidelity:
-    return compare_networks(ours, theirs, SAMPLES, SPECIAL.pad, SPECIAL.mask, outputs_energies=has_energies)
+    return compare_networks(ours, theirs, SAMPLES, SPECIAL, outputs_energies=has_energies)
 
 
 def test_pairs_have_their_segments_and_fit() -> None:

@@ -6,8 +6,8 @@ import pytest
 from little_tasks import make_request, tune, write_animals
 from little_words import word_tokenizer
 
+from electralab.finetuning.task import load_pretrained
 from electralab.finetuning.task_model import load_model
-from electralab.finetuning.warm_start import load_pretrained
 from electralab.model.electra import Generator
 from electralab.model.folders.folder import save_network
 from electralab.model.settings import EncoderConfig

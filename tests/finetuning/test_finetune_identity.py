@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from electralab.errors import DamagedArtifact, IdentityMismatch
-from electralab.finetuning.identity import identify_model, read_identity, require_same
+from electralab.finetuning.settings import check_resumable, read_identity
+from electralab.finetuning.task_model import identify_model
 from electralab.records.tuned import TunedRun
 
 BEGUN = TunedRun(
@@ -54,14 +55,14 @@ def test_an_identity_that_lacks_a_part_is_named(tmp_path: Path) -> None:
 )
 def test_the_first_difference_is_named(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(IdentityMismatch) as caught:
-        require_same(Path("runs/a"), BEGUN, changed(**changes), allow_inexact=False)
+        check_resumable(Path("runs/a"), BEGUN, changed(**changes), allow_inexact=False)
     assert str(caught.value).startswith(said)
 
 
 def test_other_threads_are_allowed_on_request_and_nothing_else() -> None:
-    require_same(Path("runs/a"), BEGUN, changed(threads=1), allow_inexact=True)
+    check_resumable(Path("runs/a"), BEGUN, changed(threads=1), allow_inexact=True)
     with pytest.raises(IdentityMismatch):
-        require_same(Path("runs/a"), BEGUN, changed(task="rte"), allow_inexact=True)
+        check_resumable(Path("runs/a"), BEGUN, changed(task="rte"), allow_inexact=True)
 
 
 def test_a_model_is_its_weights_and_its_tokenizer(tmp_path: Path) -> None:

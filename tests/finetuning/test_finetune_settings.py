@@ -32,7 +32,7 @@ def test_small_encoders_learn_fast_and_in_every_layer_alike(hidden_size: int) ->
 
 def test_a_run_goes_on_with_the_defaults_it_began_with() -> None:
     encoder = make_encoder_config(hidden_size=128)
-    begun = {"epochs": 3.0, "min_steps": 150, "optimizer": {"learning_rate": 5e-4, "layer_decay": 0.9}}
+    begun: SettingsTree = {"epochs": 3.0, "min_steps": 150, "optimizer": {"learning_rate": 5e-4, "layer_decay": 0.9}}
     kept = resolve_finetune(find_task("sst2"), encoder, [], begun)
     assert (kept.min_steps, kept.optimizer.learning_rate, kept.optimizer.layer_decay) == (150, 5e-4, 0.9)
 
@@ -74,7 +74,7 @@ def test_few_rows_have_a_floor_of_steps_unless_their_length_is_given(values: Set
 
 def test_a_run_that_began_before_there_was_a_floor_keeps_what_it_began_with() -> None:
     encoder = make_encoder_config(hidden_size=128)
-    begun = {"epochs": 3.0, "optimizer": {"learning_rate": 7e-4, "layer_decay": 0.65, "beta2": 0.999}}
+    begun: SettingsTree = {"epochs": 3.0, "optimizer": {"learning_rate": 7e-4, "layer_decay": 0.65, "beta2": 0.999}}
     kept = resolve_finetune(find_task("classify"), encoder, [ConfigLayer("command line", {})], begun)
     assert (kept.min_steps, kept.optimizer.learning_rate, kept.optimizer.layer_decay) == (0, 7e-4, 0.65)
     given = ConfigLayer("command line", {"optimizer": {"learning_rate": 1e-3}})

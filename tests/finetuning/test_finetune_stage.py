@@ -15,13 +15,12 @@ from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import ElectraError, IdentityMismatch, Stopped, UsageError
 from electralab.events import run_to_end
 from electralab.finetuning import stage
-from electralab.finetuning.predicting import predict_examples
 from electralab.finetuning.stage import FinetuneRequest, finetune
-from electralab.finetuning.task_model import load_model
+from electralab.finetuning.task_model import load_model, predict_examples
 from electralab.model.task_model import TaskModel
 from electralab.stopping import StopSignal
 from electralab.tasks.features import Feature, RowLogits, predict_logits
-from electralab.tasks.kind import Split, format_bad_rows
+from electralab.tasks.kind import Example, Split, format_bad_rows
 from electralab.tasks.kinds.classification import ClassificationExample
 from electralab.tasks.table import BadRow
 from electralab.training.optimizer import Optimizer, OptimizerConfig, ParameterGroup
@@ -201,7 +200,7 @@ def test_simple_methods_are_scored_once_on_the_same_examples(
     assert results["baselines"]["linear"]["scores"]["dev"] == {"accuracy": 1.0, "macro_f1": 1.0}
     assert results["baselines"]["linear"]["rows"] == 64
     assert results["notes"][0].startswith("a baseline ")
-    monkeypatch.setattr(stage, "score_baselines", lambda *_: pytest.fail("they were known"))
+    monkeypatch.setattr("electralab.finetuning.results.score_baselines", lambda *_: pytest.fail("they were known"))
     again = follow(make_request(origin, "classify", animals, run, FEW, seeds=2))
     assert len([text for text in notes(again) if text.startswith("baseline (") and ": dev " in text]) == 2
     assert json.loads((run / "results.json").read_text())["baselines"] == results["baselines"]
@@ -585,7 +584,7 @@ def test_what_was_read_from_where_is_told_before_anything_is_tuned(origin: Path,
 )
 def test_the_first_five_bad_rows_are_told_and_the_others_counted(bad: int, rest: list[str]) -> None:
     bad_rows = tuple(BadRow(row + 2, f"reason {row} [red]") for row in range(bad))
-    split = Split("train", "train.csv", [], True, {}, 2 + bad, bad_rows)
+    split: Split[Example] = Split("train", "train.csv", [], True, {}, 2 + bad, bad_rows)
     told = [f"         row {row + 2}: reason {row} [red]" for row in range(min(bad, 5))]
     assert format_bad_rows(split) == [f"warning: train.csv: {bad:,} of {bad + 2:,} rows are bad", *told, *rest]
     assert format_bad_rows(Split("train", "train.csv", [], True, {}, 2, ())) == []

@@ -20,7 +20,7 @@ from electralab.errors import InputError, Stopped, UsageError
 from electralab.events import Event, Note
 from electralab.finetuning import stage
 from electralab.finetuning.glue import PAPER, choose_tasks, run_suite, tabulate
-from electralab.finetuning.summary import spread_scores
+from electralab.finetuning.results import spread_scores
 from electralab.inspection import view
 from electralab.records.tuned import ClassReport, GlueResults, SeedScores, TunedResults
 from electralab.reporting.run_pages import tuned_score_table
@@ -193,7 +193,7 @@ def test_tasks_run_one_after_the_other_and_again_train_nothing(origin: Path, tmp
     assert list(results["tasks"]) == ["cola", "rte"]
     assert results["tasks"]["cola"].keys() == {"metric", "n", "median", "mean", "sd", "best"}
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())
-    assert view(tmp_path / "run")["results"].to_json() == results
+    assert view(tmp_path / "run", row=None, model=None)["results"] == results
     assert not list((tmp_path / "run").rglob("checkpoints/*"))
     again = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
     assert not step_records(again)

@@ -11,7 +11,7 @@ from little_kinds import kind_of
 
 from electralab.artifacts import write_file
 from electralab.errors import InputError, UsageError
-from electralab.finetuning.predicting import require_whole, write_submission
+from electralab.finetuning.results import require_whole, write_submission
 from electralab.records.tuned import PredictionRow, read_rows, to_json_lines
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kind import Example, Prediction, Split

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from electralab.finetuning.summary import (
-    explain_improvement,
-    find_improvement,
-    read_curves,
-    spread_scores,
-)
+from electralab.finetuning.results import explain_improvement, find_improvement, read_curves, spread_scores
 from electralab.records.tuned import choose_split
 
 
@@ -73,6 +68,6 @@ def test_most_of_the_seeds_must_improve() -> None:
 def test_curves_leave_out_what_was_not_finite_or_not_judged(tmp_path: Path) -> None:
     records = [{"step": 1, "loss": 0.7}, {"step": 2, "loss": None, "dev_accuracy": 0.5}, {"step": 3, "loss": 0.6}]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    losses, scores = read_curves([(4, tmp_path)], "accuracy")
+    losses, scores = read_curves({4: tmp_path}, "accuracy")
     assert losses == {4: [(1, 0.7), (3, 0.6)]}
     assert scores == {4: [(2, 0.5)]}

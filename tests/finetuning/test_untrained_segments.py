@@ -10,7 +10,7 @@ import torch
 import electralab
 from electralab.config import parse_overrides
 from electralab.display import Display
-from electralab.finetuning.warm_start import load_pretrained
+from electralab.finetuning.task import load_pretrained
 from electralab.model.folders.folder import load_encoder
 from electralab.model.folders.hf_config import UNTRAINED_SEGMENTS
 

@@ -11,8 +11,8 @@ from little_words import word_tokenizer
 from electralab.config import ConfigLayer, SettingsTree
 from electralab.errors import DamagedArtifact, InputError
 from electralab.finetuning.settings import resolve_finetune
+from electralab.finetuning.task import Pretrained, build_network, load_pretrained
 from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, load_model, save_model
-from electralab.finetuning.warm_start import Pretrained, build_network, load_pretrained
 from electralab.model.task_model import TaskModel
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kind import Example, Split

@@ -14,7 +14,7 @@ from electralab.errors import UsageError
 from electralab.objective.losses import add_counts
 from electralab.objective.objective import StepInfo
 from electralab.objective.registry import build_objective
-from electralab.pretraining.cost import choose_rows, estimate_cost, estimate_run, paper_runs, placeholder_data
+from electralab.pretraining.cost import choose_rows, estimate_cost, paper_runs, placeholder_data
 from electralab.pretraining.settings import PretrainConfig, resolve_pretrain
 from electralab.randomness import Rng
 from electralab.records.run import Budget, CostEstimate
@@ -159,7 +159,7 @@ def test_data_and_sizes_are_not_both_given(tmp_path: Path) -> None:
 
 
 def test_sizes_that_are_not_given_are_those_of_preparing() -> None:
-    price = estimate_run(configure(), Budget("steps", 3.0), choose_rows(configure(), None, None, None))
+    price = estimate_cost(configure(), choose_rows(configure(), None, None, None), Budget("steps", 3.0), 1e9)
     assert (price["vocab_size"], price["sequence_length"], price["steps"]) == (8192, 128, 3)
     assert price["estimated_minutes"] > 0
     assert price["memory_bytes"] > 400 * 2**20

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from electralab.errors import DamagedArtifact, IdentityMismatch, UsageError
-from electralab.pretraining.stage import read_fingerprint
 from electralab.records.run import Budget, RunFingerprint
 from electralab.training.fingerprints import check_resumable
 
@@ -32,9 +31,9 @@ def test_the_same_run_goes_on() -> None:
 
 
 def test_an_identity_survives_its_file(tmp_path: Path) -> None:
-    assert read_fingerprint(tmp_path) is None
+    assert RunFingerprint.find(tmp_path) is None
     IDENTITY.write(tmp_path)
-    assert read_fingerprint(tmp_path) == IDENTITY
+    assert RunFingerprint.find(tmp_path) == IDENTITY
 
 
 def test_other_data_is_named() -> None:
@@ -101,4 +100,4 @@ def test_a_run_in_two_stages_is_not_extended() -> None:
 def test_a_damaged_identity_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(DamagedArtifact, match=r"run\.json: not "):
-        read_fingerprint(tmp_path)
+        RunFingerprint.find(tmp_path)

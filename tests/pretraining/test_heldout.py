@@ -112,6 +112,7 @@ def game(generator: nn.Module, logit: float = -5.0) -> ElectraObjective:
     objective.config = cast(Any, SimpleNamespace(sampling=SamplingConfig()))
     objective.logit_bias = NOTHING_PROHIBITED
     objective.only_masked = False
+    objective.auxiliaries = {}
     return objective
 
 

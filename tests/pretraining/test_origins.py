@@ -15,8 +15,9 @@ from electralab.model.folders.folder import load_any
 from electralab.objective.objective import Objective
 from electralab.objective.registry import build_objective
 from electralab.pretraining.settings import complete_settings
-from electralab.pretraining.stage import PretrainRequest, pretrain, read_fingerprint
+from electralab.pretraining.stage import PretrainRequest, pretrain
 from electralab.pretraining.warm_start import load_pretrained
+from electralab.records.run import RunFingerprint
 from electralab.stopping import StopSignal
 from electralab.tokens.shards import open_data
 from electralab.training.fingerprints import check_resumable
@@ -192,7 +193,7 @@ def test_a_run_with_a_frozen_generator_can_be_begun_from(data: Path, runs: Path,
 
 def test_settings_that_came_later_had_their_defaults_before(runs: Path) -> None:
     """A run from before a setting existed goes on; one that differs where it had a say does not."""
-    stored = read_fingerprint(runs / "mlm")
+    stored = RunFingerprint.find(runs / "mlm")
     assert stored is not None
     old = json.loads(json.dumps(stored.settings))
     for name in ("sentence_task", "procedure_options"):

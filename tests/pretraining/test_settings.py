@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electralab.config import ConfigLayer, parse_overrides, to_toml
+from electralab.config import ConfigLayer, list_bundled, parse_overrides, to_toml
 from electralab.errors import UsageError
 from electralab.model.settings import SIZES, derive_encoders
 from electralab.objective.settings import ObjectiveName
-from electralab.pretraining.settings import BatchConfig, Common, preset_names, read_settings, resolve_pretrain
+from electralab.pretraining.settings import BatchConfig, Common, read_settings, resolve_pretrain
 from electralab.training.schedule import learning_rate_factor
 
+PRESETS = list_bundled("presets")
 
-@pytest.mark.parametrize("name", preset_names())
+
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_valid_and_builds_both_encoders(name: str) -> None:
     config = resolve_pretrain([read_settings(name)])
     generator, discriminator = derive_encoders(config.model, config.generator, vocab_size=100, sequence_length=128)
@@ -24,14 +26,14 @@ def test_every_preset_is_valid_and_builds_both_encoders(name: str) -> None:
     assert config.size in name
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_opens_with_its_command(name: str) -> None:
     path = Path(__file__).parents[2] / "src/electralab/presets" / f"{name}.toml"
     assert path.read_text().startswith(f"# electra pretrain --data DATA --out RUN --config {name}")
 
 
 def test_the_contract_names_its_presets() -> None:
-    assert {"tiny", "small", "base", "large", "paper-small"} <= set(preset_names())
+    assert {"tiny", "small", "base", "large", "paper-small"} <= set(PRESETS)
 
 
 def test_paper_small_follows_the_released_details() -> None:
@@ -335,7 +337,7 @@ def test_what_a_choice_implies_lies_above_the_preset_and_below_the_user() -> Non
     assert resolve_pretrain([read_settings("tiny"), parse_overrides(words)]).masking.appearance == "mask-keep"
 
 
-@pytest.mark.parametrize("name", [name for name in preset_names() if name in ("base", "large") or "paper" in name])
+@pytest.mark.parametrize("name", [name for name in PRESETS if name in ("base", "large") or "paper" in name])
 def test_the_warm_up_of_a_preset_shrinks_with_the_run_and_is_exact_at_its_own_length(name: str) -> None:
     config = resolve_pretrain([read_settings(name)])
     assert config.schedule.warmup_reference_steps == config.steps

@@ -15,12 +15,12 @@ from little_tuned import LENGTH, TEXT, little_tokenizer, make_tuned, save_pretra
 
 import electralab
 from electralab.errors import ElectraError, InputError, UsageError
-from electralab.finetuning import predicting
+from electralab.finetuning import task_model
 from electralab.finetuning.task_model import load_model
 from electralab.records.tuned import PredictionRow, PredictResult
 from electralab.serving.model import Model
 from electralab.serving.predictor import PredictConfig, Predictor, check_output_path, format_rows, merge_bad_rows
-from electralab.tasks.kind import Split, TaskInput
+from electralab.tasks.kind import Example, Split, TaskInput
 from electralab.tasks.table import BadRow
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
@@ -62,7 +62,7 @@ def close(first: PredictionRow, second: PredictionRow) -> bool:
 def test_answers_come_in_the_order_of_the_texts_whatever_their_lengths(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(predicting, "_CHUNK", chunk)
+    monkeypatch.setattr(task_model, "_CHUNK", chunk)
     predictor = make_predictor(batch_tokens=16)
     texts = [" ".join(WORDS[start : start + length]) for start, length in enumerate((5, 1, 8, 2, 7, 1, 3))]
     rows = predictor.predict(texts)
@@ -251,7 +251,7 @@ def test_a_bad_row_keeps_its_place_and_says_why(
 
 def test_bad_rows_before_between_and_after_good_ones_are_put_in_order() -> None:
     bad = (BadRow(1, "first"), BadRow(4, "last"))
-    split = Split("input", "x.csv", [], False, {}, 4, bad, row_numbers=(2, 3))
+    split: Split[Example] = Split("input", "x.csv", [], False, {}, 4, bad, row_numbers=(2, 3))
     rows = merge_bad_rows([PredictionRow(prediction="a"), PredictionRow(prediction="b")], split)
     assert [(row["row"], row["prediction"]) for row in rows] == [(1, None), (2, "a"), (3, "b"), (4, None)]
 

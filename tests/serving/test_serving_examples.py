@@ -7,7 +7,7 @@ import pytest
 
 MODULES = (
     *("serving.inputs", "serving.predictor", "serving.proofreader", "serving.model"),
-    *("records.answers", "exporting.metadata", "compression.task"),
+    *("records.answers", "exporting.export", "compression.task"),
 )
 
 

@@ -1,8 +1,7 @@
 """A kind of task that the package does not have, whole in one file: several labels for a text, or none."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -12,17 +11,7 @@ from torch import Tensor
 from electralab.model.task_model import HeadConfig
 from electralab.records.tuned import PredictionRow
 from electralab.tasks.features import Feature, TaskBatch, soft_binary_cross_entropy
-from electralab.tasks.kind import (
-    OWN_FILES,
-    Labels,
-    Logits,
-    NetworkOutputs,
-    Prediction,
-    RowConverter,
-    Split,
-    SplitScores,
-    Task,
-)
+from electralab.tasks.kind import OWN_FILES, NetworkOutputs, Prediction, RowReader, Split, SplitScores, Task
 from electralab.tasks.table import Row
 from electralab.tasks.texts import TextExample, TextKind
 
@@ -37,22 +26,22 @@ class TopicsPrediction(Prediction):
     topics: tuple[str, ...]
 
 
-class _Converter(RowConverter[TopicsExample]):
-    def convert(self, row: Row) -> TopicsExample:
-        topics = self.read_list(row, self.columns.label) if self.columns.label else ()
-        return TopicsExample(self.read_id(row), self.read_texts(row), topics)
-
-
 class Topics(TextKind[TopicsExample, TopicsPrediction]):
     name = "topics"
     has_classes = True
     label_columns = ("topics",)
-    converter = _Converter
 
     def own_tasks(self) -> tuple[Task, ...]:
         return (Task("topics", "topics of a text", self, ("exact",), files=OWN_FILES),)
 
-    def find_labels(self, split: Split) -> tuple[str, ...]:
+    def converter(self, reader: RowReader) -> Callable[[Row], TopicsExample]:
+        def convert(row: Row) -> TopicsExample:
+            topics = reader.read_list(row, reader.columns.label) if reader.columns.label else ()
+            return TopicsExample(reader.read_id(row), reader.read_texts(row), topics)
+
+        return convert
+
+    def find_labels(self, split: Split[TopicsExample]) -> tuple[str, ...]:
         return tuple(sorted({topic for example in split.examples for topic in example.topics}))
 
     def make_unlabelled(self, texts: tuple[str, ...]) -> TopicsExample:
@@ -63,15 +52,12 @@ class Topics(TextKind[TopicsExample, TopicsPrediction]):
         target[[class_ids[topic] for topic in example.topics]] = 1
         return target
 
-    def loss(self, logits: Logits, batch: TaskBatch, head: HeadConfig) -> Tensor:
-        assert isinstance(logits, Tensor)
+    def loss(self, logits: Tensor, batch: TaskBatch, head: HeadConfig) -> Tensor:
         return F.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="sum")
 
     def distillation_loss(
-        self, logits: Logits, teacher_logits: Logits, batch: TaskBatch, head: HeadConfig, temperature: float
+        self, logits: Tensor, teacher_logits: Tensor, batch: TaskBatch, head: HeadConfig, temperature: float
     ) -> Tensor:
-        assert isinstance(logits, Tensor)
-        assert isinstance(teacher_logits, Tensor)
         return soft_binary_cross_entropy(logits, teacher_logits, temperature)
 
     def decode(self, outputs: NetworkOutputs[TopicsExample, Feature]) -> list[TopicsPrediction]:
@@ -82,15 +68,19 @@ class Topics(TextKind[TopicsExample, TopicsPrediction]):
         ]
 
     def score(
-        self, task: Task, examples: Sequence[TopicsExample], predictions: Sequence[TopicsPrediction], labels: Labels
+        self,
+        task: Task,
+        examples: Sequence[TopicsExample],
+        predictions: Sequence[TopicsPrediction],
+        labels: Sequence[str],
     ) -> SplitScores:
         pairs = zip(examples, predictions, strict=True)
         right = [set(example.topics) == set(prediction.topics) for example, prediction in pairs]
         return SplitScores({"exact": sum(right) / len(right)})
 
     def to_row(self, example: TopicsExample, prediction: TopicsPrediction) -> PredictionRow:
-        truth: dict[str, Any] = {"truth": example.topics} if example.topics else {}
-        return PredictionRow(id=example.id, texts=example.texts, **truth, prediction=prediction.topics)
+        row = PredictionRow(id=example.id, texts=example.texts, prediction=prediction.topics)
+        return row.with_truth(example.topics) if example.topics else row
 
 
 KIND = Topics()

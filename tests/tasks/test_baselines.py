@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 
 from electralab.errors import DamagedArtifact
-from electralab.finetuning.summary import compare_baselines, score_baselines
+from electralab.finetuning.results import compare_baselines, score_baselines
 from electralab.records.tuned import Baseline, Baselines
-from electralab.tasks import texts
+from electralab.tasks import baselines
 from electralab.tasks.catalog import find_task
 from electralab.tasks.kind import Example, Split
 from electralab.tasks.kinds.classification import ClassificationExample
 from electralab.tasks.kinds.regression import RegressionExample
 from electralab.tasks.kinds.tagging import TaggingExample
+from electralab.tasks.load import TaskData
 from electralab.tasks.squad import Answer, QAExample
 
 
-def split(name: str, examples: Sequence[Example], *, is_labelled: bool = True) -> Split:
+def split(name: str, examples: Sequence[Example], *, is_labelled: bool = True) -> Split[Example]:
     return Split(name, f"{name}.csv", examples, is_labelled, {}, len(examples), ())
 
 
@@ -29,8 +30,9 @@ TRAIN = classes(("a cat", "yes"), ("the cat", "yes"), ("cat here", "yes"), ("a d
 DEV = classes(("my cat", "yes"), ("my dog", "no"), ("our dog", "no"), ("one dog", "no"))
 
 
-def score(task: str, labels: Sequence[str], train: Sequence[Example], *splits: Split) -> dict[str, Baseline]:
-    return {baseline.name: baseline for baseline in score_baselines(find_task(task), labels, train, splits)}
+def score(task: str, labels: tuple[str, ...], train: Sequence[Example], *splits: Split[Example]) -> dict[str, Baseline]:
+    data = TaskData(find_task(task), labels, split("train", train), splits, (), "", ())
+    return {baseline.name: baseline for baseline in score_baselines(data)}
 
 
 def test_classes_are_scored_with_the_scores_of_the_task_on_every_labelled_split() -> None:
@@ -81,7 +83,7 @@ def test_questions_have_no_baseline() -> None:
 
 
 def test_of_many_rows_some_evenly_apart_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "MOST_FITTED_CHARACTERS", 60)
+    monkeypatch.setattr(baselines, "MOST_FITTED_CHARACTERS", 60)
     train = classes(*[("a cat", "yes"), ("a dog", "no")] * 10)
     found = score("classify", ("no", "yes"), train, split("dev", DEV))
     assert found["linear"].rows == 12
@@ -89,9 +91,7 @@ def test_of_many_rows_some_evenly_apart_are_enough(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_was_written_is_read_and_what_was_not_is_named(tmp_path: Path) -> None:
-    known = Baselines(
-        baselines=tuple(score_baselines(find_task("classify"), ("no", "yes"), TRAIN, [split("dev", DEV)]))
-    )
+    known = Baselines(baselines=tuple(score("classify", ("no", "yes"), TRAIN, split("dev", DEV)).values()))
     known.write(tmp_path)
     assert Baselines.read(tmp_path) == known
     for text in ("{}", "[]", '{"baselines": [{"name": "x"}]}'):

@@ -1,12 +1,13 @@
 """Which column is which: by wish, by name, by content; never by accident."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from electralab.errors import InputError, UsageError
-from electralab.tasks.columns import choose_columns, match_columns
 from electralab.tasks.kinds import KINDS
+from electralab.tasks.load import choose_columns, match_columns
 from electralab.tasks.table import Columns, Row, Table
 
 
@@ -18,8 +19,16 @@ def named(*columns: str) -> Table:
     return table(dict.fromkeys(columns, "x"))
 
 
-def choose(rows: Table, kind: str = "classify", num_texts: int = 0, wish: Columns | None = None) -> Columns:
-    return choose_columns(rows, KINDS[kind], num_texts, wish or Columns(), needs_label=True)
+def choose(
+    rows: Table,
+    kind: str = "classify",
+    num_texts: int = 0,
+    wish: Columns | None = None,
+    *,
+    needs_label: bool = True,
+) -> Columns:
+    task = replace(KINDS[kind].own_tasks()[0], num_texts=num_texts)
+    return choose_columns(rows, task, wish or Columns(), needs_label=needs_label)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +101,8 @@ def test_a_pair_needs_two_columns_of_text() -> None:
 
 def test_without_need_a_label_is_taken_by_name_only() -> None:
     rows = table({"t": "one film", "c": "0"}, {"t": "two films", "c": "1"})
-    assert choose_columns(rows, KINDS["classify"], 1, Columns(), needs_label=False) == Columns(("t",))
-    wish = Columns(("t",), "stars")
-    assert choose_columns(rows, KINDS["classify"], 1, wish, needs_label=False) == Columns(("t",))
+    assert choose(rows, num_texts=1, needs_label=False) == Columns(("t",))
+    assert choose(rows, num_texts=1, wish=Columns(("t",), "stars"), needs_label=False) == Columns(("t",))
 
 
 def test_another_file_may_lack_the_label_but_not_the_text() -> None:

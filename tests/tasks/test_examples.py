@@ -30,14 +30,13 @@ GOOD: dict[str, dict[str, Any]] = {
 }
 
 
-def converted(task: str, *rows: dict[str, Any], labels: tuple[str, ...] = ()) -> Split:
+def converted(task: str, *rows: dict[str, Any], labels: tuple[str, ...] = ()) -> Split[Example]:
     table = Table(Path("a"), (), [Row(number, fields) for number, fields in enumerate(rows, start=1)])
     return rows_to_examples(table, find_task(task), "train", COLUMNS[task], labels)
 
 
 def example(task: str, row: dict[str, Any]) -> Example:
-    first: Example = converted(task, row, GOOD[task]).examples[0]
-    return first
+    return converted(task, row, GOOD[task]).examples[0]
 
 
 @pytest.mark.parametrize(

@@ -355,7 +355,10 @@ def test_a_model_of_symbols_reads_lists_whatever_their_column_is_called(tmp_path
     assert data.train.columns == {"text": name, "label": "label"}
     assert data.train.examples[0] == ClassificationExample("1", ('["open", "cl ose", "200"]',), "fine")
     assert data.train.examples[1:] == data.devs[0].examples[1:]
-    assert data.train.examples[1].texts == data.train.examples[3].texts
+    first, second = (data.train.examples[index] for index in (1, 3))
+    assert isinstance(first, ClassificationExample)
+    assert isinstance(second, ClassificationExample)
+    assert first.texts == second.texts
     assert data.train.bad_rows == ()
 
 
@@ -370,7 +373,8 @@ def test_lists_may_be_scored_or_stand_in_pairs(tmp_path: Path) -> None:
     }
     pairs = [{"text_a": row["events"], "text_b": ["read"], "label": row["label"]} for row in SESSIONS]
     data = read_symbols(write_json_lines(tmp_path / "pairs.jsonl", pairs), "pair")
-    assert all(example.texts[1] == '["read"]' for example in data.train.examples)
+    texts = [example.texts for example in data.train.examples if isinstance(example, ClassificationExample)]
+    assert {second for _, second in texts} == {'["read"]'}
 
 
 def test_strings_are_read_by_a_model_of_symbols_as_before(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as
 from sklearn.metrics import precision_recall_fscore_support
 
 from electralab.errors import UsageError
-from electralab.finetuning.summary import summarise_seeds
+from electralab.finetuning.results import summarise_seeds
 from electralab.tasks.kinds.classification import score_classes, tabulate_classes
 from electralab.tasks.kinds.regression import score_values
-from electralab.tasks.kinds.tagging import report_entities, score_tags
+from electralab.tasks.kinds.tagging import score_tags
 
 TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-LOC", "S-PER"])
 SENTENCES = st.lists(st.lists(st.tuples(TAG, TAG), max_size=6), min_size=1, max_size=4)
@@ -71,7 +71,7 @@ def test_an_unknown_metric_is_named_with_the_known_ones() -> None:
 def test_an_entity_counts_only_as_a_whole_and_of_its_type() -> None:
     truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]
     predicted = [["B-PER", "O", "O", "B-LOC"], ["O", "B-PER"]]
-    assert score_tags(truth, predicted) == {"f1": 1 / 3, "precision": 1 / 3, "recall": 1 / 3, "accuracy": 4 / 6}
+    assert score_tags(truth, predicted).scores == {"f1": 1 / 3, "precision": 1 / 3, "recall": 1 / 3, "accuracy": 4 / 6}
 
 
 @pytest.mark.parametrize(
@@ -84,32 +84,32 @@ def test_an_entity_counts_only_as_a_whole_and_of_its_type() -> None:
     ],
 )
 def test_the_schemes_name_the_same_entities(same: list[str]) -> None:
-    scores = score_tags([["B-PER", "I-PER", "B-PER", "O", "B-LOC"]], [same])
+    scores = score_tags([["B-PER", "I-PER", "B-PER", "O", "B-LOC"]], [same]).scores
     assert (scores["f1"], scores["precision"], scores["recall"]) == (1, 1, 1)
 
 
 def test_entities_do_not_run_on_into_the_next_sentence() -> None:
-    assert score_tags([["I-PER"], ["I-PER"]], [["I-PER"], ["O"]])["recall"] == 0.5
+    assert score_tags([["I-PER"], ["I-PER"]], [["I-PER"], ["O"]]).scores["recall"] == 0.5
 
 
 def test_tags_without_letters_are_entities_of_one_word() -> None:
-    assert score_tags([["NN", "VB", "NN"]], [["NN", "NN", "NN"]])["f1"] == pytest.approx(2 / 3)
+    assert score_tags([["NN", "VB", "NN"]], [["NN", "NN", "NN"]]).scores["f1"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [["O", "O"]]])
 def test_nothing_to_find_scores_zero_without_a_warning(sentences: list[list[str]]) -> None:
-    scores = score_tags(sentences, sentences)
-    assert (scores["f1"], scores["precision"], scores["recall"]) == (0, 0, 0)
-    assert report_entities(sentences, sentences) == ()
+    scored = score_tags(sentences, sentences)
+    assert [scored.scores[name] for name in ("f1", "precision", "recall")] == [0, 0, 0]
+    assert scored.report.classes == ()
 
 
 @given(sentences=SENTENCES)
 def test_entities_agree_with_seqeval_in_whole_and_by_type(sentences: list[list[tuple[str, str]]]) -> None:
     truth, predicted = ([[pair[side] for pair in pairs] for pairs in sentences] for side in (0, 1))
-    scores = score_tags(truth, predicted)
+    scored = score_tags(truth, predicted)
     whole = seqeval_scores(truth, predicted, average="micro", zero_division=0)
-    assert [scores["precision"], scores["recall"], scores["f1"]] == pytest.approx(whole[:3])
-    ours = [(one.precision, one.recall, one.f1, one.support) for one in report_entities(truth, predicted)]
+    assert [scored.scores[name] for name in ("precision", "recall", "f1")] == pytest.approx(whole[:3])
+    ours = [(entity.precision, entity.recall, entity.f1, entity.support) for entity in scored.report.classes]
     np.testing.assert_allclose(
         np.array(ours).reshape(-1, 4).T, seqeval_scores(truth, predicted, average=None, zero_division=0)
     )

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow
@@ -25,7 +26,7 @@ def write(path: Path, data: str | bytes) -> Path:
     return path
 
 
-def fields(table: Table) -> list[dict[str, str]]:
+def fields(table: Table) -> list[Mapping[str, object]]:
     return [row.fields for row in table.good_rows]
 
 

@@ -123,7 +123,10 @@ def read_tagged(path: Path | str = "") -> tuple[TaggedSentence, ...]:
         table = read_conll(path, "utf-8", column)
         if TAGS not in table.columns:
             raise InputError(f"{path}: holds words without tags; give a word and its tag on each line")
-        columns.append([(tuple(row.fields[WORDS]), tuple(row.fields[TAGS])) for row in _check_rows(table)])
+        lists = [[row.fields[name] for name in (WORDS, TAGS)] for row in _check_rows(table)]
+        columns.append(
+            [(tuple(words), tuple(tags)) for words, tags in lists if isinstance(words, list) and isinstance(tags, list)]
+        )
     last, second = columns
     if all(word.isdecimal() for words, _ in last for word in words if not word.startswith("#")):
         raise InputError(f"{path}: numbers stand where words should (CoNLL-U?); give the word first and its tag last")
@@ -151,7 +154,7 @@ def _read_fields(path: Path, needed: tuple[str, ...], group: str = "") -> Iterat
                 raise InputError(
                     f"{path}: line {row.number}: has no text in {name!r}; fill it in, or leave the line out"
                 )
-        groups = {group: row.fields.get(group) or path.stem} if group else {}
+        groups = {group: str(row.fields.get(group) or path.stem)} if group else {}
         yield {**{name: str(value).strip() for name, value in fields.items()}, **groups}
 
 

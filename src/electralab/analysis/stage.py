@@ -19,12 +19,12 @@ from electralab.analysis.model import AnalysisModel, load_analysis_model, name_m
 from electralab.artifacts import lock_folder, read_json, sha256_file, sha256_json, write_file, write_json
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
-from electralab.finetuning.identity import identify_model
+from electralab.finetuning.task_model import identify_model
 from electralab.model.folders.folder import locate_networks
 from electralab.records import findings as records
 from electralab.records.findings import Analysis, AnalysisPlan, MeasureResult
 from electralab.records.kinds import require_empty_or
-from electralab.reporting.analysis_page import analysis_report
+from electralab.reporting.analysis_blocks import analysis_blocks
 from electralab.reporting.cards import render_markdown
 from electralab.reporting.plots import Projection, plot_claims, save_figure
 from electralab.runtime import choose_device
@@ -234,5 +234,5 @@ def _join_results(
 
 def _write_analysis(out: Path, analysis: Analysis, results: Sequence[MeasureResult]) -> None:
     records.PointClouds(clouds=tuple(cloud for result in results for cloud in result.points)).write(out)
-    write_file(out / "README.md", render_markdown(analysis_report(analysis)))
+    write_file(out / "README.md", render_markdown(analysis_blocks(analysis)))
     analysis.write(out)

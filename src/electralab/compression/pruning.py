@@ -8,19 +8,19 @@ over examples, is the head's importance (Michel et al., 2019); a neuron's likewi
 """
 
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from electralab.compression.settings import RecoveryConfig
+from electralab.compression.settings import ImportanceConfig, RecoveryConfig
 from electralab.compression.task import CompressionTask, Network, evenly_spaced
-from electralab.events import Update
+from electralab.events import Progress, Update
 from electralab.finetuning.settings import default_settings
 from electralab.model.electra import parameter_depths
 from electralab.model.encoder import EncoderLayer
@@ -53,47 +53,36 @@ class Importance:
     neurons: list[Scores]  # (F,) each
 
 
-def measure_importance(
-    task: CompressionTask, network: Network, rows: int, batch_size: int, check: Callable[[], None]
-) -> Generator[int, None, Importance]:
-    """Yields how many rows are done."""
-    chosen = evenly_spaced(len(task.lengths), rows)
+def measure_importance(task: CompressionTask, config: ImportanceConfig) -> Generator[Update, None, Importance]:
+    network, phase = task.network, "importance of heads and neurons"
+    chosen = evenly_spaced(len(task.lengths), config.rows)
     # Like lengths together: what a row says does not depend on its neighbours.
     chosen = chosen[np.argsort(task.lengths[chosen], kind="stable")]
     layers = [layer for layer in network.encoder.layers if isinstance(layer, EncoderLayer)]
     heads = [np.zeros(layer.attention.num_heads) for layer in layers]
     neurons = [np.zeros(layer.feedforward.down.in_features) for layer in layers]
-    for start in range(0, len(chosen), batch_size):
-        check()
-        inputs = task.make_inputs(chosen[start : start + batch_size], _STEP - start)
-        with _watch(layers) as activations:
+    # What enters each layer's output matrix and its matrix down, in this order, as the network computes.
+    activations: list[Tensor] = []
+    watched = [module for layer in layers for module in (layer.attention.output, layer.feedforward.down)]
+    for start in range(0, len(chosen), config.batch_size):
+        task.stop.check()
+        inputs = task.make_inputs(chosen[start : start + config.batch_size], _STEP - start)
+        activations.clear()
+        with ExitStack() as hooks:
+            for module in watched:
+                hook = module.register_forward_pre_hook(lambda _, entering: activations.append(entering[0]))
+                hooks.callback(hook.remove)
             loss = task.loss(task.forward(network, inputs), inputs)
-            gradients = torch.autograd.grad(loss, activations)
+        gradients = torch.autograd.grad(loss, activations)
         products = [activation.detach() * gradient for activation, gradient in zip(activations, gradients, strict=True)]
         for index, layer in enumerate(layers):
             mixed, risen = products[2 * index], products[2 * index + 1]  # (B, T, H * K), (B, T, F)
             by_head = mixed.view(*mixed.shape[:2], layer.attention.num_heads, -1).sum(dim=(1, 3))  # (B, H)
             heads[index] += by_head.abs().sum(dim=0).double().cpu().numpy()
             neurons[index] += risen.sum(dim=1).abs().sum(dim=0).double().cpu().numpy()
-        yield min(start + batch_size, len(chosen))
+        done = min(start + config.batch_size, len(chosen))
+        yield Progress(phase, done, len(chosen), line=phase if done == len(chosen) else "")
     return Importance(heads, neurons)
-
-
-@contextmanager
-def _watch(layers: Sequence[EncoderLayer]) -> Iterator[list[Tensor]]:
-    """What enters each layer's output matrix and its matrix down, in this order, as the network computes."""
-    activations: list[Tensor] = []
-
-    def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        activations.append(inputs[0])
-
-    watched = [module for layer in layers for module in (layer.attention.output, layer.feedforward.down)]
-    hooks = [module.register_forward_pre_hook(note) for module in watched]
-    try:
-        yield activations
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[PrunedLayer]:
@@ -102,31 +91,21 @@ def choose_kept(importance: Importance, share: float, drop_layers: int) -> list[
     Heads of all layers stand in one line, as do neurons. A layer keeps its best head and its best neuron, and the
     first layer stays.
     """
-    by_layer = [
-        heads.sum() + neurons.sum() for heads, neurons in zip(importance.heads, importance.neurons, strict=True)
-    ]
-    dropped = set((1 + np.argsort(by_layer[1:], kind="stable"))[:drop_layers].tolist())
-    layers = [index for index in range(len(importance.heads)) if index not in dropped]
-    heads = _keep_best([importance.heads[index] for index in layers], share)
-    neurons = _keep_best([importance.neurons[index] for index in layers], share)
-    return [PrunedLayer(*parts) for parts in zip(layers, heads, neurons, strict=True)]
-
-
-def _keep_best(scores: Sequence[Scores], share: float) -> list[tuple[int, ...]]:
-    """The numbers that stay of each layer, in their order."""
-    num_dropped = round(share * sum(map(len, scores)))
-    best = [int(of_layer.argmax()) for of_layer in scores]
-    line = sorted(
-        (float(score), layer, number)
-        for layer, of_layer in enumerate(scores)
-        for number, score in enumerate(of_layer)
-        if number != best[layer]
-    )
-    dropped = {(layer, number) for _, layer, number in line[:num_dropped]}
-    return [
-        tuple(number for number in range(len(of_layer)) if (layer, number) not in dropped)
-        for layer, of_layer in enumerate(scores)
-    ]
+    by_layer = [sum(map(np.sum, parts)) for parts in zip(importance.heads, importance.neurons, strict=True)]
+    dropped_layers = set((1 + np.argsort(by_layer[1:], kind="stable"))[:drop_layers].tolist())
+    layers = [index for index in range(len(importance.heads)) if index not in dropped_layers]
+    kept = []
+    for scores in (importance.heads, importance.neurons):
+        line = sorted(
+            (float(score), layer, number)
+            for layer in layers
+            for number, score in enumerate(scores[layer])
+            if number != int(scores[layer].argmax())
+        )
+        num_dropped = round(share * sum(len(scores[layer]) for layer in layers))
+        dropped = {(layer, number) for _, layer, number in line[:num_dropped]}
+        kept.append([tuple(n for n in range(len(scores[layer])) if (layer, n) not in dropped) for layer in layers])
+    return [PrunedLayer(*parts) for parts in zip(layers, *kept, strict=True)]
 
 
 class RecoveryTask:
@@ -165,7 +144,7 @@ class RecoveryTask:
             else:
                 with torch.no_grad():
                     teacher_logits = self.task.forward(self.teacher, inputs)
-                loss = self.task.distillation_loss(logits, teacher_logits, inputs, self.config.temperature)
+                loss = self.task.loss(logits, inputs, teacher_logits, self.config.temperature)
                 if share < 1:
                     loss = share * loss + (1 - share) * self.task.loss(logits, inputs)
             yield loss / max(self.task.count_targets(inputs), 1)

@@ -1,10 +1,10 @@
-"""The settings of a trade-off: which variants there are, how they are made and how they are measured.
+"""What is asked of a trade-off: which variants there are, how they are made and how they are measured.
 
-CompressConfig -> Variant...
+CompressConfig -> ModelVariant...
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -101,29 +101,38 @@ class ModelVariant:
     origin: str = BASELINE
     """Of a graph or a recovered variant: the variant that it is made from."""
 
-    @property
-    def is_pruned(self) -> bool:
-        return self.share > 0
-
 
 def list_variants(config: CompressConfig) -> list[ModelVariant]:
     """The model as it is first; what another is made from before it; none twice."""
+    variants = [ModelVariant(BASELINE)]
+    variants += [ModelVariant(storage, storage=storage) for storage in config.storage if storage != BASELINE]
+    variants += [ModelVariant(graph, graph=graph) for graph in config.graphs]
+    for share in config.prune:
+        name = f"pruned-{100 * share:g}" + (f"-drop-{config.drop_layers}" if config.drop_layers else "")
+        pruned = ModelVariant(name, share, config.drop_layers)
+        variants.append(pruned)
+        if config.recovery.steps:
+            pruned = replace(pruned, name=f"{name}-recovered", is_recovered=True, origin=name)
+            variants.append(pruned)
+        # Graphs of the best that pruning gives.
+        variants += [
+            ModelVariant(f"{pruned.name}-{graph}", share, config.drop_layers, graph=graph, origin=pruned.name)
+            for graph in config.graphs
+        ]
+    return list(dict.fromkeys(variants))
 
-    def variants() -> Iterator[ModelVariant]:
-        yield ModelVariant(BASELINE)
-        for storage in config.storage:
-            if storage != BASELINE:
-                yield ModelVariant(storage, storage=storage)
-        for graph in config.graphs:
-            yield ModelVariant(graph, graph=graph)
-        for share in config.prune:
-            name = f"pruned-{100 * share:g}" + (f"-drop-{config.drop_layers}" if config.drop_layers else "")
-            best = ModelVariant(name, share, config.drop_layers)
-            yield best
-            if config.recovery.steps:
-                best = ModelVariant(f"{name}-recovered", share, config.drop_layers, is_recovered=True, origin=name)
-                yield best
-            for graph in config.graphs:
-                yield ModelVariant(f"{best.name}-{graph}", share, config.drop_layers, graph=graph, origin=best.name)
 
-    return list(dict.fromkeys(variants()))
+@dataclass(frozen=True, slots=True)
+class CompressRequest:
+    model: Path
+    data: Path
+    out: Path
+    config: CompressConfig
+    generator: Path | None
+    task: str | None
+    target_speedup: float | None
+    max_loss: float | None
+    threads: int
+    """0 means: as before, or as many as there are cores."""
+    license: str = ""
+    """Of the weights; without one, what the model's folder states."""

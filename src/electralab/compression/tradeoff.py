@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from electralab.compression.task import Network, NetworkInputs
-from electralab.records.compression import KeptParts, NoiseFloor, TradeoffPoint
+from electralab.compression.task import CompressionTask, Network, NetworkInputs
+from electralab.records.compression import KeptParts, NoiseFloor, TradeoffPoint, VariantScore
 from electralab.runtime import wait_for
 
 # Seconds in which the threads of the network before stop waiting for more work.
@@ -24,6 +24,8 @@ _WARM_UP = 2
 # A long call is interrupted by other work more often than a short one, so that on a busy machine no middle value is
 # fair: what counts is the latency that the fastest tenth of the calls stay below.
 _FASTEST = 0.1
+# Scores that count examples.
+_COUNTED = ("accuracy", "exact_match")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,37 +64,49 @@ def time_networks(
     }
 
 
+def find_noise_floor(task: CompressionTask, score: VariantScore) -> NoiseFloor:
+    """From the baseline's score."""
+    deviation, over = task.seed_deviation, "the seeds of the run"
+    if deviation is None:
+        assert score.deviation is not None  # the baseline's examples are always drawn again
+        deviation, over = score.deviation, "examples drawn again"
+    # Where examples are counted, one more or less is the smallest difference that there is.
+    least = 1 / score.count if task.metric in _COUNTED else 0.0
+    if deviation < least:
+        return NoiseFloor(points=100 * least, origin="the weight of one example")
+    return NoiseFloor(points=100 * deviation, origin=f"the standard deviation of the score over {over}")
+
+
 def compute_tradeoff(variants: Sequence[VariantMeasurement], floor: NoiseFloor, batch: int) -> list[TradeoffPoint]:
     """The first is the baseline."""
-    first = variants[0]
-    losses = {variant.name: 100 * (first.score - variant.score) for variant in variants}
-    speedups = {
-        variant.name: {size: first.milliseconds[size] / taken for size, taken in variant.milliseconds.items()}
-        for variant in variants
-    }
-    places = {variant.name: (speedups[variant.name][str(batch)], losses[variant.name]) for variant in variants}
-
-    def make_point(variant: VariantMeasurement) -> TradeoffPoint:
+    first, speedups, places = variants[0], {}, {}
+    for variant in variants:
+        by_size = {size: first.milliseconds[size] / taken for size, taken in variant.milliseconds.items()}
+        speedups[variant.name] = by_size
+        places[variant.name] = by_size[str(batch)], 100 * (first.score - variant.score)
+    points = []
+    for variant in variants:
         speedup, loss = place = places[variant.name]
         is_beaten = any(
             faster >= speedup and less <= loss and (faster, less) != place for faster, less in places.values()
         )
-        return TradeoffPoint(
-            name=variant.name,
-            bytes=variant.bytes,
-            parameters=variant.parameters,
-            milliseconds=variant.milliseconds,
-            score=variant.score,
-            kept=variant.kept,
-            speedups=speedups[variant.name],
-            speedup=speedup,
-            loss=loss,
-            is_floored=loss < floor.points,
-            efficiency=speedup / max(loss, floor.points),
-            is_best=not is_beaten,
+        points.append(
+            TradeoffPoint(
+                name=variant.name,
+                bytes=variant.bytes,
+                parameters=variant.parameters,
+                milliseconds=variant.milliseconds,
+                score=variant.score,
+                kept=variant.kept,
+                speedups=speedups[variant.name],
+                speedup=speedup,
+                loss=loss,
+                is_floored=loss < floor.points,
+                efficiency=speedup / max(loss, floor.points),
+                is_best=not is_beaten,
+            )
         )
-
-    return [make_point(variant) for variant in variants]
+    return points
 
 
 def select_variant(

@@ -1,6 +1,6 @@
 """Does the model find the acceptable sentence of a pair the more plausible one?
 
-MinimalPair... -> SuiteResult
+blimp.tar.xz | folder | .jsonl -> MinimalPair... -> SuiteResult
 
 The discriminator reads a sentence once: sum of log(1 - p_replaced), or of minus the energy where it was taught those,
 which is a pseudo-log-likelihood up to a constant for each token. A generator says sum of log p(token), and what it
@@ -17,42 +17,56 @@ A paradigm's score is the share of its pairs that are the right way round, a tie
 the mean of its paradigms. Intervals cover 95 % of what other pairs of the same paradigms would give.
 """
 
-from collections.abc import Sequence
+import json
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
 from electralab.artifacts import sha256_json
 from electralab.config import Settings
+from electralab.corpus.sources import find_sources, open_source
+from electralab.errors import InputError
 from electralab.evaluation.context import EvalContext, EvalModel, Progressive, SuiteResult, require_text
-from electralab.evaluation.minimal_pairs import MinimalPair, read_pairs
 from electralab.evaluation.states import Sentences, encode_sentences
 from electralab.events import Progress
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.randomness import mix
 from electralab.records.evaluation import GroupScores, Scores
-from electralab.tokens.batches import RowBatch, batch_by_length
+from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
 
-Scoring = Literal["pseudo-log-likelihood", "log-likelihood", "cloze", "unmasked"]
+FloatArray = NDArray[np.float64]
+Scoring = Literal["verdicts", "energies", "pseudo-log-likelihood", "log-likelihood", "cloze", "unmasked"]
 
-_SCORINGS: dict[Scoring, str] = {
-    "pseudo-log-likelihood": "the pseudo-log-likelihood: log p of each token, hidden from it in turn",
-    "log-likelihood": "the log-likelihood: log p of each token after those before it, in one pass",
-    "cloze": "the cloze likelihood: log p of each token between all others, in one pass",
-    "unmasked": "unmasked: log p of each token in the row as it is, in one pass",
+# What a reader must know of a score; verdicts are what a discriminator usually says.
+_NOTES: dict[Scoring, str] = {
+    "energies": "the discriminator's score is minus the energy of each token, in one pass",
+    "pseudo-log-likelihood": "the generator's score is the pseudo-log-likelihood: log p of each token, hidden from it "
+    "in turn",
+    "log-likelihood": "the generator's score is the log-likelihood: log p of each token after those before it, in one "
+    "pass",
+    "cloze": "the generator's score is the cloze likelihood: log p of each token between all others, in one pass",
+    "unmasked": "the generator's score is unmasked: log p of each token in the row as it is, in one pass",
 }
 # Logits for every token at once are as many numbers as the vocabulary has entries, for each.
 _LOGITS_SHARE = 4
 # Their networks were asked about tokens that stood there, and never saw [MASK].
 _UNMASKED = ("replace-mlm", "all-tokens-mlm")
+MAX_LINE_BYTES = 1 << 20
+MAX_MEMBER_BYTES = 1 << 28
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_TAR_ENDINGS = (".tar", ".tgz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz")
 
 
 class BlimpConfig(Settings):
@@ -63,11 +77,27 @@ class BlimpConfig(Settings):
 
 
 @dataclass(frozen=True, slots=True)
+class MinimalPair:
+    good: str
+    bad: str
+    uid: str
+    """The paradigm it was made by; without one, the name of its file."""
+    linguistics_term: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class PairsRead:
+    pairs: list[MinimalPair]
+    bad_rows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SentenceScores:
     """How plausible a network finds each text, in the order of the texts."""
 
-    sums: NDArray[np.float64]  # (N,)
-    means: NDArray[np.float64]  # (N,) per token that counts; 0 where none does
+    sums: FloatArray  # (N,)
+    means: FloatArray  # (N,) per token that counts; 0 where none does
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +105,7 @@ class PairOutcomes:
     """1 where the acceptable sentence won, 0 where it lost, 1/2 for a tie."""
 
     pairs: Sequence[MinimalPair]
-    wins: dict[str, NDArray[np.float64]]  # name of the score -> (N,)
+    wins: dict[str, FloatArray]  # name of the score -> (N,)
 
 
 def evaluate_blimp(model: EvalModel, data: Path, config: BlimpConfig, context: EvalContext) -> Progressive[SuiteResult]:
@@ -89,21 +119,15 @@ def evaluate_blimp(model: EvalModel, data: Path, config: BlimpConfig, context: E
         if network is None:
             notes.append(f"{model.path} holds no {role}: no score of one")
             continue
-        scoring = None if isinstance(network, Discriminator) else choose_scoring(network, model.objective)
+        scoring: Scoring = "energies" if model.outputs_energies else "verdicts"
+        if not isinstance(network, Discriminator):
+            scoring = choose_scoring(network, model.objective)
         limit = config.generator_limit if scoring == "pseudo-log-likelihood" else config.limit
         pairs = choose_pairs(read.pairs, limit, context.seed)
         texts = [pair.good for pair in pairs] + [pair.bad for pair in pairs]
         sentences = encode_sentences(tokenizer, texts, network.config.sequence_length)
-        if isinstance(network, Discriminator):
-            scores = yield from score_sentences(
-                network, tokenizer, sentences, context, outputs_energies=model.outputs_energies
-            )
-            if model.outputs_energies:
-                notes.append("the discriminator's score is minus the energy of each token, in one pass")
-        else:
-            assert scoring is not None
-            scores = yield from pll_scores(network, tokenizer, sentences, context, scoring)
-            notes.append(f"the generator's score is {_SCORINGS[scoring]}")
+        scores = yield from score_sentences(network, tokenizer, sentences, context, scoring)
+        notes += [_NOTES[scoring]] if scoring in _NOTES else []
         # By the whole sentence, and by its mean per token: the former favours short sentences.
         named = {role: scores.sums, f"{role}_mean": scores.means}
         outcomes.append(PairOutcomes(pairs, {name: compare_halves(values) for name, values in named.items()}))
@@ -117,6 +141,87 @@ def evaluate_blimp(model: EvalModel, data: Path, config: BlimpConfig, context: E
     # Two networks that judge the same pairs are asked what one is.
     identity = sha256_json([texts for index, texts in enumerate(asked) if texts not in asked[:index]])
     return SuiteResult(summary, groups, counts, identity, tuple(notes), read.bad_rows)
+
+
+def read_pairs(data: Path, max_bad_share: float) -> PairsRead:
+    pairs: list[MinimalPair] = []
+    bad_rows: list[str] = []
+    for file, number, content in _read_lines(data):
+        pair = _parse(file, number, content)
+        if isinstance(pair, MinimalPair):
+            pairs.append(pair)
+        else:
+            bad_rows.append(f"{file}: line {number}: {pair}")
+    if len(bad_rows) > max_bad_share * (len(pairs) + len(bad_rows)):
+        raise InputError(
+            f"{data}: {len(bad_rows):,} of {len(pairs) + len(bad_rows):,} lines hold no pair, the first is "
+            f"{bad_rows[0]}; mend them, or raise --data.max-bad-share"
+        )
+    if not pairs:
+        raise InputError(f"{data}: holds no pair; give BLiMP's archive, a folder or a .jsonl file")
+    return PairsRead(pairs, tuple(bad_rows))
+
+
+def _parse(file: str, number: int, content: bytes) -> MinimalPair | str:
+    """A pair, or why there is none."""
+    try:
+        record = json.loads(content.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except UnicodeDecodeError:
+        return "is not UTF-8 text"
+    except (ValueError, RecursionError) as error:
+        return f"is not JSON ({error})"
+    if not isinstance(record, dict):
+        return "is not a JSON object"
+    good, bad = record.get("sentence_good"), record.get("sentence_bad")
+    for name, sentence in (("sentence_good", good), ("sentence_bad", bad)):
+        if not isinstance(sentence, str) or not sentence.strip():
+            return f"has no text in {name!r}"
+        if _LONE_SURROGATE.search(sentence):
+            return f"has half a character in {name!r}"
+    uid = record.get("UID") or Path(file).name.split(".")[0]
+    # BLiMP spells one field in two ways: "syntax_semantics" and "syntax/semantics".
+    field = str(record.get("field", "")).replace("/", "_")
+    return MinimalPair(str(good), str(bad), str(uid), str(record.get("linguistics_term", "")), field)
+
+
+def _read_lines(data: Path) -> Iterator[tuple[str, int, bytes]]:
+    """The file, the number of the line in it, and what it holds."""
+    if not data.exists():
+        raise InputError(f"{data}: no such file or folder; give BLiMP's archive, a folder or a .jsonl file")
+    try:
+        for file, stream in _open_files(data):
+            number = 0
+            while content := stream.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                if len(content) > MAX_LINE_BYTES:
+                    raise InputError(f"{file}: line {number} is longer than {MAX_LINE_BYTES >> 20} MB; break it up")
+                if content.strip():
+                    yield file, number, content
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError) as error:
+        raise InputError(f"{data}: truncated or not a tar archive ({error}); get the file again") from None
+    except OSError as error:
+        raise InputError(f"{data}: cannot be read ({error.strerror or error}); check the file") from None
+
+
+def _open_files(data: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    if not (data.is_file() and data.name.lower().endswith(_TAR_ENDINGS)):
+        for source in find_sources([str(data)]).files:
+            # A folder may hold a README or a table beside the pairs; a file that was named must hold pairs.
+            if source.format == "jsonl" or source.is_named:
+                with open_source(source) as stream:
+                    yield str(source.path), stream
+        return
+    # As a stream: nothing is unpacked onto the disk, so that no name in it can lead anywhere.
+    with tarfile.open(data, "r|*") as archive:
+        for member in archive:
+            name = Path(member.name).name
+            if not member.isfile() or not name.endswith(".jsonl") or name.startswith("."):
+                continue
+            if member.size > MAX_MEMBER_BYTES:
+                raise InputError(f"{data}: {member.name} is larger than {MAX_MEMBER_BYTES >> 20} MB; split it up")
+            content = archive.extractfile(member)
+            assert content is not None, "a regular file has content"
+            yield member.name, content
 
 
 def choose_pairs(pairs: Sequence[MinimalPair], limit: int, seed: int) -> list[MinimalPair]:
@@ -142,103 +247,57 @@ def choose_scoring(generator: TokenModel, objective: str) -> Scoring:
 
 
 def score_sentences(
-    discriminator: Discriminator,
+    network: Discriminator | TokenModel,
     tokenizer: Tokenizer,
     sentences: Sentences,
     context: EvalContext,
-    *,
-    outputs_energies: bool = False,
-) -> Progressive[SentenceScores]:
-    """One pass for each sentence."""
-    sums = _SentenceSums(sentences, tokenizer)
-    device = next(discriminator.parameters()).device
-    for batch in batch_by_length(sentences.rows, tokenizer.special, context.batch_tokens, device):
-        context.check()
-        with torch.inference_mode():
-            logits = discriminator(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad)
-            log_probs = -logits.double() if outputs_energies else F.logsigmoid(-logits.double())  # (B, T)
-        yield sums.add(batch, log_probs.masked_fill(~sums.is_counted(batch), 0.0), "discriminator")
-    return sums.finish()
-
-
-def pll_scores(
-    generator: TokenModel,
-    tokenizer: Tokenizer,
-    sentences: Sentences,
-    context: EvalContext,
-    scoring: Scoring = "pseudo-log-likelihood",
+    scoring: Scoring,
 ) -> Progressive[SentenceScores]:
     """A pass for each sentence, or for each of its tokens where it must be hidden."""
-    sums = _SentenceSums(sentences, tokenizer)
-    device = next(generator.parameters()).device
+    device = next(network.parameters()).device
+    is_ordinary = torch.from_numpy(tokenizer.is_ordinary).to(device)
     is_hiding = scoring == "pseudo-log-likelihood"
-    batch_tokens = context.batch_tokens if is_hiding else max(1, context.batch_tokens // _LOGITS_SHARE)
+    batch_tokens = context.batch_tokens
+    if isinstance(network, TokenModel) and not is_hiding:
+        batch_tokens = max(1, batch_tokens // _LOGITS_SHARE)
+    sums, done = np.zeros(len(sentences.rows)), 0
     for batch in batch_by_length(sentences.rows, tokenizer.special, batch_tokens, device):
-        log_probs = torch.zeros(batch.input_ids.shape, dtype=torch.float64, device=device)  # (B, T)
-        targets = sums.is_counted(batch).nonzero()  # (M, 2) row and column
-        copies = max(1, batch_tokens // batch.input_ids.shape[1])
-        for part in torch.split(targets, copies if is_hiding else max(1, len(targets))):
+        input_ids, length = batch.input_ids, batch.input_ids.shape[1]
+        is_counted = is_ordinary[input_ids] & ~batch.is_pad  # (B, T)
+        log_probs = torch.zeros(input_ids.shape, dtype=torch.float64, device=device)  # (B, T)
+        targets = is_counted.nonzero()  # (M, 2) row and column
+        copies = max(1, batch_tokens // length) if is_hiding else max(1, len(targets))
+        for part in torch.split(targets, copies):
             context.check()
-            log_probs[part[:, 0], part[:, 1]] = (
-                _pll_masked(generator, tokenizer.special.mask, batch, part)
-                if is_hiding
-                else _pll_unmasked(generator, batch, part)
-            )
-        yield sums.add(batch, log_probs, "generator")
-    return sums.finish()
+            rows, columns = part.unbind(dim=1)
+            with torch.inference_mode():
+                if isinstance(network, Discriminator):
+                    logits = network(input_ids, torch.zeros_like(input_ids), batch.attention_pad).double()
+                    scores = -logits if scoring == "energies" else F.logsigmoid(-logits)
+                    log_probs[rows, columns] = scores[rows, columns]
+                    continue
+                if is_hiding:
+                    # Each target in a copy of its row where it alone is hidden.
+                    numbers = torch.arange(len(part), device=device)
+                    asked, is_pad = input_ids[rows], batch.is_pad[rows]
+                    asked[numbers, columns] = tokenizer.special.mask
+                    pad, positions = is_pad if bool(is_pad.any()) else None, numbers * length + columns
+                else:
+                    asked, pad, positions = input_ids, batch.attention_pad, rows * length + columns
+                logits = network(asked, torch.zeros_like(asked), pad, positions)
+                target_ids = input_ids[rows, columns]
+                log_probs[rows, columns] = -F.cross_entropy(logits.float(), target_ids, reduction="none").double()
+        sums[batch.rows] = log_probs.sum(dim=1).cpu().numpy()
+        done += len(batch.rows)
+        yield Progress("discriminator" if isinstance(network, Discriminator) else "generator", done, len(sums))
+    counts = np.array([max(int(tokenizer.is_ordinary[row].sum()), 1) for row in sentences.rows])
+    return SentenceScores(sums[sentences.row_ids], (sums / counts)[sentences.row_ids])
 
 
-@torch.inference_mode()
-def _pll_unmasked(generator: TokenModel, batch: RowBatch, targets: Tensor) -> Tensor:
-    """log p of each target in the row as it is. (M,)"""
-    rows, columns = targets.unbind(dim=1)
-    positions = rows * batch.input_ids.shape[1] + columns
-    logits = generator(batch.input_ids, torch.zeros_like(batch.input_ids), batch.attention_pad, positions)
-    return -F.cross_entropy(logits.float(), batch.input_ids[rows, columns], reduction="none").double()
-
-
-@torch.inference_mode()
-def _pll_masked(generator: TokenModel, mask_id: int, batch: RowBatch, targets: Tensor) -> Tensor:
-    """log p of each target in a copy of its row where it alone is hidden. (M,)"""
-    rows, columns = targets.unbind(dim=1)
-    copies = torch.arange(len(targets), device=targets.device)
-    input_ids = batch.input_ids[rows]  # (M, T)
-    target_ids = input_ids[copies, columns]
-    input_ids[copies, columns] = mask_id
-    is_pad = batch.is_pad[rows]
-    positions = copies * input_ids.shape[1] + columns
-    logits = generator(input_ids, torch.zeros_like(input_ids), is_pad if bool(is_pad.any()) else None, positions)
-    return -F.cross_entropy(logits.float(), target_ids, reduction="none").double()
-
-
-class _SentenceSums:
-    """Adds up log probabilities row by row, and gives each text its row's."""
-
-    def __init__(self, sentences: Sentences, tokenizer: Tokenizer) -> None:
-        self.sentences = sentences
-        self.is_ordinary = torch.from_numpy(tokenizer.is_ordinary)
-        self.sums = np.zeros(len(sentences.rows))
-        self.done = 0
-
-    def is_counted(self, batch: RowBatch) -> Tensor:
-        """(B, T) neither special nor padding"""
-        return self.is_ordinary.to(batch.input_ids.device)[batch.input_ids] & ~batch.is_pad
-
-    def add(self, batch: RowBatch, log_probs: Tensor, phase: str) -> Progress:
-        self.sums[batch.rows] = log_probs.sum(dim=1).cpu().numpy()
-        self.done += len(batch.rows)
-        return Progress(phase, self.done, len(self.sentences.rows))
-
-    def finish(self) -> SentenceScores:
-        is_ordinary, row_ids = self.is_ordinary.numpy(), self.sentences.row_ids
-        counts = np.array([max(int(is_ordinary[row].sum()), 1) for row in self.sentences.rows])
-        return SentenceScores(self.sums[row_ids], (self.sums / counts)[row_ids])
-
-
-def compare_halves(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def compare_halves(values: FloatArray) -> FloatArray:
     """(2N,) of the good sentences and then of the bad ones -> (N,) which of each pair won."""
     good, bad = np.split(values, 2)
-    wins: NDArray[np.float64] = (good > bad) + 0.5 * (good == bad)
+    wins: FloatArray = (good > bad) + 0.5 * (good == bad)
     return wins
 
 
@@ -263,7 +322,7 @@ def summarise_pairs(outcomes: Sequence[PairOutcomes]) -> tuple[Scores, GroupScor
     return scores, groups
 
 
-def _average(name: str, paradigms: Sequence[NDArray[np.float64]]) -> Scores:
+def _average(name: str, paradigms: Sequence[FloatArray]) -> Scores:
     mean = float(np.mean([wins.mean() for wins in paradigms]))
     # Agresti and Coull's two more of each kind: a paradigm of which all pairs are right is not known exactly.
     shares = [((wins.sum() + 2) / (len(wins) + 4), len(wins) + 4) for wins in paradigms]

@@ -31,7 +31,7 @@ from electralab.evaluation.context import (
 from electralab.events import Progress
 from electralab.model.electra import Electra, TwoTower
 from electralab.objective.corruption import SamplingConfig, special_token_bias
-from electralab.objective.electra import ElectraOutput, electra_forward, generator_forward
+from electralab.objective.electra import electra_forward, generator_forward
 from electralab.objective.masking import MaskedBatch, MaskingConfig, mask_tokens, mask_vocabulary
 from electralab.objective.metrics import RtdScores
 from electralab.objective.registry import unigram_log_probs
@@ -72,55 +72,45 @@ class HeldoutRows:
 def read_rows(
     data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int, reading: ReadingConfig
 ) -> HeldoutRows:
+    """Held-out rows of prepared data, spread evenly; or the first rows of a text, packed as training packs them."""
+    notes: tuple[str, ...] = ()
+    is_pairs = False
     if (data / MANIFEST).is_file():
-        rows = _open_rows(data, tokenizer, sequence_length, limit)
-    else:
-        rows = _pack_text(data, tokenizer, sequence_length, limit, reading)
-    if not tokenizer.is_ordinary[rows.ids].any():
-        raise InputError(f"{data}: holds nothing that the model's vocabulary knows; give text of its language")
-    return rows
-
-
-def _open_rows(data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int) -> HeldoutRows:
-    prepared = open_data(data)
-    if prepared.tokenizer.to_json() != tokenizer.to_json():
-        raise InputError(f"{data}: was prepared with another tokenizer than the model's; give text files instead")
-    if prepared.sequence_length > sequence_length:
-        raise InputError(
-            f"{data}: has rows of {prepared.sequence_length} tokens, the model takes {sequence_length}; "
-            "give text files instead"
+        prepared = open_data(data)
+        if prepared.tokenizer.to_json() != tokenizer.to_json():
+            raise InputError(f"{data}: was prepared with another tokenizer than the model's; give text files instead")
+        if prepared.sequence_length > sequence_length:
+            raise InputError(
+                f"{data}: has rows of {prepared.sequence_length} tokens, the model takes {sequence_length}; "
+                "give text files instead"
+            )
+        if not len(prepared.heldout):
+            raise InputError(f"{data}: holds no held-out rows; prepare it with a held-out share, or give text files")
+        ids, known = (
+            rows.take(np.unique(np.linspace(0, len(rows) - 1, min(most or len(rows), len(rows))).astype(np.int64)))
+            for rows, most in ((prepared.heldout, limit), (prepared.train, _UNIGRAM_ROWS))
         )
-    if not len(prepared.heldout):
-        raise InputError(f"{data}: holds no held-out rows; prepare it with a held-out share, or give text files")
-
-    def spread(count: int, most: int) -> NDArray[np.int64]:
-        return np.unique(np.linspace(0, count - 1, min(most or count, count)).astype(np.int64))
-
-    ids = prepared.heldout.take(spread(len(prepared.heldout), limit))
-    known = prepared.train.take(spread(len(prepared.train), _UNIGRAM_ROWS))
-    return HeldoutRows(ids, prepared.packing == "pairs", unigram_log_probs(known, tokenizer), ())
-
-
-def _pack_text(
-    data: Path, tokenizer: Tokenizer, sequence_length: int, limit: int, reading: ReadingConfig
-) -> HeldoutRows:
-    require_text(tokenizer, "the model")
-    documents: list[NDArray[np.int64]] = []
-    wanted = limit * (sequence_length - 2) if limit else np.inf
-    size = undecodable = 0
-    for raw in (raw for source in find_sources([str(data)]).files for raw in read_documents(source, reading)):
-        if isinstance(raw, DecodeError):
-            undecodable += 1
-            continue
-        documents += tokenizer.encode_many([str(raw)])
-        size += len(documents[-1]) + 1
-        if size >= wanted:
-            break
-    ids = pack_contiguous(documents, sequence_length, tokenizer.special)[: limit or None].astype(np.int64)
-    if not len(ids):
-        raise InputError(f"{data}: holds no text; give prepared data or files with text")
-    notes = (f"{undecodable:,} documents are not UTF-8 and were left out",) if undecodable else ()
-    return HeldoutRows(ids, False, unigram_log_probs(ids, tokenizer), notes)
+        is_pairs = prepared.packing == "pairs"
+    else:
+        require_text(tokenizer, "the model")
+        documents: list[NDArray[np.int64]] = []
+        wanted = limit * (sequence_length - 2) if limit else np.inf
+        size = undecodable = 0
+        for raw in (raw for source in find_sources([str(data)]).files for raw in read_documents(source, reading)):
+            if isinstance(raw, DecodeError):
+                undecodable += 1
+                continue
+            documents += tokenizer.encode_many([str(raw)])
+            size += len(documents[-1]) + 1
+            if size >= wanted:
+                break
+        known = ids = pack_contiguous(documents, sequence_length, tokenizer.special)[: limit or None].astype(np.int64)
+        if not len(ids):
+            raise InputError(f"{data}: holds no text; give prepared data or files with text")
+        notes = (f"{undecodable:,} documents are not UTF-8 and were left out",) if undecodable else ()
+    if not tokenizer.is_ordinary[ids].any():
+        raise InputError(f"{data}: holds nothing that the model's vocabulary knows; give text of its language")
+    return HeldoutRows(ids, is_pairs, unigram_log_probs(known, tokenizer), notes)
 
 
 def mask_rows(
@@ -218,7 +208,9 @@ def evaluate_rtd(
     pair = Electra(replacing, discriminator, "none").eval()
     bias = special_token_bias(model.tokenizer, torch.device(context.device), replacing.config.vocab_size)
     sampling = SamplingConfig(temperature=config.temperature)
-    tables: list[_RowScores] = []
+    by_row: list[RtdScores] = []
+    # Tokens that were replaced, that were masked but guessed rightly, and that nobody touched.
+    parts: dict[str, list[RtdScores]] = {"replaced": [], "restored": [], "untouched": []}
     # Part of the identity: scores of other tokens are not comparable, though the same text was asked about.
     asked = hashlib.sha256(b"ordinary tokens")
     num_targets = right = done = 0
@@ -228,47 +220,36 @@ def evaluate_rtd(
             output = electra_forward(pair, masked, bias, sampling)
         num_targets += len(masked.target_ids)
         right += int((output.generator_logits.argmax(dim=-1) == masked.target_ids).sum())
-        tables.append(_RowScores.from_output(output))
+        masks = torch.zeros_like(output.corrupted.is_replaced)
+        masks.view(-1)[output.masked.positions] = True
+        logits = output.discriminator_logits.float().cpu().numpy()  # (B, T)
+        is_replaced, is_masked = output.corrupted.is_replaced.cpu().numpy(), masks.cpu().numpy()
+        # The tokens that count: [CLS] and [SEP] are never replaced, so that knowing them would beat guessing.
+        is_ordinary = output.masked.batch.is_ordinary.cpu().numpy()
+        for name, is_part in (
+            ("replaced", is_replaced),
+            ("restored", is_masked & ~is_replaced),
+            ("untouched", is_ordinary & ~is_masked),
+        ):
+            parts[name].append(RtdScores(logits[is_part], is_replaced[is_part]))
+        table = zip(logits, is_replaced, is_ordinary, strict=True)
+        by_row += [RtdScores(row[is_counted], replaced[is_counted]) for row, replaced, is_counted in table]
         asked.update(output.corrupted.input_ids.cpu().numpy().tobytes())
         done += len(masked.input_ids)
         yield Progress("rows", done, len(rows.ids))
-    by_row = [scores for table in tables for scores in table.split_rows()]
-    whole = RtdScores.concat(by_row)
+    whole, joined = RtdScores.concat(by_row), {name: RtdScores.concat(scores) for name, scores in parts.items()}
     names = ("auc", "recall", "precision", "loss", "called_replaced", "replaced_share")
     scores: Scores = {name: getattr(whole, name) for name in names}
     scores |= {"generator_accuracy": right / max(num_targets, 1)}
     scores |= bootstrap_rows(by_row, config.bootstrap, context.seed)
+    total = sum(len(part.logits) for part in joined.values())
+    by_part: dict[str, Scores] = {
+        name: {"share": len(part.logits) / total, "loss": part.loss, "called_replaced": part.called_replaced}
+        for name, part in joined.items()
+        if len(part.logits)
+    }
     counts = {"rows": len(by_row), "tokens": len(whole.logits), "masked": num_targets}
-    return SuiteResult(scores, {"part": _score_parts(tables)}, counts, asked.hexdigest(), (*notes, *rows.notes))
-
-
-@dataclass(frozen=True, slots=True)
-class _RowScores:
-    """A batch's discriminator logits in their rows. (B, T)"""
-
-    logits: NDArray[np.float32]
-    is_replaced: NDArray[np.bool_]
-    is_masked: NDArray[np.bool_]
-    is_ordinary: NDArray[np.bool_]
-    """The tokens that count: [CLS] and [SEP] are never replaced, so that knowing them would beat guessing."""
-
-    @classmethod
-    def from_output(cls, output: ElectraOutput) -> "_RowScores":
-        is_masked = torch.zeros_like(output.corrupted.is_replaced)
-        is_masked.view(-1)[output.masked.positions] = True
-        return cls(
-            output.discriminator_logits.float().cpu().numpy(),
-            output.corrupted.is_replaced.cpu().numpy(),
-            is_masked.cpu().numpy(),
-            output.masked.batch.is_ordinary.cpu().numpy(),
-        )
-
-    def select(self, is_selected: NDArray[np.bool_]) -> RtdScores:
-        return RtdScores(self.logits[is_selected], self.is_replaced[is_selected])
-
-    def split_rows(self) -> list[RtdScores]:
-        table = zip(self.logits, self.is_replaced, self.is_ordinary, strict=True)
-        return [RtdScores(logits[scored], is_replaced[scored]) for logits, is_replaced, scored in table]
+    return SuiteResult(scores, {"part": by_part}, counts, asked.hexdigest(), (*notes, *rows.notes))
 
 
 def bootstrap_rows(rows: Sequence[RtdScores], num_resamples: int, seed: int) -> Scores:
@@ -281,19 +262,3 @@ def bootstrap_rows(rows: Sequence[RtdScores], num_resamples: int, seed: int) -> 
         interval = percentile_interval(math.nan, (getattr(scores, name) for scores in drawn))
         intervals[f"{name}_interval"] = [interval.low, interval.high]
     return intervals
-
-
-def _score_parts(tables: Sequence[_RowScores]) -> dict[str, Scores]:
-    """Tokens that were replaced, that were masked but guessed rightly, and that nobody touched."""
-    parts = {
-        "replaced": [table.select(table.is_replaced) for table in tables],
-        "restored": [table.select(table.is_masked & ~table.is_replaced) for table in tables],
-        "untouched": [table.select(table.is_ordinary & ~table.is_masked) for table in tables],
-    }
-    joined = {name: RtdScores.concat(scores) for name, scores in parts.items()}
-    total = sum(len(scores.logits) for scores in joined.values())
-    return {
-        name: {"share": len(part.logits) / total, "loss": part.loss, "called_replaced": part.called_replaced}
-        for name, part in joined.items()
-        if len(part.logits)
-    }

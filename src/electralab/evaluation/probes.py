@@ -1,14 +1,17 @@
-"""What a straight cut through a frozen encoder's states can tell apart.
+"""What a frozen encoder's states hold: what a straight cut through them tells apart, and whether texts that people
+find alike have alike vectors.
 
-labelled texts or words -> vectors -> a linear classifier -> SuiteResult
+labelled texts or words -> vectors -> a linear classifier -> SuiteResult of `probe`
+pairs with a score -> vectors -> cosines -> SuiteResult of `sts`
 
-Layer and strength of the penalty are chosen on a part of the training examples; the scores told are of the dev split.
-Controls: the same network as first drawn, training labels shuffled, always the most frequent label.
+A probe's layer and penalty are chosen on a part of the training examples, and its scores are of the dev split.
+Controls: the same network as first drawn, training labels shuffled, always the most frequent label. The layer of `sts`
+is chosen on the training file, or half of the only file, and the score is of the rest.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,32 +22,28 @@ from pydantic import Field
 from electralab.artifacts import sha256_json
 from electralab.config import Settings
 from electralab.errors import InputError, UsageError
+from electralab.evaluation import states as encoder_states
 from electralab.evaluation.context import EvalContext, Progressive, SuiteResult
-from electralab.evaluation.states import (
-    FrozenEncoder,
-    Layers,
-    StatesConfig,
-    Vectors,
-    encode_sentences,
-    load_frozen_encoder,
-    pooled_states,
-    token_states,
-)
+from electralab.evaluation.states import FrozenEncoder, StatesConfig, Vectors
 from electralab.events import Progress
 from electralab.model.task_model import Pooling
 from electralab.randomness import mix
-from electralab.records.evaluation import Scores
+from electralab.records.evaluation import GroupScores, Scores
 from electralab.statistics import bootstrap_interval, subsample
-from electralab.tasks.catalog import find_task
+from electralab.tasks.catalog import TASKS, find_task
 from electralab.tasks.features import IGNORED, FeatureEncoder, SpanConfig
 from electralab.tasks.kinds import tagging
-from electralab.tasks.kinds.classification import ClassificationExample, score_classes
+from electralab.tasks.kinds.classification import score_classes
+from electralab.tasks.kinds.regression import score_values
 from electralab.tasks.kinds.tagging import TaggingExample
 from electralab.tasks.load import TaskDataConfig, read_task
 
 Truth = NDArray[np.int64]
 Predict = Callable[[Vectors], Truth]
 _BOOTSTRAP = 200
+_STS_METRICS = ("spearman", "pearson")
+# Pairs under any column names, also in the official download's own folder.
+_STS_TASK = replace(TASKS["regress"], display="STS", num_texts=2, folder=TASKS["stsb"].folder)
 
 
 class ProbeConfig(Settings):
@@ -59,7 +58,7 @@ class ProbeConfig(Settings):
 class ProbeData:
     """Vectors at every layer, their classes, and the example each belongs to: words of a sentence stay together."""
 
-    layers: Layers
+    layers: encoder_states.Layers
     truth: Truth  # (N,)
     examples: NDArray[np.int64]  # (N,)
     truncated: int = 0
@@ -90,7 +89,7 @@ def evaluate_probe(
     task = find_task(task_name)
     if not task.kind.has_classes:
         raise UsageError(f"--task {task.name}: a probe tells classes apart; give a task with classes or tags")
-    frozen = load_frozen_encoder(model, states, context.device)
+    frozen = encoder_states.load_frozen_encoder(model, states, context.device)
     read = read_task(task, data, reading)
     chosen = subsample(len(read.train.examples), states.examples, context.seed)
     splits = {"training": [read.train.examples[index] for index in chosen], "dev": read.devs[0].examples}
@@ -140,36 +139,28 @@ def encode(
     phase: str,
 ) -> Progressive[ProbeData]:
     if isinstance(examples[0], TaggingExample):
-        return (yield from _encode_words(frozen, examples, labels, context, phase))
-    number_of = {label: number for number, label in enumerate(labels)}
-    known = [example for example in examples if isinstance(example, ClassificationExample)]
-    width = len(known[0].texts)
-    texts = [example.texts[side] for side in range(width) for example in known]
-    sentences = encode_sentences(frozen.tokenizer, texts, frozen.sequence_length)
-    layers = yield from pooled_states(frozen, sentences, pooling, context, phase)
+        # Each word by its first token.
+        encoder = FeatureEncoder(frozen.tokenizer, labels, frozen.sequence_length, SpanConfig())
+        features = tagging.KIND.encode(encoder, examples, is_labelled=True).features
+        columns = [np.flatnonzero(feature.targets != IGNORED) for feature in features]
+        rows = [feature.ids for feature in features]
+        layers = yield from encoder_states.token_states(frozen, rows, columns, context, phase)
+        tags = np.concatenate([f.targets[places] for f, places in zip(features, columns, strict=True)])
+        example_ids = np.repeat([feature.example for feature in features], [len(places) for places in columns])
+        return ProbeData(layers, tags.astype(np.int64), example_ids)
+    width, class_ids = len(examples[0].texts), {label: number for number, label in enumerate(labels)}
+    texts = [example.texts[side] for side in range(width) for example in examples]
+    sentences = encoder_states.encode_sentences(frozen.tokenizer, texts, frozen.sequence_length)
+    layers = yield from encoder_states.pooled_states(frozen, sentences, pooling, context, phase)
     if width == 2:
         layers = {layer: join_pair(*np.split(vectors, 2)) for layer, vectors in layers.items()}
-    truth = np.array([number_of[example.label] for example in known], dtype=np.int64)
-    return ProbeData(layers, truth, np.arange(len(known)), sentences.truncated)
+    truth = np.array([class_ids[example.label] for example in examples], dtype=np.int64)
+    return ProbeData(layers, truth, np.arange(len(examples)), sentences.truncated)
 
 
 def join_pair(first: Vectors, second: Vectors) -> Vectors:
     """How far two texts are apart and what they have in common, whichever comes first. (N, 2D)"""
     return np.concatenate([np.abs(first - second), first * second], axis=1)
-
-
-def _encode_words(
-    frozen: FrozenEncoder, examples: Sequence[TaggingExample], labels: tuple[str, ...], context: EvalContext, phase: str
-) -> Progressive[ProbeData]:
-    """Each word by its first token."""
-    encoder = FeatureEncoder(frozen.tokenizer, labels, frozen.sequence_length, SpanConfig())
-    features = tagging.KIND.encode(encoder, examples, is_labelled=True).features
-    columns = [np.flatnonzero(feature.targets != IGNORED) for feature in features]
-    rows = [feature.ids for feature in features]
-    layers = yield from token_states(frozen, rows, columns, context, phase)
-    truth = np.concatenate([f.targets[places] for f, places in zip(features, columns, strict=True)])
-    example_ids = np.repeat([feature.example for feature in features], [len(places) for places in columns])
-    return ProbeData(layers, truth.astype(np.int64), example_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +224,55 @@ class LinearProbe:
             expand=False,
         )
         return [interval.low, interval.high]
+
+
+def evaluate_sts(
+    model: Path, data: Path, config: StatesConfig, reading: TaskDataConfig, context: EvalContext
+) -> Progressive[SuiteResult]:
+    frozen = encoder_states.load_frozen_encoder(model, config, context.device)
+    halves = reading if "dev_share" in reading.model_fields_set else reading.model_copy(update={"dev_share": 0.5})
+    read = read_task(_STS_TASK, data, halves)
+    train = read.train.examples
+    validation = [train[index] for index in subsample(len(train), config.examples, context.seed)]
+    pairs, cut = [*validation, *read.devs[0].examples], len(validation)
+    texts = [pair.texts[side] for side in (0, 1) for pair in pairs]
+    truth = np.array([pair.score for pair in pairs], dtype=np.float64)
+    sentences = encoder_states.encode_sentences(frozen.tokenizer, texts, frozen.sequence_length)
+    scores: Scores = {}
+    groups: GroupScores = {}
+    for name, network in (("", frozen), ("random", frozen.reinitialised(context.seed))):
+        phase, prefix = (f"{name} encoder", f"{name}_") if name else ("encoder", "")
+        layers = yield from encoder_states.pooled_states(network, sentences, config.pooling, context, phase)
+        cosines = {layer: find_cosines(*np.split(vectors, 2)) for layer, vectors in layers.items()}
+        chosen_by, scored = (
+            {layer: score_values(_STS_METRICS, truth[part], values[part]) for layer, values in cosines.items()}
+            for part in (slice(cut), slice(cut, None))
+        )
+        # The best one on the validation part; of equals the lowest.
+        layer = max(chosen_by, key=lambda layer: chosen_by[layer]["spearman"])
+        scores |= {f"{prefix}{metric}": value for metric, value in scored[layer].items()} | {f"{prefix}layer": layer}
+        if not name:
+            expected, values = truth[cut:], cosines[layer][cut:]
+            interval = bootstrap_interval(
+                lambda drawn: score_values(("spearman",), expected[drawn], values[drawn])["spearman"],  # noqa: B023
+                *(len(expected), _BOOTSTRAP, context.seed),
+                expand=False,
+            )
+            scores["spearman_interval"] = [interval.low, interval.high]
+        groups[f"{name} layer".strip()] = {
+            layer: {**scored[layer], **{f"validation_{metric}": value for metric, value in metrics.items()}}
+            for layer, metrics in chosen_by.items()
+        }
+    bad_rows = [f"{s.path}: row {bad.row}: {bad.reason}" for s in (read.train, *read.devs) for bad in s.bad_rows]
+    counts = {"pairs": len(pairs) - cut, "validation_pairs": cut}
+    counts |= {"truncated": sentences.truncated, "bad_rows": len(bad_rows)}
+    identity = sha256_json([read.identity, [pair.texts for pair in pairs[cut:]]])
+    return SuiteResult(scores, groups, counts, identity, read.notes, tuple(bad_rows))
+
+
+def find_cosines(first: Vectors, second: Vectors) -> NDArray[np.float64]:
+    """(N, D), (N, D) -> (N,); 0 where a vector is."""
+    ours, theirs = first.astype(np.float64), second.astype(np.float64)
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines: NDArray[np.float64] = (ours * theirs).sum(axis=1) / np.maximum(norms, 1e-30)
+    return cosines

@@ -17,9 +17,8 @@ from electralab.errors import UsageError
 from electralab.evaluation.blimp import BlimpConfig, evaluate_blimp
 from electralab.evaluation.context import EvalContext, Progressive, SuiteResult, load_eval_model
 from electralab.evaluation.heldout import HeldoutConfig, evaluate_mlm, evaluate_rtd
-from electralab.evaluation.probes import ProbeConfig, evaluate_probe
+from electralab.evaluation.probes import ProbeConfig, evaluate_probe, evaluate_sts
 from electralab.evaluation.states import StatesConfig
-from electralab.evaluation.sts import evaluate_sts
 from electralab.events import Event, Note, Result, warn
 from electralab.records.evaluation import EvaluationResult, Suite
 from electralab.runtime import choose_device
@@ -71,7 +70,19 @@ def evaluate(
         reading=config.reading,
         check=(stop or StopSignal()).check,
     )
-    steps = _choose_suite(model, suite, data, config, context, generator, task)
+    steps: Progressive[SuiteResult]
+    if suite == "sts":
+        steps = evaluate_sts(model, data, config.states, config.data, context)
+    elif suite == "probe":
+        steps = evaluate_probe(model, data, task, config.states, config.probe, config.data, context)
+    else:
+        loaded = load_eval_model(model, torch.device(context.device))
+        if suite == "blimp":
+            steps = evaluate_blimp(loaded, data, config.blimp, context)
+        elif suite == "rtd":
+            steps = evaluate_rtd(loaded, data, config.heldout, context, generator=generator)
+        else:
+            steps = evaluate_mlm(loaded, data, config.heldout, context)
     phase = ""
     while True:
         try:
@@ -100,24 +111,3 @@ def evaluate(
             settings=config.model_dump(mode="json") | {"generator": str(generator or ""), "task": task or ""},
         )
     )
-
-
-def _choose_suite(
-    path: Path,
-    suite: Suite,
-    data: Path,
-    config: EvaluateConfig,
-    context: EvalContext,
-    generator: Path | None,
-    task: str | None,
-) -> Progressive[SuiteResult]:
-    if suite == "sts":
-        return evaluate_sts(path, data, config.states, config.data, context)
-    if suite == "probe":
-        return evaluate_probe(path, data, task, config.states, config.probe, config.data, context)
-    model = load_eval_model(path, torch.device(context.device))
-    if suite == "blimp":
-        return evaluate_blimp(model, data, config.blimp, context)
-    if suite == "rtd":
-        return evaluate_rtd(model, data, config.heldout, context, generator=generator)
-    return evaluate_mlm(model, data, config.heldout, context)

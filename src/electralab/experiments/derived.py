@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from electralab.artifacts import write_file
 from electralab.config import SettingsTree, read_toml
 from electralab.errors import ElectraError, InputError
-from electralab.finetuning.summary import list_seeds
+from electralab.finetuning.task_model import list_seeds
 from electralab.records.study import StepResult, TuningChoice, TuningTrial
 from electralab.records.tuned import PredictionRow, read_rows, to_json_lines
 from electralab.runtime import use_threads
 from electralab.tasks.baselines import LinearClassifier, LinearRegressor
 from electralab.tasks.catalog import find_task
-from electralab.tasks.kind import Split, Task, round_number
-from electralab.tasks.kinds.classification import score_classes
-from electralab.tasks.kinds.regression import score_values
+from electralab.tasks.kind import Example, Split, Task, round_number
+from electralab.tasks.kinds.classification import ClassificationExample, score_classes
+from electralab.tasks.kinds.regression import RegressionExample, score_values
 from electralab.tasks.load import TaskDataConfig, read_task
 from electralab.tasks.texts import take_texts
 
@@ -47,13 +47,13 @@ def score_baseline(task: Task, data: Path, settings: SettingsTree, out: Path) ->
     config = TaskDataConfig(**settings.get("data", {}))
     whole = read_task(task, data, config, settings.get("train_rows", 0))
     names = whole.train.columns
-    lines = [
+    lines: list[dict[str, object]] = [
         {
             names[part]: text
             for part, text in zip([part for part in names if part.startswith("text")], row.texts, strict=True)
         }
-        | {names["label"]: row.score if task.kind.has_numbers else row.label}
-        for row in whole.train.examples
+        | {names["label"]: _truth(row)}
+        for row in _text_examples(whole.train)
     ]
     write_file(out / ROWS, to_json_lines(lines))
     share = heldout_share(len(lines))
@@ -65,21 +65,28 @@ def score_baseline(task: Task, data: Path, settings: SettingsTree, out: Path) ->
     return _tell(task, [dev])
 
 
-def _answer(task: Task, train: Split, asked: Split) -> list[PredictionRow]:
+def _text_examples(split: Split[Example]) -> list[ClassificationExample | RegressionExample]:
+    return [row for row in split.examples if isinstance(row, ClassificationExample | RegressionExample)]
+
+
+def _truth(example: ClassificationExample | RegressionExample) -> str | float:
+    return example.score if isinstance(example, RegressionExample) else example.label
+
+
+def _answer(task: Task, train: Split[Example], asked: Split[Example]) -> list[PredictionRow]:
     """A class has the margins as logits: "probabilities" whose order and differences mean something, and no more."""
-    fitted = take_texts(train.examples)
-    texts, targets = [example.texts for example in fitted], [example.texts for example in asked.examples]
+    fitted, answered = take_texts(_text_examples(train)), _text_examples(asked)
+    texts, targets = [example.texts for example in fitted], [example.texts for example in answered]
+    known, truth = [_truth(example) for example in fitted], [_truth(example) for example in answered]
     rows: list[dict[str, Any]]
     if task.kind.has_numbers:
-        model = LinearRegressor().fit(texts, [example.score for example in fitted])
-        rows = [
-            {"truth": e.score, "prediction": float(value)}
-            for e, value in zip(asked.examples, model.predict(targets), strict=True)
-        ]
+        model = LinearRegressor().fit(texts, list(map(float, known)))
+        values = model.predict(targets)
+        rows = [{"truth": gold, "prediction": float(value)} for gold, value in zip(truth, values, strict=True)]
     else:
-        classifier = LinearClassifier().fit(texts, [example.label for example in fitted])
-        rows = _class_rows([e.label for e in asked.examples], classifier.labels, classifier.margins(targets))
-    return [PredictionRow(id=e.id, texts=e.texts, **row) for e, row in zip(asked.examples, rows, strict=True)]
+        classifier = LinearClassifier().fit(texts, list(map(str, known)))
+        rows = _class_rows(truth, classifier.labels, classifier.margins(targets))
+    return [PredictionRow(id=e.id, texts=e.texts, **row) for e, row in zip(answered, rows, strict=True)]
 
 
 def _class_rows(truth: Sequence[Any], labels: Sequence[str], logits: FloatArray) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from electralab.artifacts import MANIFEST, sha256_file
 from electralab.config import ConfigLayer, SettingsTree, resolve
 from electralab.errors import InputError, UsageError
-from electralab.evaluation.minimal_pairs import read_pairs
+from electralab.evaluation.blimp import read_pairs
 from electralab.evaluation.stage import EvaluateConfig
 from electralab.experiments.settings import CORPUS, Arm, ScoreConfig, StudyConfig
 from electralab.finetuning.settings import resolve_finetune

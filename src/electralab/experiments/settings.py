@@ -285,7 +285,7 @@ def resolve_arms(study: StudyConfig, source: str) -> list[Arm]:
                     raise UsageError(f"{source}: arms.{name}: {key}: {_no_arm(other, list(study.arms))}")
             start = options.start
             if start in ("branch", "blend") and not options.parent:
-                raise UsageError(f'{source}: arms.{name}: a {start} needs the arm that it is of; add of = "ARM"')
+                raise UsageError(f'{source}: arms.{name}: a {start} needs the arm that it is of; add parent = "ARM"')
             if options.parent and start in ("pretrained", "baseline"):
                 raise UsageError(
                     f"{source}: arms.{name}: parent: belongs to a random, branch or blend arm; leave it out"

@@ -1,1 +1,1 @@
-"""A model or run -> what leaves the house: model cards."""
+"""A model -> folders for transformers and ONNX graphs, tried first, with their license."""

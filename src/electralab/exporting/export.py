@@ -5,55 +5,48 @@ MODEL -> DIR/discriminator, DIR/generator or DIR/model, each with tokenizer, car
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 from pydantic import Field
 
-from electralab.artifacts import new_folder, read_json, write_json, write_manifest
+from electralab.artifacts import new_folder, read_json, write_file, write_json, write_manifest
 from electralab.config import Settings
 from electralab.corpus.readers import ReadingConfig
-from electralab.errors import InputError, Stopped, UsageError
+from electralab.errors import InputError, Stopped, UsageError, suggest
 from electralab.evaluation.heldout import read_rows
 from electralab.events import Event, Note, Result
-from electralab.exporting.fidelity import TOLERANCE, compare_networks, require_equal
-from electralab.exporting.metadata import find_license, read_license, write_metadata
-from electralab.exporting.onnx_graphs import Activations, Exportable, quantize_folder, require_onnx, write_graph
-from electralab.exporting.samples import Sample, pair_some, sample_rows, space_pairs
-from electralab.finetuning.task_model import TASK_FILE as TASK
-from electralab.finetuning.task_model import load_task_config
+from electralab.exporting import fidelity as comparing
+from electralab.exporting.fidelity import Exportable, Sample
+from electralab.exporting.onnx_graphs import Activations, quantize_folder, require_onnx, write_graph
+from electralab.finetuning.task_model import TASK_FILE, load_task_config
 from electralab.model.electra import Discriminator
-from electralab.model.folders.folder import (
-    Role,
-    Storage,
-    has_untrained_segments,
-    load_any,
-    locate_networks,
-    outputs_energies,
-    read_config,
-    save_network,
-    save_task_model,
-)
-from electralab.model.folders.hf_config import (
-    CONFIG,
-    LABELS,
-    OBJECTIVE,
-    export_encoder_config,
-    export_labels,
-    export_task_config,
-    is_expressible,
-    task_class_name,
-)
+from electralab.model.folders import folder as model_folder
+from electralab.model.folders import hf_config
+from electralab.model.folders.folder import Role, Storage, load_any, outputs_energies
 from electralab.model.folders.native_format import GRAPH, OnnxModel, export_own_config, network_name
 from electralab.model.task_model import TaskModel
 from electralab.model.weight_transfer import pad
 from electralab.records.export import ExportedNetwork, ExportPlan, ExportRecord, ExportResult, ExportSource, Fidelity
+from electralab.reporting.cards import write_export_card
 from electralab.stopping import StopSignal
 from electralab.tokens.batches import make_batch
 from electralab.tokens.tokenizer import Tokenizer
 
 Format = Literal["hf", "onnx", "onnx-int8"]
+
+LICENSE = "LICENSE"
+# As SPDX spells them.
+_KNOWN = (
+    *("Apache-2.0", "MIT", "BSD-3-Clause", "GPL-3.0", "AGPL-3.0", "LGPL-3.0", "MPL-2.0", "Unlicense", "CC0-1.0"),
+    *("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-ND-4.0", "OpenRAIL"),
+)
+_SPDX_LINE = "SPDX-License-Identifier: {}\n"
+_UNSAID = """No licence was stated for these weights: the rights are with those who trained them.
+State one with: electra export MODEL --license NAME (such as apache-2.0, mit, cc-by-4.0) or --license FILE.
+"""
 
 
 class ExportConfig(Settings):
@@ -63,10 +56,53 @@ class ExportConfig(Settings):
     """Of hf: what the weights are stored in; fp16 and bf16 halve the folder, and are computed with in 32 bits here."""
     rows: int = Field(128, ge=1)
     """The most rows of --data to calibrate with and to try the result on."""
-    tolerance: float = Field(TOLERANCE, gt=0)
+    tolerance: float = Field(comparing.TOLERANCE, gt=0)
     """How far a logit of weights or a graph in 32 bits may be from the model's."""
     reading: ReadingConfig = ReadingConfig()
     """How text is found in --data."""
+
+
+@dataclass(frozen=True, slots=True)
+class License:
+    name: str
+    """An SPDX identifier, "other" for a text of one's own, "unknown" where nothing was said."""
+    text: str
+
+
+def read_license(given: str) -> License:
+    """A file's text, or the identifier of a known license.
+
+    >>> read_license("MIT").name, read_license("").name
+    ('mit', 'unknown')
+    """
+    if not given:
+        return License("unknown", _UNSAID)
+    path = Path(given)
+    if path.is_file():
+        try:
+            return License("other", path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: cannot be read as text ({error}); give another --license") from None
+    known = {name.lower(): name for name in _KNOWN}
+    if given.lower() not in known:
+        hint = suggest(given.lower(), known, f"known are {', '.join(known)}")
+        raise InputError(f"--license: {given!r} is neither a file nor an identifier that we know; {hint}")
+    return License(given.lower(), _SPDX_LINE.format(known[given.lower()]))
+
+
+def find_license(given: str, folder: Path) -> License:
+    """The one that is given, or that the model's own folder states."""
+    if given or not (folder / LICENSE).is_file():
+        return read_license(given)
+    text = read_license(str(folder / LICENSE)).text
+    names = {_SPDX_LINE.format(name): name.lower() for name in _KNOWN} | {_UNSAID: "unknown"}
+    return License(names.get(text, "other"), text)
+
+
+def write_license(folder: Path, license: License) -> None:
+    """The terms and the card of a folder that has its export.json."""
+    write_file(folder / LICENSE, license.text)
+    write_export_card(folder, license.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +122,6 @@ class SourceNetwork:
             return "discriminator"
         return "tuned" if isinstance(self.network, TaskModel) else "generator"
 
-    @property
-    def special_ids(self) -> dict[str, int]:
-        special = self.tokenizer.special
-        return {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
-
 
 def export_model(
     model: Path, out: Path, form: Format, config: ExportConfig, *, data: Path | None, license: str, stop: StopSignal
@@ -108,7 +139,13 @@ def export_model(
             for source, samples in zip(sources, rows, strict=True):
                 stop.check()
                 folder = temporary / source.role
-                fidelity = _export(source, folder, form, config, samples, license, stop)
+                fidelity = _export(source, folder, form, config, samples, stop)
+                facts: dict[str, str] = {"format": form, "network": source.role, "kind": source.kind}
+                facts |= {"storage": config.storage} if form == "hf" else {}
+                facts |= {"activations": config.activations} if form == "onnx-int8" else {}
+                ExportRecord.compared(fidelity, **facts).write(folder)
+                write_license(folder, find_license(license, source.folder))
+                write_manifest(folder, kind="model")
                 size = sum(path.stat().st_size for path in folder.iterdir())
                 networks[source.role] = ExportedNetwork(
                     role=source.role, bytes=size, fidelity=fidelity, note=left_out, words=fidelity.words
@@ -164,7 +201,7 @@ class _Inexpressible(InputError):
 def _read_sources(model: Path, form: Format) -> tuple[list[SourceNetwork], str]:
     """The networks of the model, and what is left out: a generator that has no such form does not hold up the other."""
     sources, left_out = [], ""
-    folders = locate_networks(model)
+    folders = model_folder.locate_networks(model)
     for folder in folders:
         try:
             sources.append(_read_source(folder, form))
@@ -173,7 +210,7 @@ def _read_sources(model: Path, form: Format) -> tuple[list[SourceNetwork], str]:
                 left_out = f"left out: {error}"
                 continue
             beside = folder.parent / "discriminator"
-            has_other = folder.name == "generator" and (beside / CONFIG).is_file()
+            has_other = folder.name == "generator" and (beside / hf_config.CONFIG).is_file()
             raise InputError(f"{error}{f'; {beside} can be exported' if has_other else ''}") from None
     return sources, left_out
 
@@ -188,10 +225,10 @@ def _read_source(folder: Path, form: Format) -> SourceNetwork:
             f"{folder}: holds a {kind}, which neither transformers nor a graph expresses; use it as it is"
         )
     written = pad(network) if form == "hf" else network
-    if form == "hf" and isinstance(written, TaskModel) and not task_class_name(written):
+    if form == "hf" and isinstance(written, TaskModel) and not hf_config.task_class_name(written):
         remedy = "tune it with --head huggingface, or export it as onnx"
         raise InputError(f"{folder}: no class of transformers has this network with its head; {remedy}")
-    if form == "hf" and not isinstance(written, TaskModel) and not is_expressible(written):
+    if form == "hf" and not isinstance(written, TaskModel) and not hf_config.is_expressible(written):
         raise _Inexpressible(f"{folder}: no class of transformers expresses this network; export it as onnx")
     by_class: Role = "discriminator" if isinstance(network, Discriminator) else "model"
     role = cast("Role", folder.name) if folder.name in get_args(Role) else by_class
@@ -201,23 +238,20 @@ def _read_source(folder: Path, form: Format) -> SourceNetwork:
 def _read_samples(source: SourceNetwork, config: ExportConfig, data: Path | None) -> list[Sample]:
     """The user's rows first, as pairs where the network is asked about pairs; then samples of our own."""
     tokenizer, network = source.tokenizer, source.network
-    samples = sample_rows(tokenizer, network.config)
+    samples = comparing.sample_rows(tokenizer, network.config)
     if data is None:
         return samples
     rows = read_rows(data, tokenizer, network.config.sequence_length, config.rows, config.reading)
     batch = make_batch(rows.ids, tokenizer, is_pairs=rows.is_pairs)
     lengths = [int(np.flatnonzero(~is_pad)[-1]) + 1 for is_pad in batch.is_pad.numpy()]
-    given = [
-        Sample(ids[:length], segments[:length])
-        for ids, segments, length in zip(rows.ids, batch.segment_ids.numpy(), lengths, strict=True)
-    ]
+    table = zip(rows.ids, batch.segment_ids.numpy(), lengths, strict=True)
+    given = [Sample(ids[:length], segments[:length]) for ids, segments, length in table]
     if not rows.is_pairs:
-        # All rows of a text become pairs where two texts are asked for, none where one is.
-        every = space_pairs(network.config)
+        every = None
         if isinstance(network, TaskModel):
-            num_texts = load_task_config(source.folder, network, tokenizer).num_texts
-            every = {1: 0, 2: 1}.get(num_texts, every)
-        given = pair_some(given, every, tokenizer, network.config)
+            # All rows of a text become pairs where two texts are asked for, none where one is.
+            every = {1: 0, 2: 1}.get(load_task_config(source.folder, network, tokenizer).num_texts)
+        given = comparing.pair_some(given, tokenizer, network.config, every)
     return given + samples
 
 
@@ -227,68 +261,47 @@ def _export(
     form: Format,
     config: ExportConfig,
     samples: Sequence[Sample],
-    license: str,
     stop: StopSignal,
 ) -> Fidelity:
-    def compare() -> Fidelity:
-        exported, special = load_any(folder), source.tokenizer.special
-        assert isinstance(exported, Exportable)
-        return compare_networks(
-            source.network,
-            exported,
-            samples,
-            special.pad,
-            special.mask,
-            outputs_energies=outputs_energies(source.folder),
-            check=stop.check,
-        )
-
+    """Into the folder, all that makes it a model; returns how far its answers are from the source's."""
+    network, special, has_energies = source.network, source.tokenizer.special, outputs_energies(source.folder)
+    special_ids = {"pad_id": special.pad, "cls_id": special.cls, "sep_id": special.sep}
+    objective = str(model_folder.read_config(source.folder).get(hf_config.OBJECTIVE, ""))
     folder.mkdir()
-    if form == "hf":
-        _save_weights(source, folder, config.storage)
+    if form != "hf":
+        if isinstance(network, TaskModel):
+            graph_config = hf_config.export_task_config(network, **special_ids)
+        else:
+            graph_config = hf_config.export_encoder_config(network.config, **special_ids)
+            if isinstance(network, Discriminator) and not has_energies:
+                graph_config |= hf_config.export_labels(hf_config.LABELS.values())
+        written = export_own_config(network, graph_config)
+        if objective and not isinstance(network, TaskModel):
+            written |= {hf_config.OBJECTIVE: objective}
+        write_json(folder / hf_config.CONFIG, written)
+        write_graph(network, folder / GRAPH)
+    elif isinstance(source.written, TaskModel):
+        model_folder.save_task_model(folder, source.written, **special_ids, storage=config.storage)
     else:
-        write_json(folder / CONFIG, _graph_config(source))
-        write_graph(source.network, folder / GRAPH)
-    encoder = source.network.config
+        untrained = model_folder.has_untrained_segments(source.folder)
+        model_folder.save_network(
+            folder,
+            source.written,
+            **special_ids,
+            objective=objective,
+            has_untrained_segments=untrained,
+            storage=config.storage,
+        )
+    encoder = network.config
     source.tokenizer.save(folder, max_length=encoder.sequence_length, has_segments=encoder.backbone == "electra")
-    if (source.folder / TASK).is_file():
-        write_json(folder / TASK, read_json(source.folder / TASK))
-    fidelity = compare()
+    if (source.folder / TASK_FILE).is_file():
+        write_json(folder / TASK_FILE, read_json(source.folder / TASK_FILE))
+    compare = partial(comparing.compare_folder, network, folder, samples, special, check=stop.check)
+    compared = compare(outputs_energies=has_energies)
     # Weights in 16 bits are meant to differ; how far is written into export.json.
     if config.storage == "fp32":
-        require_equal(fidelity, config.tolerance, str(source.folder))
+        comparing.require_equal(compared, config.tolerance, str(source.folder))
     if form == "onnx-int8":
         quantize_folder(folder, config.activations, samples[: config.rows])
-        fidelity = compare()
-    choice: dict[str, str] = {"activations": config.activations} if form == "onnx-int8" else {}
-    choice |= {"storage": config.storage} if form == "hf" else {}
-    record = ExportRecord.compared(fidelity, format=form, network=source.role, kind=source.kind, **choice)
-    write_metadata(folder, record, find_license(license, source.folder))
-    write_manifest(folder, kind="model")
-    return fidelity
-
-
-def _save_weights(source: SourceNetwork, folder: Path, storage: Storage) -> None:
-    if isinstance(source.written, TaskModel):
-        save_task_model(folder, source.written, **source.special_ids, storage=storage)
-        return
-    save_network(
-        folder,
-        source.written,
-        **source.special_ids,
-        objective=str(read_config(source.folder).get(OBJECTIVE, "")),
-        has_untrained_segments=has_untrained_segments(source.folder),
-        storage=storage,
-    )
-
-
-def _graph_config(source: SourceNetwork) -> dict[str, Any]:
-    """config.json of a folder with a graph."""
-    network = source.network
-    if isinstance(network, TaskModel):
-        return export_own_config(network, export_task_config(network, **source.special_ids))
-    objective = read_config(source.folder).get(OBJECTIVE)
-    has_classes = isinstance(network, Discriminator) and not outputs_energies(source.folder)
-    labels = export_labels(LABELS.values()) if has_classes else {}
-    config = export_own_config(network, export_encoder_config(network.config, **source.special_ids) | labels)
-    return config | ({OBJECTIVE: objective} if objective else {})
+        compared = compare(outputs_energies=has_energies)
+    return compared

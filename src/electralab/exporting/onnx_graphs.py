@@ -1,6 +1,6 @@
 """A network -> model.onnx, with any number of rows of any length up to its longest, in 32 bits or in 8.
 
-Discriminator | Generator | Tuned -> ONNX file -> ONNX file of whole numbers
+Discriminator | Generator | TaskModel -> ONNX file -> ONNX file of whole numbers
 
 In 8 bits the matrices, and what they multiply, are whole numbers. `dynamic` finds the range of the activations anew in
 every call; `static` finds it once, on the rows of a calibration text.
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from electralab.errors import InputError
-from electralab.exporting.samples import Sample
+from electralab.exporting.fidelity import Exportable, Sample
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.encoder import HiddenStates
 from electralab.model.folders.native_format import ANSWERABLE, GRAPH, INPUTS, LOGITS, POSITIONS, STATES
 from electralab.model.task_model import SpanLogits, TaskModel
 
-Exportable = Discriminator | Generator | TaskModel
 Activations = Literal["dynamic", "static"]
 
 # More than one, and unlike any other size: torch.export takes a size of 0 or 1 for a constant of the graph.
@@ -37,43 +36,33 @@ _WHOLE = ".whole.onnx"
 _QUANTIZED = ["MatMul", "Gemm", "Gather"]
 
 
-class _DiscriminatorGraph(nn.Module):
-    outputs = (LOGITS, STATES)
+class _NetworkGraph(nn.Module):
+    """The network as the exporter traces it: tensors in, a tuple of tensors out."""
 
-    def __init__(self, network: Discriminator) -> None:
+    def __init__(self, network: Exportable) -> None:
         super().__init__()
         self.network = network
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        trace: HiddenStates = {}
-        logits = self.network(input_ids, token_type_ids, attention_mask == 0, trace)
-        return logits, trace[STATES]
-
-
-class _GeneratorGraph(nn.Module):
-    outputs = (LOGITS,)
-
-    def __init__(self, network: Generator) -> None:
-        super().__init__()
-        self.network = network
+        self.outputs = [LOGITS]
+        if isinstance(network, Discriminator):
+            self.outputs.append(STATES)
+        elif isinstance(network, TaskModel) and network.head_config.has_answerability:
+            self.outputs.append(ANSWERABLE)
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, positions: Tensor
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, positions: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        states: Tensor = self.network.encoder(input_ids, token_type_ids, attention_mask == 0)  # (B, T, D)
-        # A causal network predicts a token from the state before it.
-        positions = positions - 1 if self.network.config.is_causal else positions
-        return (self.network.logits(states.flatten(0, 1).index_select(0, positions)),)  # (M, V)
-
-
-class _TaskGraph(nn.Module):
-    def __init__(self, network: TaskModel) -> None:
-        super().__init__()
-        self.network = network
-        self.outputs = (LOGITS, ANSWERABLE) if network.head_config.has_answerability else (LOGITS,)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        outputs = self.network(input_ids, token_type_ids, attention_mask == 0)
+        network, inputs = self.network, (input_ids, token_type_ids, attention_mask == 0)
+        if isinstance(network, Discriminator):
+            hidden_states: HiddenStates = {}
+            logits = network(*inputs, hidden_states)
+            return logits, hidden_states[STATES]
+        if isinstance(network, Generator):
+            assert positions is not None
+            states: Tensor = network.encoder(*inputs)  # (B, T, D)
+            # A causal network predicts a token from the state before it.
+            positions = positions - 1 if network.config.is_causal else positions
+            return (network.logits(states.flatten(0, 1).index_select(0, positions)),)  # (M, V)
+        outputs = network(*inputs)
         if not isinstance(outputs, SpanLogits):
             return (outputs,)
         logits = torch.stack([outputs.start, outputs.end], dim=-1)  # (B, T, 2)
@@ -82,11 +71,7 @@ class _TaskGraph(nn.Module):
 
 def write_graph(network: Exportable, path: Path) -> None:
     require_onnx()
-    module: _DiscriminatorGraph | _GeneratorGraph | _TaskGraph
-    if isinstance(network, Discriminator):
-        module = _DiscriminatorGraph(network)
-    else:
-        module = _GeneratorGraph(network) if isinstance(network, Generator) else _TaskGraph(network)
+    graph = _NetworkGraph(network).eval()
     # As long as can be: a shorter row might fit a local window whole, and the graph would know no window.
     ids = torch.zeros((_ROWS, network.config.sequence_length), dtype=torch.int64)
     attention_mask = torch.ones_like(ids)
@@ -101,11 +86,11 @@ def write_graph(network: Exportable, path: Path) -> None:
     # The exporter warns of its own future and of libraries that are not there; what matters is checked afterwards.
     with _without_warnings("torch.onnx"), torch.no_grad():
         program = torch.onnx.export(
-            module.eval(),
+            graph,
             tuple(inputs),
             dynamo=True,
             input_names=names,
-            output_names=list(module.outputs),
+            output_names=graph.outputs,
             dynamic_shapes=shapes,
             verbose=False,
         )
@@ -154,18 +139,29 @@ def quantize(source: Path, target: Path, activations: Activations, samples: Sequ
     # The quantizer advises on the root logger what was done already.
     with tempfile.TemporaryDirectory() as scratch, _without_warnings(""):
         inferred = Path(scratch) / source.name
-        graph = onnx.load(source)
+        model = onnx.load(source)
+        graph = model.graph
         # What the exporter noted of shapes on the way is not all true any more; the quantizer infers them itself.
-        del graph.graph.value_info[:]
-        _untie(graph.graph)
-        onnx.save(graph, inferred)
+        del graph.value_info[:]
+        # A table that is looked up and multiplied by becomes two: the quantizer would turn the one and spoil the other.
+        tables = {table.name: table for table in graph.initializer}
+        looked_up = {node.input[0] for node in graph.node if node.op_type == "Gather"}
+        for node in graph.node:
+            for index, name in enumerate(node.input):
+                if node.op_type != "Gather" and name in looked_up and name in tables:
+                    copy = type(tables[name])()
+                    copy.CopyFrom(tables[name])
+                    copy.name = f"{name}.{node.name}"
+                    graph.initializer.append(copy)
+                    node.input[index] = copy.name
+        onnx.save(model, inferred)
         if activations == "dynamic":
             quantization.quantize_dynamic(inferred, target, weight_type=quantization.QuantType.QInt8)
             return
         quantization.quantize_static(
             inferred,
             target,
-            _CalibrationReader(samples, [node.name for node in graph.graph.input]),
+            _CalibrationReader(samples, [node.name for node in graph.input]),
             quant_format=quantization.QuantFormat.QDQ,
             op_types_to_quantize=_QUANTIZED,
             per_channel=True,
@@ -189,17 +185,3 @@ def feed(sample: Sample) -> dict[str, NDArray[np.int64]]:
     ids = sample.ids[None]
     inputs = dict(zip(INPUTS, (ids, np.ones_like(ids), sample.segment_ids[None]), strict=True))
     return inputs | {POSITIONS: np.arange(1, ids.shape[1])}
-
-
-def _untie(graph: Any) -> None:
-    """A table that is looked up and multiplied by becomes two: the quantizer would turn the one and spoil the other."""
-    tables = {table.name: table for table in graph.initializer}
-    looked_up = {node.input[0] for node in graph.node if node.op_type == "Gather"}
-    for node in graph.node:
-        for index, name in enumerate(node.input):
-            if node.op_type != "Gather" and name in looked_up and name in tables:
-                copy = type(tables[name])()
-                copy.CopyFrom(tables[name])
-                copy.name = f"{name}.{node.name}"
-                graph.initializer.append(copy)
-                node.input[index] = copy.name

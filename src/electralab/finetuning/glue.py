@@ -15,9 +15,8 @@ import numpy as np
 from electralab.artifacts import lock_folder, write_file
 from electralab.errors import InputError, UsageError
 from electralab.events import Event, Note, Result
-from electralab.finetuning.predicting import AX, BEST_SEED, ENSEMBLE
+from electralab.finetuning.results import AX, BEST_SEED, ENSEMBLE, summarise_seeds
 from electralab.finetuning.stage import FinetuneRequest, tune_seeds
-from electralab.finetuning.summary import summarise_seeds
 from electralab.records.kinds import require_empty_or
 from electralab.records.tuned import GlueAverage, GlueResults, GlueTask, Spread, SubmissionZip, TunedResults
 from electralab.reporting.page import with_page

@@ -1,20 +1,27 @@
 """The settings of a fine-tuning run: the paper's for the task and the size of the model, unless others are given.
 
-task, encoder, file, flags -> FinetuneConfig
+    task, encoder, file, flags -> FinetuneConfig; run folder -> TunedRun
+
+They are written down before the first step; going on with a run as anything else is refused.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
+from electralab.artifacts import read_json
 from electralab.config import Alias, ConfigLayer, Settings, SettingsTree, resolve
+from electralab.errors import DamagedArtifact, IdentityMismatch
 from electralab.model.settings import EncoderConfig, Probability
 from electralab.model.task_model import HeadStyle
+from electralab.records.tuned import TunedRun
 from electralab.runtime import RuntimeConfig
 from electralab.tasks.features import SpanConfig
 from electralab.tasks.kind import Task
 from electralab.tasks.load import TaskDataConfig
+from electralab.training.fingerprints import ANOTHER, check_same_settings, check_same_threads
 from electralab.training.optimizer import OptimizerConfig
 from electralab.training.schedule import ScheduleConfig
 
@@ -86,14 +93,6 @@ _BY_HIDDEN_SIZE = (
 )
 
 
-def complete_settings(stored: Mapping[str, Any]) -> SettingsTree:
-    """With what a run did before there were such settings, their defaults; as they are where they are not valid."""
-    try:
-        return FinetuneConfig.model_validate(stored).model_dump(mode="json")
-    except ValidationError:
-        return dict(stored)
-
-
 def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[ConfigLayer] = ()) -> ConfigLayer:
     """Those of the task and the size, beside what the layers above say."""
     size = next(size for size in _BY_HIDDEN_SIZE if encoder.hidden_size <= size.up_to)
@@ -119,7 +118,7 @@ def default_settings(task: Task, encoder: EncoderConfig, layers: Sequence[Config
 
 
 def resolve_finetune(
-    task: Task, encoder: EncoderConfig, layers: Sequence[ConfigLayer], begun: Mapping[str, Any] | None = None
+    task: Task, encoder: EncoderConfig, layers: Sequence[ConfigLayer], begun: Mapping[str, JsonValue] | None = None
 ) -> FinetuneConfig:
     """Later layers win; a text longer than the encoder's rows is cut to them.
 
@@ -128,9 +127,54 @@ def resolve_finetune(
     """
     defaults = [default_settings(task, encoder, layers)]
     if begun is not None:
-        optimizer = begun.get("optimizer", {})
-        kept = {name: optimizer[name] for name in ("learning_rate", "layer_decay") if name in optimizer}
+        optimizer = begun.get("optimizer")
+        given = optimizer if isinstance(optimizer, dict) else {}
+        kept = {name: given[name] for name in ("learning_rate", "layer_decay") if name in given}
         defaults.append(ConfigLayer("the run as it began", {"min_steps": begun.get("min_steps", 0), "optimizer": kept}))
     config = resolve(FinetuneConfig, [*defaults, *layers])
     longest = encoder.sequence_length
     return config if config.sequence_length <= longest else config.model_copy(update={"sequence_length": longest})
+
+
+def read_identity(run_dir: Path) -> TunedRun | None:
+    """What the fine-tuning run in a folder is; None where none was begun."""
+    path = run_dir / TunedRun.FILE
+    if not path.exists():
+        return None
+    value = read_json(path)
+    if not isinstance(value, dict) or value.get("kind") != "finetune":
+        raise DamagedArtifact(
+            f"{path}: not the identity of a fine-tuning run; restore the file or choose another --out"
+        )
+    return TunedRun.parse(value, path)
+
+
+def find_run(folder: Path) -> Path | None:
+    """The fine-tuning run that a model folder was exported by, where it still lies there."""
+    run_dir = folder.parent.parent
+    path = run_dir / TunedRun.FILE
+    if folder.parent.name != "export" or not path.is_file():
+        return None
+    stored = read_json(path)
+    return run_dir if isinstance(stored, dict) and stored.get("kind") == "finetune" else None
+
+
+def check_resumable(run_dir: Path, stored: TunedRun, asked: TunedRun, *, allow_inexact: bool) -> None:
+    """Refuse to go on with another run's command, naming the first difference and what to do."""
+    if stored.task != asked.task:
+        raise IdentityMismatch(f"{run_dir}: was a run of {stored.task}, now {asked.task}; {ANOTHER}")
+    for what, was, now in (("data", stored.data, asked.data), ("model", stored.model, asked.model)):
+        if was != now:
+            raise IdentityMismatch(
+                f"{run_dir}: began with another {what} ({was[:8]}…, now {now[:8]}…); give the same or {ANOTHER}"
+            )
+    trees: list[SettingsTree] = []
+    for settings in (stored.settings, asked.settings):
+        # A run that began before a setting existed did what is now its default; what is not valid stays as it is.
+        try:
+            trees.append(FinetuneConfig.model_validate(settings).model_dump(mode="json"))
+        except ValidationError:
+            trees.append(dict(settings))
+    check_same_settings(run_dir, *trees)
+    if not allow_inexact:
+        check_same_threads(run_dir, stored.threads, asked.threads)

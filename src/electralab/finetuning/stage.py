@@ -8,80 +8,47 @@ import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from electralab import runtime
 from electralab.artifacts import MANIFEST, lock_folder, new_folder, write_file, write_json
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Result, Update, warn
-from electralab.finetuning.identity import read_identity, require_same
-from electralab.finetuning.predicting import (
-    AX,
-    BEST_SEED,
-    ENSEMBLE,
-    predict_diagnostics,
-    read_diagnostics,
-    require_whole,
-    score_diagnostics,
-    write_submission,
+from electralab.finetuning import results
+from electralab.finetuning.settings import FinetuneConfig, check_resumable, read_identity, resolve_finetune
+from electralab.finetuning.task import (
+    FinetuneTask,
+    Pretrained,
+    build_network,
+    count_batches,
+    count_steps,
+    load_pretrained,
 )
-from electralab.finetuning.settings import FinetuneConfig, resolve_finetune
-from electralab.finetuning.summary import (
-    compare_baselines,
-    explain_improvement,
-    find_improvement,
-    list_seeds,
-    read_curves,
-    score_baselines,
-    spread_scores,
-)
-from electralab.finetuning.task import FinetuneTask, count_batches, count_steps
-from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, load_model, save_model
-from electralab.finetuning.warm_start import Pretrained, build_network, load_pretrained
+from electralab.finetuning.task_model import LoadedTaskModel, TaskModelConfig, list_seeds, load_model, save_model
 from electralab.model.electra import parameter_depths
 from electralab.model.flops import encoder_flops, training_bytes
 from electralab.model.task_model import TaskModel
+from electralab.records import tuned
 from electralab.records.kinds import require_empty_or
-from electralab.records.tuned import (
-    BadRowRecord,
-    Baseline,
-    Baselines,
-    FinetunePlan,
-    PredictionRow,
-    Scores,
-    SeedResults,
-    SeedScores,
-    SplitSummary,
-    TunedResults,
-    TunedRun,
-    choose_split,
-    read_rows,
-    to_json_lines,
-)
+from electralab.records.tuned import SeedResults, TunedResults
 from electralab.reporting.cards import write_tuned_card
 from electralab.reporting.page import with_page
 from electralab.reporting.plots import plot_learning_curve
-from electralab.runtime import (
-    choose_device,
-    default_threads,
-    describe_environment,
-    estimate_speed,
-    use_exact_arithmetic,
-    use_threads,
-)
 from electralab.stopping import StopSignal
-from electralab.tasks.features import EncodedSplit, FeatureEncoder, average_logits, predict_logits
-from electralab.tasks.kind import NetworkOutputs, Split, SplitScores, Task, format_bad_rows
+from electralab.tasks.features import EncodedSplit, Feature, FeatureEncoder, average_logits, predict_logits
+from electralab.tasks.kind import Example, NetworkOutputs, Split, SplitScores, Task, format_bad_rows
 from electralab.tasks.load import TaskData, read_task
 from electralab.tasks.texts import swap_pairs
 from electralab.training.checkpoint import TrainingProgress, TrainingState
 from electralab.training.loop import LossScale
-from electralab.training.metrics import Record, format_scores
+from electralab.training.metrics import format_scores
 from electralab.training.optimizer import Optimizer, group_parameters
 from electralab.training.schedule import lr_schedule
 from electralab.training.trainer import LoopConfig, Trainer, every_n_steps
+
+Outputs = NetworkOutputs[Example, Feature]
 
 _LOGGED_STEPS = 50
 # Where nobody says how often: the loss is written down more often than a person wants to read it.
@@ -119,7 +86,7 @@ def finetune(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tuned
 def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[TunedResults]]:
     """Fine-tuning without its page: GLUE has one for all of its tasks."""
     run_dir = request.run_dir
-    if list(run_dir.glob("seed-*")) and not (run_dir / TunedRun.FILE).exists():
+    if list(run_dir.glob("seed-*")) and not (run_dir / tuned.TunedRun.FILE).exists():
         raise DamagedArtifact(f"{run_dir}: has seeds but no run.json; restore it or choose another --out")
     require_empty_or("fine-tuning run", run_dir)
     if request.seeds < 1:
@@ -130,10 +97,10 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
     origin, config, data = _read_inputs(request)
     with lock_folder(run_dir):
         stored = read_identity(run_dir)
-        threads = request.threads or (stored.threads if stored else default_threads())
-        device = choose_device(config.runtime.device)
-        use_exact_arithmetic(threads, device)
-        identity = TunedRun(
+        threads = request.threads or (stored.threads if stored else runtime.default_threads())
+        device = runtime.choose_device(config.runtime.device)
+        runtime.use_exact_arithmetic(threads, device)
+        identity = tuned.TunedRun(
             kind="finetune",
             task=request.task.name,
             data=data.identity,
@@ -142,11 +109,12 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
             threads=threads,
         )
         if stored is not None:
-            require_same(run_dir, stored, identity, allow_inexact=request.allow_inexact)
+            check_resumable(run_dir, stored, identity, allow_inexact=request.allow_inexact)
         run = _Run(request, origin, config, data, device, stop)
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
-        write_json(run_dir / "environment.json", describe_environment(threads) | {"data": str(request.data_dir)})
+        environment = runtime.describe_environment(threads) | {"data": str(request.data_dir)}
+        write_json(run_dir / "environment.json", environment)
         if stored is None:
             identity.write(run_dir)
         elif stored.threads != threads:
@@ -154,7 +122,7 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
         yield from run.events()
 
 
-def plan_finetune(request: FinetuneRequest) -> FinetunePlan:
+def plan_finetune(request: FinetuneRequest) -> tuned.FinetunePlan:
     """Everything is read and checked as for training. FLOPs and time are those of the steps, padding left out."""
     origin, config, data = _read_inputs(request)
     encoder = FeatureEncoder(origin.tokenizer, data.labels, config.sequence_length, config.spans)
@@ -167,8 +135,8 @@ def plan_finetune(request: FinetuneRequest) -> FinetunePlan:
     parameters = sum(parameter.numel() for parameter in origin.encoder.parameters())
     tokens_at_once = (config.batch.micro_size or config.batch.size) * max(lengths)
     splits = (data.train, *data.devs, *data.tests)
-    use_threads(request.threads)
-    return FinetunePlan(
+    runtime.use_threads(request.threads)
+    return tuned.FinetunePlan(
         task=request.task.name,
         out=str(request.run_dir),
         labels=data.labels,
@@ -183,7 +151,7 @@ def plan_finetune(request: FinetuneRequest) -> FinetunePlan:
         seeds=request.seeds,
         parameters=parameters,
         flops=flops,
-        estimated_minutes=round(flops / estimate_speed() / 60, 1),
+        estimated_minutes=round(flops / runtime.estimate_speed() / 60, 1),
         estimated_memory_mb=training_bytes([shape], parameters, tokens_at_once) >> 20,
         settings=config.model_dump(mode="json"),
     )
@@ -201,8 +169,8 @@ def _read_inputs(request: FinetuneRequest) -> tuple[Pretrained, FinetuneConfig, 
 class _Part:
     """A split that is scored or predicted, and its rows."""
 
-    split: Split
-    encoded: EncodedSplit[Any]
+    split: Split[Example]
+    encoded: EncodedSplit[Feature]
 
 
 class _Run:
@@ -225,10 +193,10 @@ class _Run:
         self.train = self.kind.encode(encoder, data.train.examples, is_labelled=True)
         self.rows = self.train.features
         if config.double_pairs:
-            if self.kind.count_texts(data.train.examples[0]) != 2:
+            swapped = swap_pairs(data.train.examples)
+            if not swapped:
                 raise UsageError(f"--double-pairs: {self.task.display} has no pairs of texts here; leave it out")
-            swapped = self.kind.encode(encoder, swap_pairs(data.train.examples), is_labelled=True)
-            self.rows = [*self.rows, *swapped.features]
+            self.rows = [*self.rows, *self.kind.encode(encoder, swapped, is_labelled=True).features]
         self.steps = count_steps(config, len(self.rows))
         self.epochs = self.steps / count_batches(config, len(self.rows))
         self.parts = {
@@ -257,7 +225,7 @@ class _Run:
             and _is_finished(self.run_dir)
             and [seed.seed for seed in TunedResults.read(self.run_dir).seeds] == seeds
         )
-        baselines: list[Baseline] = []
+        baselines: list[tuned.Baseline] = []
         if self.request.has_baselines and not is_summarised:
             baselines = yield from self._score_baselines()
         for number, seed in enumerate(seeds, start=1):
@@ -269,10 +237,14 @@ class _Run:
             yield Note(f"seed {seed}: dev {format_scores(SeedResults.read(folder).scores['dev'])}", "good")
         if not is_summarised:
             yield from self._summarise(seeds, baselines)
-        elif len(seeds) > 1 and self._lacks_ensemble_files():
-            ensemble = self._predict_together(seeds)
-            for name in self.submitted:
-                yield from self._submit(name, {ENSEMBLE: self._to_rows(ensemble[name])})
+        elif len(seeds) > 1:
+            # A run that was finished before there were such files has none of what its seeds say together.
+            places = {name: self.task.submissions[name] for name in self.submitted}
+            best_seed, ensemble = self.run_dir / results.BEST_SEED, self.run_dir / results.ENSEMBLE
+            if any((best_seed / file).is_file() and not (ensemble / file).is_file() for file in places.values()):
+                outputs = self._predict_together(seeds)
+                for name in self.submitted:
+                    yield from self._submit(name, {results.ENSEMBLE: self._to_rows(outputs[name])})
         write_tuned_card(self.run_dir)
         yield Result(TunedResults.read(self.run_dir))
 
@@ -305,28 +277,25 @@ class _Run:
         for text in notes:
             yield Note(text, "warning")
         bad_rows = [
-            BadRowRecord(split=split.name, path=split.path, **asdict(bad))
+            tuned.BadRowRecord(split=split.name, path=split.path, **asdict(bad))
             for split in self.splits
             for bad in split.bad_rows
         ]
         if bad_rows:
-            write_file(self.run_dir / "bad-rows.jsonl", to_json_lines(bad_rows))
+            write_file(self.run_dir / "bad-rows.jsonl", tuned.to_json_lines(bad_rows))
 
-    def _score_baselines(self) -> Generator[Update, None, list[Baseline]]:
+    def _score_baselines(self) -> Generator[Update, None, list[tuned.Baseline]]:
         """Once for a run: they depend on its data alone."""
-        is_known = (self.run_dir / Baselines.FILE).is_file()
-        baselines: list[Baseline] = []
-        for baseline in (
-            Baselines.read(self.run_dir).baselines
-            if is_known
-            else score_baselines(self.task, self.data.labels, self.data.train.examples, self.splits[1:])
-        ):
+        is_known = (self.run_dir / tuned.Baselines.FILE).is_file()
+        known = tuned.Baselines.read(self.run_dir).baselines if is_known else results.score_baselines(self.data)
+        baselines: list[tuned.Baseline] = []
+        for baseline in known:
             self.stop.check()
             baselines.append(baseline)
             for name, scores in baseline.scores.items():
                 yield Note(f"baseline ({baseline.what}): {name} {format_scores(scores)}", "dim")
         if not is_known:
-            Baselines(baselines=tuple(baselines)).write(self.run_dir)
+            tuned.Baselines(baselines=tuple(baselines)).write(self.run_dir)
         return baselines
 
     def _seed_dir(self, seed: int) -> Path:
@@ -344,8 +313,8 @@ class _Run:
         scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
         state = TrainingState(network, Optimizer(groups, config.optimizer), scale, TrainingProgress(), None)
 
-        def score() -> Record:
-            return dict(self._score(self.sample, self._predict(network, self.sample)).scores)
+        def score() -> tuned.Scores:
+            return self._score(self.sample, self._predict(network, self.sample)).scores
 
         pad_id = self.origin.tokenizer.special.pad
         work = FinetuneTask(network, self.kind, self.rows, config, seed, pad_id, self.device, score)
@@ -386,7 +355,7 @@ class _Run:
         for name, part in self.parts.items():
             # As the saved model says it, with its threshold.
             answered = replace(outputs[name], threshold=threshold)
-            write_file(folder / "predictions" / f"{name}.jsonl", to_json_lines(self._to_rows(answered)))
+            write_file(folder / "predictions" / f"{name}.jsonl", tuned.to_json_lines(self._to_rows(answered)))
             predictions = self.kind.decode(answered)
             self.kind.write_files(folder / "predictions" / name, self.task, part.split.examples, predictions)
         SeedResults(
@@ -397,21 +366,21 @@ class _Run:
             reports={name: split.report for name, split in scored.items()},
         ).write(folder)
 
-    def _predict(self, network: TaskModel, part: _Part) -> NetworkOutputs[Any, Any]:
+    def _predict(self, network: TaskModel, part: _Part) -> Outputs:
         pad_id, size = self.origin.tokenizer.special.pad, self.config.evaluation.batch_tokens
         rows = predict_logits(network, part.encoded.features, pad_id, size, self.stop)
         return NetworkOutputs(network.head_config, part.split.examples, part.encoded.features, rows, self.config.spans)
 
-    def _score(self, part: _Part, outputs: NetworkOutputs[Any, Any], threshold: float = 0.0) -> SplitScores:
+    def _score(self, part: _Part, outputs: Outputs, threshold: float = 0.0) -> SplitScores:
         predictions = self.kind.decode(replace(outputs, threshold=threshold))
         return self.kind.score(self.task, part.split.examples, predictions, self.data.labels)
 
-    def _to_rows(self, outputs: NetworkOutputs[Any, Any]) -> list[PredictionRow]:
+    def _to_rows(self, outputs: Outputs) -> list[tuned.PredictionRow]:
         return [self.kind.to_row(*pair) for pair in zip(outputs.examples, self.kind.decode(outputs), strict=True)]
 
-    def _predict_together(self, seeds: Sequence[int]) -> dict[str, NetworkOutputs[Any, Any]]:
+    def _predict_together(self, seeds: Sequence[int]) -> dict[str, Outputs]:
         """The mean of what the seeds say of dev, and of every split that GLUE's server has a place for."""
-        by_split: dict[str, list[NetworkOutputs[Any, Any]]] = {name: [] for name in ("dev", *self.submitted)}
+        by_split: dict[str, list[Outputs]] = {name: [] for name in ("dev", *self.submitted)}
         for seed in seeds:  # one network in memory at a time
             network = load_model(self._seed_dir(seed)).network.to(self.device)
             for name, by_seed in by_split.items():
@@ -424,11 +393,11 @@ class _Run:
             for name, by_seed in by_split.items()
         }
 
-    def _summarise(self, seeds: Sequence[int], baselines: Sequence[Baseline]) -> Iterator[Update]:
+    def _summarise(self, seeds: Sequence[int], baselines: Sequence[tuned.Baseline]) -> Iterator[Update]:
         """All seeds side by side, the best one as the run's model, and what they say together."""
-        results = [SeedResults.read(self._seed_dir(seed)) for seed in seeds]
+        by_seed = [SeedResults.read(self._seed_dir(seed)) for seed in seeds]
         # Of equals the one that ran first.
-        best = max(results, key=lambda result: result.scores["dev"][self.metric])
+        best = max(by_seed, key=lambda result: result.scores["dev"][self.metric])
         best_dir = self._seed_dir(best.seed)
         ensemble = self._predict_together(seeds) if len(seeds) > 1 else {}
         with new_folder(self.run_dir / "export" / "model", kind="model") as temporary:
@@ -436,52 +405,46 @@ class _Run:
                 if file.name != MANIFEST:
                     shutil.copyfile(file, temporary / file.name)
         for name in self.submitted:
-            rows = {BEST_SEED: list(read_rows(best_dir / "predictions" / f"{name}.jsonl"))}
+            rows = {results.BEST_SEED: list(tuned.read_rows(best_dir / "predictions" / f"{name}.jsonl"))}
             if ensemble:
-                rows[ENSEMBLE] = self._to_rows(ensemble[name])
+                rows[results.ENSEMBLE] = self._to_rows(ensemble[name])
             yield from self._submit(name, rows)
         # By split, the scores of each seed. GLUE's diagnostic rows come last: they are no split of MNLI's.
         labelled = [name for name, part in self.parts.items() if part.split.is_labelled]
-        by_split = {name: [result.scores[name] for result in results] for name in labelled}
-        if self.task.name == "mnli" and (diagnosed := (yield from self._diagnose(seeds))):
-            by_split[AX] = [diagnosed[seed] for seed in seeds]
-        spreads = {name: spread_scores(by_seed) for name, by_seed in by_split.items()}
-        losses, scores = read_curves([(seed, self._seed_dir(seed)) for seed in seeds], self.metric)
-        improvement = find_improvement(losses, scores, self.steps, self.epochs)
-        split_name = choose_split(labelled)
-        notes = [
-            compare_baselines(self.metric, split_name, spreads[split_name][self.metric].median, baselines),
-            explain_improvement(improvement, self.metric) if improvement else "",
-        ]
-        given: dict[str, Any] = {}
-        if self.request.has_baselines:
-            given["baselines"] = {baseline.name: baseline for baseline in baselines}
-            notes += [] if baselines else [f"no baseline: nothing simple does {self.task.display}"]
-        if ensemble:
-            given["ensemble"] = self._score(self.parts["dev"], ensemble["dev"]).scores
+        scores = {name: [result.scores[name] for result in by_seed] for name in labelled}
+        if self.task.name == "mnli":
+            diagnosed = yield from results.run_diagnostics(self.run_dir, self.request.data_dir, seeds, self.stop)
+            scores |= {results.AX: [diagnosed[seed] for seed in seeds]} if diagnosed else {}
+        spreads = {name: results.spread_scores(split) for name, split in scores.items()}
+        losses, curves = results.read_curves({seed: self._seed_dir(seed) for seed in seeds}, self.metric)
         title = f"{self.task.display}, {self.metric}"
-        plot_learning_curve(self.run_dir, title, self.metric, losses, scores)
-        TunedResults(
+        plot_learning_curve(self.run_dir, title, self.metric, losses, curves)
+        improvement = results.find_improvement(losses, curves, self.steps, self.epochs)
+        split_name = tuned.choose_split(labelled)
+        score = spreads[split_name][self.metric].median
+        notes = [results.compare_baselines(self.metric, split_name, score, baselines)]
+        if improvement:
+            notes.append(results.explain_improvement(improvement, self.metric))
+        if self.request.has_baselines and not baselines:
+            notes.append(f"no baseline: nothing simple does {self.task.display}")
+        summary = TunedResults(
             task=self.task.name,
             metric=self.metric,
-            scores={
-                name: {metric: spread.median for metric, spread in by_metric.items()}
-                for name, by_metric in spreads.items()
-            },
+            scores={name: {metric: spread.median for metric, spread in each.items()} for name, each in spreads.items()},
             spread=spreads,
             best_seed=best.seed,
             report=best.report,
             # A seed that was finished before there were others has that of dev alone.
             reports=best.reports or {"dev": best.report},
             seeds=tuple(
-                SeedScores(seed=seed, scores={name: by_seed[index] for name, by_seed in by_split.items()})
+                tuned.SeedScores(seed=seed, scores={name: split[index] for name, split in scores.items()})
                 for index, seed in enumerate(seeds)
             ),
             steps=best.step,
             tokens_per_seed=best.tokens,
-            seconds=sum(result.seconds for result in results),
+            seconds=sum(result.seconds for result in by_seed),
             data={
-                split.name: SplitSummary(
+                split.name: tuned.SplitSummary(
                     path=split.path,
                     examples=len(split.examples),
                     bad_rows=len(split.bad_rows),
@@ -491,37 +454,22 @@ class _Run:
             },
             notes=tuple(filter(None, notes)),
             improvement=improvement,
-            **given,
-        ).write(self.run_dir)
-
-    def _diagnose(self, seeds: Sequence[int]) -> Generator[Update, None, dict[int, Scores]]:
-        """GLUE's diagnostic rows, where they lie beside MNLI's: predictions, submission files and, by seed, the scores
-        where the rows have labels. Bad rows must not cost the run its results."""
-        scores: dict[int, Scores] = {}
-        try:
-            splits = read_diagnostics(self.request.data_dir)
-            labelled = next((split for split in splits if split.is_labelled), None)
-            if labelled:
-                scores = {seed: score_diagnostics(self._seed_dir(seed), labelled, self.stop) for seed in seeds}
-            if splits:
-                predict_diagnostics(self.run_dir, splits[0], self.stop, has_ensemble=len(seeds) > 1)
-        except InputError as error:
-            yield warn(str(error))
-        return scores
-
-    def _lacks_ensemble_files(self) -> bool:
-        """Of a run that was finished before they were written."""
-        return any(
-            (self.run_dir / BEST_SEED / file).is_file() and not (self.run_dir / ENSEMBLE / file).is_file()
-            for file in map(self.task.submissions.__getitem__, self.submitted)
         )
+        # What is not given is not written: no key says that nobody asked.
+        if self.request.has_baselines:
+            named = {baseline.name: baseline for baseline in baselines}
+            summary = summary.model_copy(update={"baselines": named})
+        if ensemble:
+            together = self._score(self.parts["dev"], ensemble["dev"]).scores
+            summary = summary.model_copy(update={"ensemble": together})
+        summary.write(self.run_dir)
 
-    def _submit(self, name: str, by_folder: Mapping[str, Sequence[PredictionRow]]) -> Iterator[Update]:
+    def _submit(self, name: str, by_folder: Mapping[str, Sequence[tuned.PredictionRow]]) -> Iterator[Update]:
         """A file in each folder. A test with a bad row cannot be submitted; that must not cost the run its results."""
         try:
-            require_whole(self.parts[name].split)
+            results.require_whole(self.parts[name].split)
             for folder, rows in by_folder.items():
-                write_submission(self.run_dir / folder / self.task.submissions[name], self.task, rows)
+                results.write_submission(self.run_dir / folder / self.task.submissions[name], self.task, rows)
         except InputError as error:
             yield warn(str(error))
 

@@ -1,24 +1,32 @@
-"""A tuned network <-> a folder that everything else takes: Hugging Face's layout, the tokenizer, and what it is for.
+"""A tuned network: a folder that everything else takes, and a prediction for each example, in order.
 
-TaskModel, TaskModelConfig <-> model folder
+TaskModel, TaskModelConfig <-> model folder: Hugging Face's layout, the tokenizer, and what it is for
+LoadedTaskModel..., Example... -> PredictionRow...
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from electralab.artifacts import new_folder, read_json, write_json
+from electralab.artifacts import new_folder, read_json, sha256_file, sha256_json, write_json
 from electralab.config import Settings
 from electralab.errors import DamagedArtifact, InputError
+from electralab.events import Event, Progress, Result, warn
 from electralab.model.folders.folder import Storage, load_task_model, locate_model, save_task_model
 from electralab.model.task_model import TaskModel
-from electralab.tasks.features import SpanConfig
-from electralab.tasks.kind import AnyKind
+from electralab.records.tuned import PredictionRow
+from electralab.stopping import StopSignal
+from electralab.tasks.features import FeatureEncoder, SpanConfig, average_logits, predict_logits
+from electralab.tasks.kind import AnyKind, Example, NetworkOutputs
 from electralab.tasks.kinds import KINDS
 from electralab.tokens.tokenizer import Tokenizer
 
 TASK_FILE = "task.json"
+
+# Rows to keep in memory at once: enough for batches of like length.
+_CHUNK = 4096
 
 
 class TaskModelConfig(Settings):
@@ -87,3 +95,54 @@ def load_task_config(folder: Path, network: TaskModel, tokenizer: Tokenizer) -> 
         return LoadedTaskModel(network, tokenizer, TaskModelConfig.model_validate(read_json(path)))
     except ValidationError as error:
         raise DamagedArtifact(f"{path}: not what a task is ({error.errors()[0]['msg']}); restore the file") from None
+
+
+def identify_model(*folders: Path) -> str:
+    """The hash of what the weights and the tokenizer are, not of where they lie."""
+    names = ("config.json", "model*.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    files = [file for folder in folders for name in names for file in sorted(folder.glob(name))]
+    return sha256_json([sha256_file(file) for file in files])
+
+
+def list_seeds(run_dir: Path) -> list[Path]:
+    """The folders of a run's seeds, in order."""
+    folders = [path for path in run_dir.glob("seed-*") if path.name.removeprefix("seed-").isdecimal()]
+    return sorted(folders, key=lambda path: int(path.name.removeprefix("seed-")))
+
+
+def load_models(path: Path, *, is_ensemble: bool) -> list[LoadedTaskModel]:
+    """The model of a run or folder; or that of every seed of a run, to be averaged."""
+    if not is_ensemble:
+        return [load_model(path)]
+    folders = [seed / "model" for seed in list_seeds(path) if (seed / "model").is_dir()]
+    if len(folders) < 2:
+        held = "one seed" if folders else "no seeds"
+        raise InputError(f"{path}: holds {held}, nothing to average; give a run of 'finetune --seeds N'")
+    return [load_model(folder) for folder in folders]
+
+
+def predict_examples(
+    models: Sequence[LoadedTaskModel], examples: Sequence[Example], *, batch_tokens: int, stop: StopSignal
+) -> Iterator[Event[list[PredictionRow]]]:
+    """An answer for every example, in order. `cut` marks a text that did not fit; sentences and contexts go on in
+    another row, and lose nothing."""
+    first = models[0]
+    kind, head, config = first.kind, first.network.head_config, first.config
+    encoder = FeatureEncoder(first.tokenizer, head.labels, config.sequence_length, config.spans)
+    pad_id = first.tokenizer.special.pad
+    threshold = sum(model.config.threshold for model in models) / len(models)
+    answered: list[PredictionRow] = []
+    for start in range(0, len(examples), _CHUNK):
+        chunk = examples[start : start + _CHUNK]
+        encoded = kind.encode(encoder, chunk, is_labelled=False)
+        by_model = [predict_logits(model.network, encoded.features, pad_id, batch_tokens, stop) for model in models]
+        rows = by_model[0] if len(models) == 1 else average_logits(by_model, are_classes=bool(head.labels))
+        outputs = NetworkOutputs(head, chunk, encoded.features, rows, config.spans, threshold)
+        answers = [kind.to_row(*pair) for pair in zip(chunk, kind.decode(outputs), strict=True)]
+        for index in encoded.truncated if kind.is_pooled else ():
+            answers[index] = answers[index].model_copy(update={"cut": True})
+        answered += answers
+        yield Progress("predicting", len(answered), len(examples))
+    if cut := sum(row.cut for row in answered):
+        yield warn(f"{cut:,} of {len(examples):,} texts are longer than the model's rows and were cut")
+    yield Result(answered)

@@ -7,7 +7,7 @@ Where the limits come from: docs/objectives/balance.md.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from electralab.objective.settings import JUDGED, UNTAUGHT
 from electralab.pretraining.settings import PretrainConfig, parse_stored
@@ -22,8 +22,6 @@ _SURE = 2.0
 _EASY_AUC = 0.95
 # How much more often than the most frequent token a generator that has learned something is right.
 _HARDLY = 0.02
-# From it on, the discriminator has learned something.
-_LEARNED = 0.6
 # What held-out losses of healthy runs differ by from one evaluation to the next.
 _NOISE = 0.01
 # Batches up to this size need not be made smaller, generators up to this share of the width neither.
@@ -34,7 +32,7 @@ _REACHED = 0.5
 # Healthy runs stay between a half and ten.
 _OUT_OF_PROPORTION = 30.0
 
-# Below it a discriminator is hardly better than guessing, which is .5.
+# From it on, the discriminator has learned something; below it, it is hardly better than guessing, which is .5.
 _LEARNED_AUC = 0.6
 # Below it a discriminator marks next to nothing at the usual limit of .5.
 _MARKS = 0.1
@@ -63,19 +61,114 @@ def check_balance(
     """
     if "auc" not in scores or progress <= 0:
         return []
-    norms = {
-        network: norm
-        for network in ("generator", "discriminator")
-        if (norm := (record or {}).get(f"{network}_gradient_norm")) is not None and norm > 0
-    }
-    remedies = _Remedies(config, highest_rate)
-    advice = list(_check_alarms(scores, remedies))
-    if progress > _YOUNG:
-        advice = [*_check_discriminator(scores, remedies), *_check_generator(scores, remedies), *advice]
-        if "generator" in norms:  # of one that cannot learn there is nothing to improve
-            advice += _check_ease(scores, baselines or {}, remedies)
-        advice += _check_gradients(norms)
+    auc, called, replaced = (scores[name] for name in ("auc", "called_replaced", "replaced_share"))
+    accuracy, entropy = map(scores.get, ("generator_accuracy", "generator_entropy"))
+    generator_loss, discriminator_loss = (scores.get(f"{network}_loss", 0.0) for network in _NETWORKS)
+
+    # What can be advised; without settings, everything.
+    sharing = config.model.sharing if config else "none"
+    kind = config.generator.kind if config else "transformer"
+    width = config.generator.width_share if config else 0.5
+    is_joint = config is None or config.procedure == "joint"
+    has_own_generator = sharing != "everything" and kind not in UNTAUGHT
+    can_be_smaller = has_own_generator and width > _SMALL_WIDTH
+    can_share = sharing != "everything" and kind == "transformer" and is_joint
+    can_be_one = can_share and (config is None or config.objective in JUDGED)
+    # By the rate that was in force: one that was never reached is not too high.
+    set_rate = config.optimizer.learning_rate if config else None
+    rate_was_reached = not (highest_rate and set_rate) or highest_rate >= _REACHED * set_rate
+    lower_rate = "lower --optimizer.learning-rate" + (f" (it came to {highest_rate:.2g})" if highest_rate else "")
+    if not rate_was_reached:
+        lower_rate = (
+            f"shorten the warm-up (--schedule.warmup-steps): the learning rate has come to {highest_rate:.2g} only, "
+            f"{set_rate:.2g} is set"
+        )
+    joint = "train it by maximum likelihood (--procedure joint)" if config is None or not is_joint else ""
+
+    # What is told at once, however young the run is.
+    alarms = []
+    if called > 0.5 and replaced < 0.3:
+        came_to = f", it came to {highest_rate:.2g}" if highest_rate else ""
+        cause = f"it has hardly begun to learn; train longer or {lower_rate}"
+        if rate_was_reached:
+            cause = f"the learning rate is probably too high (--optimizer.learning-rate{came_to})"
+        alarms.append(f"the discriminator calls {called:.0%} of the tokens replaced, {replaced:.0%} are: {cause}")
+    if progress <= _YOUNG:
+        return alarms
+
+    advice = []
+    ignorant = -sum(share * math.log(share) for share in (replaced, 1 - replaced) if share > 0)
+    if auc < _LEARNED_AUC and called < 1e-4:
+        ways = _either(
+            "train longer",
+            "try smaller batches (--batch.size)" if config is None or config.batch.size > _SMALL_BATCH else "",
+            "a smaller generator (--generator.width-share)" if can_be_smaller else "",
+            "one encoder for both (--model.sharing everything --generator.width-share 1)" if can_be_one else "",
+        )
+        advice.append(
+            f"the discriminator calls every token original (AUC {auc:.2f}): it has hardly begun to learn; {ways}"
+        )
+    elif auc < _LEARNED_AUC and discriminator_loss > ignorant + _NOISE:
+        weaker = "make the generator weaker (--generator.width-share)" if can_be_smaller else ""
+        advice.append(
+            f"the discriminator is surer than it may be: its loss is {discriminator_loss:.3f}, that of knowing only "
+            f"how many tokens are replaced {ignorant:.3f} (AUC {auc:.2f}); "
+            f"{_either('train longer', lower_rate, weaker)}"
+        )
+    right = accuracy or 0.0
+    if right > 0.6 and auc < 0.65:
+        smaller = "make it smaller (--generator.width-share)" if can_be_smaller else ""
+        advice.append(
+            f"the generator is too strong (it restores {right:.0%} of the masked tokens, AUC {auc:.2f}): "
+            f"{_either(smaller, 'raise --sampling.temperature')}"
+        )
+    # Of one that knows how sure it may be, the likeliest guess is right at least exp(-entropy) of the time.
+    if entropy is not None and entropy < _SURE and right < 0.5 * math.exp(-entropy):
+        advice.append(
+            f"the generator has collapsed: it is sure of its guesses (entropy {entropy:.2f} nats) and wrong "
+            f"({right:.0%} right); {_either(joint, 'slow it down (--loss.generator-weight)')}"
+        )
+    elif entropy is not None and right < _HARDLY and generator_loss > entropy + 1:
+        remedy = f"what it is rewarded for leads to no plausible tokens: {joint}"
+        advice.append(
+            f"the generator proposes nonsense: it restores {right:.1%} of the masked tokens, and is further from "
+            f"them ({generator_loss:.1f} nats) than it believes ({entropy:.1f}); "
+            f"{remedy if joint else _either('train longer', lower_rate)}"
+        )
+    advice += alarms
+
+    norms = [(record or {}).get(f"{network}_gradient_norm") or 0.0 for network in _NETWORKS]
+    learns = [norm > 0 for norm in norms]
+    frequent = (baselines or {}).get("generator_accuracy")
+    # Of a generator that cannot learn there is nothing to improve.
+    is_weak = accuracy is not None and frequent is not None and accuracy < frequent + _HARDLY
+    if learns[0] and is_weak and auc > _EASY_AUC:
+        larger = "make it larger (--generator.width-share)" if has_own_generator and width < 1 else ""
+        advice.append(
+            f"the generator is too weak (it restores {accuracy:.0%} of the masked tokens, always the most frequent "
+            f"one {frequent:.0%}; AUC {auc:.2f}): {_either(larger, 'raise --loss.generator-weight')}"
+        )
+    ratio = norms[1] / norms[0] if all(learns) else 1.0
+    if ratio > _OUT_OF_PROPORTION:
+        advice.append(
+            f"the discriminator's gradient is {ratio:.0f} times the generator's, so that clipping holds the "
+            "generator back: lower --loss.discriminator-weight"
+        )
+    elif ratio < 1 / _OUT_OF_PROPORTION:
+        advice.append(
+            f"the generator's gradient is {1 / ratio:.0f} times the discriminator's, so that clipping holds the "
+            "discriminator back: raise --loss.discriminator-weight"
+        )
     return advice
+
+
+_NETWORKS = ("generator", "discriminator")
+
+
+def _either(*remedies: str) -> str:
+    """Those that apply, as a sentence goes on with them."""
+    *others, last = filter(None, remedies)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def advise(artifact: Artifact) -> list[str]:
@@ -104,130 +197,6 @@ def drop_numbers(text: str) -> str:
     return re.sub(r"\d+(\.\d+)?", "#", text)
 
 
-class _Remedies:
-    """What can be advised; without settings, everything."""
-
-    def __init__(self, config: PretrainConfig | None, highest_rate: float | None) -> None:
-        sharing = config.model.sharing if config else "none"
-        kind = config.generator.kind if config else "transformer"
-        width = config.generator.width_share if config else 0.5
-        has_own_generator = sharing != "everything" and kind not in UNTAUGHT
-        is_joint = config is None or config.procedure == "joint"
-        can_share = sharing != "everything" and kind == "transformer" and is_joint
-        self.can_be_smaller = has_own_generator and width > _SMALL_WIDTH
-        self.can_be_larger = has_own_generator and width < 1
-        self.can_be_joint = config is None or not is_joint
-        self.can_be_one = can_share and (config is None or config.objective in JUDGED)
-        self.batch_is_large = config is None or config.batch.size > _SMALL_BATCH
-        self.rate = highest_rate
-        self.set_rate = config.optimizer.learning_rate if config else None
-        self.rate_was_reached = not (self.rate and self.set_rate) or self.rate >= _REACHED * self.set_rate
-
-    def lower_rate(self) -> str:
-        """By the rate that was in force: one that was never reached is not too high."""
-        if not self.rate_was_reached:
-            return (
-                f"shorten the warm-up (--schedule.warmup-steps): the learning rate has come to {self.rate:.2g} only, "
-                f"{self.set_rate:.2g} is set"
-            )
-        return "lower --optimizer.learning-rate" + (f" (it came to {self.rate:.2g})" if self.rate else "")
-
-
-def _either(remedies: Sequence[str]) -> str:
-    return " or ".join([", ".join(remedies[:-1]), remedies[-1]] if len(remedies) > 1 else remedies)
-
-
-def _check_discriminator(scores: Scores, remedies: _Remedies) -> Iterator[str]:
-    if scores["auc"] >= _LEARNED:
-        return
-    if scores["called_replaced"] < 1e-4:
-        ways = ["train longer"]
-        ways += ["try smaller batches (--batch.size)"] if remedies.batch_is_large else []
-        ways += ["a smaller generator (--generator.width-share)"] if remedies.can_be_smaller else []
-        one_encoder = "one encoder for both (--model.sharing everything --generator.width-share 1)"
-        ways += [one_encoder] if remedies.can_be_one else []
-        yield (
-            f"the discriminator calls every token original (AUC {scores['auc']:.2f}): it has hardly begun to learn; "
-            f"{_either(ways)}"
-        )
-        return
-    loss, ignorant = scores.get("discriminator_loss", 0.0), _entropy(scores["replaced_share"])
-    if loss > ignorant + _NOISE:
-        ways = ["train longer", remedies.lower_rate()]
-        ways += ["make the generator weaker (--generator.width-share)"] if remedies.can_be_smaller else []
-        yield (
-            f"the discriminator is surer than it may be: its loss is {loss:.3f}, that of knowing only how many tokens "
-            f"are replaced {ignorant:.3f} (AUC {scores['auc']:.2f}); {_either(ways)}"
-        )
-
-
-def _entropy(share: float) -> float:
-    return -sum(part * math.log(part) for part in (share, 1 - share) if part > 0)
-
-
-def _check_generator(scores: Scores, remedies: _Remedies) -> Iterator[str]:
-    accuracy, entropy = scores.get("generator_accuracy", 0.0), scores.get("generator_entropy")
-    joint = ["train it by maximum likelihood (--procedure joint)"] if remedies.can_be_joint else []
-    if accuracy > 0.6 and scores["auc"] < 0.65:
-        smaller = ["make it smaller (--generator.width-share)"] if remedies.can_be_smaller else []
-        yield (
-            f"the generator is too strong (it restores {accuracy:.0%} of the masked tokens, "
-            f"AUC {scores['auc']:.2f}): {_either([*smaller, 'raise --sampling.temperature'])}"
-        )
-    # Of one that knows how sure it may be, the likeliest guess is right at least exp(-entropy) of the time.
-    if entropy is not None and entropy < _SURE and accuracy < 0.5 * math.exp(-entropy):
-        yield (
-            f"the generator has collapsed: it is sure of its guesses (entropy {entropy:.2f} nats) and wrong "
-            f"({accuracy:.0%} right); {_either([*joint, 'slow it down (--loss.generator-weight)'])}"
-        )
-    elif entropy is not None and accuracy < _HARDLY and scores["generator_loss"] > entropy + 1:
-        reason = "what it is rewarded for leads to no plausible tokens: " if joint else ""
-        yield (
-            f"the generator proposes nonsense: it restores {accuracy:.1%} of the masked tokens, and is further from "
-            f"them ({scores['generator_loss']:.1f} nats) than it believes ({entropy:.1f}); "
-            f"{reason}{_either(joint or ['train longer', remedies.lower_rate()])}"
-        )
-
-
-def _check_alarms(scores: Scores, remedies: _Remedies) -> Iterator[str]:
-    if scores["called_replaced"] > 0.5 and scores["replaced_share"] < 0.3:
-        called, true = scores["called_replaced"], scores["replaced_share"]
-        came_to = f", it came to {remedies.rate:.2g}" if remedies.rate else ""
-        yield f"the discriminator calls {called:.0%} of the tokens replaced, {true:.0%} are: " + (
-            f"the learning rate is probably too high (--optimizer.learning-rate{came_to})"
-            if remedies.rate_was_reached
-            else f"it has hardly begun to learn; train longer or {remedies.lower_rate()}"
-        )
-
-
-def _check_ease(scores: Scores, baselines: Scores, remedies: _Remedies) -> Iterator[str]:
-    accuracy, frequent = scores.get("generator_accuracy"), baselines.get("generator_accuracy")
-    if accuracy is None or frequent is None:
-        return
-    if scores["auc"] > _EASY_AUC and accuracy < frequent + _HARDLY:
-        larger = ["make it larger (--generator.width-share)"] if remedies.can_be_larger else []
-        yield (
-            f"the generator is too weak (it restores {accuracy:.0%} of the masked tokens, always the most frequent one "
-            f"{frequent:.0%}; AUC {scores['auc']:.2f}): {_either([*larger, 'raise --loss.generator-weight'])}"
-        )
-
-
-def _check_gradients(norms: Scores) -> Iterator[str]:
-    if len(norms) < 2:
-        return
-    ratio = norms["discriminator"] / norms["generator"]
-    if ratio > _OUT_OF_PROPORTION:
-        yield (
-            f"the discriminator's gradient is {ratio:.0f} times the generator's, so that clipping holds the "
-            "generator back: lower --loss.discriminator-weight"
-        )
-    elif ratio < 1 / _OUT_OF_PROPORTION:
-        yield (
-            f"the generator's gradient is {1 / ratio:.0f} times the discriminator's, so that clipping holds the "
-            "discriminator back: raise --loss.discriminator-weight"
-        )
-
-
 def describe_usefulness(scores: Scores, baselines: Scores, *, steps: int, tokens: int) -> RunUsefulness | None:
     """None of an objective whose scores say nothing of the kind."""
     factor = math.ceil(max(_LONGER, _LEAST_TOKENS / max(tokens, 1)))
@@ -235,33 +204,30 @@ def describe_usefulness(scores: Scores, baselines: Scores, *, steps: int, tokens
     if "auc" in scores:
         auc, recall = scores["auc"], scores.get("recall", 0.0)
         if auc < _LEARNED_AUC:
-            return RunUsefulness(
-                is_useful=False,
-                text="too short to be useful: the discriminator tells replaced tokens from original ones hardly better "
-                f"than by guessing (AUC {auc:.2f}, guessing is 0.50); {longer}",
+            text = (
+                "too short to be useful: the discriminator tells replaced tokens from original ones hardly better "
+                f"than by guessing (AUC {auc:.2f}, guessing is 0.50); {longer}"
             )
-        if recall < _MARKS:
-            return RunUsefulness(
-                is_useful=True,
-                text=f"weak: the discriminator has begun to learn (AUC {auc:.2f}, guessing is 0.50), but marks only "
-                f"{recall:.0%} of the replaced tokens; it can be fine-tuned, detection needs more training: {longer}",
+        elif recall < _MARKS:
+            text = (
+                f"weak: the discriminator has begun to learn (AUC {auc:.2f}, guessing is 0.50), but marks only "
+                f"{recall:.0%} of the replaced tokens; it can be fine-tuned, detection needs more training: {longer}"
             )
-        return RunUsefulness(
-            is_useful=True,
-            text=f"it has learned: AUC {auc:.2f} (guessing is 0.50), {recall:.0%} of the replaced tokens are marked",
+        else:
+            text = f"it has learned: AUC {auc:.2f} (guessing is 0.50), {recall:.0%} of the replaced tokens are marked"
+        return RunUsefulness(is_useful=auc >= _LEARNED_AUC, text=text)
+    name = next((name for name in baselines if name.endswith("_loss") and name in scores), None)
+    if name is None:
+        return None
+    loss, frequencies = scores[name], f"frequencies alone {baselines[name]:.2f}"
+    gain = baselines[name] - loss
+    text = (
+        "too short to be useful: the model guesses tokens no better than by how frequent they are "
+        f"(loss {loss:.2f}, {frequencies}); {longer}"
+    )
+    if gain > _LEARNED_NATS:  # not so of a loss that is no number
+        text = (
+            f"it has learned: its guesses are {gain:.2f} nats better than by how frequent tokens are "
+            f"(loss {loss:.2f}, {frequencies})"
         )
-    for name, baseline in baselines.items():
-        if name.endswith("_loss") and name in scores:
-            gain = baseline - scores[name]
-            if not gain > _LEARNED_NATS:
-                return RunUsefulness(
-                    is_useful=False,
-                    text="too short to be useful: the model guesses tokens no better than by how frequent they are "
-                    f"(loss {scores[name]:.2f}, frequencies alone {baseline:.2f}); {longer}",
-                )
-            return RunUsefulness(
-                is_useful=True,
-                text=f"it has learned: its guesses are {gain:.2f} nats better than by how frequent tokens are "
-                f"(loss {scores[name]:.2f}, frequencies alone {baseline:.2f})",
-            )
-    return None
+    return RunUsefulness(is_useful=gain > _LEARNED_NATS, text=text)

@@ -18,22 +18,8 @@ import torch
 
 from electralab.config import ConfigLayer, SettingsTree, resolve
 from electralab.errors import UsageError
+from electralab.model import flops
 from electralab.model.electra import Discriminator, TwoStream, TwoTower
-from electralab.model.flops import (
-    PAPER_OUTPUT_SHARE,
-    content_stream_flops,
-    count_masked,
-    discriminator_flops,
-    encoder_flops,
-    encoder_parts,
-    generator_flops,
-    mlm_head_flops,
-    paper_discriminator_flops,
-    paper_generator_flops,
-    query_stream_flops,
-    training_bytes,
-    two_tower_flops,
-)
 from electralab.model.folders.folder import locate_model
 from electralab.model.settings import derive_encoders
 from electralab.objective.objective import Network, Objective
@@ -41,7 +27,6 @@ from electralab.objective.registry import assemble_objective, build_objective
 from electralab.pretraining.settings import PretrainConfig, read_settings, resolve_pretrain
 from electralab.pretraining.task import PretrainTask, build_state, make_train_step, mean_step_flops
 from electralab.records.run import Budget, BudgetKind, CostEstimate, PaperRun, PaperTable
-from electralab.runtime import estimate_speed
 from electralab.stopping import StopSignal
 from electralab.tokens.packing import PackingConfig
 from electralab.tokens.shards import PreparedData, Rows, open_data, shard_dtype
@@ -139,14 +124,10 @@ def placeholder_data(config: PretrainConfig, vocab_size: int, sequence_length: i
     return PreparedData(Path(), "", tokenizer, sequence_length, "contiguous", rows, rows)
 
 
-def estimate_run(config: PretrainConfig, budget: Budget, data: PreparedData) -> CostEstimate:
-    """The cost of a run on this data, or on its placeholder, with the time that this machine would take."""
-    return estimate_cost(config, data, budget, estimate_speed())
-
-
 def estimate_cost(
     config: PretrainConfig, data: PreparedData, budget: Budget, flops_per_second: float = 1.0
 ) -> CostEstimate:
+    """The cost of a run on this data, or on its placeholder, on a machine of this speed."""
     assert budget.kind != "minutes", "how many steps a minute buys takes a probe"
     # Shapes and no weights, but those of a frozen generator.
     device = torch.device("meta")
@@ -210,23 +191,20 @@ def split_forward(network: Network, config: PretrainConfig, role: str, length: i
     num_predicted = count_predicted(config, role, length)
     if isinstance(network, TwoStream):
         row = {
-            "content_stream": content_stream_flops(network.config, 1, length),
-            "query_stream": query_stream_flops(network.config, length, num_predicted),
-            "guesses": mlm_head_flops(network.config, num_predicted),
+            "content_stream": flops.content_stream_flops(network.config, 1, length),
+            "query_stream": flops.query_stream_flops(network.config, length, num_predicted),
+            "guesses": flops.mlm_head_flops(network.config, num_predicted),
         }
-        return {name: round(flops / length) for name, flops in row.items()}
-    towers = _count_towers(network)
-    parts = {name: towers * flops for name, flops in encoder_parts(network.config, length).items() if flops}
-    encoders = towers * encoder_flops(network.config, 1, length)
+        return {name: round(amount / length) for name, amount in row.items()}
+    towers = 2 if isinstance(network, TwoTower) else 1
+    parts = flops.encoder_parts(network.config, length)
+    parts = {name: towers * amount for name, amount in parts.items() if amount}
+    encoders = towers * flops.encoder_flops(network.config, 1, length)
     if isinstance(network, Discriminator):
-        heads = discriminator_flops(network.config, 1, length, network.head.kind) - encoders
+        heads = flops.discriminator_flops(network.config, 1, length, network.head.kind) - encoders
         return parts | {"verdicts": heads // length}
-    count = two_tower_flops if isinstance(network, TwoTower) else generator_flops
+    count = flops.two_tower_flops if isinstance(network, TwoTower) else flops.generator_flops
     return parts | {"guesses": round((count(network.config, 1, length, num_predicted) - encoders) / length)}
-
-
-def _count_towers(network: Network) -> int:
-    return 2 if isinstance(network, TwoTower) else 1
 
 
 def count_predicted(config: PretrainConfig, role: str, length: int) -> int:
@@ -236,21 +214,23 @@ def count_predicted(config: PretrainConfig, role: str, length: int) -> int:
         ("all-tokens-mlm", "model"): length,
         ("electric", "generator"): length - 2,
     }
-    return everywhere.get((config.objective, role), count_masked(length, config.masking.mask_share))
+    return everywhere.get((config.objective, role), flops.count_masked(length, config.masking.mask_share))
 
 
 def count_paper_step(config: PretrainConfig, vocab_size: int, length: int) -> float | None:
     """A step in the paper's convention; on the modern backbone its products with the paper's element-wise rates."""
     share = config.masking.mask_share
-    share = PAPER_OUTPUT_SHARE if share == 0.15 else share  # the paper predicts a little more than it masks
+    share = flops.PAPER_OUTPUT_SHARE if share == 0.15 else share  # the paper predicts a little more than it masks
     generator, main = derive_encoders(config.model, config.generator, vocab_size=vocab_size, sequence_length=length)
     rows = config.batch.size
     if config.objective == "mlm" and config.sentence_task == "none":
-        return paper_generator_flops(main, rows, length, share)
+        return flops.paper_generator_flops(main, rows, length, share)
     is_plain = config.procedure == "joint" and config.generator.kind == "transformer" and not config.loss.auxiliary
     if config.objective not in ("electra", "electra-15") or not is_plain:
         return None
-    return paper_generator_flops(generator, rows, length, share) + paper_discriminator_flops(main, rows, length)
+    return flops.paper_generator_flops(generator, rows, length, share) + flops.paper_discriminator_flops(
+        main, rows, length
+    )
 
 
 def estimate_memory(objective: Objective[Any], config: PretrainConfig, length: int) -> int:
@@ -258,14 +238,15 @@ def estimate_memory(objective: Objective[Any], config: PretrainConfig, length: i
     rows = config.batch.micro_size or config.batch.size
     networks = objective.exports()
     # By what goes through them: an encoder that is both networks' keeps the states of both passes.
-    encoders = [network.config for network in networks.values() for _ in range(_count_towers(network))]
+    encoders = [network.config for network in networks.values()]
+    encoders += [network.config for network in networks.values() if isinstance(network, TwoTower)]
     parameters = sum(parameter.numel() for parameter in objective.networks.parameters())
     logits = sum(
         count_predicted(config, role, length) * network.config.vocab_size
         for role, network in networks.items()
         if not isinstance(network, Discriminator)
     )
-    return training_bytes(encoders, parameters, rows * length) + 3 * 4 * rows * logits
+    return flops.training_bytes(encoders, parameters, rows * length) + 3 * 4 * rows * logits
 
 
 def paper_runs() -> PaperTable:

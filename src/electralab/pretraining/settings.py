@@ -25,7 +25,6 @@ from electralab.config import (
     canonical_names,
     differences,
     find_bundled,
-    list_bundled,
     read_toml,
     resolve,
 )
@@ -126,33 +125,32 @@ class PretrainConfig(ObjectiveConfig):
     runtime: RuntimeConfig = RuntimeConfig()
 
     @model_validator(mode="after")
-    def _micro_batch_fits(self) -> "PretrainConfig":
-        if self.batch.micro_size > self.batch.size:
-            raise ValueError(f"batch.micro_size {self.batch.micro_size} is larger than batch.size {self.batch.size}")
-        if self.batch.slices & (self.batch.slices - 1) or self.batch.slices > self.batch.size:
-            raise ValueError(
-                f"batch.slices {self.batch.slices} is no power of two up to batch.size {self.batch.size}: the sums of "
-                "a step are added in pairs"
-            )
-        if self.batch.slices > 1 and self.batch.micro_size:
-            raise ValueError("batch.micro_size goes with batch.slices 1: slices are the micro-batches; leave it at 0")
-        if self.batch.first_size > self.batch.size:
-            raise ValueError(f"batch.first_size {self.batch.first_size} is larger than batch.size {self.batch.size}")
-        if self.batch.halved_share and self.sentence_task != "none":
-            raise ValueError(
-                f"batch.halved_share cuts rows in two, sentence_task {self.sentence_task!r} needs them whole; "
-                "set one of them to 0 or 'none'"
-            )
-        if self.loss.sequence_weight > 0 and 1 in (self.batch.micro_size, self.batch.size):
-            raise ValueError(
-                "loss.sequence_weight tells rows apart that go through the networks together, of which there is one "
-                "only; raise batch.micro_size and batch.size to 2 or more, or set it to 0"
-            )
-        if self.sentence_task == "next-sentence" and self.batch.size == 1:
-            raise ValueError(
-                "sentence_task 'next-sentence' takes wrong pairs from another row of the step, of which there is one "
-                "only; raise batch.size to 2 or more, or set sentence_task to 'sentence-order' or 'none'"
-            )
+    def _batch_fits(self) -> "PretrainConfig":
+        batch, size = self.batch, self.batch.size
+        complaints = {
+            **{
+                f"batch.{name} {rows} is larger than batch.size {size}": rows > size
+                for name, rows in (("micro_size", batch.micro_size), ("first_size", batch.first_size))
+            },
+            f"batch.slices {batch.slices} is no power of two up to batch.size {size}: the sums of a step are added in "
+            "pairs": batch.slices & (batch.slices - 1) != 0 or batch.slices > size,
+            "batch.micro_size goes with batch.slices 1: slices are the micro-batches; leave it at 0": (
+                batch.slices > 1 and batch.micro_size > 0
+            ),
+            f"batch.halved_share cuts rows in two, sentence_task {self.sentence_task!r} needs them whole; set one of "
+            "them to 0 or 'none'": batch.halved_share > 0 and self.sentence_task != "none",
+            "loss.sequence_weight tells rows apart that go through the networks together, of which there is one only; "
+            "raise batch.micro_size and batch.size to 2 or more, or set it to 0": (
+                self.loss.sequence_weight > 0 and 1 in (batch.micro_size, size)
+            ),
+            "sentence_task 'next-sentence' takes wrong pairs from another row of the step, of which there is one only; "
+            "raise batch.size to 2 or more, or set sentence_task to 'sentence-order' or 'none'": (
+                self.sentence_task == "next-sentence" and size == 1
+            ),
+        }
+        for sentence, is_wrong in complaints.items():
+            if is_wrong:
+                raise ValueError(sentence)
         return self
 
 
@@ -182,10 +180,6 @@ class Common(ConfigLayer):
     """What several runs have in common: what has no effect in one of them is meant for the others."""
 
 
-def preset_names() -> list[str]:
-    return list_bundled("presets")
-
-
 def read_settings(name: str) -> ConfigLayer:
     """A preset by name, or a TOML file by path."""
     values = find_bundled("presets", name, "--config: no preset")
@@ -204,10 +198,12 @@ def settle_settings(layers: Sequence[ConfigLayer], run_dir: Path, max_positions:
 
     New training also keeps as many positions as what it starts from (0: as the layers say), unless they say otherwise.
     """
+    # Both go above presets and below what the user says.
+    index = 1 + max((index for index, layer in enumerate(layers) if isinstance(layer, Preset)), default=-1)
     start = {"model": {"max_positions": max_positions}} if max_positions else {}
-    requested = resolve_pretrain(_insert(layers, ConfigLayer("--init-from", start)))
-    preset = next((layer.source for layer in layers if isinstance(layer, Preset)), f"preset {requested.size}")
-    stored = RunFingerprint.read(run_dir) if (run_dir / RunFingerprint.FILE).exists() else None
+    requested = resolve_pretrain([*layers[:index], ConfigLayer("--init-from", start), *layers[index:]])
+    preset = layers[index - 1].source if index else f"preset {requested.size}"
+    stored = RunFingerprint.find(run_dir)
     if stored is None or stored.preset not in ("", preset):
         return RunSettings(requested, preset)
     settings = complete_settings(stored.settings)
@@ -216,7 +212,7 @@ def settle_settings(layers: Sequence[ConfigLayer], run_dir: Path, max_positions:
     steps = read_toml(path).values.get("steps") if path.is_file() else None
     stored_layer = Stored(str(run_dir), settings if steps is None else settings | {"steps": steps})
     try:
-        resumed = resolve_pretrain(_insert(layers, stored_layer))
+        resumed = resolve_pretrain([*layers[:index], stored_layer, *layers[index:]])
     except UsageError:  # what is asked for does not go with what is stored: it is refused as another run
         return RunSettings(requested, preset)
     changes = list(differences(settings, requested.model_dump(mode="json", exclude={"steps"})))
@@ -227,12 +223,6 @@ def settle_settings(layers: Sequence[ConfigLayer], run_dir: Path, max_positions:
     return RunSettings(resumed, preset, (f"{run_dir}: goes on with the settings that it stored: {shown}{more}",))
 
 
-def _insert(layers: Sequence[ConfigLayer], layer: ConfigLayer) -> list[ConfigLayer]:
-    """Above presets, below what the user says."""
-    index = 1 + max((index for index, other in enumerate(layers) if isinstance(other, Preset)), default=-1)
-    return [*layers[:index], layer, *layers[index:]]
-
-
 def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
     """Later layers win; below them lies the last size that any of them names, and its preset unless one is given.
 
@@ -240,7 +230,7 @@ def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
     8
     """
     layers = [canonical_names(PretrainConfig, layer) for layer in layers]
-    size = next((layer.values["size"] for layer in reversed(layers) if "size" in layer.values), "tiny")
+    size = _last(layers, "size", "tiny")
     if not isinstance(size, str) or size not in SIZES:
         return resolve(PretrainConfig, layers)  # which says what is wrong with it
     published = _find_published(layers)
@@ -253,22 +243,40 @@ def resolve_pretrain(layers: Sequence[ConfigLayer]) -> PretrainConfig:
     ]
     has_preset = any(isinstance(layer, Preset) for layer in layers)
     stack = [ConfigLayer(f"size {size}", SIZES[size]), *([] if has_preset else [read_settings(size)]), *named]
-    backbone = _last(stack, "model.backbone", "")
+    backbone, usual_backbone = _last(stack, "model.backbone", ""), _last(stack[:1], "model.backbone", "")
     for index, layer in enumerate(stack):
-        preset_size = layer.values.get("size", size)
         # What a preset says of the networks was chosen for its own size and backbone; for others only the rest holds.
-        if isinstance(layer, Preset) and (preset_size != size or SIZES[size]["model"]["backbone"] != backbone):
+        if isinstance(layer, Preset) and (layer.values.get("size", size) != size or usual_backbone != backbone):
             rest = {key: value for key, value in layer.values.items() if key not in ("model", "generator")}
             stack[index] = Preset(layer.source, rest)
-    stack = _obey_warmup(stack)
+    # A warm-up of the user's own holds at any length; the length that a preset names is that of its own warm-up.
+    index = max((i for i, layer in enumerate(stack) if _says(layer, "schedule.warmup_steps")), default=-1)
+    has_length = any(_says(layer, "schedule.warmup_reference_steps") for layer in stack[index:])
+    if index >= 0 and not isinstance(stack[index], Preset) and not has_length:
+        literal = ConfigLayer(stack[index].source, {"schedule": {"warmup_reference_steps": 0}})
+        stack.insert(index + 1, literal)
+    # What a preset says of micro-batches was chosen for its own batch: in a smaller one they are that batch.
     rows, micro_rows = _last(stack, "batch.size", 0), _last(stack, "batch.micro_size", 0)
-    is_own_micro_size = any(
-        "micro_size" in _section(layer, "batch") for layer in stack if not isinstance(layer, Preset)
-    )
-    if not is_own_micro_size and isinstance(rows, int) and isinstance(micro_rows, int) and 0 < rows < micro_rows:
-        # What a preset says of micro-batches was chosen for its own batch: in a smaller one they are that batch.
+    is_own = any(_says(layer, "batch.micro_size") for layer in stack if not isinstance(layer, Preset))
+    if not is_own and isinstance(rows, int) and isinstance(micro_rows, int) and 0 < rows < micro_rows:
         stack.append(ConfigLayer("command line", {"batch": {"micro_size": rows}}))
-    config = resolve(PretrainConfig, _with_implied(stack, published, SIZES[size]["generator"]["width_share"]))
+    # What the named objective, procedure and generator bring along lies above presets and below the user's own.
+    index = 1 + max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset))
+    hidden_size = _last(stack, "model.hidden_size", 0)
+    choice = ObjectiveChoice(
+        objective=str(_last(stack, "objective", "electra")),
+        published=published,
+        hidden_size=hidden_size if isinstance(hidden_size, int) else 0,
+        procedure=str(_last(stack, "procedure", "joint")),
+        kind=str(_last(stack, "generator.kind", "transformer")),
+        init_from_generator=_last(stack, "procedure_options.init_from_generator", True) is not False,
+        sharing=str(_last(stack[index:], "model.sharing", "")),
+    )
+    names = ", ".join(dict.fromkeys((published or choice.objective, choice.procedure, choice.kind)))
+    usual_width = _last(stack[:1], "generator.width_share", 0.0)
+    assert isinstance(usual_width, float | int), "every size has a width of its generator"
+    stack.insert(index, ConfigLayer(f"what {names} implies", objective_defaults(choice, usual_width)))
+    config = resolve(PretrainConfig, stack)
     for layer in named:
         # What the user asks for in vain; a file that has every setting was written by a run, and asks for nothing.
         if isinstance(layer, Preset | Stored | Common) or layer.values.keys() >= PretrainConfig.model_fields.keys():
@@ -294,17 +302,6 @@ def _find_published(layers: Sequence[ConfigLayer]) -> str:
     return name if name in PUBLISHED else ""
 
 
-def _obey_warmup(stack: list[ConfigLayer]) -> list[ConfigLayer]:
-    """A warm-up of the user's own holds at any length; the length that a preset names is that of its own warm-up."""
-    index = max((i for i, layer in enumerate(stack) if "warmup_steps" in _section(layer, "schedule")), default=-1)
-    if index < 0 or isinstance(stack[index], Preset):
-        return stack
-    if any("warmup_reference_steps" in _section(layer, "schedule") for layer in stack[index:]):
-        return stack
-    literal = ConfigLayer(stack[index].source, {"schedule": {"warmup_reference_steps": 0}})
-    return [*stack[: index + 1], literal, *stack[index + 1 :]]
-
-
 def _dotted_names(values: SettingsTree, prefix: str = "") -> Iterator[str]:
     for key, value in values.items():
         if isinstance(value, dict):
@@ -313,31 +310,18 @@ def _dotted_names(values: SettingsTree, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{key}"
 
 
-def _with_implied(stack: list[ConfigLayer], published: str, usual_width: float) -> list[ConfigLayer]:
-    """With what the named objective, procedure and generator bring along, above presets and below the user's own."""
-    index = 1 + max(index for index, layer in enumerate(stack) if index == 0 or isinstance(layer, Preset))
-    hidden_size = _last(stack, "model.hidden_size", 0)
-    choice = ObjectiveChoice(
-        objective=str(_last(stack, "objective", "electra")),
-        published=published,
-        hidden_size=hidden_size if isinstance(hidden_size, int) else 0,
-        procedure=str(_last(stack, "procedure", "joint")),
-        kind=str(_last(stack, "generator.kind", "transformer")),
-        init_from_generator=_last(stack, "procedure_options.init_from_generator", True) is not False,
-        sharing=str(_last(stack[index:], "model.sharing", "")),
-    )
-    named = ", ".join(dict.fromkeys((published or choice.objective, choice.procedure, choice.kind)))
-    implied = ConfigLayer(f"what {named} implies", objective_defaults(choice, usual_width))
-    return [*stack[:index], implied, *stack[index:]]
+_NOTHING = object()
+
+
+def _says(layer: ConfigLayer, name: str) -> bool:
+    return _last([layer], name, _NOTHING) is not _NOTHING
 
 
 def _last(stack: Sequence[ConfigLayer], name: str, otherwise: object) -> object:
-    """What the last layer that speaks of a setting says of it."""
+    """What the last layer that speaks of a setting, by its dotted name, says of it."""
     section, _, key = name.rpartition(".")
-    sections = [_section(layer, section) if section else layer.values for layer in stack]
-    return next((values[key] for values in reversed(sections) if key in values), otherwise)
-
-
-def _section(layer: ConfigLayer, name: str) -> SettingsTree:
-    section = layer.values.get(name, {})
-    return section if isinstance(section, dict) else {}
+    for layer in reversed(stack):
+        values = layer.values.get(section, {}) if section else layer.values
+        if isinstance(values, dict) and key in values:
+            return values[key]
+    return otherwise

@@ -8,7 +8,7 @@ results at many budgets: each is a short branch in which the rate decays.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from electralab.model.folders.folder import has_untrained_segments, load_any, lo
 from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, derive_encoders
 from electralab.model.weight_transfer import take_rows, transfer_weights
 from electralab.objective.objective import Network, Objective
+from electralab.records.record import Record
 from electralab.records.run import CHECKPOINTS, METRICS, CheckpointState, RunFingerprint
 from electralab.tokens.agreement import ABSENT, find_difference, match_tokens
 from electralab.tokens.shards import PreparedData
@@ -87,26 +88,30 @@ def load_pretrained(
         return _load_networks(origin, generator, objective.exports(), data, by_text)
     # A run's exports would do less well: what Hugging Face's classes cannot say was merged in them.
     stored = RunFingerprint.read(origin)
-    settings = stored.settings
+    settings = _NetworkSettings.model_validate(stored.settings)
     mine = next(iter(objective.exports().values())).config
-    theirs = derive_encoders(
-        ModelConfig.model_validate(settings["model"]),
-        GeneratorConfig.model_validate(settings["generator"]),
-        vocab_size=mine.vocab_size,
-        sequence_length=mine.sequence_length,
-    )
-    alone = theirs[1].model_copy(update={"is_causal": settings.get("objective") == "causal"})
-    rows: Tensor | None = None
+    sizes = {"vocab_size": mine.vocab_size, "sequence_length": mine.sequence_length}
+    theirs = derive_encoders(settings.model, settings.generator, **sizes)
+    alone = theirs[1].model_copy(update={"is_causal": settings.objective == "causal"})
     notes: list[str] = []
     for role, network in objective.exports().items():
         by_role = {"generator": theirs[0], "model": alone}
         notes += _check_compatible(checkpoint, by_role.get(role, theirs[1]), network.config)
+    rows: Tensor | None = None
     if stored.data != data.identity:
         exported = _find_networks(origin) if _has_networks(origin) else []
         rows, told = _match_rows(origin, exported[0] if exported else checkpoint, data, by_text)
         notes += told
     _copy(checkpoint, weights, objective.networks, rows)
     return notes
+
+
+class _NetworkSettings(Record):
+    """What the stored settings of a run say of its networks."""
+
+    model: ModelConfig
+    generator: GeneratorConfig
+    objective: str = ""
 
 
 def _match_rows(origin: Path, folder: Path, data: PreparedData, by_text: bool) -> tuple[Tensor | None, list[str]]:
@@ -138,13 +143,13 @@ def _match_rows(origin: Path, folder: Path, data: PreparedData, by_text: bool) -
     ]
 
 
-def _names(weights: Mapping[str, Tensor]) -> set[str]:
-    """Heads of the origin's own tasks stay behind, those of new tasks begin as drawn."""
-    return {name for name in weights if not name.startswith("heads.")}
-
-
 def _learning(networks: nn.Module) -> dict[str, Tensor]:
     return {name: parameter for name, parameter in networks.named_parameters() if parameter.requires_grad}
+
+
+def _names(weights: Iterable[str]) -> set[str]:
+    """Heads of the origin's own tasks stay behind, those of new tasks begin as drawn."""
+    return {name for name in weights if not name.startswith("heads.")}
 
 
 def _load_networks(
@@ -217,11 +222,10 @@ def _find_role(folder: Path, loaded: nn.Module, networks: Mapping[str, Network])
         return folder.name
     if "model" in networks:
         return "model"
-    if isinstance(loaded, Generator) and "generator" in networks:
-        sizes = ("hidden_size", "num_layers")
-        has_its_size = all(
-            getattr(loaded.config, size) == getattr(networks["generator"].config, size) for size in sizes
-        )
+    generator = networks.get("generator")
+    if isinstance(loaded, Generator) and generator is not None:
+        theirs, mine = loaded.config, generator.config
+        has_its_size = (theirs.hidden_size, theirs.num_layers) == (mine.hidden_size, mine.num_layers)
         return "generator" if has_its_size or "discriminator" not in networks else "discriminator"
     return "discriminator"
 
@@ -255,11 +259,10 @@ def _has_networks(origin: Path) -> bool:
 
 def _list_sources(origin: Path, generator: Path | None) -> list[tuple[Path, str | None]]:
     """Folders, and the role of the one that was named by it; the generator last, as in a folder of both."""
+    folders: list[tuple[Path, str | None]] = [(folder, None) for folder in _find_networks(origin)]
     if generator is None:
-        return [(folder, None) for folder in _find_networks(origin)]
-    others: list[tuple[Path, str | None]] = [
-        (folder, None) for folder in _find_networks(origin) if folder == origin or folder.name != "generator"
-    ]
+        return folders
+    others = [(folder, role) for folder, role in folders if folder == origin or folder.name != "generator"]
     return [*others, (locate_model(generator, "generator"), "generator")]
 
 
@@ -309,14 +312,8 @@ def find_branch_point(path: Path) -> Path:
     return checkpoint
 
 
-def fingerprint_branch(path: Path) -> str:
-    """What it is, not where it lies: the hash of its manifest, which has those of its files."""
-    return f"branch {sha256_file(find_branch_point(path) / MANIFEST)}"
-
-
-def check_branch(path: Path, data: PreparedData, total_steps: int) -> None:
+def check_branch(checkpoint: Path, data: PreparedData, total_steps: int) -> None:
     """The rows already seen are told by the step alone, so the data must be the same; and steps must be left."""
-    checkpoint = find_branch_point(path)
     run_dir = checkpoint.parent.parent
     if RunFingerprint.read(run_dir).data != data.identity:
         raise InputError(f"{run_dir}: was trained on other data than {data.path}; give --branch-from a run on the same")
@@ -328,11 +325,10 @@ def check_branch(path: Path, data: PreparedData, total_steps: int) -> None:
         )
 
 
-def begin_branch(run_dir: Path, path: Path) -> None:
+def begin_branch(run_dir: Path, checkpoint: Path) -> None:
     """Copy the checkpoint and what was logged up to it, unless the run has checkpoints already."""
     if list_checkpoints(run_dir / CHECKPOINTS):
         return
-    checkpoint = find_branch_point(path)
     log = checkpoint.parent.parent / METRICS
     if log.is_file():  # what was logged after the checkpoint is cut off when the log is opened
         write_file(run_dir / METRICS, log.read_bytes())

@@ -54,6 +54,11 @@ class FileRecord(Record):
         return cls.parse(read_json(folder / cls.FILE), folder / cls.FILE)
 
     @classmethod
+    def find(cls, folder: Path) -> Self | None:
+        """As `read`; None where the folder has no such file."""
+        return cls.read(folder) if (folder / cls.FILE).exists() else None
+
+    @classmethod
     def parse(cls, value: object, path: Path) -> Self:
         try:
             return cls.model_validate(value)

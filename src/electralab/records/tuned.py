@@ -8,9 +8,9 @@ they are the field `scores`, by split and metric; `results["dev"]` works as on d
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BeforeValidator,
@@ -269,6 +269,9 @@ class PredictionRow(Record):
     def has_truth(self) -> bool:
         return "truth" in self.model_fields_set
 
+    def with_truth(self, truth: Value) -> Self:
+        return self.model_copy(update={"truth": truth})
+
     def to_json(self) -> dict[str, Any]:
         # Without the way through JSON text, in which there is no half of a surrogate pair.
         return self.model_dump(mode="json", exclude_unset=True)
@@ -304,7 +307,7 @@ def read_rows(path: Path) -> Iterator[PredictionRow]:
                 continue
 
 
-def to_json_lines(rows: Iterable[Record | dict[str, Any]]) -> bytes:
+def to_json_lines(rows: Iterable[Record | Mapping[str, object]]) -> bytes:
     values = (row.to_json() if isinstance(row, Record) else row for row in rows)
     lines = "".join(json.dumps(value, ensure_ascii=False).translate(_LINE_ENDS) + "\n" for value in values)
     # Half of a surrogate pair, which UTF-8 cannot hold, becomes the very escape that JSON has for it.

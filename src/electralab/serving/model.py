@@ -16,8 +16,7 @@ from typing import get_args
 from torch import nn
 
 from electralab.errors import ElectraError, InputError
-from electralab.finetuning.predicting import load_models
-from electralab.finetuning.task_model import load_task_config
+from electralab.finetuning.task_model import load_models, load_task_config
 from electralab.model.electra import Discriminator, TokenModel
 from electralab.model.encoder import Encoder
 from electralab.model.folders.folder import load_any, locate_networks, outputs_energies

@@ -18,8 +18,7 @@ from pydantic import Field
 from electralab.config import Settings
 from electralab.errors import ElectraError, InputError, UsageError
 from electralab.events import Event, run_to_end
-from electralab.finetuning.predicting import predict_examples
-from electralab.finetuning.task_model import LoadedTaskModel
+from electralab.finetuning.task_model import LoadedTaskModel, predict_examples
 from electralab.records.tuned import PredictionRow, to_json_lines
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tasks.kind import Example, Split, TaskInput
@@ -69,7 +68,7 @@ class Predictor:
     def predict_examples(self, examples: Sequence[Example], stop: StopSignal) -> Iterator[Event[list[PredictionRow]]]:
         return predict_examples(self.models, examples, batch_tokens=self.config.batch_tokens, stop=stop)
 
-    def read(self, source: str) -> Split:
+    def read(self, source: str) -> Split[Example]:
         """A file, or "-" for standard input: JSON lines or a table if its first line says so, else a text a line."""
         arguments = self.config.data, self.models[0].tokenizer
         if source == "-":
@@ -136,7 +135,7 @@ def check_output_path(out: Path) -> None:
         raise UsageError(f"--out: {out} is a folder; give a file")
 
 
-def merge_bad_rows(rows: Sequence[PredictionRow], split: Split) -> list[PredictionRow]:
+def merge_bad_rows(rows: Sequence[PredictionRow], split: Split[Example]) -> list[PredictionRow]:
     """One row of output for each row of input, in order: a bad one says why it has no prediction."""
     good = [row.model_copy(update={"row": number}) for number, row in zip(split.row_numbers, rows, strict=True)]
     bad = [PredictionRow(row=bad.row, prediction=None, error=bad.reason) for bad in split.bad_rows]

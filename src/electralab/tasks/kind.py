@@ -9,7 +9,8 @@ and never its name: reading, fine-tuning, predicting, compressing, exporting and
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -23,36 +24,29 @@ from electralab.tasks.features import EncodedSplit, Feature, FeatureEncoder, Row
 from electralab.tasks.table import BadRow, Columns, Row, Table, is_damaged, read_table
 from electralab.tokens.tokenizer import Tokenizer
 
-Logits = Tensor | SpanLogits
 Labels = Sequence[str]
 
 SYMBOLS = "symbols"
 """The column of lists that have no name, as prepare --symbols calls it."""
 TABLE_SUFFIXES = frozenset((".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet", ".txt"))
 
-_SHOWN_BAD_ROWS = 5
-
 SplitFiles = dict[str, tuple[str, ...]]
 """By split, the patterns of its file's name without a compression suffix; an earlier one wins."""
 
+# A word alone, or set apart in a longer name: ratings_train.csv, but not latest.csv.
+OWN_FILES: SplitFiles = {
+    split: tuple(f"{word}.*" for word in words)
+    + tuple(pattern for word in words for pattern in (f"{word}[-_]*.*", f"*[-_.]{word}.*", f"*[-_.]{word}[-_]*.*"))
+    for split, words in {
+        "train": ("train",),
+        "dev": ("dev", "valid", "validation", "val"),
+        "test": ("test",),
+    }.items()
+}
+
 # What Python and HTTP may ask about: a text, a pair, the words of a sentence, a sequence of symbols or a pair of them,
 # or a row with named parts.
-TaskInput = str | Sequence[str | int | Sequence[str | int]] | Mapping[str, Any]
-
-
-def _name_files(*words: str) -> tuple[str, ...]:
-    """A word alone, or set apart in a longer name: ratings_train.csv, but not latest.csv."""
-    return (
-        *(f"{word}.*" for word in words),
-        *(pattern for word in words for pattern in (f"{word}[-_]*.*", f"*[-_.]{word}.*", f"*[-_.]{word}[-_]*.*")),
-    )
-
-
-OWN_FILES: SplitFiles = {
-    "train": _name_files("train"),
-    "dev": _name_files("dev", "valid", "validation", "val"),
-    "test": _name_files("test"),
-}
+TaskInput = str | Sequence[str | int | Sequence[str | int]] | Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +62,19 @@ class Prediction:
 
 
 E = TypeVar("E", bound=Example)
+ExampleT_co = TypeVar("ExampleT_co", bound=Example, covariant=True)
 F = TypeVar("F", bound=Feature)
 P = TypeVar("P", bound=Prediction)
+L = TypeVar("L", bound=Tensor | SpanLogits)
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(Generic[ExampleT_co]):
     """The examples of one file, and what was read to get them."""
 
     name: str
     path: str
-    examples: Sequence[Any]
-    """All of the kind's own type of Example."""
+    examples: Sequence[ExampleT_co]
     is_labelled: bool
     columns: dict[str, str]
     """What each part of an example was read from, for tables: {"text": "review", "label": "stars"}."""
@@ -116,41 +111,33 @@ class SplitScores:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselinePredictions(Generic[P]):
-    """What a simple method says of every example of the splits."""
+class BaselineMethod(Generic[E, P]):
+    """A simple method, fitted to the training rows."""
 
     name: str
     what: str
     """The method in words."""
     rows: int
     """Training rows that it has seen."""
-    predictions: Mapping[str, Sequence[P]]
-    """By split."""
+    predict: Callable[[Sequence[E]], list[P]]
 
 
 class RowError(Exception):
     """Why a row is no example."""
 
 
-class RowConverter(ABC, Generic[E]):
-    """The rows of one table -> examples: what a column holds, as text, checked."""
+class RowReader:
+    """What the columns of one table hold, as text, checked; RowError says why a row is no example."""
 
-    def __init__(self, table: Table, task: "Task", columns: Columns, labels: tuple[str, ...]) -> None:
+    def __init__(self, table: Table, task: "Task", columns: Columns, labels: Labels) -> None:
         """`labels` may occur; none: any."""
-        self.table, self.task, self.columns = table, task, columns
-        self.labels = frozenset(labels)
-
-    @abstractmethod
-    def convert(self, row: Row) -> E:
-        """RowError says why it is no example."""
-
-    def notes(self) -> list[str]:
-        """What was mended on the way, after the last row."""
-        return []
+        self.table, self.task, self.columns, self.labels = table, task, columns, frozenset(labels)
+        self.mended: Counter[str] = Counter()
+        """What was mended in rows, in words, and in how many."""
 
     def read_id(self, row: Row) -> str:
         value = row.fields.get(self.columns.id) if self.columns.id else None
-        return str(row.number) if value is None else self._require_whole(str(value), self.columns.id)
+        return str(row.number) if value is None else self.read_string(str(value), self.columns.id)
 
     def read_field(self, row: Row, column: str) -> Any:
         value = row.fields.get(column)
@@ -164,7 +151,7 @@ class RowConverter(ABC, Generic[E]):
             value = self.read_field(row, column)
             if self.task.of_symbols and isinstance(value, list):
                 try:
-                    texts.append(self._require_whole(spell_symbols(value), column))
+                    texts.append(self.read_string(spell_symbols(value), column))
                 except ValueError as error:
                     raise RowError(f"{column!r} {error}") from None
                 continue
@@ -183,10 +170,12 @@ class RowConverter(ABC, Generic[E]):
             raise RowError(f"{column!r} holds {shorten(str(value))}, which is no list")
         return tuple([self.read_string(item, column) for item in value])
 
-    def read_string(self, value: Any, column: str) -> str:
+    def read_string(self, value: object, column: str) -> str:
         """Numbers as people write classes: 1 for 1.0, true for True."""
         if isinstance(value, str):
-            return self._require_whole(value, column)
+            if is_damaged(value):
+                raise RowError(f"{column!r} holds half a character")
+            return value
         if isinstance(value, bool):
             return str(value).lower()
         if isinstance(value, float) and value.is_integer():
@@ -195,18 +184,14 @@ class RowConverter(ABC, Generic[E]):
             return str(value)
         raise RowError(f"{column!r} holds a {type(value).__name__} where text is expected")
 
-    def check_label(self, label: str) -> None:
+    def check_label(self, label: str) -> str:
         if self.labels and label not in self.labels:
             known = ", ".join(sorted(self.labels)[:10])
             raise RowError(f"has the unknown label {shorten(label)} (known are {known})")
-
-    def _require_whole(self, text: str, column: str) -> str:
-        if is_damaged(text):
-            raise RowError(f"{column!r} holds half a character")
-        return text
+        return label
 
 
-class TaskKind(ABC, Generic[E, F, P]):
+class TaskKind(ABC, Generic[E, F, P, L]):
     """How one kind of task is read, learned, answered and scored. It has no state: one object serves all tasks."""
 
     name: ClassVar[str]
@@ -227,7 +212,6 @@ class TaskKind(ABC, Generic[E, F, P]):
     """What stands for "not known" in the label column of a test set."""
     suffixes: ClassVar[frozenset[str]] = TABLE_SUFFIXES
     """Of files that may hold its rows."""
-    converter: ClassVar[type[RowConverter[Any]]]
 
     @property
     def is_pooled(self) -> bool:
@@ -256,7 +240,11 @@ class TaskKind(ABC, Generic[E, F, P]):
         values = (row.fields.get(columns.label) for row in table.good_rows) if columns.label else ()
         return any(value is not None and str(value).strip() not in self.unknown_labels for value in values)
 
-    def find_labels(self, split: Split) -> tuple[str, ...]:
+    @abstractmethod
+    def converter(self, reader: RowReader) -> Callable[[Row], E]:
+        """What makes an example of a row of this table, or raises RowError; no label column: the label is not known."""
+
+    def find_labels(self, split: Split[E]) -> tuple[str, ...]:
         """Of the training rows, in the order of the network's outputs; none for kinds without classes."""
         del split
         return ()
@@ -293,12 +281,12 @@ class TaskKind(ABC, Generic[E, F, P]):
         return len(batch.targets)
 
     @abstractmethod
-    def loss(self, logits: Logits, batch: TaskBatch, head: HeadConfig) -> Tensor:
+    def loss(self, logits: L, batch: TaskBatch, head: HeadConfig) -> Tensor:
         """Summed over the targets, in float32 whatever the network computes in."""
 
     @abstractmethod
     def distillation_loss(
-        self, logits: Logits, teacher_logits: Logits, batch: TaskBatch, head: HeadConfig, temperature: float
+        self, logits: L, teacher_logits: L, batch: TaskBatch, head: HeadConfig, temperature: float
     ) -> Tensor:
         """How far a student is from its teacher, summed over the targets, whatever the truth."""
 
@@ -319,13 +307,14 @@ class TaskKind(ABC, Generic[E, F, P]):
     def write_files(self, folder: Path, task: "Task", examples: Sequence[E], predictions: Sequence[P]) -> None:
         """What official scripts read beside the rows: nothing for most kinds."""
 
-    def baselines(self, train: Sequence[E], splits: Sequence[Split]) -> Iterator[BaselinePredictions[P]]:
+    def baselines(self, train: Sequence[E]) -> Iterator[BaselineMethod[E, P]]:
         """Simple methods, one after the other as each is fitted; none where nothing simple does it."""
-        del train, splits
+        del train
         yield from ()
 
 
-AnyKind = TaskKind[Any, Any, Any]
+# Where kinds mix. Each is given back only what it made itself, which no type can say.
+AnyKind = TaskKind[Any, Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,64 +353,64 @@ class Task:
     """By test split, the name of the file that GLUE's server takes."""
 
 
-def rows_to_examples(table: Table, task: Task, name: str, columns: Columns, labels: tuple[str, ...]) -> Split:
+def rows_to_examples(table: Table, task: Task, name: str, columns: Columns, labels: Labels) -> Split[Example]:
     """Every row of a table is an example or a bad row with its reason. `labels` may occur; none: any."""
     kind = task.kind
     is_labelled = kind.has_labels(table, columns)
-    converter = kind.converter(table, task, columns if is_labelled else replace(columns, label=""), labels)
-    examples: list[Example] = []
-    numbers: list[int] = []
+    reader = RowReader(table, task, columns if is_labelled else replace(columns, label=""), labels)
+    convert = kind.converter(reader)
+    examples: dict[int, Example] = {}  # by the number of their row
     bad_rows: list[BadRow] = []
     for row in table.rows:
         if isinstance(row, BadRow):
             bad_rows.append(row)
             continue
         try:
-            examples.append(converter.convert(row))
-            numbers.append(row.number)
+            examples[row.number] = convert(row)
         except RowError as reason:
             bad_rows.append(BadRow(row.number, str(reason)))
-    single = ("text",) if len(columns.texts) == 1 else ("text_a", "text_b")
-    parts = zip((*(kind.text_parts or single), "label", "id"), (*columns.texts, columns.label, columns.id), strict=True)
+    parts = kind.text_parts or (("text",) if len(columns.texts) == 1 else ("text_a", "text_b"))
+    named = zip((*parts, "label", "id"), (*columns.texts, columns.label, columns.id), strict=True)
     return Split(
         name=name,
         path=str(table.path),
-        examples=examples,
+        examples=list(examples.values()),
         is_labelled=is_labelled,
-        columns={part: column for part, column in parts if column},
+        columns={part: column for part, column in named if column},
         rows=len(table.rows),
         bad_rows=tuple(bad_rows),
-        notes=tuple(converter.notes()),
-        row_numbers=tuple(numbers),
+        notes=tuple(f"{what}: {count:,}" for what, count in reader.mended.items()),
+        row_numbers=tuple(examples),
     )
 
 
-def format_bad_rows(split: Split) -> list[str]:
+def format_bad_rows(split: Split[Example]) -> list[str]:
     """How many rows could not be used, and why the first of them; nothing where all are good."""
     if not split.bad_rows:
         return []
-    shown, more = split.bad_rows[:_SHOWN_BAD_ROWS], len(split.bad_rows) - _SHOWN_BAD_ROWS
+    shown = split.bad_rows[:5]
+    more = len(split.bad_rows) - len(shown)
     return [
         f"warning: {split.path}: {len(split.bad_rows):,} of {split.rows:,} rows are bad",
         *(f"         row {bad.row}: {bad.reason}" for bad in shown),
-        *([f"         and {more:,} more"] if more > 0 else []),
+        *([f"         and {more:,} more"] if more else []),
     ]
 
 
-def check_parts(parts: Sequence[str]) -> tuple[str, ...]:
+def check_parts(given: object) -> tuple[str, ...]:
     """The texts of an input, none of them empty or damaged."""
-    if not parts or not all(part.strip() for part in parts):
-        raise InputError(f"is empty{' in part' * (len(parts) > 1)}; give a text")
-    if any(map(is_damaged, parts)):
+    parts = list(given) if isinstance(given, Iterable) else [given]
+    texts = tuple(part for part in parts if isinstance(part, str))
+    if len(texts) < len(parts):
+        raise InputError("holds something that is not text; give strings")
+    if not texts or not all(text.strip() for text in texts):
+        raise InputError(f"is empty{' in part' * (len(texts) > 1)}; give a text")
+    if any(map(is_damaged, texts)):
         raise InputError("holds half a character; give whole ones")
-    return tuple(parts)
+    return texts
 
 
-def count_texts(count: int) -> str:
-    return f"{count} text{'s' * (count != 1)}"
-
-
-def pick_parts(given: Mapping[str, Any], options: Sequence[tuple[str, ...]]) -> list[Any]:
+def pick_parts(given: Mapping[str, object], options: Sequence[tuple[str, ...]]) -> list[object]:
     """The values of the first names that are all there."""
     for names in options:
         if all(name in given for name in names):
@@ -430,21 +419,14 @@ def pick_parts(given: Mapping[str, Any], options: Sequence[tuple[str, ...]]) -> 
     raise InputError(f"has {name_some(given)}; give {wanted}")
 
 
-def name_some(given: Mapping[str, Any]) -> str:
+def name_some(given: Mapping[str, object]) -> str:
     """A few of the keys of an input."""
     shown = [repr(str(name)[:40]) for name in list(given)[:8]]
     more = [f"{len(given) - len(shown):,} more"] if len(given) > len(shown) else []
     return ", ".join([*shown, *more]) or "nothing"
 
 
-def as_strings(parts: Any) -> list[str]:
-    values = list(parts) if isinstance(parts, Iterable) else [parts]
-    if not all(isinstance(value, str) for value in values):
-        raise InputError("holds something that is not text; give strings")
-    return values
-
-
-def spell_symbols(symbols: Sequence[Any]) -> str:
+def spell_symbols(symbols: Sequence[object]) -> str:
     """A list of symbols as the text of an example, which is JSON; ValueError says what is no symbol.
 
     An integer is its decimal digits.

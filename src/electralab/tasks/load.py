@@ -1,7 +1,8 @@
 """A task and the place of its files -> labelled examples by split, and what was bad in them.
 
-Task, folder -> {"train": path, "dev": path, ...} -> TaskData
-file -> Split
+    Task, folder -> {"train": path, "dev": path, ...} -> TaskData; file -> Split
+
+Which column of a table is the text, which the label: as given, as the task fixes it, by its name, or by its content.
 """
 
 import hashlib
@@ -9,32 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from electralab.artifacts import sha256_file, sha256_json
 from electralab.config import Settings
 from electralab.corpus.sources import Encoding
-from electralab.errors import InputError, UsageError
+from electralab.errors import InputError, UsageError, suggest
 from electralab.tasks.catalog import plain_name
-from electralab.tasks.columns import choose_columns, match_columns
-from electralab.tasks.kind import AnyKind, Split, Task, rows_to_examples
-from electralab.tasks.table import (
-    PACKED,
-    UNDECODABLE,
-    BadRow,
-    Columns,
-    Row,
-    Table,
-    is_damaged,
-    read_lines,
-    read_suffix,
-)
+from electralab.tasks.kind import SYMBOLS, AnyKind, Example, Labels, Split, Task, is_number, rows_to_examples
+from electralab.tasks.kinds import classification
+from electralab.tasks.table import PACKED, UNDECODABLE, BadRow, Columns, Row, Table, is_damaged, read_lines, read_suffix
 from electralab.tasks.texts import require_symbols
 from electralab.tokens.tokenizer import Tokenizer
 
-_SHOWN = 3
+_IDS = ("id", "idx", "index", "guid", "uid", "qid")
+_SYMBOL_COLUMNS = (SYMBOLS, "events", "sequence", "tokens")
+_SHOWN_COLUMNS = 20
+_SHOWN_BAD_ROWS = 3
 _PLAIN = ("", ".txt", ".text")
 
 
@@ -68,15 +62,19 @@ class TaskDataConfig(Settings):
     def texts(self) -> tuple[str, ...]:
         return (self.text_a, self.text_b) if self.text_a else (self.text,) if self.text else ()
 
+    @property
+    def columns(self) -> Columns:
+        return Columns(self.texts, self.label, self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class TaskData:
     task: Task
     labels: tuple[str, ...]
     """In the order of the network's outputs; none for scores and questions."""
-    train: Split
-    devs: tuple[Split, ...]
-    tests: tuple[Split, ...]
+    train: Split[Example]
+    devs: tuple[Split[Example], ...]
+    tests: tuple[Split[Example], ...]
     identity: str
     """The same for the same rows, read in the same way."""
     notes: tuple[str, ...]
@@ -89,14 +87,14 @@ def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path
         return {needed: place}
     if not place.is_dir():
         raise InputError(f"{place}: no such file or folder; give the data of {task.display} with --data")
-    for folder in (place, *_find_inner(task, place)):
-        if _match(task, folder, needed, []):
+    for folder in (place, *task_folders(task, place)):
+        if _match_file(task, folder, needed, []):
             files: dict[str, Path] = {}
             for split in task.files:
-                if path := _match(task, folder, split, list(files.values())):
+                if path := _match_file(task, folder, split, list(files.values())):
                     files[split] = path
             return files
-    held = ", ".join(path.name for path in _list(place)[:20]) or "nothing"
+    held = ", ".join(path.name for path in _list_folder(place)[:20]) or "nothing"
     below = f", also in a folder {' or '.join(task.folder)}" if task.folder else ""
     raise InputError(
         f"{place}: has no {needed} file of {task.display}; looked for {', '.join(task.files[needed])} (plain or "
@@ -107,49 +105,33 @@ def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path
 
 def has_files(task: Task, place: Path) -> bool:
     """Whether its training file lies in a folder of its own: a train.tsv elsewhere could be any task's."""
-    return any(_match(task, folder, "train", []) for folder in _find_inner(task, place))
+    return any(_match_file(task, folder, "train", []) for folder in task_folders(task, place))
 
 
-def _search(task: Task, place: Path, needed: str) -> dict[str, Path]:
-    for folder in (place, *_find_inner(task, place)):
-        if _match(task, folder, needed, []):
-            files: dict[str, Path] = {}
-            for split in task.files:
-                if path := _match(task, folder, split, list(files.values())):
-                    files[split] = path
-            return files
-    return {}
-
-
-def has_folder(task: Task, place: Path) -> bool:
-    """Whether the official download lies there: a train.tsv in the folder itself could be any task's."""
-    return bool(_find_inner(task, place))
-
-
-def _find_inner(task: Task, place: Path) -> list[Path]:
+def task_folders(task: Task, place: Path) -> list[Path]:
+    """Those below a place that are named as the task's folder is in the official download."""
     wanted = {plain_name(name) for name in task.folder}
-    return [path for path in _list(place) if path.is_dir() and plain_name(path.name) in wanted]
+    return [path for path in _list_folder(place) if path.is_dir() and plain_name(path.name) in wanted]
 
 
-def _list(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise InputError(f"{folder}: cannot be listed ({error.strerror}); change its permissions") from None
 
 
-def _match(task: Task, folder: Path, split: str, taken: list[Path]) -> Path | None:
-    known = task.kind.suffixes
-    files = [path for path in _list(folder) if path.is_file() and path not in taken and read_suffix(path) in known]
+def _match_file(task: Task, folder: Path, split: str, taken: list[Path]) -> Path | None:
+    names = {
+        path: (path.stem if path.suffix.lower() in PACKED else path.name).lower()
+        for path in _list_folder(folder)
+        if path.is_file() and path not in taken and read_suffix(path) in task.kind.suffixes
+    }
     for pattern in task.files[split]:
-        matches = [
-            path
-            for path in files
-            if fnmatchcase((path.stem if path.suffix.lower() in PACKED else path.name).lower(), pattern.lower())
-        ]
+        matches = [path for path, name in names.items() if fnmatchcase(name, pattern.lower())]
         if len(matches) > 1:
-            names = ", ".join(path.name for path in matches)
-            raise InputError(f"{folder}: several files may be its {split} split ({names}); keep one of them")
+            several = ", ".join(path.name for path in matches)
+            raise InputError(f"{folder}: several files may be its {split} split ({several}); keep one of them")
         if matches:
             return matches[0]
     return None
@@ -169,25 +151,24 @@ def read_task(
         )
     files = find_files(task, data_dir)
     table = _read_rows(task, files["train"], config)
-    columns = _choose(table, task, config, needs_label=True)
-    whole = _make_split(table, task, "train", columns, task.labels, config)
-    if not whole.is_labelled:
-        raise InputError(f"{whole.path}: has no labels to learn from; name their column with --data.label")
-    found_labels = task.kind.find_labels(whole)
+    columns = choose_columns(table, task, config.columns, needs_label=True)
+    train = _make_split(table, task, "train", columns, task.labels, config)
+    if not train.is_labelled:
+        raise InputError(f"{train.path}: has no labels to learn from; name their column with --data.label")
+    found_labels = task.kind.find_labels(train)
     if task.kind.has_classes and len(found_labels) < 2:
-        raise InputError(f"{whole.path}: every row has the label {found_labels[0]!r}; there is nothing to tell apart")
+        raise InputError(f"{train.path}: every row has the label {found_labels[0]!r}; there is nothing to tell apart")
     labels = task.labels or found_labels
-    rest = {
+    splits = {"train": train} | {
         name: read_split(task, path, name, labels, config, columns) for name, path in files.items() if name != "train"
     }
-    if tokenizer is not None:
-        require_symbols((whole, *rest.values()), tokenizer)
-    devs = tuple(split for name, split in rest.items() if name.startswith("dev"))
+    require_symbols(splits.values(), tokenizer)
+    devs = tuple(split for name, split in splits.items() if name.startswith("dev"))
     if unlabelled := next((dev for dev in devs if not dev.is_labelled), None):
         raise InputError(f"{unlabelled.path}: has no labels to score by; add its column {columns.label!r}")
-    train = whole
-    notes = [f"{name}: {note}" for name, split in {"train": whole, **rest}.items() for note in split.notes]
-    if "dev" not in rest:
+    notes = [f"{name}: {note}" for name, split in splits.items() for note in split.notes]
+    if "dev" not in splits:
+        whole = train
         train, dev = _hold_out(task.kind, whole, config.dev_share)
         devs = (dev, *devs)
         notes.append(
@@ -200,114 +181,80 @@ def read_task(
         # Those of the smallest hashes, in their order: what more of them are learned from has these among them.
         taken = sorted(sorted(range(len(hashes)), key=lambda index: (hashes[index], index))[:train_rows])
         train = replace(train, examples=[train.examples[index] for index in taken], row_numbers=())
-    return TaskData(
-        task=task,
-        labels=labels,
-        train=train,
-        devs=devs,
-        tests=tuple(split for name, split in rest.items() if name.startswith("test")),
-        identity=sha256_json(
-            {
-                "task": task.name,
-                "files": {name: sha256_file(path) for name, path in files.items()},
-                "columns": [*columns.texts, columns.label],
-                "labels": list(labels),
-                "encoding": config.encoding,
-                "dev_share": 0 if "dev" in files else config.dev_share,
-            }
-        ),
-        notes=tuple(notes),
-    )
+    identity = {
+        "task": task.name,
+        "files": {name: sha256_file(path) for name, path in files.items()},
+        "columns": [*columns.texts, columns.label],
+        "labels": list(labels),
+        "encoding": config.encoding,
+        "dev_share": 0 if "dev" in files else config.dev_share,
+    }
+    tests = tuple(split for name, split in splits.items() if name.startswith("test"))
+    return TaskData(task, labels, train, devs, tests, sha256_json(identity), tuple(notes))
 
 
-def read_tests(task: Task, data_dir: Path, labels: tuple[str, ...], config: TaskDataConfig) -> tuple[Split, ...]:
+def read_tests(task: Task, data_dir: Path, labels: Labels, config: TaskDataConfig) -> tuple[Split[Example], ...]:
     """The test splits alone: all there is of AX."""
-    files = find_files(task, data_dir, needed="test")
-    return tuple(
-        read_split(task, path, name, labels, config) for name, path in files.items() if name.startswith("test")
-    )
+    files = {name: path for name, path in find_files(task, data_dir, needed="test").items() if name.startswith("test")}
+    return tuple(read_split(task, path, name, labels, config) for name, path in files.items())
 
 
 def read_split(
-    task: Task,
-    path: Path,
-    name: str,
-    labels: tuple[str, ...],
-    config: TaskDataConfig,
-    columns: Columns | None = None,
-) -> Split:
+    task: Task, path: Path, name: str, labels: Labels, config: TaskDataConfig, columns: Columns | None = None
+) -> Split[Example]:
     """One file, labelled or not. `labels` may occur, none: any; `columns` are those of the training file."""
     table = _read_rows(task, path, config)
-    columns = match_columns(table, columns) if columns else _choose(table, task, config, needs_label=False)
+    if columns is None:
+        columns = choose_columns(table, task, config.columns, needs_label=False)
+    else:
+        columns = match_columns(table, columns)
     return _make_split(table, task, name, columns, labels, config)
 
 
 def read_inputs(
     kind: AnyKind, num_texts: int, path: Path, config: TaskDataConfig, tokenizer: Tokenizer | None = None
-) -> Split:
+) -> Split[Example]:
     """What to predict for: any table, or plain text with one text, or sentence, per line. Labels are not needed:
     where one of them cannot be used the file counts as unlabelled, and the row keeps its place."""
     of_symbols = tokenizer is not None and tokenizer.is_symbols
     task = replace(kind.own_tasks()[0], num_texts=num_texts, of_symbols=of_symbols)
-    if plain_text := _read_plain_text(kind, num_texts, path, config):
-        split = _make_split(plain_text, task, "input", Columns(("text",)), (), config)
+    # A .txt may also be a table, or hold CoNLL's columns.
+    is_plain = num_texts != 2 and not config.texts and read_suffix(path) in _PLAIN
+    lines = read_lines(path, config.encoding) if is_plain else []
+    if is_plain and kind.is_plain_text(lines):
+        rows = [
+            BadRow(number, UNDECODABLE) if is_damaged(line) else Row(number, {"text": line})
+            for number, line in enumerate(lines, start=1)
+        ]
+        split = _make_split(Table(path, ("text",), rows), task, "input", Columns(("text",)), (), config)
     else:
         table = _read_rows(task, path, config)
-        columns = _choose(table, task, config, needs_label=False)
-        unlabelled = _without_answers(kind, table, columns)
-        split = _make_split(unlabelled, task, "input", replace(columns, label=""), (), config)
+        columns = choose_columns(table, task, config.columns, needs_label=False)
+        answers = {columns.label, *kind.answer_columns} - set(columns.texts)
+        rows = [
+            replace(row, fields={name: value for name, value in row.fields.items() if name not in answers})
+            if isinstance(row, Row)
+            else row
+            for row in table.rows
+        ]
+        split = _make_split(replace(table, rows=rows), task, "input", replace(columns, label=""), (), config)
         if columns.label:
             labelled = rows_to_examples(table, task, "input", columns, ())
             split = labelled if len(labelled.bad_rows) == len(split.bad_rows) else split
-    if tokenizer is not None:
-        require_symbols([split], tokenizer)
+    require_symbols([split], tokenizer)
     return split
-
-
-def _read_plain_text(kind: AnyKind, num_texts: int, path: Path, config: TaskDataConfig) -> Table | None:
-    """None where a file is a table, or CoNLL's columns, as a .txt may be too."""
-    if num_texts == 2 or config.texts or read_suffix(path) not in _PLAIN:
-        return None
-    lines = read_lines(path, config.encoding)
-    if not kind.is_plain_text(lines):
-        return None
-    rows = [
-        BadRow(number, UNDECODABLE) if is_damaged(line) else Row(number, {"text": line})
-        for number, line in enumerate(lines, start=1)
-    ]
-    return Table(path, ("text",), rows)
-
-
-def _without_answers(kind: AnyKind, table: Table, columns: Columns) -> Table:
-    hidden = {columns.label, *kind.answer_columns} - set(columns.texts)
-    rows = [
-        row if isinstance(row, BadRow) else Row(row.number, {k: v for k, v in row.fields.items() if k not in hidden})
-        for row in table.rows
-    ]
-    return Table(table.path, table.columns, rows)
 
 
 def _read_rows(task: Task, path: Path, config: TaskDataConfig) -> Table:
     table = task.kind.read_table(path, config.encoding, task)
     if not table.good_rows:
-        _refuse(path, table.rows)
+        raise _no_rows(path, [row for row in table.rows if isinstance(row, BadRow)])
     return table
 
 
-def _choose(table: Table, task: Task, config: TaskDataConfig, *, needs_label: bool) -> Columns:
-    """What the settings name comes first, then what the task fixes, then what is found."""
-    requested = Columns(config.texts, config.label, config.id)
-    if task.texts and not config.texts:
-        fixed = match_columns(table, Columns(task.texts, task.label))
-        requested = Columns(fixed.texts, requested.label or fixed.label, requested.id)
-    return choose_columns(
-        table, task.kind, task.num_texts, requested, needs_label=needs_label, of_symbols=task.of_symbols
-    )
-
-
 def _make_split(
-    table: Table, task: Task, name: str, columns: Columns, labels: tuple[str, ...], config: TaskDataConfig
-) -> Split:
+    table: Table, task: Task, name: str, columns: Columns, labels: Labels, config: TaskDataConfig
+) -> Split[Example]:
     split = rows_to_examples(table, task, name, columns, labels)
     if len(split.bad_rows) > config.max_bad_share * split.rows:
         raise InputError(
@@ -315,21 +262,22 @@ def _make_split(
             f"({_name_first(split.bad_rows)}); mend them, or raise --data.max-bad-share (now {config.max_bad_share:g})"
         )
     if not split.examples:
-        _refuse(table.path, split.bad_rows)
+        raise _no_rows(table.path, split.bad_rows)
     return split
 
 
-def _refuse(path: Path, rows: Sequence[Row | BadRow]) -> NoReturn:
-    bad = [row for row in rows if isinstance(row, BadRow)]
-    raise InputError(f"{path}: holds no row that can be used{f' ({_name_first(bad)})' if bad else ''}; add rows")
+def _no_rows(path: Path, bad_rows: Sequence[BadRow]) -> InputError:
+    why = f" ({_name_first(bad_rows)})" if bad_rows else ""
+    return InputError(f"{path}: holds no row that can be used{why}; add rows")
 
 
 def _name_first(bad_rows: Sequence[BadRow]) -> str:
-    first = "; ".join(f"row {bad.row} {bad.reason}" for bad in bad_rows[:_SHOWN])
-    return first + (f"; and {len(bad_rows) - _SHOWN:,} more" if len(bad_rows) > _SHOWN else "")
+    first = "; ".join(f"row {bad.row} {bad.reason}" for bad in bad_rows[:_SHOWN_BAD_ROWS])
+    more = len(bad_rows) - _SHOWN_BAD_ROWS
+    return first + (f"; and {more:,} more" if more > 0 else "")
 
 
-def _hold_out(kind: AnyKind, split: Split, fraction: float) -> tuple[Split, Split]:
+def _hold_out(kind: AnyKind, split: Split[Example], fraction: float) -> tuple[Split[Example], Split[Example]]:
     """The examples of the smallest hashes: the same ones wherever they stand, and equal contents together."""
     hashes = _hash_examples(kind, split)
     count = min(max(1, round(fraction * len(hashes))), len(hashes) - 1)
@@ -342,6 +290,123 @@ def _hold_out(kind: AnyKind, split: Split, fraction: float) -> tuple[Split, Spli
     return train, replace(split, name="dev", examples=held, rows=len(held), bad_rows=(), notes=(), row_numbers=())
 
 
-def _hash_examples(kind: AnyKind, split: Split) -> list[bytes]:
+def _hash_examples(kind: AnyKind, split: Split[Example]) -> list[bytes]:
     """By content: the same wherever an example stands, and equal contents together."""
     return [hashlib.blake2b(kind.content(example).encode(), digest_size=8).digest() for example in split.examples]
+
+
+def choose_columns(table: Table, task: Task, requested: Columns, *, needs_label: bool) -> Columns:
+    """What is requested comes first, then what the task fixes, then what is found.
+
+    A table without a label is refused where one is needed; else only a column named like one is taken as one.
+    """
+    kind, num_texts = task.kind, task.num_texts
+    if task.texts and not requested.texts:
+        fixed = match_columns(table, Columns(task.texts, task.label))
+        requested = Columns(fixed.texts, requested.label or fixed.label, requested.id)
+    for name in requested:
+        if name not in table.columns and (needs_label or name != requested.label):
+            raise UsageError(f"{table.path}: has no column {name!r}; {_list_columns(table, name)}")
+    needed = max(num_texts, len(kind.text_parts))
+    if requested.texts and needed and len(requested.texts) != needed:
+        flags = "--data.text-a and --data.text-b" if needed == 2 else "--data.text alone"
+        raise UsageError(f"--data: the task reads {needed} column{'s' * (needed > 1)} of text; give {flags}")
+    named = kind.name_texts(table, num_texts, requested.label)
+    texts = requested.texts
+    if kind.is_pooled and task.of_symbols and not texts:
+        texts = _find_lists(table, max(1, num_texts), named, requested.label)
+    texts = texts or named
+    if kind.is_pooled and not task.of_symbols:
+        _refuse_lists(table, texts, requested.label)
+    label = requested.label or table.find_column(kind.label_columns, texts)
+    if kind.is_pooled:
+        texts = texts or _longest_texts(table, max(1, num_texts), label)
+        if needs_label:
+            label = label or _likeliest_label(table, kind, texts)
+    if not texts:
+        is_single = len(kind.text_parts) == 1 or num_texts == 1
+        flags = "--data.text" if is_single else "--data.text-a and --data.text-b"
+        raise UsageError(f"{table.path}: cannot tell which column holds the text; {_list_columns(table)}; give {flags}")
+    if needs_label and not label:
+        held = _list_columns(table)
+        raise UsageError(f"{table.path}: cannot tell which column holds the label; {held}; give --data.label")
+    label = label if label in table.columns else ""
+    return Columns(texts, label, requested.id or table.find_column(_IDS, (*texts, label)))
+
+
+def match_columns(table: Table, columns: Columns) -> Columns:
+    """The columns of the training table in another file; that one may lack labels, and its rows their names."""
+    for name in columns.texts:
+        if name not in table.columns:
+            held = _list_columns(table, name)
+            raise InputError(f"{table.path}: has no column {name!r}, which its task needs; {held}")
+    label = columns.label if columns.label in table.columns else ""
+    row_id = columns.id if columns.id in table.columns else table.find_column(_IDS, (*columns.texts, label))
+    return Columns(columns.texts, label, row_id)
+
+
+def _list_columns(table: Table, wanted: str = "") -> str:
+    hint = suggest(wanted, table.columns, "") if wanted else ""
+    held = ", ".join(map(repr, table.columns[:_SHOWN_COLUMNS])) or "none"
+    return f"{hint} it has {held}".lstrip()
+
+
+def _holds_lists(table: Table, column: str) -> bool:
+    values = [value for value in table.sample(column) if value is not None]
+    return bool(values) and 2 * sum(isinstance(value, list) for value in values) > len(values)
+
+
+def _find_lists(table: Table, count: int, named: tuple[str, ...], label: str) -> tuple[str, ...]:
+    """So many columns of lists: those named like texts or symbols or, where there are no more than needed, all."""
+    lists = [column for column in table.columns if column != label and _holds_lists(table, column)]
+    if named and all(column in lists for column in named):
+        return named
+    known = [column for column in lists if column.lower() in _SYMBOL_COLUMNS]
+    chosen = next((columns for columns in (known, lists) if len(columns) == count), [])
+    if len(lists) > count and not chosen:
+        flags = "--data.text" if count == 1 else "--data.text-a and --data.text-b"
+        several = ", ".join(map(repr, lists[:_SHOWN_COLUMNS]))
+        raise UsageError(f"{table.path}: several columns hold lists ({several}); give {flags}")
+    return tuple(chosen)
+
+
+def _refuse_lists(table: Table, texts: tuple[str, ...], label: str) -> None:
+    """Where a text is needed, and there is a list in its place."""
+    known = (*classification.KIND.label_columns, *_IDS)
+    others = [name for name in table.columns if name != label and name.lower() not in known]
+    lists = [column for column in texts or others if _holds_lists(table, column)]
+    has_text = any(isinstance(value, str) for column in others for value in table.sample(column))
+    if lists and (texts or not has_text):
+        raise InputError(
+            f"{table.path}: column {lists[0]!r} holds lists, which a model of text does not read; give a column of "
+            "text, or a model of symbols (prepare --symbols)"
+        )
+
+
+def _longest_texts(table: Table, count: int, label: str) -> tuple[str, ...]:
+    """In the order of the table."""
+    lengths = {}  # on average, numbers apart
+    for column in table.columns:
+        values = table.sample(column)
+        texts = [value for value in values if isinstance(value, str) and not is_number(value)]
+        if texts and column != label:
+            lengths[column] = sum(map(len, texts)) / len(values)
+    longest = sorted(filter(lengths.get, lengths), key=lambda column: -lengths[column])[:count]
+    return tuple(sorted(longest, key=table.columns.index)) if len(longest) == count else ()
+
+
+def _likeliest_label(table: Table, kind: AnyKind, texts: tuple[str, ...]) -> str:
+    """The column with the fewest different values; for a score, the only one of numbers."""
+    rest = [column for column in table.columns if column not in texts and column.lower() not in _IDS]
+    values = {column: set(map(str, table.sample(column))) for column in rest}
+    if kind.has_numbers:
+        numeric = [column for column in rest if all(map(is_number, values[column]))]
+        return numeric[0] if len(numeric) == 1 else ""
+    few = [column for column in rest if 1 < len(values[column]) <= max(2, len(table.rows) // 2)]
+    label = min(few, key=lambda column: len(values[column]), default="")
+    if label in values.get(label, ()):
+        raise UsageError(
+            f"{table.path}: its first line seems to be a row, not names of columns ({label!r} is also a value below); "
+            "add a line with names such as label and text"
+        )
+    return label

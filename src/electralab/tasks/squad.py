@@ -50,31 +50,28 @@ class QAExample(Example):
 
 
 def read_questions(path: Path, encoding: str) -> Table:
-    """SQuAD's own JSON, or any table with a question per row."""
+    """SQuAD's own JSON, a row for each question, numbered through the file; or any table with a question per row."""
     if read_suffix(path) != ".json":
         return read_table(path, encoding)
     text = read_text(path, encoding)
     if '"paragraphs"' not in text:
         return read_table(path, encoding)
-    rows = list(_flatten(path, parse_json(path, text)))
-    known = dict.fromkeys(name for row in rows if isinstance(row, Row) for name in row.fields)
-    return Table(path, tuple(known), rows)
-
-
-def _flatten(path: Path, value: Any) -> Iterator[Row | BadRow]:
-    """A row is a question, numbered through the file."""
-    number = 0
+    rows: list[Row | BadRow] = []
+    columns: dict[str, None] = {}
     try:
-        for article in value["data"]:
+        for article in parse_json(path, text)["data"]:
             for paragraph in article["paragraphs"]:
                 for entry in paragraph["qas"]:
-                    number += 1
+                    number = len(rows) + 1
                     if isinstance(entry, dict):
-                        yield Row(number, {**entry, CONTEXT: paragraph["context"]})
+                        fields = {**entry, CONTEXT: paragraph["context"]}
+                        rows.append(Row(number, fields))
+                        columns |= dict.fromkeys(fields)
                     else:
-                        yield BadRow(number, f"is a JSON {type(entry).__name__}, not a question")
+                        rows.append(BadRow(number, f"is a JSON {type(entry).__name__}, not a question"))
     except (KeyError, TypeError) as error:
-        raise InputError(f"{path}: not laid out as SQuAD after question {number} ({error}); mend the file") from None
+        raise InputError(f"{path}: not laid out as SQuAD after question {len(rows)} ({error}); mend the file") from None
+    return Table(path, tuple(columns), rows)
 
 
 def read_answers(given: Any, context: str) -> tuple[tuple[Answer, ...], int]:
@@ -173,32 +170,24 @@ def score_squad(
     has_answer = [bool(question.answers) for question in questions]
     raw = {"exact": exact, "f1": f1}
     if no_answer_scores is not None:
-        is_silent = [score > threshold for score in no_answer_scores]
-        exact, f1 = (_apply_no_answer(scores, is_silent, has_answer) for scores in (exact, f1))
-    totals = _score_parts(exact, f1, has_answer)
+        # To say nothing is right exactly where there is no answer.
+        silent_scores = [
+            (score > threshold, float(not has)) for score, has in zip(no_answer_scores, has_answer, strict=True)
+        ]
+        exact, f1 = (
+            [right if is_silent else score for score, (is_silent, right) in zip(scores, silent_scores, strict=True)]
+            for scores in (exact, f1)
+        )
+    totals = {"exact_match": _mean(exact), "f1": _mean(f1)}
+    for part, is_in in (("has_answer", has_answer), ("no_answer", [not has for has in has_answer])):
+        if any(is_in):
+            totals[f"{part}_exact_match"] = _mean(list(compress(exact, is_in)))
+            totals[f"{part}_f1"] = _mean(list(compress(f1, is_in)))
     if no_answer_scores is not None and questions:
         for name, key in (("exact", "best_exact_match"), ("f1", "best_f1")):
             best, at = find_best_threshold(answers, raw[name], no_answer_scores, has_answer)
             totals |= {key: best, f"best_{name}_threshold": at}
     return totals
-
-
-def _score_parts(exact: Sequence[float], f1: Sequence[float], has_answer: Sequence[bool]) -> Scores:
-    scores = {"exact_match": _mean(exact), "f1": _mean(f1)}
-    for part, is_in in (("has_answer", has_answer), ("no_answer", [not has for has in has_answer])):
-        if any(is_in):
-            scores |= {
-                f"{part}_exact_match": _mean(list(compress(exact, is_in))),
-                f"{part}_f1": _mean(list(compress(f1, is_in))),
-            }
-    return scores
-
-
-def _apply_no_answer(scores: Sequence[float], is_silent: Sequence[bool], has_answer: Sequence[bool]) -> list[float]:
-    """To say nothing is right exactly where there is no answer."""
-    return [
-        float(not has) if silent else score for score, silent, has in zip(scores, is_silent, has_answer, strict=True)
-    ]
 
 
 def find_best_threshold(

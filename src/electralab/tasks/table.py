@@ -9,8 +9,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ class BadRow:
 class Row:
     number: int
     """As that of a bad row."""
-    fields: dict[str, Any]
+    fields: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Table:
         lowered = {column.lower(): column for column in self.columns if column not in taken}
         return next((lowered[name] for name in names if name in lowered), "")
 
-    def sample(self, column: str) -> list[Any]:
+    def sample(self, column: str) -> list[object]:
         """Some of its values: enough to tell what it holds."""
         return [row.fields.get(column) for row in self.rows[:_SAMPLE] if isinstance(row, Row)]
 
@@ -79,11 +80,15 @@ Cells = tuple[int, list[str]]
 """The number of a row, and its fields without names."""
 
 
-def read_text(path: Path, encoding: str) -> str:
-    """The whole file; bytes that are no text come as lone surrogates, so that the row around them can be named."""
+def _find_source(path: Path) -> Source:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give a file")
-    with open_source(find_sources([str(path)]).files[0]) as stream:
+    return find_sources([str(path)]).files[0]
+
+
+def read_text(path: Path, encoding: str) -> str:
+    """The whole file; bytes that are no text come as lone surrogates, so that the row around them can be named."""
+    with open_source(_find_source(path)) as stream:
         data = b"".join(read_utf8(stream, encoding))
     return data.decode("utf-8", "surrogateescape")
 
@@ -110,19 +115,32 @@ def read_table(path: Path, encoding: str, headless: tuple[str, ...] = (), list_c
     """`headless` names the columns of a file whose first line holds none of these names; `list_column` that of lists
     which stand in JSON without a name, empty where they are no rows."""
     if read_suffix(path) == ".json":
-        return _read_json(path, encoding, list_column)
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; give a file")
-    source = find_sources([str(path)]).files[0]
-    match source.format:
-        case "parquet":
-            return _read_parquet(source)
-        case "jsonl":
-            return _from_objects(path, parse_json_lines(read_lines(path, encoding)), list_column)
-        case "csv":
-            return _with_header(path, _split_csv(read_lines(path, encoding)), headless)
-        case _:
-            return _with_header(path, _split_tabs(read_lines(path, encoding)), headless)
+        # A list of objects, alone or under "data"; or, as many write it, one object per line.
+        text = read_text(path, encoding)
+        lines = text.rstrip().split("\n")
+        if len(lines) > 1 and all(line.startswith("{") for line in lines[:2]) and lines[0].rstrip().endswith("}"):
+            return _from_objects(path, _parse_json_lines(lines), list_column)
+        value = parse_json(path, text)
+        values = value.get("data") if isinstance(value, dict) else value
+        if not isinstance(values, list):
+            raise InputError(f"{path}: is no list of objects; give a JSON list, or one object per line")
+        return _from_objects(path, enumerate(values, start=1), list_column)
+    source = _find_source(path)
+    if source.format == "parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        with open_source(source) as stream:
+            try:
+                table = pyarrow.parquet.read_table(io.BytesIO(stream.read()))
+            except pyarrow.ArrowException as error:
+                reason = str(error).splitlines()[0]
+                raise InputError(f"{path}: not a Parquet file ({reason}); get it again") from None
+        return _from_objects(path, enumerate(table.to_pylist(), start=1), "")
+    lines = read_lines(path, encoding)
+    if source.format == "jsonl":
+        return _from_objects(path, _parse_json_lines(lines), list_column)
+    return _with_header(path, _split_csv(lines) if source.format == "csv" else _split_tabs(lines), headless)
 
 
 def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[str, ...]) -> Table:
@@ -131,22 +149,22 @@ def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[
         reason = first.reason if first else "is blank"
         raise InputError(f"{path}: line 1, which names the columns, {reason}; mend it")
     columns = tuple(name.strip() for name in first[1])
-    rows: list[Row | BadRow] = []
     if headless and not set(headless) & set(columns):
         columns = headless
-        rows.append(_name_fields(first, columns))
+        records = chain([first], records)
     if twice := {name for name in columns if columns.count(name) > 1}:
         raise InputError(f"{path}: two columns are named {min(twice)!r}; rename one")
-    rows += (record if isinstance(record, BadRow) else _name_fields(record, columns) for record in records)
+    rows: list[Row | BadRow] = []
+    for record in records:
+        if isinstance(record, BadRow):
+            rows.append(record)
+            continue
+        number, fields = record
+        if len(fields) == len(columns):
+            rows.append(Row(number, dict(zip(columns, fields, strict=True))))
+        else:
+            rows.append(BadRow(number, f"has {len(fields)} field{'s' * (len(fields) > 1)} for {len(columns)} columns"))
     return Table(path, columns, rows)
-
-
-def _name_fields(record: Cells, columns: tuple[str, ...]) -> Row | BadRow:
-    number, fields = record
-    if len(fields) != len(columns):
-        plural = "s" if len(fields) > 1 else ""
-        return BadRow(number, f"has {len(fields)} field{plural} for {len(columns)} columns")
-    return Row(number, dict(zip(columns, fields, strict=True)))
 
 
 def _split_tabs(lines: Sequence[str]) -> Iterator[Cells | BadRow]:
@@ -192,13 +210,10 @@ def _split_csv(lines: Sequence[str]) -> Iterator[Cells | BadRow]:
             yield start + 1, fields
 
 
-def parse_json_lines(lines: Sequence[str]) -> Iterator[tuple[int, Any] | BadRow]:
+def _parse_json_lines(lines: Sequence[str]) -> Iterator[tuple[int, Any] | BadRow]:
     for number, line in enumerate(lines, start=1):
-        if is_damaged(line):
-            yield BadRow(number, UNDECODABLE)
-            continue
-        if not line.strip():
-            yield BadRow(number, "is blank")
+        if is_damaged(line) or not line.strip():
+            yield BadRow(number, UNDECODABLE if line.strip() else "is blank")
             continue
         try:
             yield number, json.loads(line)
@@ -215,44 +230,19 @@ def parse_json(path: Path, text: str) -> Any:
         raise InputError(f"{path}: not valid JSON ({error}); mend the file") from None
 
 
-def _read_json(path: Path, encoding: str, list_column: str) -> Table:
-    """A list of objects, alone or under "data"; or, as many write it, one object per line."""
-    text = read_text(path, encoding)
-    lines = text.rstrip().split("\n")
-    if len(lines) > 1 and all(line.startswith("{") for line in lines[:2]) and lines[0].rstrip().endswith("}"):
-        return _from_objects(path, parse_json_lines(lines), list_column)
-    value = parse_json(path, text)
-    values = value.get("data") if isinstance(value, dict) else value
-    if not isinstance(values, list):
-        raise InputError(f"{path}: is no list of objects; give a JSON list, or one object per line")
-    return _from_objects(path, enumerate(values, start=1), list_column)
-
-
-def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow], list_column: str = "") -> Table:
+def _from_objects(path: Path, values: Iterable[tuple[int, Any] | BadRow], list_column: str) -> Table:
     rows: list[Row | BadRow] = []
     columns: dict[str, None] = {}
     for item in values:
         if isinstance(item, BadRow):
             rows.append(item)
-        elif isinstance(item[1], dict):
-            rows.append(Row(*item))
-            columns.update(dict.fromkeys(item[1]))
-        elif list_column and isinstance(item[1], list):
-            rows.append(Row(item[0], {list_column: item[1]}))
-            columns[list_column] = None
+            continue
+        number, value = item
+        if list_column and isinstance(value, list):
+            value = {list_column: value}
+        if isinstance(value, dict):
+            rows.append(Row(number, value))
+            columns.update(dict.fromkeys(value))
         else:
-            rows.append(BadRow(item[0], f"is a JSON {type(item[1]).__name__}, not an object with fields"))
+            rows.append(BadRow(number, f"is a JSON {type(value).__name__}, not an object with fields"))
     return Table(path, tuple(columns), rows)
-
-
-def _read_parquet(source: Source) -> Table:
-    import pyarrow
-    import pyarrow.parquet
-
-    with open_source(source) as stream:
-        try:
-            table = pyarrow.parquet.read_table(io.BytesIO(stream.read()))
-        except pyarrow.ArrowException as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{source.path}: not a Parquet file ({reason}); get it again") from None
-    return _from_objects(source.path, enumerate(table.to_pylist(), start=1))

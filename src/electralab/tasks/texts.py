@@ -7,42 +7,23 @@ A sequence of symbols is the text of its JSON list, so that examples, prediction
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from electralab.errors import InputError
-from electralab.tasks.baselines import MOST_FITTED_CHARACTERS, take_evenly
+from electralab.tasks import baselines, kind
 from electralab.tasks.features import NO_TARGETS, EncodedSplit, Feature, FeatureEncoder, Ids
-from electralab.tasks.kind import (
-    SYMBOLS,
-    Example,
-    P,
-    Split,
-    TaskInput,
-    TaskKind,
-    as_strings,
-    check_parts,
-    count_texts,
-    name_some,
-    pick_parts,
-    spell_symbols,
-)
 from electralab.tasks.table import Table
 from electralab.tokens.tokenizer import Tokenizer
 
 PAIR_COLUMNS = (
-    ("text_a", "text_b"),
-    ("text1", "text2"),
-    ("sentence1", "sentence2"),
-    ("sentence_a", "sentence_b"),
-    ("question1", "question2"),
-    ("premise", "hypothesis"),
-    ("question", "sentence"),
-    ("query", "passage"),
+    *(("text_a", "text_b"), ("text1", "text2"), ("sentence1", "sentence2"), ("sentence_a", "sentence_b")),
+    *(("question1", "question2"), ("premise", "hypothesis"), ("question", "sentence"), ("query", "passage")),
 )
 TEXT_COLUMNS = (
     *("text", "sentence", "document", "review", "review_text", "review_body", "content", "comment", "message", "tweet"),
@@ -53,15 +34,16 @@ _SAMPLE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class TextExample(Example):
+class TextExample(kind.Example):
     texts: tuple[str, ...]
     """One, or a pair."""
 
 
 TE = TypeVar("TE", bound=TextExample)
+A = TypeVar("A", str, float)
 
 
-class TextKind(TaskKind[TE, Feature, P]):
+class TextKind(kind.TaskKind[TE, Feature, kind.P, Tensor]):
     """One answer for a text, or for a pair."""
 
     shape = "row"
@@ -97,40 +79,90 @@ class TextKind(TaskKind[TE, Feature, P]):
         for index, example in enumerate(examples):
             parts = [next(tokens) for _ in example.texts]
             kept = fit_parts([len(part) for part in parts], encoder.sequence_length - 1 - len(parts))
-            if any(len(part) > length for part, length in zip(parts, kept, strict=True)):
+            fitted = [part[:length] for part, length in zip(parts, kept, strict=True)]
+            if sum(map(len, fitted)) < sum(map(len, parts)):
                 truncated.append(index)
-            ids, segment_ids = encoder.add_special_tokens(
-                [part[:length] for part, length in zip(parts, kept, strict=True)]
-            )
+            ids, segment_ids = encoder.add_special_tokens(fitted)
             targets = self.target(example, class_ids) if is_labelled else NO_TARGETS
             features.append(Feature(index, ids, segment_ids, targets))
         return EncodedSplit(features, truncated)
 
-    def parse(self, given: TaskInput, tokenizer: Tokenizer, num_texts: int) -> TE:
+    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer, num_texts: int) -> TE:
+        parts: object = given
         if tokenizer.is_symbols:
             parts = _parse_sequences(given, num_texts, tokenizer)
         elif isinstance(given, str):
             parts = [given]
-        else:
-            named = pick_parts(given, [("text_a", "text_b"), ("text",)]) if isinstance(given, Mapping) else given
-            parts = as_strings(named)
-        texts = check_parts(parts)
+        elif isinstance(given, Mapping):
+            parts = kind.pick_parts(given, [("text_a", "text_b"), ("text",)])
+        texts = kind.check_parts(parts)
         allowed = (num_texts,) if num_texts else (1, 2)
         if len(texts) not in allowed:
-            wanted = " or ".join(map(str, allowed))
-            raise InputError(f"has {count_texts(len(texts))}, the model was tuned on {wanted}; give as many")
+            count, wanted = f"{len(texts)} text{'s' * (len(texts) != 1)}", " or ".join(map(str, allowed))
+            raise InputError(f"has {count}, the model was tuned on {wanted}; give as many")
         return self.make_unlabelled(texts)
 
 
-def swap_pairs(examples: Sequence[TE]) -> list[TE]:
-    """The same pairs with their texts the other way round, for tasks in which the order says nothing."""
-    return [replace(example, texts=example.texts[::-1]) for example in examples]
+def _parse_sequences(given: kind.TaskInput, num_texts: int, tokenizer: Tokenizer) -> list[str]:
+    """The sequences of an input for a model of symbols, each as JSON."""
+    parts: Sequence[object] = [given]
+    if isinstance(given, Mapping):
+        lists = [part for part in given.values() if isinstance(part, list | tuple)]
+        named = [given[name] for name in ("text", kind.SYMBOLS, "events") if name in given]
+        if "text_a" in given and "text_b" in given:
+            parts = [given["text_a"], given["text_b"]]
+        elif named or len(lists) == 1:
+            parts = (named or lists)[:1]
+        else:
+            raise InputError(f"has {kind.name_some(given)}; give 'text_a' and 'text_b', or 'text', as lists of symbols")
+    elif isinstance(given, list | tuple) and given:
+        are_lists = all(isinstance(part, list | tuple) for part in given)
+        are_strings = num_texts == 2 and all(isinstance(part, str) for part in given)
+        parts = given if are_lists or are_strings else [given]
+    texts = []
+    for part in parts:
+        try:
+            if isinstance(part, list | tuple):
+                texts.append(kind.spell_symbols(part))
+                continue
+        except ValueError as error:
+            raise InputError(str(error) if part else "is empty; give a list of symbols") from None
+        if not isinstance(part, str) or is_prose([part], tokenizer):
+            raise InputError(
+                f"a model of symbols takes a list of strings or integers, got {str(part)[:40]!r}; give a list"
+            )
+        texts.append(part)
+    return texts
+
+
+def swap_pairs(examples: Sequence[kind.Example]) -> list[TextExample]:
+    """The same pairs with their texts the other way round, for tasks in which the order says nothing; else none."""
+    pairs = [example for example in examples if isinstance(example, TextExample) and len(example.texts) == 2]
+    return [replace(pair, texts=pair.texts[::-1]) for pair in pairs]
+
+
+def linear_baseline(
+    what: str,
+    train: Sequence[TE],
+    fit: Callable[[baselines.Texts, list[A]], Callable[[baselines.Texts], Iterable[A]]],
+    read_answer: Callable[[TE], A],
+    to_prediction: Callable[[A], kind.P],
+) -> kind.BaselineMethod[TE, kind.P]:
+    """A linear model of the texts."""
+    some = take_texts(train)
+    predict = fit([example.texts for example in some], [read_answer(example) for example in some])
+    features = "TF-IDF of words and " + ("characters" if len(train[0].texts) == 1 else "what the pair shares")
+
+    def predict_all(examples: Sequence[TE]) -> list[kind.P]:
+        return [to_prediction(answer) for answer in predict([example.texts for example in examples])]
+
+    return kind.BaselineMethod(baselines.LINEAR, f"{what} over {features}", len(some), predict_all)
 
 
 def take_texts(examples: Sequence[TE]) -> list[TE]:
     """As many, evenly apart, as a simple method is fitted to within seconds."""
     size = sum(len(text) for example in examples for text in example.texts)
-    return take_evenly(examples, size, MOST_FITTED_CHARACTERS)
+    return baselines.take_evenly(examples, size, baselines.MOST_FITTED_CHARACTERS)
 
 
 def fit_parts(lengths: Sequence[int], room: int) -> list[int]:
@@ -173,42 +205,14 @@ def is_prose(texts: Iterable[str], tokenizer: Tokenizer) -> bool:
     return 2 * known < len(words)
 
 
-def require_symbols(splits: Iterable[Split], tokenizer: Tokenizer) -> None:
+def require_symbols(splits: Iterable[kind.Split[kind.Example]], tokenizer: Tokenizer | None) -> None:
     """A model of symbols is not to read text: a sentence would be a row of unknown symbols."""
-    for split in splits if tokenizer.is_symbols else ():
+    if tokenizer is None or not tokenizer.is_symbols:
+        return
+    for split in splits:
         some = [example for example in split.examples[:_SAMPLE] if isinstance(example, TextExample)]
         if is_prose((text for example in some for text in example.texts), tokenizer):
             raise InputError(
                 f"{split.path}: holds text, most of whose words the model of symbols does not know; give lists of "
                 "symbols as in prepare --symbols, or a model of text"
             )
-
-
-def _parse_sequences(given: TaskInput, num_texts: int, tokenizer: Tokenizer) -> list[str]:
-    """The sequences of an input for a model of symbols, each as JSON."""
-    parts: Sequence[Any] = [given]
-    if isinstance(given, Mapping):
-        lists = [part for part in given.values() if isinstance(part, list | tuple)]
-        named = [given[name] for name in ("text", SYMBOLS, "events") if name in given]
-        if "text_a" in given and "text_b" in given:
-            parts = [given["text_a"], given["text_b"]]
-        elif named or len(lists) == 1:
-            parts = (named or lists)[:1]
-        else:
-            raise InputError(f"has {name_some(given)}; give 'text_a' and 'text_b', or 'text', as lists of symbols")
-    elif isinstance(given, list | tuple) and given:
-        are_lists = all(isinstance(part, list | tuple) for part in given)
-        are_strings = num_texts == 2 and all(isinstance(part, str) for part in given)
-        parts = given if are_lists or are_strings else [given]
-    texts = []
-    for part in parts:
-        is_list = isinstance(part, list | tuple)
-        if not is_list and (not isinstance(part, str) or is_prose([part], tokenizer)):
-            raise InputError(
-                f"a model of symbols takes a list of strings or integers, got {str(part)[:40]!r}; give a list"
-            )
-        try:
-            texts.append(spell_symbols(part) if is_list else part)
-        except ValueError as error:
-            raise InputError(str(error) if part else "is empty; give a list of symbols") from None
-    return texts

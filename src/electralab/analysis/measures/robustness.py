@@ -17,8 +17,7 @@ from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, O
 from electralab.corpus.damage import DamageKind, damage_text
 from electralab.errors import InputError
 from electralab.events import run_to_end
-from electralab.finetuning.predicting import predict_examples
-from electralab.finetuning.task_model import LoadedTaskModel, load_model
+from electralab.finetuning.task_model import LoadedTaskModel, load_model, predict_examples
 from electralab.statistics import Interval, subsample
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import find_task

@@ -66,10 +66,10 @@ def compress(
     """
     display = open_display(display)
     from electralab.compression import stage
-    from electralab.compression.settings import CompressConfig
+    from electralab.compression.settings import CompressConfig, CompressRequest
     from electralab.config import config_layers, resolve
 
-    request = stage.CompressRequest(
+    request = CompressRequest(
         model=Path(model),
         data=Path(data),
         out=Path(out),

@@ -57,10 +57,10 @@ def flops(
     """
     from electralab.config import ConfigLayer
     from electralab.errors import UsageError
-    from electralab.pretraining.cost import choose_budget, choose_rows, estimate_run, paper_runs
+    from electralab.pretraining.cost import choose_budget, choose_rows, estimate_cost, paper_runs
     from electralab.pretraining.settings import read_settings, resolve_pretrain
     from electralab.records.run import Budget, FlopsPlan
-    from electralab.runtime import use_threads
+    from electralab.runtime import estimate_speed, use_threads
 
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
     resolved = resolve_pretrain(layers)
@@ -72,7 +72,7 @@ def flops(
     if dry_run:
         return FlopsPlan(settings=resolved.model_dump(mode="json"), budget=str(budget))
     use_threads(threads)
-    return paper_runs() if table else estimate_run(resolved, budget, rows)
+    return paper_runs() if table else estimate_cost(resolved, rows, budget, estimate_speed())
 
 
 def run(call: Call) -> None:

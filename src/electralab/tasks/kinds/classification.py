@@ -5,9 +5,8 @@
 A score that its definition leaves open (nothing predicted, nothing to find) is 0.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -17,25 +16,10 @@ from torch import Tensor
 from electralab.errors import InputError, UsageError
 from electralab.model.task_model import HeadConfig
 from electralab.records.tuned import ClassReport, ClassScores, PredictionRow, Scores
-from electralab.tasks.baselines import COMMONEST, LINEAR, LinearClassifier, find_commonest
+from electralab.tasks import baselines, kind
 from electralab.tasks.features import Feature, Ids, TaskBatch, soft_cross_entropy, softmax
-from electralab.tasks.kind import (
-    OWN_FILES,
-    BaselinePredictions,
-    Labels,
-    Logits,
-    NetworkOutputs,
-    Prediction,
-    RowConverter,
-    RowError,
-    Split,
-    SplitScores,
-    Task,
-    is_number,
-    round_number,
-)
 from electralab.tasks.table import Row
-from electralab.tasks.texts import TextExample, TextKind, take_texts
+from electralab.tasks.texts import TextExample, TextKind, linear_baseline
 
 METRICS = ("accuracy", "macro_f1")
 # So many different values, or fractions, in a column are no classes.
@@ -49,25 +33,13 @@ class ClassificationExample(TextExample):
 
 
 @dataclass(frozen=True, slots=True)
-class ClassPrediction(Prediction):
+class ClassPrediction(kind.Prediction):
     label: str
     probabilities: Mapping[str, float]
 
 
 Examples = Sequence[ClassificationExample]
 Predictions = Sequence[ClassPrediction]
-
-
-class _Converter(RowConverter[ClassificationExample]):
-    def convert(self, row: Row) -> ClassificationExample:
-        name, texts, column = self.read_id(row), self.read_texts(row), self.columns.label
-        if not column:
-            return ClassificationExample(name, texts, "")
-        label = self.read_string(self.read_field(row, column), column).strip()
-        if not label:
-            raise RowError(f"{column!r} is empty")
-        self.check_label(label)
-        return ClassificationExample(name, texts, label)
 
 
 class Classification(TextKind[ClassificationExample, ClassPrediction]):
@@ -77,18 +49,29 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
         *("label", "labels", "class", "category", "sentiment", "target", "gold_label", "is_duplicate", "topic"),
         *("intent", "polarity", "score", "stars", "rating", "similarity"),
     )
-    converter = _Converter
 
-    def own_tasks(self) -> tuple[Task, ...]:
+    def own_tasks(self) -> tuple[kind.Task, ...]:
         return (
-            Task("classify", "classification", self, METRICS, num_texts=0, files=OWN_FILES),
-            Task("pair", "classification of pairs", self, METRICS, num_texts=2, files=OWN_FILES),
+            kind.Task("classify", "classification", self, METRICS, num_texts=0, files=kind.OWN_FILES),
+            kind.Task("pair", "classification of pairs", self, METRICS, num_texts=2, files=kind.OWN_FILES),
         )
 
-    def find_labels(self, split: Split) -> tuple[str, ...]:
+    def converter(self, reader: kind.RowReader) -> Callable[[Row], ClassificationExample]:
+        def convert(row: Row) -> ClassificationExample:
+            name, texts, column = reader.read_id(row), reader.read_texts(row), reader.columns.label
+            if not column:
+                return ClassificationExample(name, texts, "")
+            label = reader.read_string(reader.read_field(row, column), column).strip()
+            if not label:
+                raise kind.RowError(f"{column!r} is empty")
+            return ClassificationExample(name, texts, reader.check_label(label))
+
+        return convert
+
+    def find_labels(self, split: kind.Split[ClassificationExample]) -> tuple[str, ...]:
         """Numbers by their value, so that 10 follows 9."""
         labels = {example.label for example in split.examples}
-        are_numbers = all(map(is_number, labels))
+        are_numbers = all(map(kind.is_number, labels))
         are_fractions = are_numbers and not all(float(label).is_integer() for label in labels)
         if len(labels) > len(split.examples) // 2 and (len(labels) > _MANY_CLASSES or are_fractions):
             raise InputError(
@@ -103,18 +86,15 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
     def target(self, example: ClassificationExample, class_ids: Mapping[str, int]) -> Ids:
         return np.array([class_ids[example.label]], dtype=np.int64)
 
-    def loss(self, logits: Logits, batch: TaskBatch, head: HeadConfig) -> Tensor:
-        assert isinstance(logits, Tensor)
+    def loss(self, logits: Tensor, batch: TaskBatch, head: HeadConfig) -> Tensor:
         return F.cross_entropy(logits.float(), batch.targets[:, 0], reduction="sum")
 
     def distillation_loss(
-        self, logits: Logits, teacher_logits: Logits, batch: TaskBatch, head: HeadConfig, temperature: float
+        self, logits: Tensor, teacher_logits: Tensor, batch: TaskBatch, head: HeadConfig, temperature: float
     ) -> Tensor:
-        assert isinstance(logits, Tensor)
-        assert isinstance(teacher_logits, Tensor)
         return soft_cross_entropy(logits, teacher_logits, temperature)
 
-    def decode(self, outputs: NetworkOutputs[ClassificationExample, Feature]) -> list[ClassPrediction]:
+    def decode(self, outputs: kind.NetworkOutputs[ClassificationExample, Feature]) -> list[ClassPrediction]:
         predictions = []
         for row in outputs.rows:
             probs = softmax(row.logits)
@@ -122,32 +102,34 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
             predictions.append(ClassPrediction(outputs.head.labels[int(probs.argmax())], by_label))
         return predictions
 
-    def score(self, task: Task, examples: Examples, predictions: Predictions, labels: Labels) -> SplitScores:
+    def score(
+        self, task: kind.Task, examples: Examples, predictions: Predictions, labels: kind.Labels
+    ) -> kind.SplitScores:
         class_ids = {label: number for number, label in enumerate(labels)}
         truth = np.array([class_ids[example.label] for example in examples])
         predicted = np.array([class_ids[prediction.label] for prediction in predictions])
         scores = score_classes(task.metrics, truth, predicted, len(labels))
-        return SplitScores(scores, tabulate_classes(truth, predicted, labels))
+        return kind.SplitScores(scores, tabulate_classes(truth, predicted, labels))
 
     def to_row(self, example: ClassificationExample, prediction: ClassPrediction) -> PredictionRow:
-        truth: dict[str, Any] = {"truth": example.label} if example.label else {}
-        probs = {label: round_number(prob) for label, prob in prediction.probabilities.items()}
-        return PredictionRow(
-            id=example.id, texts=example.texts, **truth, prediction=prediction.label, probabilities=probs
-        )
+        probs = {label: kind.round_number(prob) for label, prob in prediction.probabilities.items()}
+        row = PredictionRow(id=example.id, texts=example.texts, prediction=prediction.label, probabilities=probs)
+        return row.with_truth(example.label) if example.label else row
 
-    def baselines(self, train: Examples, splits: Sequence[Split]) -> Iterator[BaselinePredictions[ClassPrediction]]:
-        label = find_commonest([example.label for example in train])
-        constant = {split.name: [ClassPrediction(label, {})] * len(split.examples) for split in splits}
-        yield BaselinePredictions(COMMONEST, f"always answering {label!r}", len(train), constant)
-        some = take_texts(train)
-        what = "TF-IDF of words and " + ("characters" if len(train[0].texts) == 1 else "what the pair shares")
-        model = LinearClassifier().fit([example.texts for example in some], [example.label for example in some])
-        linear = {
-            split.name: [ClassPrediction(name, {}) for name in model.predict([e.texts for e in split.examples])]
-            for split in splits
-        }
-        yield BaselinePredictions(LINEAR, f"a linear SVM over {what}", len(some), linear)
+    def baselines(self, train: Examples) -> Iterator[kind.BaselineMethod[ClassificationExample, ClassPrediction]]:
+        label = baselines.find_commonest([example.label for example in train])
+        yield kind.BaselineMethod(
+            baselines.COMMONEST,
+            f"always answering {label!r}",
+            len(train),
+            lambda examples: [ClassPrediction(label, {})] * len(examples),
+        )
+        yield linear_baseline(
+            *("a linear SVM", train),
+            fit=lambda texts, labels: baselines.LinearClassifier().fit(texts, labels).predict,
+            read_answer=lambda example: example.label,
+            to_prediction=lambda label: ClassPrediction(label, {}),
+        )
 
 
 KIND = Classification()
@@ -186,8 +168,7 @@ def tabulate_classes(truth: NDArray[np.int64], predicted: NDArray[np.int64], lab
     np.add.at(confusion, (truth, predicted), 1)
     hits, proposed, support = confusion.diagonal(), confusion.sum(axis=0), confusion.sum(axis=1)
     classes = tuple(
-        score_counts(name, *(int(count) for count in counts))
-        for name, *counts in zip(labels, hits, proposed, support, strict=True)
+        score_counts(name, *map(int, counts)) for name, *counts in zip(labels, hits, proposed, support, strict=True)
     )
     return ClassReport(classes=classes, confusion=tuple(tuple(row) for row in confusion.tolist()))
 

@@ -14,12 +14,11 @@ so a question counts as answerable if one window says so, and 0 is where both ar
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
@@ -30,46 +29,9 @@ from torch import Tensor
 from electralab.errors import InputError, UsageError
 from electralab.model.task_model import HeadConfig, SpanLogits
 from electralab.records.tuned import AnswerSpan, PredictionRow
-from electralab.tasks.features import (
-    NO_TARGETS,
-    EncodedSplit,
-    Feature,
-    FeatureEncoder,
-    Ids,
-    RowLogits,
-    SpanConfig,
-    TaskBatch,
-    soft_binary_cross_entropy,
-    soft_cross_entropy,
-)
-from electralab.tasks.kind import (
-    OWN_FILES,
-    Labels,
-    Logits,
-    NetworkOutputs,
-    Prediction,
-    RowConverter,
-    RowError,
-    SplitScores,
-    Task,
-    TaskInput,
-    TaskKind,
-    as_strings,
-    check_parts,
-    count_texts,
-    pick_parts,
-    round_number,
-    shorten,
-)
-from electralab.tasks.squad import (
-    IMPOSSIBLE,
-    START,
-    QAExample,
-    read_answers,
-    read_questions,
-    score_squad,
-    write_squad_files,
-)
+from electralab.tasks import features, kind, squad
+from electralab.tasks.features import EncodedSplit, FeatureEncoder, Ids, SpanConfig, TaskBatch
+from electralab.tasks.squad import QAExample
 from electralab.tasks.table import Columns, Row, Table
 from electralab.tokens.tokenizer import Tokenizer
 
@@ -84,7 +46,7 @@ _ALTERNATIVES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionWindow(Feature):
+class QuestionWindow(features.Feature):
     """A part of the context as a row, and the way back from its tokens to the characters of the context.
 
     Its targets are (3,): the first and last token of the answer in this row, and whether it can be answered from it.
@@ -115,7 +77,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerPrediction(Prediction):
+class AnswerPrediction(kind.Prediction):
     text: str
     """Empty where it is more likely that there is no answer."""
     best: Span
@@ -131,50 +93,7 @@ Examples = Sequence[QAExample]
 Predictions = Sequence[AnswerPrediction]
 
 
-class _Converter(RowConverter[QAExample]):
-    def __init__(self, table: Table, task: Task, columns: Columns, labels: tuple[str, ...]) -> None:
-        super().__init__(table, task, columns, labels)
-        self._num_searched = 0
-        self._ids: set[str] = set()
-
-    def convert(self, row: Row) -> QAExample:
-        question, context = self.read_texts(row)
-        given = self._given_answers(row)
-        # A list of no answers says so by itself; without the flag there is nothing else it could mean.
-        has_flag = row.fields.get(IMPOSSIBLE) not in (None, "")
-        is_impossible = _is_impossible(row) or (bool(self.columns.label) and given == [] and not has_flag)
-        if is_impossible and not self.task.has_impossible:
-            raise RowError(f"has no answer in its context, which {self.task.display} does not know; use --task squad2")
-        answers, num_searched = ((), 0) if is_impossible or given is None else read_answers(given, context)
-        if self.columns.label and not answers and not is_impossible:
-            raise RowError("has no answer")
-        self._num_searched += num_searched
-        name = self.read_id(row)
-        if name in self._ids:  # predictions of questions are found by their id
-            raise RowError(f"has the id {shorten(name)} of a question before it")
-        self._ids.add(name)
-        return QAExample(name, question, context, answers, is_impossible)
-
-    def _given_answers(self, row: Row) -> Any:
-        """[] where the row says that there is none, None where it says nothing."""
-        given = row.fields.get(self.columns.label) if self.columns.label else None
-        if given == "" or (isinstance(given, dict) and given.get("text") == []):
-            return []
-        start = row.fields.get(START)
-        if isinstance(given, str) and start not in (None, ""):
-            return {"text": given, START: int(start) if str(start).isdecimal() else start}
-        return given
-
-    def notes(self) -> list[str]:
-        what = "answers looked for in their context, since their place was missing or wrong"
-        return [f"{what}: {self._num_searched:,}"] if self._num_searched else []
-
-
-def _is_impossible(row: Row) -> bool:
-    return str(row.fields.get(IMPOSSIBLE, "")).strip().lower() in ("true", "1", "yes")
-
-
-class QuestionAnswering(TaskKind[QAExample, QuestionWindow, AnswerPrediction]):
+class QuestionAnswering(kind.TaskKind[QAExample, QuestionWindow, AnswerPrediction, SpanLogits]):
     """The answer is a slice of the context.
 
     >>> KIND.content(QAExample("1", "Who sat?", "The cat sat.", (), is_impossible=False))
@@ -185,23 +104,14 @@ class QuestionAnswering(TaskKind[QAExample, QuestionWindow, AnswerPrediction]):
     shape = "span"
     text_parts = ("question", "context")
     label_columns = ("answers", "answer", "label")
-    answer_columns = (IMPOSSIBLE,)
-    converter = _Converter
+    answer_columns = (squad.IMPOSSIBLE,)
 
-    def own_tasks(self) -> tuple[Task, ...]:
-        return (
-            Task(
-                *("qa", "question answering", self, METRICS),
-                num_texts=2,
-                epochs=2,
-                sequence_length=512,
-                has_impossible=True,
-                files=OWN_FILES,
-            ),
-        )
+    def own_tasks(self) -> tuple[kind.Task, ...]:
+        task = kind.Task("qa", "question answering", self, METRICS, num_texts=2, epochs=2, sequence_length=512)
+        return (replace(task, has_impossible=True, files=kind.OWN_FILES),)
 
-    def read_table(self, path: Path, encoding: str, task: Task) -> Table:
-        return read_questions(path, encoding)
+    def read_table(self, path: Path, encoding: str, task: kind.Task) -> Table:
+        return squad.read_questions(path, encoding)
 
     def is_plain_text(self, lines: Sequence[str]) -> bool:
         return False
@@ -215,43 +125,73 @@ class QuestionAnswering(TaskKind[QAExample, QuestionWindow, AnswerPrediction]):
         """A question that cannot be answered is known to have no answer."""
         return any(row.fields.get(columns.label) or _is_impossible(row) for row in table.good_rows)
 
+    def converter(self, reader: kind.RowReader) -> Callable[[Row], QAExample]:
+        column, display = reader.columns.label, reader.task.display
+        ids: set[str] = set()
+
+        def convert(row: Row) -> QAExample:
+            question, context = reader.read_texts(row)
+            # [] where the row says that there is no answer, None where it says nothing.
+            given = row.fields.get(column) if column else None
+            start = row.fields.get(squad.START)
+            if given == "" or (isinstance(given, dict) and given.get("text") == []):
+                given = []
+            elif isinstance(given, str) and start not in (None, ""):
+                given = {"text": given, squad.START: int(str(start)) if str(start).isdecimal() else start}
+            # A list of no answers says so by itself; without the flag there is nothing else it could mean.
+            has_flag = row.fields.get(squad.IMPOSSIBLE) not in (None, "")
+            is_impossible = _is_impossible(row) or (bool(column) and given == [] and not has_flag)
+            if is_impossible and not reader.task.has_impossible:
+                raise kind.RowError(f"has no answer in its context, which {display} does not know; use --task squad2")
+            answers, num_searched = squad.read_answers([] if is_impossible or given is None else given, context)
+            if column and not answers and not is_impossible:
+                raise kind.RowError("has no answer")
+            if num_searched:
+                what = "answers looked for in their context, since their place was missing or wrong"
+                reader.mended[what] += num_searched
+            name = reader.read_id(row)
+            if name in ids:  # predictions of questions are found by their id
+                raise kind.RowError(f"has the id {kind.shorten(name)} of a question before it")
+            ids.add(name)
+            return QAExample(name, question, context, answers, is_impossible)
+
+        return convert
+
     def content(self, example: QAExample) -> str:
         """The context, which many questions share."""
         return example.context
 
-    def parse(self, given: TaskInput, tokenizer: Tokenizer, num_texts: int) -> QAExample:
+    def parse(self, given: kind.TaskInput, tokenizer: Tokenizer, num_texts: int) -> QAExample:
         if isinstance(given, str):
             raise InputError("a question needs its context; give a pair (question, context)")
-        parts = as_strings(pick_parts(given, [self.text_parts]) if isinstance(given, Mapping) else given)
+        parts = kind.check_parts(kind.pick_parts(given, [self.text_parts]) if isinstance(given, Mapping) else given)
         if len(parts) != 2:
-            raise InputError(f"has {count_texts(len(parts))}; give a pair (question, context)")
-        question, context = check_parts(parts)
-        return QAExample("", question, context, (), is_impossible=False)
+            count = f"{len(parts)} text{'s' * (len(parts) != 1)}"
+            raise InputError(f"has {count}; give a pair (question, context)")
+        return QAExample("", *parts, answers=(), is_impossible=False)
 
     def encode(self, encoder: FeatureEncoder, examples: Examples, *, is_labelled: bool) -> EncodedSplit[QuestionWindow]:
         by_question = [
             split_context(example, index, encoder, is_labelled=is_labelled) for index, example in enumerate(examples)
         ]
         firsts = [windows[0] for windows in by_question]
-        notes = []
-        if count := sum(window.is_question_cut for window in firsts):
-            notes.append(f"questions longer than the settings allow, and cut: {count:,}")
+        counts = {"questions longer than the settings allow, and cut": sum(first.is_question_cut for first in firsts)}
         if is_labelled:
-            lost = sum(
+            is_lost = [
                 windows[0].has_answer and not any(window.targets[2] for window in windows) for windows in by_question
-            )
-            if lost:
-                notes.append(f"answers that no row holds whole, and cannot be learned from: {lost:,}")
-            if ragged := sum(not window.is_aligned for window in firsts):
-                notes.append(f"answers that begin or end inside a token: {ragged:,}")
+            ]
+            counts |= {
+                "answers that no row holds whole, and cannot be learned from": sum(is_lost),
+                "answers that begin or end inside a token": sum(not first.is_aligned for first in firsts),
+            }
         truncated = [index for index, windows in enumerate(by_question) if len(windows) > 1]
+        notes = [f"{what}: {count:,}" for what, count in counts.items() if count]
         return EncodedSplit([window for windows in by_question for window in windows], truncated, notes)
 
     def fit_head(self, head: HeadConfig, examples: Examples) -> HeadConfig:
         return head.model_copy(update={"has_answerability": any(example.is_impossible for example in examples)})
 
-    def loss(self, logits: Logits, batch: TaskBatch, head: HeadConfig) -> Tensor:
-        assert isinstance(logits, SpanLogits)
+    def loss(self, logits: SpanLogits, batch: TaskBatch, head: HeadConfig) -> Tensor:
         first, last, is_answerable = batch.targets.unbind(1)
         is_hidden = _hide_question(batch)
         start = logits.start.float().masked_fill(is_hidden, float("-inf"))
@@ -263,13 +203,11 @@ class QuestionAnswering(TaskKind[QAExample, QuestionWindow, AnswerPrediction]):
         return loss + ANSWERABLE_WEIGHT * doubt
 
     def distillation_loss(
-        self, logits: Logits, teacher_logits: Logits, batch: TaskBatch, head: HeadConfig, temperature: float
+        self, logits: SpanLogits, teacher_logits: SpanLogits, batch: TaskBatch, head: HeadConfig, temperature: float
     ) -> Tensor:
-        assert isinstance(logits, SpanLogits)
-        assert isinstance(teacher_logits, SpanLogits)
         is_hidden = _hide_question(batch)
         start, end = (
-            soft_cross_entropy(
+            features.soft_cross_entropy(
                 student.masked_fill(is_hidden, _IMPOSSIBLE_LOGIT),
                 teacher.masked_fill(is_hidden, _IMPOSSIBLE_LOGIT),
                 temperature,
@@ -279,19 +217,21 @@ class QuestionAnswering(TaskKind[QAExample, QuestionWindow, AnswerPrediction]):
         loss = (start + end) / 2
         if logits.answerable is None or teacher_logits.answerable is None:
             return loss
-        return loss + ANSWERABLE_WEIGHT * soft_binary_cross_entropy(
-            logits.answerable, teacher_logits.answerable, temperature
-        )
+        doubt = features.soft_binary_cross_entropy(logits.answerable, teacher_logits.answerable, temperature)
+        return loss + ANSWERABLE_WEIGHT * doubt
 
-    def decode(self, outputs: NetworkOutputs[QAExample, QuestionWindow]) -> list[AnswerPrediction]:
+    def decode(self, outputs: kind.NetworkOutputs[QAExample, QuestionWindow]) -> list[AnswerPrediction]:
         threshold = outputs.threshold if outputs.head.has_answerability else math.inf
         rows = zip(outputs.features, outputs.rows, strict=True)
         predictions = []
         # The windows of a question follow each other.
         for index, group in groupby(rows, key=lambda row: row[0].example):
             windows, logits = zip(*group, strict=True)
-            spans = find_spans(outputs.examples[index].context, windows, logits, outputs.spans)
-            best, *others = [*_distinct(spans, 1 + _ALTERNATIVES)] or [Span("", 0, 0, 0.0)]
+            distinct: dict[tuple[int, int], Span] = {}
+            for span in find_spans(outputs.examples[index].context, windows, logits, outputs.spans):
+                if span.text:
+                    distinct.setdefault((span.start, span.end), span)
+            best, *others = list(distinct.values())[: 1 + _ALTERNATIVES] or [Span("", 0, 0, 0.0)]
             if math.isnan(logits[0].answerable):
                 doubt = min(float(row.logits[0, 0]) + float(row.logits[0, 1]) for row in logits) - best.score
             else:
@@ -300,38 +240,44 @@ class QuestionAnswering(TaskKind[QAExample, QuestionWindow, AnswerPrediction]):
             predictions.append(AnswerPrediction(text, best, tuple(others), doubt, threshold))
         return predictions
 
-    def score(self, task: Task, examples: Examples, predictions: Predictions, labels: Labels) -> SplitScores:
+    def score(
+        self, task: kind.Task, examples: Examples, predictions: Predictions, labels: kind.Labels
+    ) -> kind.SplitScores:
         texts, threshold = [answer.best.text for answer in predictions], predictions[0].threshold
         if math.isinf(threshold) and not any(example.is_impossible for example in examples):
-            return SplitScores(score_squad(examples, texts))
-        scores = score_squad(examples, texts, [answer.no_answer_score for answer in predictions], threshold)
-        return SplitScores(scores, best_threshold=scores["best_f1_threshold"])
+            return kind.SplitScores(squad.score_squad(examples, texts))
+        doubts = [answer.no_answer_score for answer in predictions]
+        scores = squad.score_squad(examples, texts, doubts, threshold)
+        return kind.SplitScores(scores, best_threshold=scores["best_f1_threshold"])
 
     def to_row(self, example: QAExample, prediction: AnswerPrediction) -> PredictionRow:
         """A context is not repeated: offsets lead into it by its id."""
-        golds = tuple(gold.text for gold in example.answers)
-        truth: dict[str, Any] = {"truth": golds} if golds or example.is_impossible else {}
         best, *alternatives = (
-            AnswerSpan(text=span.text, start=span.start, end=span.end, score=round_number(span.score))
+            AnswerSpan(text=span.text, start=span.start, end=span.end, score=kind.round_number(span.score))
             for span in (prediction.best, *prediction.alternatives)
         )
-        return PredictionRow(
+        row = PredictionRow(
             id=example.id,
             question=example.question,
-            **truth,
             prediction=prediction.text,
             answer=best,
-            no_answer_score=round_number(prediction.no_answer_score),
+            no_answer_score=kind.round_number(prediction.no_answer_score),
             alternatives=tuple(alternatives),
         )
+        golds = tuple(gold.text for gold in example.answers)
+        return row.with_truth(golds) if golds or example.is_impossible else row
 
-    def write_files(self, folder: Path, task: Task, examples: Examples, predictions: Predictions) -> None:
+    def write_files(self, folder: Path, task: kind.Task, examples: Examples, predictions: Predictions) -> None:
         """As the official scoring script takes them: the best spans, and beside them how doubtful each is."""
         doubts = [answer.no_answer_score for answer in predictions] if task.has_impossible else None
-        write_squad_files(folder, examples, [answer.best.text for answer in predictions], doubts)
+        squad.write_squad_files(folder, examples, [answer.best.text for answer in predictions], doubts)
 
 
 KIND = QuestionAnswering()
+
+
+def _is_impossible(row: Row) -> bool:
+    return str(row.fields.get(squad.IMPOSSIBLE, "")).strip().lower() in ("true", "1", "yes")
 
 
 def _hide_question(batch: TaskBatch) -> Tensor:
@@ -369,28 +315,34 @@ def split_context(
     stride = min(config.stride, room // 2)
     starts = range(0, max(len(context_ids) - room, 0) + stride, stride)
     bounds = [(start, min(start + room, len(context_ids))) for start in starts]
-    answer = _find_answer(offsets, example) if is_labelled else None
+    # The tokens that cover the first answer; none if there is no answer or the tokenizer drops all of it.
+    answer_tokens, is_aligned = np.zeros(0, dtype=np.int64), True
+    if is_labelled and example.answers and not example.is_impossible:
+        answer = example.answers[0]
+        end = answer.start + len(answer.text)
+        answer_tokens = np.flatnonzero((offsets[:, 1] > answer.start) & (offsets[:, 0] < end))
+        if answer_tokens.size:
+            covered = example.context[offsets[answer_tokens[0], 0] : offsets[answer_tokens[-1], 1]]
+            # Some tokenizers count the space before a word to its token.
+            is_aligned = covered.strip() == answer.text.strip()
     windows = []
     for (start, end), has_most_context in zip(bounds, _find_most_context(bounds), strict=True):
         ids = np.concatenate([head, context_ids[start:end], [special.sep]])
         segment_ids = np.zeros(len(ids), dtype=np.int64)
         segment_ids[len(head) :] = 1
-        targets = np.zeros(3, dtype=np.int64) if is_labelled else NO_TARGETS
-        if answer is not None and answer.first >= start and answer.last < end:
+        targets = np.zeros(3, dtype=np.int64) if is_labelled else features.NO_TARGETS
+        if answer_tokens.size and answer_tokens[0] >= start and answer_tokens[-1] < end:
             shift = len(head) - start
-            targets = np.array([answer.first + shift, answer.last + shift, 1], dtype=np.int64)
+            targets = np.array([answer_tokens[0] + shift, answer_tokens[-1] + shift, 1], dtype=np.int64)
         windows.append(
             QuestionWindow(
-                index,
-                ids,
-                segment_ids,
-                targets,
+                *(index, ids, segment_ids, targets),
                 context_start=len(head),
                 first_token=start,
                 offsets=offsets[start:end],
                 has_most_context=has_most_context,
                 has_answer=bool(example.answers),
-                is_aligned=answer is None or answer.is_aligned,
+                is_aligned=is_aligned,
                 is_question_cut=len(question_ids) > longest,
             )
         )
@@ -410,30 +362,8 @@ def _find_most_context(bounds: Sequence[tuple[int, int]]) -> list[NDArray[np.boo
     return [best[start:end] == window for window, (start, end) in enumerate(bounds)]
 
 
-@dataclass(frozen=True, slots=True)
-class _AnswerTokens:
-    first: int
-    last: int
-    is_aligned: bool
-
-
-def _find_answer(offsets: Ids, example: QAExample) -> _AnswerTokens | None:
-    """The tokens that cover the first answer; None if there is no answer or the tokenizer drops all of it."""
-    if example.is_impossible or not example.answers:
-        return None
-    answer = example.answers[0]
-    start, end = answer.start, answer.start + len(answer.text)
-    inside = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < end))
-    if not inside.size:
-        return None
-    first, last = int(inside[0]), int(inside[-1])
-    covered = example.context[offsets[first, 0] : offsets[last, 1]]
-    # Some tokenizers count the space before a word to its token.
-    return _AnswerTokens(first, last, covered.strip() == answer.text.strip())
-
-
 def find_spans(
-    context: str, windows: Sequence[QuestionWindow], outputs: Sequence[RowLogits], config: SpanConfig
+    context: str, windows: Sequence[QuestionWindow], outputs: Sequence[features.RowLogits], config: SpanConfig
 ) -> list[Span]:
     """The best of each window, best first; of equals the one that stands first. Logits may be padded at the end."""
     spans: list[Span] = []
@@ -458,14 +388,3 @@ def find_spans(
             text = text.strip()
             spans.append(Span(text, begin, begin + len(text), score))
     return sorted(spans, key=lambda span: (-span.score, span.start, span.end))
-
-
-def _distinct(spans: Sequence[Span], count: int) -> Iterator[Span]:
-    """The first `count` that say something, each slice once."""
-    seen: set[tuple[int, int]] = set()
-    for span in spans:
-        if len(seen) == count:
-            return
-        if span.text and (span.start, span.end) not in seen:
-            seen.add((span.start, span.end))
-            yield span
