@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from networks import exaggerate, make_pair, make_rows
+from networks import exaggerate, make_pair, make_rows, tiny_config
 from torch import Tensor
 
 from electralab.model.attention import Attention, RotaryTable, rotate
@@ -12,7 +12,7 @@ ROWS = make_rows()
 
 
 def make_attention(seed: int = 1) -> Attention:
-    attention = Attention(8, 2, 4, bias=False, dropout=0.0, std=0.5, output_std=0.5, normalises=True)
+    attention = Attention(tiny_config("modern", qk_norm=True, init_std=0.5), 2)
     init_weights(attention, seed)
     return attention.eval()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from networks import exaggerate, make_pair, make_rows
+from networks import exaggerate, make_pair, make_rows, tiny_config
 from pydantic import ValidationError
 from torch import Tensor
 
@@ -64,9 +64,7 @@ def test_a_token_alone_has_no_discrepancy() -> None:
 @torch.no_grad()
 def test_scores_are_raised_by_weight_times_discrepancy() -> None:
     size, heads, per_head = 8, 2, 4
-    attention = Attention(
-        size, heads, size // heads, bias=True, dropout=0.0, std=0.0, output_std=0.0, weighs_discrepancy=True
-    ).eval()
+    attention = Attention(tiny_config("electra", discrepancy_attention=True), heads).eval()
     init_weights(attention, seed=1)
     exaggerate(attention)
     states = torch.randn(1, 5, size, generator=torch.Generator().manual_seed(5))

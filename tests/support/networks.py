@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from electralab.config import SettingsTree
 from electralab.model.electra import Electra, Generator, build_electra
-from electralab.model.settings import SIZES, GeneratorConfig, ModelConfig
+from electralab.model.settings import SIZES, EncoderConfig, GeneratorConfig, ModelConfig
 
 Rows = tuple[Tensor, Tensor, Tensor]
 
@@ -19,6 +19,14 @@ def make_pair(size: str, vocab_size: int = 100, sequence_length: int = 64, **mod
         sequence_length=sequence_length,
         seed=1,
     )
+
+
+def tiny_config(backbone: str, **more: object) -> EncoderConfig:
+    """One layer of two heads with four coordinates each."""
+    eights = ("embedding_size", "hidden_size", "feedforward_size", "vocab_size", "sequence_length")
+    sizes: SettingsTree = dict.fromkeys(eights, 8) | {"num_layers": 1, "num_heads": 2}
+    rates = {"dropout": 0.0, "attention_dropout": 0.0, "norm_eps": 1e-5}
+    return EncoderConfig(**(sizes | rates | {"backbone": backbone} | more))
 
 
 def generator_of(pair: Electra) -> Generator:

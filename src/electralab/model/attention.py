@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from electralab.model.settings import EncoderConfig
 from electralab.model.weights import InitModule, linear
 
 # Of the norms of queries and keys.
@@ -44,11 +45,7 @@ def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
 
 
 def build_attention_mask(
-    length: int,
-    window: int,
-    is_pad: Tensor | None,
-    is_causal: bool = False,
-    device: torch.device | None = None,
+    length: int, window: int, is_pad: Tensor | None, is_causal: bool = False, device: torch.device | None = None
 ) -> Tensor | None:
     """Which keys each query sees, True where it does; None where all see all (or, causal, all that came before), which
     is the fast path.
@@ -56,52 +53,35 @@ def build_attention_mask(
     A window of 0 is no window; else a query sees window // 2 positions to each side, and a causal one, as in
     ModernBERT's decoder, the last window // 2 with itself among them.
     """
-    if is_causal:
-        return _find_earlier(length, window, is_pad, device)
-    if window == 0 or length <= window // 2 + 1:
+    reach = window // 2
+    if is_causal and is_pad is None and (window == 0 or length <= reach):
+        return None
+    if not is_causal and (window == 0 or length <= reach + 1):
         return None if is_pad is None else ~is_pad[:, None, None, :]  # (B, 1, 1, T)
     positions = torch.arange(length, device=device if is_pad is None else is_pad.device)
-    is_near = (positions[:, None] - positions).abs() <= window // 2  # (T, T)
-    return is_near if is_pad is None else is_near & ~is_pad[:, None, None, :]  # (B, 1, T, T)
-
-
-def _find_earlier(length: int, window: int, is_pad: Tensor | None, device: torch.device | None) -> Tensor | None:
-    if is_pad is None and (window == 0 or length <= window // 2):
-        return None
-    positions = torch.arange(length, device=device if is_pad is None else is_pad.device)
     distances = positions[:, None] - positions  # (T, T)
-    is_earlier = (distances >= 0) & (distances < (window // 2 if window else length))
-    return is_earlier if is_pad is None else is_earlier & ~is_pad[:, None, None, :]  # (B, 1, T, T)
+    if is_causal:
+        may_attend = (distances >= 0) & (distances < (reach if window else length))
+    else:
+        may_attend = distances.abs() <= reach
+    return may_attend if is_pad is None else may_attend & ~is_pad[:, None, None, :]  # (B, 1, T, T)
 
 
 class Attention(InitModule):
-    def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        head_size: int,
-        *,
-        bias: bool,
-        dropout: float,
-        std: float,
-        output_std: float,
-        is_causal: bool = False,
-        weighs_discrepancy: bool = False,
-        normalises: bool = False,
-    ) -> None:
+    def __init__(self, config: EncoderConfig, num_heads: int) -> None:
         super().__init__()
-        self.num_heads, self.head_size = num_heads, head_size
-        self.is_causal = is_causal
-        self.dropout = dropout
-        self.std, self.output_std = std, output_std
         # H heads of K make up D, unless heads were taken away.
-        self.qkv = linear(hidden_size, 3 * num_heads * head_size, bias=bias)
-        self.output = linear(num_heads * head_size, hidden_size, bias=bias)
+        self.num_heads, self.head_size = num_heads, config.head_size
+        self.is_causal, self.dropout = config.is_causal, config.attention_dropout
+        self.std, self.output_std = config.matrix_std(config.hidden_size), config.output_std
+        width, has_bias = num_heads * self.head_size, not config.is_modern
+        self.qkv = linear(config.hidden_size, 3 * width, bias=has_bias)
+        self.output = linear(width, config.hidden_size, bias=has_bias)
         # One gain for each coordinate of a head, the same for all heads, so that heads can be taken away.
-        self.query_norm = nn.RMSNorm(head_size, eps=_NORM_EPS) if normalises else None
-        self.key_norm = nn.RMSNorm(head_size, eps=_NORM_EPS) if normalises else None
+        self.query_norm = nn.RMSNorm(self.head_size, eps=_NORM_EPS) if config.qk_norm else None
+        self.key_norm = nn.RMSNorm(self.head_size, eps=_NORM_EPS) if config.qk_norm else None
         # From 0, so that the network starts as one without.
-        self.discrepancy_weights = nn.Parameter(torch.zeros(num_heads)) if weighs_discrepancy else None
+        self.discrepancy_weights = nn.Parameter(torch.zeros(num_heads)) if config.discrepancy_attention else None
 
     def init_stds(self) -> dict[str, float]:
         return {"qkv.weight": self.std, "output.weight": self.output_std}
@@ -132,8 +112,11 @@ class Attention(InitModule):
             scale = keys.shape[-1] ** -0.5
             discrepancies = measure_discrepancies(hidden, is_pad)  # (B, T)
             # Into the scores by one more coordinate: queries hold the weight, keys the discrepancy, values nothing.
-            queries = _append(queries, self.discrepancy_weights[:, None] / scale)
-            keys, values = _append(keys, discrepancies[:, None]), F.pad(values, (0, 1))
+            one_each = (*queries.shape[:-1], 1)
+            weights = (self.discrepancy_weights[:, None] / scale).to(queries.dtype)[..., None].expand(one_each)
+            queries = torch.cat([queries, weights], dim=-1)  # (B, H, T, K + 1)
+            keys = torch.cat([keys, discrepancies[:, None].to(keys.dtype)[..., None].expand(one_each)], dim=-1)
+            values = F.pad(values, (0, 1))
         if first_only:
             queries = queries[:, :, :1]
             may_attend = None if may_attend is None else may_attend[..., :1, :]
@@ -145,12 +128,15 @@ class Attention(InitModule):
     def ask(self, hidden: Tensor, rotation: Rotation | None) -> Tensor:
         """(B, T, D) -> queries (B, H, T, K), where keys and values are those of another tensor."""
         queries = self._project(hidden, slice(self.output.in_features))
-        return _turn(queries if self.query_norm is None else self.query_norm(queries), rotation)
+        queries = queries if self.query_norm is None else self.query_norm(queries)
+        return (queries if rotation is None else rotate(queries, rotation)).squeeze(2).transpose(1, 2)
 
     def offer(self, hidden: Tensor, rotation: Rotation | None) -> tuple[Tensor, Tensor]:
         """(B, T, D) -> keys and values (B, H, T, K) each"""
         keys, values = self._project(hidden, slice(self.output.in_features, None)).chunk(2, dim=2)
-        return _turn(keys if self.key_norm is None else self.key_norm(keys), rotation), _turn(values, None)
+        keys = keys if self.key_norm is None else self.key_norm(keys)
+        keys = keys if rotation is None else rotate(keys, rotation)
+        return keys.squeeze(2).transpose(1, 2), values.squeeze(2).transpose(1, 2)
 
     def mix(
         self, queries: Tensor, keys: Tensor, values: Tensor, may_attend: Tensor | None, scale: float | None = None
@@ -174,16 +160,6 @@ class Attention(InitModule):
         return projected.view(*hidden.shape[:-1], -1, self.num_heads, self.head_size)
 
 
-def _turn(vectors: Tensor, rotation: Rotation | None) -> Tensor:
-    """(B, T, 1, H, K) -> (B, H, T, K)"""
-    return (vectors if rotation is None else rotate(vectors, rotation)).squeeze(2).transpose(1, 2)
-
-
-def _append(vectors: Tensor, coordinates: Tensor) -> Tensor:
-    """(B, H, T, K) -> (B, H, T, K + 1)"""
-    return torch.cat([vectors, coordinates.to(vectors.dtype)[..., None].expand(*vectors.shape[:-1], 1)], dim=-1)
-
-
 WINDOW = 8
 """How many positions to each side are a token's surroundings."""
 
@@ -200,7 +176,10 @@ def measure_discrepancies(states: Tensor, is_pad: Tensor | None) -> Tensor:
     held = states if is_pad is None else states.masked_fill(is_pad[..., None], 0.0)
     others = _sum_windows(held) - held  # the cosine with a mean is that with the sum
     has_others = (_sum_windows(is_token) - is_token) * is_token > 0
-    return torch.where(has_others, 1 - _find_cosines(held, others), 0.0)
+    # Half the time of torch's own cosine, which divides every coordinate.
+    squares = [(vectors * vectors).sum(-1).clamp(min=_SMALLEST_SQUARE) for vectors in (held, others)]
+    cosines = (held * others).sum(-1) * (squares[0] * squares[1]).rsqrt()
+    return torch.where(has_others, 1 - cosines, 0.0)
 
 
 def _sum_windows(values: Tensor) -> Tensor:
@@ -211,9 +190,3 @@ def _sum_windows(values: Tensor) -> Tensor:
     ahead = torch.cat([totals[:, WINDOW:], last], dim=1)  # a row shorter than a window is all in it
     behind = F.pad(totals, (0, 0) * (values.dim() - 2) + (WINDOW + 1, 0))[:, :length]
     return ahead - behind
-
-
-def _find_cosines(ones: Tensor, others: Tensor) -> Tensor:
-    """Half the time of torch's own, which divides every coordinate."""
-    squares = (ones * ones).sum(-1).clamp(min=_SMALLEST_SQUARE) * (others * others).sum(-1).clamp(min=_SMALLEST_SQUARE)
-    return (ones * others).sum(-1) * squares.rsqrt()

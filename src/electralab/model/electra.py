@@ -1,35 +1,12 @@
-"""The pair: a generator that guesses masked tokens, a discriminator that judges every token, and what they share.
+"""The networks of pre-training, and the pair: what predicts tokens, what tells replaced ones, what they share.
 
 two encoder configs -> Electra
 
-Networks other than a plain generator that predict tokens: ids, positions -> (M, V) logits.
-
-`TwoStream`: one encoder read in two streams, so that tokens can be predicted in any order.
-
-    content   reads the row; a token sees itself and those before it in the order
-    query     stands where a token is predicted; it sees those before it in the order and never the token itself
-
-XLNet's two-stream attention (Yang et al., 2019). With an order of 0 everywhere the content stream is the encoder as it
-is, which is what fine-tuning takes. Two things are left out that no prediction depends on: queries where nothing is
-predicted, and the content's last layer beyond its keys and values.
-
-`TwoTower`: two causal encoders that meet in every gap, so that all but the token itself is seen.
-
-    left to right   sees ..., p-1 \
-                                    join -> prediction at p
-    right to left   sees p+1, ... /
-
-Nothing need be masked, so that one pass answers for every position (Baevski et al., 2019; the noise of Clark et al.'s
-Electric, 2020).
-
-`CopyMLM`: every token may be left as it stands, the copy mechanism of ELECTRA's "All-Tokens MLM" (Clark et al., 2020).
-
-    p(original) = c [original = seen] + (1 - c) softmax(original), c = sigmoid(w state + b)
-
-Everything is computed in logarithms.
+Every network that predicts tokens is called with (input_ids, segment_ids, is_pad, positions): (B, T) ids and (M,) flat
+positions, row * T + column, of which it gives (M, V) logits, at those positions only.
 """
 
-from typing import NamedTuple, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -41,16 +18,104 @@ from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfi
 from electralab.model.weights import InitModule, embedding, init_weights, linear
 
 
-class StreamMasks(NamedTuple):
-    """What both streams see in a layer, True where they do, and how far their positions turn."""
+class Generator(nn.Module):
+    """An encoder and a head over tokens: the generator of a pair, or a language model of its own."""
 
-    rotation: Rotation | None
-    may_attend: Tensor  # (B, 1, T, T) to the content
-    query_rotation: Rotation | None
-    query_may_attend: Tensor  # (B, 1, Q, T)
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.is_frozen = False
+        self.encoder = Encoder(config)
+        self.head = MLMHead(config)
+
+    @property
+    def reads_masked(self) -> bool:
+        """Whether the row it reads hides what it is asked for; a causal one has not come to it yet."""
+        return not self.config.is_causal
+
+    def freeze(self) -> Self:
+        """It only makes replacements from now on: no gradient, no dropout whatever the mode of what it is part of."""
+        self.is_frozen = True
+        return self.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> Self:
+        return super().train(mode and not self.is_frozen)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        hidden_states: HiddenStates | None = None,
+    ) -> Tensor:
+        return self.logits(self.hidden_states_at(input_ids, segment_ids, is_pad, positions, hidden_states))
+
+    def hidden_states_at(
+        self,
+        input_ids: Tensor,
+        segment_ids: Tensor,
+        is_pad: Tensor | None,
+        positions: Tensor,
+        hidden_states: HiddenStates | None = None,
+    ) -> Tensor:
+        """(M, D) the states that tokens at those positions are predicted from.
+
+        A causal one answers from the position before, so that the first of a row cannot be asked for.
+        """
+        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, hidden_states)  # (B, T, D)
+        if self.config.is_causal:
+            assert bool((positions % input_ids.shape[1] > 0).all()), "nothing stands before the first token of a row"
+            positions = positions - 1
+        return states.flatten(0, 1).index_select(0, positions)  # (M, D)
+
+    def logits(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
+        return logits
+
+
+class Discriminator(nn.Module):
+    """An encoder and one logit a token; above 0 means replaced."""
+
+    def __init__(self, config: EncoderConfig, verdict_head: RTDHeadKind = "dense", *, adds_cls: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config)
+        self.head = RTDHead(config, verdict_head, adds_cls=adds_cls)
+
+    def forward(
+        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, hidden_states: HiddenStates | None = None
+    ) -> Tensor:
+        """(B, T) ids -> (B, T)"""
+        logits: Tensor = self.head(self.encoder(input_ids, segment_ids, is_pad, hidden_states))
+        return logits
+
+
+class FixedGenerator(nn.Module):
+    """Predicts without looking: the same (V,) log-probabilities everywhere, and nothing to learn."""
+
+    reads_masked = True
+    log_shares: Tensor
+
+    def __init__(self, log_shares: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("log_shares", log_shares, persistent=False)
+
+    def forward(self, _input_ids: Tensor, _segment_ids: Tensor, _is_pad: Tensor | None, positions: Tensor) -> Tensor:
+        return self.log_shares.expand(len(positions), -1)  # (M, V)
 
 
 class TwoStream(InitModule):
+    """One encoder read in two streams, so that tokens can be predicted in any order.
+
+        content   reads the row; a token sees itself and those before it in the order
+        query     stands where a token is predicted; it sees those before it in the order and never the token itself
+
+    XLNet's two-stream attention (Yang et al., 2019). With an order of 0 everywhere the content stream is the encoder as
+    it is, which is what fine-tuning takes. Two things are left out that no prediction depends on: queries where nothing
+    is predicted, and the content's last layer beyond its keys and values.
+    """
+
     # Without an order it hides by itself what it is asked for; a [MASK] there is as good as the token.
     reads_masked = True
 
@@ -76,11 +141,8 @@ class TwoStream(InitModule):
         order: Tensor | None = None,
         hidden_states: HiddenStates | None = None,
     ) -> Tensor:
-        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only.
-
-        A token whose order is 0 is seen by all, another by later ones only. Without an order the tokens at the
-        positions are seen by nobody and all others by all.
-        """
+        """A token whose order is 0 is seen by all, another by later ones only. Without an order the tokens at the
+        positions are seen by nobody and all others by all."""
         states = self.hidden_states_at(input_ids, segment_ids, is_pad, positions, order, hidden_states)
         logits: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
         return logits
@@ -97,7 +159,24 @@ class TwoStream(InitModule):
         """(M, D) the query stream's states at those positions; `hidden_states` receives the whole content stream."""
         is_target = torch.zeros_like(input_ids).flatten().index_fill(0, positions, 1).view_as(input_ids)  # (B, T)
         columns, slots = build_query_slots(is_target)
-        global_masks, local_masks = self._build_masks(is_target if order is None else order, is_pad, columns)
+        order = is_target if order is None else order
+
+        # Of a global and of a local layer: how far positions turn, and what both streams see, True where they do.
+        length = input_ids.shape[1]
+        is_earlier = order[:, None, None, :] < order[:, None, :, None].clamp(min=1)  # (B, 1, T, T)
+        is_visible = is_earlier | torch.eye(length, dtype=torch.bool, device=order.device)
+        masks = []
+        for rotary, window in (
+            (self.encoder.global_rotary, 0),
+            (self.encoder.local_rotary, self.config.local_attention),
+        ):
+            rotation = None if rotary is None else rotary(length)
+            query_rotation = None if rotation is None else Rotation(rotation.cos[columns], rotation.sin[columns])
+            is_near = build_attention_mask(length, window, is_pad, device=order.device)
+            content_mask = is_visible if is_near is None else is_visible & is_near
+            query_mask = is_earlier if is_near is None else is_earlier & is_near
+            query_mask = query_mask.take_along_dim(columns[:, None, :, None], dim=2)  # (B, 1, Q, T)
+            masks.append((rotation, content_mask, query_rotation, query_mask))
 
         embeddings = self.encoder.embeddings
         content = embeddings(input_ids, segment_ids)  # (B, T, D)
@@ -107,8 +186,16 @@ class TwoStream(InitModule):
             hidden_states["embeddings"] = content
         for index, layer in enumerate(self.encoder.layers):
             assert isinstance(layer, EncoderLayer)
-            is_read = hidden_states is not None or index < self.config.num_layers - 1
-            content, query = _advance(layer, content, query, local_masks if layer.is_local else global_masks, is_read)
+            attention = layer.attention
+            rotation, content_mask, query_rotation, query_mask = masks[layer.is_local]
+            seen = layer.prepare(content)
+            keys, values = attention.offer(seen, rotation)
+            asked = attention.ask(layer.prepare(query), query_rotation)
+            query = layer.conclude(query, attention.conclude(attention.mix(asked, keys, values, query_mask)))
+            if hidden_states is not None or index < self.config.num_layers - 1:  # else nobody reads the content
+                asked = attention.ask(seen, rotation)
+                mixed = attention.mix(asked, keys, values, content_mask)
+                content = layer.conclude(content, attention.conclude(mixed))
             if hidden_states is not None:
                 hidden_states[f"layers.{index}"] = content
         if hidden_states is not None:
@@ -116,28 +203,10 @@ class TwoStream(InitModule):
         states: Tensor = self.encoder.final_norm(query)
         return states.flatten(0, 1).index_select(0, slots.flatten()[positions])  # (M, D)
 
-    def _build_masks(self, order: Tensor, is_pad: Tensor | None, columns: Tensor) -> tuple[StreamMasks, StreamMasks]:
-        """Of a global and of a local layer."""
-        length, window = order.shape[1], self.config.local_attention
-        encoder = self.encoder
-        is_earlier = order[:, None, None, :] < order[:, None, :, None].clamp(min=1)  # (B, 1, T, T)
-        is_own = torch.eye(length, dtype=torch.bool, device=order.device)
-        masks_by_reach = []
-        for rotary, reach in ((encoder.global_rotary, 0), (encoder.local_rotary, window)):
-            rotation = None if rotary is None else rotary(length)
-            is_near = build_attention_mask(length, reach, is_pad, device=order.device)
-            earlier = is_earlier if is_near is None else is_earlier & is_near
-            visible = is_earlier | is_own if is_near is None else (is_earlier | is_own) & is_near
-            at_query = None if rotation is None else Rotation(rotation.cos[columns], rotation.sin[columns])
-            masks_by_reach.append(
-                StreamMasks(rotation, visible, at_query, earlier.take_along_dim(columns[:, None, :, None], dim=2))
-            )
-        return masks_by_reach[0], masks_by_reach[1]
-
 
 def build_query_slots(is_target: Tensor) -> tuple[Tensor, Tensor]:
     """(B, T) 1 where a token is asked for -> the (B, Q) columns of each row's queries, and for each of (B, T) its
-    flat place among them.
+    flat index among them.
 
     Q is that of the row that is asked most; the others have queries to spare, whose columns mean nothing.
     """
@@ -147,23 +216,17 @@ def build_query_slots(is_target: Tensor) -> tuple[Tensor, Tensor]:
     return columns, torch.zeros_like(is_target).scatter(1, columns, places)
 
 
-def _advance(
-    layer: EncoderLayer, content: Tensor, query: Tensor, masks: StreamMasks, is_read: bool
-) -> tuple[Tensor, Tensor]:
-    """Both streams by one layer; the content stays where it is unless somebody reads it."""
-    attention = layer.attention
-    seen = layer.prepare(content)
-    keys, values = attention.offer(seen, masks.rotation)
-    asked = attention.ask(layer.prepare(query), masks.query_rotation)
-    mixed = attention.mix(asked, keys, values, masks.query_may_attend)
-    query = layer.conclude(query, attention.conclude(mixed))
-    if is_read:
-        mixed = attention.mix(attention.ask(seen, masks.rotation), keys, values, masks.may_attend)
-        content = layer.conclude(content, attention.conclude(mixed))
-    return content, query
-
-
 class TwoTower(InitModule):
+    """Two causal encoders that meet in every gap, so that all but the token itself is seen.
+
+        left to right   sees ..., p-1 \\
+                                        join -> prediction at p
+        right to left   sees p+1, ... /
+
+    Nothing need be masked, so that one pass answers for every position (Baevski et al., 2019; the noise of Clark et
+    al.'s Electric, 2020).
+    """
+
     reads_masked = False
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -180,17 +243,7 @@ class TwoTower(InitModule):
     def init_stds(self) -> dict[str, float]:
         return {"join.weight": self.config.init_std}
 
-    @property
-    def encoders(self) -> tuple[Encoder, Encoder]:
-        """From left to right, and from right to left."""
-        return self.left, self.right
-
-    @property
-    def state_size(self) -> int:
-        return 2 * self.config.hidden_size
-
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor) -> Tensor:
-        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only."""
         return self.logits(self.hidden_states_at(input_ids, segment_ids, is_pad, positions))
 
     def hidden_states_at(
@@ -230,7 +283,14 @@ _CHUNK = 1024
 
 
 class CopyMLM(InitModule):
-    # It looks at the position it is asked about, so that only a row that hides the token makes it guess.
+    """Every token may be left as it stands, the copy mechanism of ELECTRA's "All-Tokens MLM" (Clark et al., 2020).
+
+        p(original) = c [original = seen] + (1 - c) softmax(original), c = sigmoid(w state + b)
+
+    Everything is computed in logarithms, and its logits are log-probabilities.
+    """
+
+    # It looks at the position it is asked about, so that only a row that hides the token makes it predict.
     reads_masked = True
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -251,7 +311,6 @@ class CopyMLM(InitModule):
         positions: Tensor,
         hidden_states: HiddenStates | None = None,
     ) -> Tensor:
-        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) log-probabilities of the original there."""
         return self.mixture_logits(self.encoder(input_ids, segment_ids, is_pad, hidden_states), input_ids, positions)
 
     def mixture_logits(self, states: Tensor, input_ids: Tensor, positions: Tensor) -> Tensor:
@@ -284,95 +343,7 @@ def copy_log_probs(logits: Tensor, gates: Tensor, seen_ids: Tensor, target_ids: 
     return torch.where(seen_ids == target_ids, torch.logaddexp(named, F.logsigmoid(gates)), named)
 
 
-class Generator(nn.Module):
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.is_frozen = False
-        self.encoder = Encoder(config)
-        self.head = MLMHead(config)
-
-    def freeze(self) -> Self:
-        """Only to play from now on: without gradient, and without dropout whatever the mode of what it is part of."""
-        self.is_frozen = True
-        return self.requires_grad_(False).eval()
-
-    def train(self, mode: bool = True) -> Self:
-        return super().train(mode and not self.is_frozen)
-
-    @property
-    def reads_masked(self) -> bool:
-        """Whether the row it reads hides what it is asked for; a causal one has not come to it yet."""
-        return not self.config.is_causal
-
-    @property
-    def state_size(self) -> int:
-        return self.config.hidden_size
-
-    def forward(
-        self,
-        input_ids: Tensor,
-        segment_ids: Tensor,
-        is_pad: Tensor | None,
-        positions: Tensor,
-        hidden_states: HiddenStates | None = None,
-    ) -> Tensor:
-        """(B, T) ids and (M,) flat positions, row * T + column -> (M, V) logits at those positions only.
-
-        A causal one answers from the position before, so that the first of a row cannot be asked for.
-        """
-        return self.logits(self.hidden_states_at(input_ids, segment_ids, is_pad, positions, hidden_states))
-
-    def hidden_states_at(
-        self,
-        input_ids: Tensor,
-        segment_ids: Tensor,
-        is_pad: Tensor | None,
-        positions: Tensor,
-        hidden_states: HiddenStates | None = None,
-    ) -> Tensor:
-        """(M, D) the states that the guesses at those positions are made from."""
-        states: Tensor = self.encoder(input_ids, segment_ids, is_pad, hidden_states)  # (B, T, D)
-        if self.config.is_causal:
-            assert bool((positions % input_ids.shape[1] > 0).all()), "nothing stands before the first token of a row"
-            positions = positions - 1
-        return states.flatten(0, 1).index_select(0, positions)  # (M, D)
-
-    def logits(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.head(states, self.encoder.embeddings)  # (M, V)
-        return logits
-
-
-class Discriminator(nn.Module):
-    def __init__(self, config: EncoderConfig, verdict_head: RTDHeadKind = "dense", *, adds_cls: bool = False) -> None:
-        super().__init__()
-        self.config = config
-        self.encoder = Encoder(config)
-        self.head = RTDHead(config, verdict_head, adds_cls=adds_cls)
-
-    def forward(
-        self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, hidden_states: HiddenStates | None = None
-    ) -> Tensor:
-        """(B, T) ids -> (B, T) logits; above 0 means replaced."""
-        logits: Tensor = self.head(self.encoder(input_ids, segment_ids, is_pad, hidden_states))
-        return logits
-
-
-class FixedGenerator(nn.Module):
-    """Guesses without looking: the same (V,) log-probabilities everywhere, and nothing to learn."""
-
-    reads_masked = True
-    log_shares: Tensor
-
-    def __init__(self, log_shares: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("log_shares", log_shares, persistent=False)
-
-    def forward(self, _input_ids: Tensor, _segment_ids: Tensor, _is_pad: Tensor | None, positions: Tensor) -> Tensor:
-        return self.log_shares.expand(len(positions), -1)  # (M, V)
-
-
-# Every network that guesses tokens: called with (input_ids, segment_ids, is_pad, positions), it says (M, V) logits.
+# Every network that predicts tokens.
 TokenModel = Generator | TwoTower | TwoStream | CopyMLM
 AnyGenerator = TokenModel | FixedGenerator
 
@@ -393,26 +364,26 @@ class Electra(nn.Module):
             share_weights(generator, discriminator.encoder, sharing)
 
 
-def share_weights(generator: AnyGenerator, judge: Encoder, sharing: Sharing) -> None:
-    """Let a generator use what is the judging encoder's."""
+def share_weights(generator: AnyGenerator, encoder: Encoder, sharing: Sharing) -> None:
+    """Let a generator use what is the discriminator's encoder's."""
     if sharing == "none":
         return
     assert not isinstance(generator, FixedGenerator), "it has nothing to share"
     if isinstance(generator, TwoTower):
         assert sharing == "token", "towers share the token table only"
-        for encoder in generator.encoders:
-            encoder.embeddings.tokens = judge.embeddings.tokens
+        for tower in (generator.left, generator.right):
+            tower.embeddings.tokens = encoder.embeddings.tokens
         return
     if sharing == "everything":
-        generator.encoder = judge
+        generator.encoder = encoder
         return
     if sharing == "lower-layers":
         # Its own are the last norm and the head.
-        generator.encoder.embeddings = judge.embeddings
+        generator.encoder.embeddings = encoder.embeddings
         for index in range(generator.config.num_layers):
-            generator.encoder.layers[index] = judge.layers[index]
+            generator.encoder.layers[index] = encoder.layers[index]
         return
-    ours, theirs = generator.encoder.embeddings, judge.embeddings
+    ours, theirs = generator.encoder.embeddings, encoder.embeddings
     if sharing == "disentangled":
         assert isinstance(ours.tokens, nn.Embedding)
         theirs.tokens = DisentangledTable(ours.tokens)

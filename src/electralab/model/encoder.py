@@ -1,4 +1,4 @@
-"""One encoder, two backbones: (B, T) ids -> (B, T, D) states.
+"""One encoder, two backbones, and the heads of pre-training: (B, T) ids -> (B, T, D) states -> logits.
 
 `electra` is the released architecture: norm after each addition, learned positions, biases, erf-gelu.
 `modern` is ModernBERT: norm before each block (the first norm is the embeddings'), rotary positions, gated
@@ -6,8 +6,6 @@ feed-forward, no biases, optionally all but every n-th layer local, one norm at 
 
 Shapes everywhere: B rows, T positions, M masked, V vocabulary, E embedding, D hidden, F feed-forward,
 H heads, K per head.
-
-What a state says: (M, D) states -> (M, V) guesses, (B, T, D) states -> (B, T) verdicts.
 """
 
 import torch
@@ -19,6 +17,112 @@ from electralab.model.settings import EncoderConfig, RTDHeadKind
 from electralab.model.weights import InitModule, embedding, linear
 
 HiddenStates = dict[str, Tensor]
+
+
+# ------------------------------------------------------------------------------------------------------- embeddings
+
+
+class DisentangledTable(nn.Module):
+    """Another network's table, which learns nothing from here, plus a difference of our own that starts at 0."""
+
+    def __init__(self, base: nn.Embedding) -> None:
+        super().__init__()
+        # In a tuple, so that it stays a parameter of the other network alone.
+        self._base = (base,)
+        self.delta = nn.Parameter(torch.zeros_like(base.weight))
+
+    @property
+    def weight(self) -> Tensor:
+        return self._base[0].weight.detach() + self.delta  # (V, E)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self._base[0].weight.detach()) + F.embedding(ids, self.delta)
+
+
+def merge_tables(network: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a network with one table of its own in place of each difference from another's."""
+    merged = dict(weights)
+    for name, module in network.named_modules():
+        if isinstance(module, DisentangledTable):
+            del merged[f"{name}.delta"]
+            merged[f"{name}.weight"] = module.weight.detach()
+    return merged
+
+
+class Embeddings(InitModule):
+    """Tokens, positions and segments on `electra`; tokens alone on `modern`, where the norm follows the projection."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        size, is_modern = config.embedding_size, config.is_modern
+        self.norm_after_projection = is_modern
+        self.dropout, self.std = config.dropout, config.init_std
+        self.tokens: nn.Embedding | DisentangledTable = embedding(config.vocab_size, size)
+        self.positions = None if is_modern else embedding(config.sequence_length, size)
+        self.segments = None if is_modern else embedding(config.num_segments, size)
+        is_projected = size != config.hidden_size
+        self.projection = linear(size, config.hidden_size, bias=not is_modern) if is_projected else None
+        norm_size = config.hidden_size if is_modern else size
+        self.norm = nn.LayerNorm(norm_size, eps=config.norm_eps, bias=not is_modern)
+
+    def init_stds(self) -> dict[str, float]:
+        stds = {"tokens.delta": 0.0} if isinstance(self.tokens, DisentangledTable) else {"tokens.weight": self.std}
+        if self.positions is not None and self.segments is not None:
+            stds |= {"positions.weight": self.std, "segments.weight": self.std}
+        if self.projection is not None:
+            # A projection before the norm must keep the table's scale, or the norm's epsilon is no longer small.
+            narrow = self.projection.in_features**-0.5
+            stds["projection.weight"] = narrow if self.norm_after_projection else self.std
+        return stds
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor) -> Tensor:
+        return self.compose(self.tokens(input_ids), slice(input_ids.shape[1]), segment_ids)
+
+    def compose(self, vectors: Tensor, columns: slice | Tensor, segment_ids: Tensor) -> Tensor:
+        """(B, T, E) what stands in these columns -> (B, T, D)"""
+        if self.positions is not None and self.segments is not None:
+            vectors = vectors + self.positions.weight[columns] + self.segments(segment_ids)
+        if not self.norm_after_projection:
+            vectors = F.dropout(self.norm(vectors), self.dropout, self.training)
+        if self.projection is not None:
+            vectors = self.projection(vectors)
+        return F.dropout(self.norm(vectors), self.dropout, self.training) if self.norm_after_projection else vectors
+
+    @torch.no_grad()
+    def assign_table(self, weight: Tensor) -> None:
+        """Have these vectors for the tokens: (V, E)."""
+        if isinstance(self.tokens, DisentangledTable):
+            self.tokens.delta.add_(weight - self.tokens.weight)
+        else:
+            self.tokens.weight.copy_(weight)
+
+
+# ----------------------------------------------------------------------------------------------------------- layers
+
+
+class AdaptiveNorm(nn.LayerNorm):
+    """Scales a token by how replaced it looks; starts as a plain norm."""
+
+    def __init__(self, size: int, *, eps: float, bias: bool) -> None:
+        super().__init__(size, eps=eps, bias=bias)
+        self.guess_weight = nn.Parameter(torch.zeros(size))
+        self.guess_bias = nn.Parameter(torch.zeros(1))
+        self.weight_delta = nn.Parameter(torch.zeros(size))
+        self.bias_delta = nn.Parameter(torch.zeros(size)) if bias else None
+
+    def forward(self, states: Tensor) -> Tensor:
+        normed = F.layer_norm(states, self.normalized_shape, eps=self.eps)
+        p_replaced = torch.sigmoid(F.linear(normed, self.guess_weight[None], self.guess_bias))  # (..., 1)
+        delta = normed * self.weight_delta
+        if self.bias_delta is not None:
+            delta = delta + self.bias_delta
+        return super().forward(states) + p_replaced * delta
+
+
+def make_norm(config: EncoderConfig, size: int | None = None, *, is_inner: bool = False) -> nn.LayerNorm:
+    """Those inside the encoder are adaptive where the settings say so."""
+    kind = AdaptiveNorm if is_inner and config.adaptive_norm else nn.LayerNorm
+    return kind(size or config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)
 
 
 class FeedForward(InitModule):
@@ -36,14 +140,14 @@ class FeedForward(InitModule):
         return {"up.weight": self.std, "down.weight": self.output_std}
 
     def forward(self, hidden: Tensor) -> Tensor:
-        risen = self.up(hidden)  # (B, T, F) or, gated, (B, T, 2F)
+        expanded = self.up(hidden)  # (B, T, F) or, gated, (B, T, 2F)
         if self.is_gated:
-            activated, gate = risen.chunk(2, dim=-1)
-            risen = F.gelu(activated) * gate
+            activated, gate = expanded.chunk(2, dim=-1)
+            expanded = F.gelu(activated) * gate
         else:
-            risen = F.gelu(risen)
-        lowered: Tensor = self.down(F.dropout(risen, self.dropout, self.training))  # (B, T, D)
-        return lowered
+            expanded = F.gelu(expanded)
+        output: Tensor = self.down(F.dropout(expanded, self.dropout, self.training))  # (B, T, D)
+        return output
 
 
 class EncoderLayer(nn.Module):
@@ -55,21 +159,11 @@ class EncoderLayer(nn.Module):
         # ModernBERT drops attention's output with the attention's own share, and nothing after the feed-forward.
         self.attention_dropout = config.attention_dropout if config.is_modern else config.dropout
         self.feedforward_dropout = 0.0 if config.is_modern else config.dropout
-        self.attention = Attention(
-            config.hidden_size,
-            shape.num_heads,
-            config.head_size,
-            bias=not config.is_modern,
-            dropout=config.attention_dropout,
-            std=config.matrix_std(config.hidden_size),
-            output_std=config.output_std,
-            is_causal=config.is_causal,
-            weighs_discrepancy=config.discrepancy_attention,
-            normalises=config.qk_norm,
-        )
-        self.attention_norm: nn.Module = nn.Identity() if config.is_modern and index == 0 else _make_inner_norm(config)
+        self.attention = Attention(config, shape.num_heads)
+        is_normed_before = config.is_modern and index == 0
+        self.attention_norm: nn.Module = nn.Identity() if is_normed_before else make_norm(config, is_inner=True)
         self.feedforward = FeedForward(config, shape.feedforward_size)
-        self.feedforward_norm = _make_inner_norm(config)
+        self.feedforward_norm = make_norm(config, is_inner=True)
 
     def forward(
         self,
@@ -90,11 +184,11 @@ class EncoderLayer(nn.Module):
         """What attention found is added to what was there, and worked on."""
         hidden = kept + F.dropout(attended, self.attention_dropout, self.training)
         if self.is_pre_norm:
-            risen = self.feedforward(self.feedforward_norm(hidden))
-            return hidden + F.dropout(risen, self.feedforward_dropout, self.training)
+            expanded = self.feedforward(self.feedforward_norm(hidden))
+            return hidden + F.dropout(expanded, self.feedforward_dropout, self.training)
         hidden = self.attention_norm(hidden)
-        risen = self.feedforward(hidden)
-        output: Tensor = self.feedforward_norm(hidden + F.dropout(risen, self.feedforward_dropout, self.training))
+        expanded = self.feedforward(hidden)
+        output: Tensor = self.feedforward_norm(hidden + F.dropout(expanded, self.feedforward_dropout, self.training))
         return output
 
 
@@ -102,28 +196,19 @@ class Encoder(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = Embeddings(
-            config.vocab_size,
-            config.embedding_size,
-            config.hidden_size,
-            num_positions=0 if config.is_modern else config.sequence_length,
-            num_segments=0 if config.is_modern else config.num_segments,
-            norm_after_projection=config.is_modern,
-            bias=not config.is_modern,
-            norm_eps=config.norm_eps,
-            dropout=config.dropout,
-            std=config.init_std,
-        )
-        self.layers = nn.ModuleList(EncoderLayer(config, index) for index in range(config.num_layers))
-        if config.share_layers:
-            _share_weights([layer for layer in self.layers if isinstance(layer, EncoderLayer)])
-        self.final_norm: nn.Module = _make_inner_norm(config) if config.is_modern else nn.Identity()
-        self.global_rotary = self._make_rotary(config.global_rope_theta)
-        self.local_rotary = self._make_rotary(config.local_rope_theta) if config.local_attention else None
-
-    def _make_rotary(self, theta: float) -> RotaryTable | None:
-        config = self.config
-        return RotaryTable(config.sequence_length, config.head_size, theta) if config.is_modern else None
+        self.embeddings = Embeddings(config)
+        layers = [EncoderLayer(config, index) for index in range(config.num_layers)]
+        for layer in layers[1:] if config.share_layers else ():
+            # Every layer keeps what it is (local or not), and has the weights of the first that has such a part.
+            layer.attention, layer.feedforward = layers[0].attention, layers[0].feedforward
+            layer.feedforward_norm = layers[0].feedforward_norm
+            # On `modern` the first layer has none: the norm of the embeddings stands in its place.
+            layer.attention_norm = layers[1 if layer.is_pre_norm else 0].attention_norm
+        self.layers = nn.ModuleList(layers)
+        self.final_norm: nn.Module = make_norm(config, is_inner=True) if config.is_modern else nn.Identity()
+        sizes, has_local = (config.sequence_length, config.head_size), config.is_modern and config.local_attention > 0
+        self.global_rotary = RotaryTable(*sizes, config.global_rope_theta) if config.is_modern else None
+        self.local_rotary = RotaryTable(*sizes, config.local_rope_theta) if has_local else None
 
     def forward(
         self,
@@ -162,135 +247,18 @@ class Encoder(nn.Module):
         return hidden
 
 
-def make_norm(config: EncoderConfig, size: int | None = None) -> nn.LayerNorm:
-    return nn.LayerNorm(size or config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)
+# ------------------------------------------------------------------------------------------------------------ heads
 
 
-def _make_inner_norm(config: EncoderConfig) -> nn.LayerNorm:
-    if not config.adaptive_norm:
-        return make_norm(config)
-    return AdaptiveNorm(config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)
-
-
-def _share_weights(layers: list[EncoderLayer]) -> None:
-    """Every layer keeps what it is (local or not), and has the weights of the first that has such a part."""
-    for layer in layers[1:]:
-        layer.attention, layer.feedforward = layers[0].attention, layers[0].feedforward
-        layer.feedforward_norm = layers[0].feedforward_norm
-        # On `modern` the first layer has none: the norm of the embeddings stands in its place.
-        layer.attention_norm = layers[1 if layer.is_pre_norm else 0].attention_norm
-
-
-class DisentangledTable(nn.Module):
-    """Another network's table, which learns nothing from here, plus a difference of our own that starts at 0."""
-
-    def __init__(self, base: nn.Embedding) -> None:
-        super().__init__()
-        # In a tuple, so that it stays a parameter of the other network alone.
-        self._base = (base,)
-        self.delta = nn.Parameter(torch.zeros_like(base.weight))
-
-    @property
-    def weight(self) -> Tensor:
-        return self._base[0].weight.detach() + self.delta  # (V, E)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return F.embedding(ids, self._base[0].weight.detach()) + F.embedding(ids, self.delta)
-
-
-def merge_tables(network: nn.Module, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a network with one table of its own in place of each difference from another's."""
-    merged = dict(weights)
-    for name, module in network.named_modules():
-        if isinstance(module, DisentangledTable):
-            del merged[f"{name}.delta"]
-            merged[f"{name}.weight"] = module.weight.detach()
-    return merged
-
-
-class Embeddings(InitModule):
-    """Composed by arguments: `num_positions` and `num_segments` of 0 leave these tables out."""
-
-    def __init__(
-        self,
-        vocab_size: int,
-        embedding_size: int,
-        hidden_size: int,
-        *,
-        num_positions: int,
-        num_segments: int,
-        norm_after_projection: bool,
-        bias: bool,
-        norm_eps: float,
-        dropout: float,
-        std: float,
-    ) -> None:
-        super().__init__()
-        self.norm_after_projection = norm_after_projection
-        self.dropout = dropout
-        self.std = std
-        self.tokens: nn.Embedding | DisentangledTable = embedding(vocab_size, embedding_size)
-        self.positions = embedding(num_positions, embedding_size) if num_positions else None
-        self.segments = embedding(num_segments, embedding_size) if num_segments else None
-        self.projection = linear(embedding_size, hidden_size, bias=bias) if embedding_size != hidden_size else None
-        self.norm = nn.LayerNorm(hidden_size if norm_after_projection else embedding_size, eps=norm_eps, bias=bias)
-
-    def init_stds(self) -> dict[str, float]:
-        stds = {"tokens.delta": 0.0} if isinstance(self.tokens, DisentangledTable) else {"tokens.weight": self.std}
-        if self.positions is not None:
-            stds["positions.weight"] = self.std
-        if self.segments is not None:
-            stds["segments.weight"] = self.std
-        if self.projection is not None:
-            # A projection before the norm must keep the table's scale, or the norm's epsilon is no longer small.
-            narrow = self.projection.in_features**-0.5
-            stds["projection.weight"] = narrow if self.norm_after_projection else self.std
-        return stds
-
-    def forward(self, input_ids: Tensor, segment_ids: Tensor) -> Tensor:
-        return self.compose(self.tokens(input_ids), slice(input_ids.shape[1]), segment_ids)
-
-    def compose(self, vectors: Tensor, columns: slice | Tensor, segment_ids: Tensor) -> Tensor:
-        """(B, T, E) what stands in these columns -> (B, T, D)"""
-        if self.positions is not None:
-            vectors = vectors + self.positions.weight[columns]
-        if self.segments is not None:
-            vectors = vectors + self.segments(segment_ids)
-        if self.norm_after_projection:
-            return F.dropout(self.norm(self._project(vectors)), self.dropout, self.training)  # (B, T, D)
-        return self._project(F.dropout(self.norm(vectors), self.dropout, self.training))  # (B, T, D)
-
-    @torch.no_grad()
-    def assign_table(self, weight: Tensor) -> None:
-        """Have these vectors for the tokens: (V, E)."""
-        if isinstance(self.tokens, DisentangledTable):
-            self.tokens.delta.add_(weight - self.tokens.weight)
-        else:
-            self.tokens.weight.copy_(weight)
-
-    def _project(self, vectors: Tensor) -> Tensor:
-        return vectors if self.projection is None else self.projection(vectors)
-
-
-class AdaptiveNorm(nn.LayerNorm):
-    def __init__(self, size: int, *, eps: float, bias: bool) -> None:
-        super().__init__(size, eps=eps, bias=bias)
-        self.guess_weight = nn.Parameter(torch.zeros(size))
-        self.guess_bias = nn.Parameter(torch.zeros(1))
-        self.weight_delta = nn.Parameter(torch.zeros(size))
-        self.bias_delta = nn.Parameter(torch.zeros(size)) if bias else None
-
-    def forward(self, states: Tensor) -> Tensor:
-        normed = F.layer_norm(states, self.normalized_shape, eps=self.eps)
-        guess = torch.sigmoid(F.linear(normed, self.guess_weight[None], self.guess_bias))  # (..., 1)
-        delta = normed * self.weight_delta
-        if self.bias_delta is not None:
-            delta = delta + self.bias_delta
-        return super().forward(states) + guess * delta
+def dense_std(config: EncoderConfig) -> float:
+    """How widely the dense layer of a head is drawn."""
+    if config.init_rule == "fan-in":
+        return config.matrix_std(config.hidden_size)
+    return config.init_std / (2 * config.num_layers) ** 0.5 if config.is_modern else config.init_std
 
 
 class MLMHead(InitModule):
-    """dense -> gelu -> norm -> the token table, plus a bias for each token.
+    """dense -> gelu -> norm -> the token table, plus a bias for each token: (M, D) -> (M, V).
 
     The table is an argument, not a part: a head without a table of its own cannot be left with an orphaned one.
     """
@@ -315,14 +283,14 @@ class MLMHead(InitModule):
 
 
 class RTDHead(InitModule):
-    """dense -> gelu (-> norm on `modern`) -> one number a token; or, plain, that number straight from the state."""
+    """dense -> gelu (-> norm on `modern`) -> one number a token; or, linear, that number straight from the state."""
 
     def __init__(self, config: EncoderConfig, kind: RTDHeadKind, *, adds_cls: bool = False) -> None:
         super().__init__()
         self.config, self.kind, self.adds_cls = config, kind, adds_cls
-        size, is_plain = config.hidden_size, kind == "linear"
-        self.dense = None if is_plain else linear(size, size, bias=not config.is_modern)
-        self.norm = None if is_plain or not config.is_modern else make_norm(config)
+        size, is_linear = config.hidden_size, kind == "linear"
+        self.dense = None if is_linear else linear(size, size, bias=not config.is_modern)
+        self.norm = None if is_linear or not config.is_modern else make_norm(config)
         self.verdict = linear(size, 1, bias=True)
 
     def init_stds(self) -> dict[str, float]:
@@ -337,8 +305,8 @@ class RTDHead(InitModule):
             states = F.gelu(self.dense(states))
         if self.norm is not None:
             states = self.norm(states)
-        verdicts: Tensor = self.verdict(states).squeeze(-1)  # (B, T)
-        return verdicts
+        logits: Tensor = self.verdict(states).squeeze(-1)  # (B, T)
+        return logits
 
 
 class SentencePairHead(InitModule):
@@ -353,12 +321,5 @@ class SentencePairHead(InitModule):
         return {"verdict.weight": self.std}
 
     def forward(self, states: Tensor) -> Tensor:
-        verdicts: Tensor = self.verdict(states[:, 0]).squeeze(-1)  # (B,)
-        return verdicts
-
-
-def dense_std(config: EncoderConfig) -> float:
-    """How widely the dense layer of a head is drawn."""
-    if config.init_rule == "fan-in":
-        return config.matrix_std(config.hidden_size)
-    return config.init_std / (2 * config.num_layers) ** 0.5 if config.is_modern else config.init_std
+        logits: Tensor = self.verdict(states[:, 0]).squeeze(-1)  # (B,)
+        return logits

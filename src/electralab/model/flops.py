@@ -34,10 +34,6 @@ def _feedforward_products(config: EncoderConfig, shape: LayerShape) -> int:
     return (3 if config.is_gated else 2) * _product(config.hidden_size, shape.feedforward_size)
 
 
-def _block_products(config: EncoderConfig, shape: LayerShape, length: int) -> int:
-    return _attention_products(config, shape, length) + _feedforward_products(config, shape)
-
-
 def _projection_products(config: EncoderConfig) -> int:
     narrow, wide = config.embedding_size, config.hidden_size
     return _product(narrow, wide) if narrow != wide else 0
@@ -72,7 +68,7 @@ def first_state_flops(config: EncoderConfig, rows: int, length: int) -> int:
     """Forward, up to the state of each row's first token: in the last layer it alone asks, and goes on."""
     last = config.shape_of(config.num_layers - 1)
     offered = 3 * _product(config.hidden_size, last.num_heads * config.head_size)
-    spared = _block_products(config, last, length) - offered
+    spared = _attention_products(config, last, length) + _feedforward_products(config, last) - offered
     return encoder_flops(config, rows, length) - rows * (length - 1) * spared
 
 
@@ -153,24 +149,17 @@ def training_bytes(encoders: Sequence[EncoderConfig], parameters: int, tokens: i
     return 400 * 2**20 + 16 * parameters + tokens * per_token
 
 
-def _paper_block(config: EncoderConfig, length: int) -> int:
-    hidden, width = config.hidden_size, config.feedforward_size
+def _paper_encoder(config: EncoderConfig, length: int) -> int:
+    hidden, width, size = config.hidden_size, config.feedforward_size, config.embedding_size
     scores = length * config.num_heads * (_SOFTMAX + _DROPOUT + 1)
     attention = 3 * hidden + scores + hidden * (1 + _DROPOUT + 1) + _NORM  # the released script's norm is one element
     feedforward = width * (_ACTIVATION + 1) + hidden * (1 + _DROPOUT + 1 + _NORM)
-    return _block_products(config, config.shape_of(0), length) + attention + feedforward
-
-
-def _paper_encoder(config: EncoderConfig, length: int) -> int:
-    size = config.embedding_size
+    shape = config.shape_of(0)
+    products = _attention_products(config, shape, length) + _feedforward_products(config, shape)
     lookup = _product(size, config.vocab_size) + _product(size, length + 2) + size * (2 + _NORM + _DROPOUT)
     projection = _projection_products(config)
-    return (
-        config.num_layers * _paper_block(config, length)
-        + lookup
-        + projection
-        + (config.hidden_size if projection else 0)
-    )
+    projection += hidden if projection else 0
+    return config.num_layers * (products + attention + feedforward) + lookup + projection
 
 
 def paper_generator_flops(

@@ -1,4 +1,4 @@
-"""The sizes of a pair in settings, and the two encoders they mean.
+"""The settings of networks: of one encoder, and of a pair, which means two of them.
 
 [model] + [generator] -> two encoder configs
 """
@@ -12,28 +12,25 @@ from electralab.config import Alias, Settings, SettingsTree
 from electralab.errors import UsageError
 
 Backbone = Literal["electra", "modern"]
-
 InitRule = Literal["normal", "fan-in"]
+RTDHeadKind = Literal["dense", "linear"]
+GeneratorKind = Literal["transformer", "causal", "two-tower", "unigram", "uniform", "frozen"]
+Sharing = Literal["none", "token", "embeddings", "lower-layers", "everything", "disentangled"]
+
+# Where the generator's layers are the discriminator's.
+ONE_NETWORK = ("lower-layers", "everything")
 
 # Beyond these no network is meant, but a damaged or hostile file: sizes of tensors stay far from overflowing.
 MAX_SIZE = 2**24
-
 MAX_LAYERS = 10_000
-
 MAX_POSITIONS = 2**20
-
 # Rotary angles are held for every position and every coordinate of a head.
 _MAX_ANGLES = 2**25
 
 Count = Annotated[int, Field(gt=0, le=MAX_SIZE)]
-
 CountOrNone = Annotated[int, Field(ge=0)]
-
 Positive = Annotated[float, Field(gt=0)]
-
 Probability = Annotated[float, Field(ge=0, lt=1)]
-
-RTDHeadKind = Literal["dense", "linear"]
 
 
 class LayerShape(Settings):
@@ -104,19 +101,16 @@ class EncoderConfig(Settings):
                 f"{self.sequence_length:,} positions with heads {self.head_size:,} wide are more than {_MAX_ANGLES:,} "
                 "rotary angles; take shorter rows or more heads"
             )
-        if self.shapes:
-            self._check_shapes()
-        return self
-
-    def _check_shapes(self) -> None:
-        if len(self.shapes) != self.num_layers:
+        if self.shapes and len(self.shapes) != self.num_layers:
             raise ValueError(f"there are {len(self.shapes)} shapes for {self.num_layers} layers; give one for each")
-        if self.share_layers:
+        if self.shapes and self.share_layers:
             raise ValueError("layers that share their weights cannot have shapes of their own; unset one of them")
-        if any(shape.is_local for shape in self.shapes) and not self.local_attention:
+        has_local = any(shape.is_local for shape in self.shapes)
+        if has_local and not self.local_attention:
             raise ValueError("a local layer needs a window; set local_attention")
-        if any(shape.is_local for shape in self.shapes) and self.global_every < 2:
+        if has_local and self.global_every < 2:
             raise ValueError("a local layer needs a global_every of 2 or more; set it")
+        return self
 
     @property
     def is_modern(self) -> bool:
@@ -167,60 +161,19 @@ class EncoderConfig(Settings):
         return tuple(map(self.shape_of, range(self.num_layers)))
 
 
-GeneratorKind = Literal["transformer", "causal", "two-tower", "unigram", "uniform", "frozen"]
-Sharing = Literal["none", "token", "embeddings", "lower-layers", "everything", "disentangled"]
+def _size(backbone: Backbone, sizes: tuple[int, int, int, int, int], width_share: float, **more: float) -> SettingsTree:
+    names = ("embedding_size", "hidden_size", "num_layers", "num_heads", "feedforward_size")
+    model = {"backbone": backbone, **dict(zip(names, sizes, strict=True)), **more}
+    return {"model": model, "generator": {"width_share": width_share}}
 
-# Where the generator's layers are the discriminator's.
-ONE_NETWORK = ("lower-layers", "everything")
 
-# Sizes by name, as layers of settings; small, base and large are the released ones.
-SIZES: dict[str, SettingsTree] = {
-    "tiny": {
-        "model": {
-            "backbone": "modern",
-            "embedding_size": 128,
-            "hidden_size": 128,
-            "num_layers": 4,
-            "num_heads": 2,
-            "feedforward_size": 384,
-            "dropout": 0.0,
-            "attention_dropout": 0.0,
-        },
-        "generator": {"width_share": 1 / 2},
-    },
-    "small": {
-        "model": {
-            "backbone": "electra",
-            "embedding_size": 128,
-            "hidden_size": 256,
-            "num_layers": 12,
-            "num_heads": 4,
-            "feedforward_size": 1024,
-        },
-        "generator": {"width_share": 1 / 4},
-    },
-    "base": {
-        "model": {
-            "backbone": "electra",
-            "embedding_size": 768,
-            "hidden_size": 768,
-            "num_layers": 12,
-            "num_heads": 12,
-            "feedforward_size": 3072,
-        },
-        "generator": {"width_share": 1 / 3},
-    },
-    "large": {
-        "model": {
-            "backbone": "electra",
-            "embedding_size": 1024,
-            "hidden_size": 1024,
-            "num_layers": 24,
-            "num_heads": 16,
-            "feedforward_size": 4096,
-        },
-        "generator": {"width_share": 1 / 4},
-    },
+# Sizes by name, as layers of settings: embeddings, states, layers, heads, feed-forward, and the generator's share of
+# the width. small, base and large are the released ones.
+SIZES = {
+    "tiny": _size("modern", (128, 128, 4, 2, 384), 1 / 2, dropout=0.0, attention_dropout=0.0),
+    "small": _size("electra", (128, 256, 12, 4, 1024), 1 / 4),
+    "base": _size("electra", (768, 768, 12, 12, 3072), 1 / 3),
+    "large": _size("electra", (1024, 1024, 24, 16, 4096), 1 / 4),
 }
 
 
@@ -303,73 +256,46 @@ def derive_encoders(
     model: ModelConfig, generator: GeneratorConfig, *, vocab_size: int, sequence_length: int
 ) -> tuple[EncoderConfig, EncoderConfig]:
     """The generator's config and the discriminator's."""
-    common: SettingsTree = {
-        "backbone": model.backbone,
-        "vocab_size": vocab_size,
-        "sequence_length": max(sequence_length, model.max_positions),
-        "embedding_size": model.embedding_size,
-        "norm_eps": 1e-5 if model.backbone == "modern" else 1e-12,
-        "init_std": model.init_std,
-        "local_attention": model.local_attention,
-        "global_every": model.global_every,
-        "global_rope_theta": model.global_rope_theta,
-        "local_rope_theta": model.local_rope_theta,
-        "zero_init_outputs": model.zero_init_outputs,
-        "init_rule": model.init_rule,
-        "gated_feedforward": model.gated_feedforward,
-        "own_head_projection": model.own_head_projection,
-        "qk_norm": model.qk_norm,
-        "share_layers": model.share_layers,
+    judging: SettingsTree = {name: value for name, value in model if name in EncoderConfig.model_fields}
+    judging["vocab_size"] = vocab_size
+    judging["sequence_length"] = max(sequence_length, model.max_positions)
+    judging["norm_eps"] = 1e-5 if model.backbone == "modern" else 1e-12
+    width = _scale(model.hidden_size, generator.width_share, multiple=2)
+    # One head for every 64 coordinates, or the next smaller number that leaves each head an even, whole share.
+    wanted = max(1, width // 64)
+    num_heads = next(heads for heads in range(wanted, 0, -1) if width % (2 * heads) == 0 or heads == 1)
+    dropout, attention_dropout = generator.dropout, generator.attention_dropout
+    guessing = judging | {
+        "hidden_size": width,
+        "num_layers": _scale(model.num_layers, generator.depth_share),
+        "num_heads": generator.num_heads or (model.num_heads if width == model.hidden_size else num_heads),
+        "feedforward_size": _scale(model.feedforward_size, generator.feedforward_share or generator.width_share),
+        "dropout": model.dropout if dropout is None else dropout,
+        "attention_dropout": model.attention_dropout if attention_dropout is None else attention_dropout,
     }
-    judged: SettingsTree = {name: getattr(model, name) for name in _OWN}
-    guessing = judged | _shrink(model, generator)
-    if model.sharing not in ONE_NETWORK:
-        guessing |= dict.fromkeys(_JUDGING, False)
-    if model.sharing == "lower-layers" and guessing | {"num_layers": model.num_layers} != judged:
+    if model.sharing not in ONE_NETWORK:  # what is an option of the discriminator alone
+        guessing |= {"discrepancy_attention": False, "adaptive_norm": False}
+    if model.sharing == "lower-layers" and guessing | {"num_layers": model.num_layers} != judging:
         raise UsageError(
             "model.sharing: 'lower-layers' makes the generator of the discriminator's own first layers; set "
             f"generator.width_share to 1 and generator.num_heads to {model.num_heads}, leave its dropout as the "
             "discriminator's, and choose how many layers by generator.depth_share"
         )
-    if model.sharing == "everything" and guessing != judged:
+    if model.sharing == "everything" and guessing != judging:
         raise UsageError(
             "model.sharing: 'everything' needs a generator of the discriminator's size; set generator.width_share and "
             f"generator.depth_share to 1 and generator.num_heads to {model.num_heads}, or share 'embeddings'"
         )
     try:
         is_causal = generator.kind in ("causal", "two-tower")
-        return EncoderConfig(**common, **guessing, is_causal=is_causal), EncoderConfig(**common, **judged)
+        return EncoderConfig(**guessing, is_causal=is_causal), EncoderConfig(**judging)
     except ValidationError as error:
         first = error.errors()[0]
         where = ": ".join(["model, generator", *(str(name) for name in first["loc"])])
         raise UsageError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
-_JUDGING = ("discrepancy_attention", "adaptive_norm")
-_OWN = ("hidden_size", "num_layers", "num_heads", "feedforward_size", "dropout", "attention_dropout", *_JUDGING)
-
-
-def _shrink(model: ModelConfig, generator: GeneratorConfig) -> SettingsTree:
-    width = _scale(model.hidden_size, generator.width_share, multiple=2)
-    return {
-        "hidden_size": width,
-        "num_layers": _scale(model.num_layers, generator.depth_share),
-        "num_heads": generator.num_heads or (model.num_heads if width == model.hidden_size else _count_heads(width)),
-        "feedforward_size": _scale(model.feedforward_size, generator.feedforward_share or generator.width_share),
-        "dropout": model.dropout if generator.dropout is None else generator.dropout,
-        "attention_dropout": (
-            model.attention_dropout if generator.attention_dropout is None else generator.attention_dropout
-        ),
-    }
-
-
 def _scale(size: int, share: float, multiple: int = 1) -> int:
     """The multiple nearest to the share of the size, at least one; a third written as 0.3333 counts as a third."""
     exact = Fraction(share).limit_denominator(1000)
     return max(1, round(size * exact / multiple)) * multiple
-
-
-def _count_heads(hidden_size: int) -> int:
-    """One for every 64 coordinates, or the next smaller number that leaves each head an even, whole share."""
-    wanted = max(1, hidden_size // 64)
-    return next(heads for heads in range(wanted, 0, -1) if hidden_size % (2 * heads) == 0 or heads == 1)

@@ -110,20 +110,13 @@ class TaskHead(InitModule):
     def forward(self, states: Tensor) -> Tensor:
         if self.dense is not None:
             if self.norm is None:  # theirs on `electra` drops before the dense layer too
-                states = self._drop(states)
+                states = F.dropout(states, self.dropout, self.training)
             states = F.gelu(self.dense(states))
         if self.norm is not None:
             states = self.norm(states)
-        logits: Tensor = self.output(self._drop(states))
+        logits: Tensor = self.output(F.dropout(states, self.dropout, self.training))
         has_units = (self.origin, self.unit) != (0.0, 1.0)
         return self.origin + self.unit * logits if has_units else logits
-
-    def judge_answerable(self, pooled: Tensor) -> Tensor | None:
-        """(B, D) -> (B,)"""
-        return None if self.answerable is None else self.answerable(self._drop(pooled)).squeeze(-1)
-
-    def _drop(self, states: Tensor) -> Tensor:
-        return F.dropout(states, self.dropout, self.training)
 
 
 class TaskModel(nn.Module):
@@ -143,7 +136,10 @@ class TaskModel(nn.Module):
         if self.head_config.shape != "span":
             return logits
         start, end = logits.unbind(-1)  # (B, T) each
-        return SpanLogits(start, end, self.head.judge_answerable(self._pool(states, is_pad)))
+        if self.head.answerable is None:
+            return SpanLogits(start, end, None)
+        pooled = F.dropout(self._pool(states, is_pad), self.head.dropout, self.training)
+        return SpanLogits(start, end, self.head.answerable(pooled).squeeze(-1))  # (B,)
 
     def _pool(self, states: Tensor, is_pad: Tensor | None) -> Tensor:
         """(B, T, D) -> (B, D)"""

@@ -94,7 +94,8 @@ class ReinforceObjective(ElectraObjective):
         super().__init__(networks, config, tokenizer, device)
         assert isinstance(networks.generator, Generator | TwoTower), "the other generators have nothing to learn"
         self.generator = networks.generator
-        self.baseline = RewardBaseline(networks.generator.state_size)
+        towers = 2 if isinstance(networks.generator, TwoTower) else 1
+        self.baseline = RewardBaseline(towers * networks.generator.config.hidden_size)
         networks.heads["baseline"] = self.baseline
         # The baseline's loss moves nothing else: to Adam any weight but 0 means the same.
         self.weights: Mapping[str, float] = {**self.weights, "policy": config.loss.generator_weight, "baseline": 1.0}
