@@ -13,7 +13,7 @@ from electralab.errors import DamagedArtifact, InputError
 from electralab.records.findings import ClaimsResult, ClaimVerdictRecord, EstimateRecord
 from electralab.records.study import StudyResults
 from electralab.records.tuned import ClassReport, ClassScores, TunedResults
-from electralab.reporting.analysis_blocks import format_claim_values
+from electralab.reporting.analysis_page import format_claim_values
 from electralab.statistics import Interval
 
 STUDY = StudyResults.model_validate(

@@ -193,7 +193,7 @@ def test_tasks_run_one_after_the_other_and_again_train_nothing(origin: Path, tmp
     assert list(results["tasks"]) == ["cola", "rte"]
     assert results["tasks"]["cola"].keys() == {"metric", "n", "median", "mean", "sd", "best"}
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())
-    assert view(tmp_path / "run", row=None, model=None)["results"] == results
+    assert view(tmp_path / "run")["results"].to_json() == results
     assert not list((tmp_path / "run").rglob("checkpoints/*"))
     again = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
     assert not step_records(again)

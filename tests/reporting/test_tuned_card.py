@@ -62,14 +62,11 @@ def make_model(kind: str, labels: list[str], architecture: str | None = None) ->
     return model
 
 
-def render(results: dict[str, Any], model: dict[str, Any], num_texts: int, run: dict[str, Any] | None = None) -> str:
-    return render_tuned_card(
-        "mine",
-        TunedRun.model_validate(run or RUN),
-        TunedResults.model_validate(results),
-        CardConfig.model_validate(model),
-        num_texts,
-    )
+def render(
+    results: dict[str, Any], model: dict[str, Any], num_texts: int, run: dict[str, Any] = RUN, asks: bool = False
+) -> str:
+    records = TunedRun.model_validate(run), TunedResults.model_validate(results), CardConfig.model_validate(model)
+    return render_tuned_card("mine", *records, num_texts, asks_questions=asks)
 
 
 def classify(labels: list[str], report: dict[str, Any], *, num_texts: int = 1, seeds: int = 1) -> str:
@@ -162,7 +159,7 @@ def test_a_number_has_no_labels_and_no_classes() -> None:
 
 def test_questions_are_shown_with_a_context() -> None:
     model = make_model("qa", [], "ElectraForQuestionAnswering")
-    card = render(make_results("squad2", {}), model, 0)
+    card = render(make_results("squad2", {}), model, 0, asks=True)
     assert 'electralab.load("mine").predict([("Who wrote it?", "It was written by Ada.")])' in card
 
 

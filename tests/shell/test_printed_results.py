@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from electralab.inspection import MetricsView
 from electralab.records.answers import Detection, ProofreadResult, TokenScore
 from electralab.records.evaluation import EvaluationResult
 from electralab.records.run import CostEstimate, PaperTable, PretrainResults
@@ -200,7 +201,7 @@ def test_words_that_look_wrong_give_no_orders_to_the_terminal() -> None:
 
 
 def lines_of(records: list[dict[str, Any]]) -> list[str]:
-    view = {"kind": "metrics", "path": "run/metrics.jsonl", "records": records}
+    view = MetricsView.model_validate({"kind": "metrics", "path": "run/metrics.jsonl", "records": records})
     return printed(show.view_blocks(view), width=120).splitlines()
 
 

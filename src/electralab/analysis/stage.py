@@ -24,7 +24,7 @@ from electralab.model.folders.folder import locate_networks
 from electralab.records import findings as records
 from electralab.records.findings import Analysis, AnalysisPlan, MeasureResult
 from electralab.records.kinds import require_empty_or
-from electralab.reporting.analysis_blocks import analysis_blocks
+from electralab.reporting.analysis_page import analysis_report
 from electralab.reporting.cards import render_markdown
 from electralab.reporting.plots import Projection, plot_claims, save_figure
 from electralab.runtime import choose_device
@@ -234,5 +234,5 @@ def _join_results(
 
 def _write_analysis(out: Path, analysis: Analysis, results: Sequence[MeasureResult]) -> None:
     records.PointClouds(clouds=tuple(cloud for result in results for cloud in result.points)).write(out)
-    write_file(out / "README.md", render_markdown(analysis_blocks(analysis)))
+    write_file(out / "README.md", render_markdown(analysis_report(analysis)))
     analysis.write(out)

@@ -23,6 +23,9 @@ KindName = Literal[
 # fmt: on
 """As `--json` and the page name them."""
 
+KNOWN = "a data folder, run, study, trade-off, analysis, checkpoint, model, export or metrics.jsonl"
+"""What can be shown, for sentences about what cannot."""
+
 ROLES = ("discriminator", "generator", "model")
 """The networks of a run, by the names of their folders."""
 
@@ -139,5 +142,4 @@ def explain_unknown(folder: Path) -> str:
     if inner := sorted(child.name for child in folder.glob("*/") if find_kind(child)):
         names = ", ".join(inner[:5]) + (", …" if len(inner) > 5 else "")
         return f"is not an artifact itself; give one of the folders in it ({shorten(names)})"
-    known = "a data folder, run, study, trade-off, analysis, checkpoint, model, export or metrics.jsonl"
-    return f"not an artifact of electralab; give {known}"
+    return f"not an artifact of electralab; give {KNOWN}"

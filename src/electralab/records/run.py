@@ -51,6 +51,10 @@ class RunFingerprint(FileRecord):
     preset: str = ""
     """The preset that the settings came from; empty in runs that did not store it."""
 
+    @property
+    def objective(self) -> str:
+        return str(self.settings.get("objective", "electra"))
+
 
 class Environment(FileRecord):
     """Where and how a run was run: the machine, the versions, the command."""

@@ -1,15 +1,14 @@
 """Model cards and Markdown reports: README.md and report.md, filled in from what the work wrote down itself.
 
-run folder, tuned run folder, export folder, study, trade-off -> README.md, report.md
+run folder, tuned run folder, export folder, study, trade-off -> README.md, report.md; Block... -> Markdown
 
 A card is a template in `page/`; what stands in it comes from records.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, assert_never
+from typing import ClassVar, NamedTuple, assert_never
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from pydantic import Field
@@ -17,40 +16,17 @@ from pydantic import Field
 from electralab.artifacts import write_file
 from electralab.records.compression import Tradeoff
 from electralab.records.export import ExportRecord
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord
 from electralab.records.run import PretrainResults, RunFingerprint
 from electralab.records.study import StudyResults
-from electralab.records.tuned import TunedResults, TunedRun
+from electralab.records.tuned import TunedResults, TunedRun, read_rows
 from electralab.reporting import blocks as b
-from electralab.reporting.html import read_asset
+from electralab.reporting.format import read_asset, read_texts
 from electralab.reporting.plots import plot_study, plot_tradeoff
-from electralab.reporting.run_pages import OBJECTIVES, tuned_score_table
+from electralab.reporting.run_pages import tuned_score_table
 from electralab.reporting.study_page import study_readme, study_report, tradeoff_report
 
 README = "README.md"
-# By what a network is asked for.
-_OUTPUTS = {
-    "verdicts": "ELECTRA's discriminator: for every token a logit, above 0 where the token looks replaced.",
-    "energies": "Electric's discriminator: for every token an energy, minus the logarithm of how likely the text makes "
-    "it, up to a constant. It does not say which tokens were replaced.",
-    "guesses": "A network that guesses tokens: logits over the vocabulary.",
-    "classes": "A text encoder tuned to classify texts: a logit for each class.",
-    "numbers": "A text encoder tuned to give each text a number, in the units of the labels it was tuned on.",
-    "tags": "A text encoder tuned to tag words: for every token a logit for each tag.",
-    "spans": "A text encoder tuned to answer questions: for every token how likely the answer begins, and ends, there.",
-}
-_FORMS = {
-    "hf": "a folder for `transformers`",
-    "fp32": "weights in 32 bits",
-    "fp16": "weights in 16 bits (fp16)",
-    "bf16": "weights in 16 bits (bf16)",
-    "onnx": "an ONNX graph in 32 bits",
-    "onnx-int8": "an ONNX graph in 8 bits",
-}
-
-
-class TaskMark(Record):
-    task: str = ""
 
 
 class CardConfig(FileRecord):
@@ -66,17 +42,8 @@ class CardConfig(FileRecord):
     num_attention_heads: int = 0
     vocab_size: int = 0
     max_position_embeddings: int = 0
-    electralab: TaskMark | None = None
     electralab_network: object = None
-
-    @property
-    def is_own_network(self) -> bool:
-        return self.electralab_network is not None
-
-    @property
-    def labels(self) -> list[str]:
-        """The one output of a regression has a name in config.json too, which says nothing."""
-        return [] if self.problem_type == "regression" else list(self.id2label.values())
+    """Of a network of our own, which no class of transformers expresses."""
 
 
 class TaskTexts(FileRecord):
@@ -84,8 +51,7 @@ class TaskTexts(FileRecord):
     num_texts: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreLine:
+class ScoreLine(NamedTuple):
     """A held-out score beside what knowing only frequencies achieves."""
 
     name: str
@@ -125,19 +91,19 @@ def describe_scores(results: PretrainResults) -> list[ScoreLine]:
             known = f"{baselines[accuracy]:.1%}" if accuracy in baselines else ""
             meaning = "always the most frequent token" if known else ""
             lines.append(ScoreLine(f"{name} accuracy", f"{heldout[accuracy]:.1%}", known, meaning))
-    if "auc" not in heldout:
-        return lines
-    lines.append(ScoreLine("discriminator AUC", f"{heldout['auc']:.3f}", "0.500", "guessing"))
-    lines += [
-        ScoreLine(f"AUC, generator {name}", f"{heldout[f'auc_{name}']:.3f}", "0.500", "guessing")
-        for name in ("unsure", "middling", "sure")
-        if f"auc_{name}" in heldout
-    ]
-    called, replaced = f"{heldout['called_replaced']:.3f}", f"{heldout['replaced_share']:.3f}"
-    meaning = "calling as many replaced, at random"
-    lines.append(ScoreLine("recall on replaced", f"{heldout['recall']:.3f}", called, meaning))
-    lines.append(ScoreLine("precision", f"{heldout['precision']:.3f}", replaced, "calling at random"))
+    if "auc" in heldout:
+        for key, name in (("auc", "discriminator AUC"), *((f"auc_{w}", f"AUC, generator {w}") for w in _CONFIDENCE)):
+            if key in heldout:
+                lines.append(ScoreLine(name, f"{heldout[key]:.3f}", "0.500", "guessing"))
+        for key, name, trivial, meaning in (
+            ("recall", "recall on replaced", "called_replaced", "calling as many replaced, at random"),
+            ("precision", "precision", "replaced_share", "calling at random"),
+        ):
+            lines.append(ScoreLine(name, f"{heldout[key]:.3f}", f"{heldout[trivial]:.3f}", meaning))
     return lines
+
+
+_CONFIDENCE = ("unsure", "middling", "sure")
 
 
 def write_run_card(run_dir: Path) -> None:
@@ -152,66 +118,65 @@ def write_run_card(run_dir: Path) -> None:
 
 def render_run_card(name: str, run: RunFingerprint, results: PretrainResults, networks: dict[str, str]) -> str:
     """`networks`: for each folder of the export the class of transformers that loads it, or ""."""
-    objective = str(run.settings.get("objective", "electra"))
-    return (
-        _templates()
-        .get_template("card_run.md")
-        .render(
-            name=name,
-            run=run,
-            settings=run.settings,
-            results=results,
-            objective=objective,
-            learned=OBJECTIVES[objective][1],
-            networks=networks,
-            classes={role: kind for role, kind in networks.items() if kind},
-            is_pair="discriminator" in networks,
-            # Energies are no verdicts.
-            gives_verdicts="discriminator" in networks and objective != "electric",
-            scores=describe_scores(results),
-        )
+    objective = run.objective
+    card = _templates().get_template("card_run.md")
+    return card.render(
+        name=name,
+        run=run,
+        settings=run.settings,
+        results=results,
+        objective=objective,
+        learned=read_texts().objectives[objective].learned,
+        networks=networks,
+        classes={role: kind for role, kind in networks.items() if kind},
+        is_pair="discriminator" in networks,
+        # Energies are no verdicts.
+        gives_verdicts="discriminator" in networks and objective != "electric",
+        scores=describe_scores(results),
     )
 
 
 def write_tuned_card(run_dir: Path) -> None:
     """README.md of a finished fine-tuning run."""
-    folder = run_dir / "export" / "model"
+    folder, results = run_dir / "export" / "model", TunedResults.read(run_dir)
+    predictions = run_dir / f"seed-{results.best_seed}" / "predictions" / "dev.jsonl"
+    first = next(read_rows(predictions), None) if predictions.is_file() else None
     card = render_tuned_card(
         run_dir.resolve().name,
         TunedRun.read(run_dir),
-        TunedResults.read(run_dir),
+        results,
         CardConfig.read(folder),
         TaskTexts.read(folder).num_texts,
+        asks_questions=first is not None and bool(first.question),
     )
     write_file(run_dir / README, card)
 
 
-def render_tuned_card(name: str, run: TunedRun, results: TunedResults, config: CardConfig, num_texts: int) -> str:
+def render_tuned_card(
+    name: str, run: TunedRun, results: TunedResults, config: CardConfig, num_texts: int, *, asks_questions: bool = False
+) -> str:
     example = '[("a text", "another")]' if num_texts == 2 else '["a text"]'
-    if config.electralab and config.electralab.task == "qa":
+    if asks_questions:
         example = '[("Who wrote it?", "It was written by Ada.")]'
-    table = tuned_score_table(results, in_points=False)
-    names = {"commonest": "commonest", "linear": "linear model"}
+    names = {"linear": "linear model"}
     baselines = (results.baselines or {}).items()
     notes = [f"{names.get(key, key)}: {escape_cell(baseline.what)}" for key, baseline in baselines]
     notes += map(escape_cell, results.notes)
     if len(results.seeds) > 1:
         notes.append("the best of several seeds, chosen by its dev scores, is flattered by them: compare medians")
-    return (
-        _templates()
-        .get_template("card_tuned.md")
-        .render(
-            name=name,
-            run=run,
-            settings=run.settings,
-            results=results,
-            config=config,
-            labels=config.labels,
-            report=results.class_report,
-            scores=render_table(table),
-            notes=notes,
-            example=example,
-        )
+    card = _templates().get_template("card_tuned.md")
+    return card.render(
+        name=name,
+        run=run,
+        settings=run.settings,
+        results=results,
+        config=config,
+        # The one output of a regression has a name in config.json too, which says nothing.
+        labels=[] if config.problem_type == "regression" else list(config.id2label.values()),
+        report=results.class_report,
+        scores=render_table(tuned_score_table(results, in_points=False)),
+        notes=notes,
+        example=example,
     )
 
 
@@ -222,36 +187,33 @@ def write_export_card(folder: Path, license_name: str) -> None:
 
 
 def render_export_card(export: ExportRecord, config: CardConfig, license_name: str) -> str:
-    return (
-        _templates()
-        .get_template("card_export.md")
-        .render(
-            export=export,
-            config=config,
-            license=license_name,
-            is_graph=export.format.startswith("onnx"),
-            # The one output of a number or an energy has a name in config.json too, which says nothing.
-            labels=[] if export.subject in ("numbers", "energies") else list(config.id2label.values()),
-            subject=_OUTPUTS[export.subject],
-            form=_FORMS[export.format],
-        )
+    card = _templates().get_template("card_export.md")
+    return card.render(
+        export=export,
+        config=config,
+        license=license_name,
+        is_graph=export.format.startswith("onnx"),
+        # The one output of a number or an energy has a name in config.json too, which says nothing.
+        labels=[] if export.subject in ("numbers", "energies") else list(config.id2label.values()),
+        subject=read_texts().outputs[export.subject],
+        form=read_texts().forms[export.format],
     )
 
 
 def write_study_report(out: Path, study: StudyResults) -> None:
     """report.md, README.md and the picture of a study."""
     plot_study(out, study)
-    write_file(out / README, render_markdown(list(study_readme(study))))
-    write_file(out / "report.md", render_markdown(list(study_report(study))))
+    write_file(out / README, render_markdown(study_readme(study)))
+    write_file(out / "report.md", render_markdown(study_report(study)))
 
 
 def write_tradeoff_report(out: Path, tradeoff: Tradeoff) -> None:
     """report.md and the picture of a trade-off."""
     plot_tradeoff(out, tradeoff)
-    write_file(out / "report.md", render_markdown(list(tradeoff_report(tradeoff))))
+    write_file(out / "report.md", render_markdown(tradeoff_report(tradeoff)))
 
 
-def render_markdown(blocks: Sequence[b.Block]) -> str:
+def render_markdown(blocks: Iterable[b.Block]) -> str:
     """One blank line between blocks, and a line end behind the last."""
     return "\n\n".join(text for block in blocks for text in _render(block) if text) + "\n"
 

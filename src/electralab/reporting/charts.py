@@ -8,7 +8,7 @@ page's themes hold for them.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from electralab.reporting.blocks import Chart, Line, Scatter
@@ -22,8 +22,17 @@ MOST_DOTS = 60
 _INNER = 1000
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _ROUND_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+# Of a row of the figures of a claim, in units of the picture: the name, the interval, the figure.
+_NAME, _RIGHT, _WIDTH, _LINE = 140, 300, 500, 22
+_MODEL_COLORS = {
+    **{"electra (paper)": 0, "electra (one encoder)": 3, "electra": 0},
+    **{"mlm": 1, "causal": 2, "xlnet": 4, "untrained": 7},
+}
+_SIDE, _EDGE = 300, 44
 
 Range = tuple[float, float]
+Figure = tuple[float, float | None, float | None]
+"""A value, and the ends of its interval."""
 
 
 def smooth(values: Sequence[float | None], weight: float) -> list[float | None]:
@@ -43,72 +52,63 @@ def smooth(values: Sequence[float | None], weight: float) -> list[float | None]:
     return means
 
 
-def render_chart(chart: Chart) -> str:
-    """Over its axis, noisy lines smoothed a little; the frames of other axes and scales lie hidden beside."""
-    shown = {line.name: smooth(line.y, SMOOTHING) if line.is_noisy else line.y for line in chart.lines}
-    axis = next((axis for axis in (chart.axis, *AXES) if any(axis in line.x for line in chart.lines)), "step")
-    if not any(_points(line, shown[line.name], axis) for line in chart.lines):
-        return ""
-    frames_across = _frames_across(chart)
-    frames_upward = _frames_upward(chart, shown)
-    across, upward = frames_across[axis], frames_upward["linear"]
-    parts = [_draw_across(name, span, is_hidden=name != axis) for name, span in frames_across.items()]
-    parts += [_draw_upward(name, span, is_hidden=name != "linear") for name, span in frames_upward.items()]
-    for level in chart.levels:
-        y = _percent(level.y, upward, is_upward=True)
-        parts.append(f'<line class="level c{level.color % COLORS}" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
-    curves, dots = [], []
-    is_crowded = sum(line.is_noisy for line in chart.lines) > 2
-    for line in chart.lines:
-        color = f"c{line.color % COLORS}"
-        points = _points(line, shown[line.name], axis)
-        if line.is_noisy:
-            raw = "" if is_crowded else _path(_points(line, line.y, axis), across, upward)
-            curves.append(f'<path class="raw {color}" d="{raw}"/>')
-        curves.append(f'<path class="line {color} d{line.dash}" d="{_path(points, across, upward)}"/>')
-        places = points if has_dots(line) else []
-        circles = (
-            f'<circle cx="{_percent(x, across)}" cy="{_percent(y, upward, is_upward=True)}" r="3"/>' for x, y in places
-        )
-        dots.append(f'<g class="dots {color}">{"".join(circles)}</g>')
-    inner = f'<svg class="curves" viewBox="0 0 {_INNER} {_INNER}" preserveAspectRatio="none">{"".join(curves)}</svg>'
-    label = escape(describe_chart(chart))
-    return f'<svg class="frame" role="img" aria-label="{label}">{"".join(parts)}{inner}{"".join(dots)}</svg>'
-
-
 def has_dots(line: Line) -> bool:
     return not line.is_noisy and len(line.y) <= MOST_DOTS
 
 
-def describe_chart(chart: Chart) -> str:
-    """The chart for those who do not see it: where each line begins and ends."""
-    ends = []
-    for line in chart.lines:
-        seen = [value for value in line.y if value is not None]
-        if seen:
-            ends.append(f"{line.name} from {seen[0]:.4g} to {seen[-1]:.4g}")
+def render_chart(chart: Chart) -> str:
+    """Over its axis, noisy lines smoothed a little; the frames of other axes and scales lie hidden beside."""
+    shown = [smooth(line.y, SMOOTHING) if line.is_noisy else line.y for line in chart.lines]
+    axis = next((axis for axis in (chart.axis, *AXES) if any(axis in line.x for line in chart.lines)), "step")
+    places = [line.x.get(axis, []) for line in chart.lines]
+    points = [_known(x, y) for x, y in zip(places, shown, strict=True)]
+    if not any(points):
+        return ""
+    frames_across = {}
+    for name in AXES:
+        if known := [x for line in chart.lines for x in line.x.get(name, []) if x is not None]:
+            frames_across[name] = (min(known), max(known))
+    frames_upward = _frames_upward(chart, shown)
+    across, upward = frames_across[axis], frames_upward["linear"]
+    parts = [_draw_frame(name, span, is_hidden=name != axis) for name, span in frames_across.items()]
+    parts += [_draw_frame(name, span, is_hidden=name != "linear") for name, span in frames_upward.items()]
+    for level in chart.levels:
+        y = _percent(1 - _fraction(level.y, upward))
+        parts.append(f'<line class="level c{level.color % COLORS}" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
+
+    def path(points: Sequence[tuple[float, float]]) -> str:
+        steps = (f"{_INNER * _fraction(x, across):.0f} {_INNER * (1 - _fraction(y, upward)):.0f}" for x, y in points)
+        return f"M{'L'.join(steps)}" if points else ""
+
+    curves, dots = [], []
+    is_crowded = sum(line.is_noisy for line in chart.lines) > 2
+    for line, x, drawn in zip(chart.lines, places, points, strict=True):
+        color = f"c{line.color % COLORS}"
+        if line.is_noisy:
+            curves.append(f'<path class="raw {color}" d="{"" if is_crowded else path(_known(x, line.y))}"/>')
+        curves.append(f'<path class="line {color} d{line.dash}" d="{path(drawn)}"/>')
+        circles = [
+            f'<circle cx="{_percent(_fraction(x, across))}" cy="{_percent(1 - _fraction(y, upward))}" r="3"/>'
+            for x, y in (drawn if has_dots(line) else ())
+        ]
+        dots.append(f'<g class="dots {color}">{"".join(circles)}</g>')
+    inner = f'<svg class="curves" viewBox="0 0 {_INNER} {_INNER}" preserveAspectRatio="none">{"".join(curves)}</svg>'
+    # For those who do not see it: where each line begins and ends.
+    seen = {line.name: [value for value in line.y if value is not None] for line in chart.lines}
+    ends = [f"{name} from {values[0]:.4g} to {values[-1]:.4g}" for name, values in seen.items() if values]
     ends += [f"{level.name} {level.y:.4g}" for level in chart.levels]
-    return f"{chart.title}: {'; '.join(ends)}"
+    label = escape(f"{chart.title}: {'; '.join(ends)}")
+    return f'<svg class="frame" role="img" aria-label="{label}">{"".join(parts)}{inner}{"".join(dots)}</svg>'
 
 
-def _points(line: Line, values: Sequence[float | None], axis: str) -> list[tuple[float, float]]:
-    places = zip(line.x.get(axis, []), values, strict=False)
-    return [(x, y) for x, y in places if x is not None and y is not None]
+def _known(x: Sequence[float | None], y: Sequence[float | None]) -> list[tuple[float, float]]:
+    return [(here, value) for here, value in zip(x, y, strict=False) if here is not None and value is not None]
 
 
-def _frames_across(chart: Chart) -> dict[str, Range]:
-    values = {
-        axis: [x for line in chart.lines for x in line.x.get(axis, []) if x is not None]
-        for axis in AXES
-        if any(axis in line.x for line in chart.lines)
-    }
-    return {axis: (min(places), max(places)) for axis, places in values.items() if places}
-
-
-def _frames_upward(chart: Chart, shown: Mapping[str, Sequence[float | None]]) -> dict[str, Range]:
+def _frames_upward(chart: Chart, shown: Sequence[Sequence[float | None]]) -> dict[str, Range]:
     """What is shown with smoothing and without it, each on both scales; a logarithm has no place for 0 and less."""
     levels = [level.y for level in chart.levels]
-    smoothed = levels + [y for values in shown.values() for y in values if y is not None]
+    smoothed = levels + [y for values in shown for y in values if y is not None]
     raw = levels + [y for line in chart.lines for y in line.y if y is not None]
     frames = {"linear": pad((min(smoothed), max(smoothed))), "linear-raw": pad((min(raw), max(raw)))}
     for name, values in (("log", smoothed), ("log-raw", raw)):
@@ -133,44 +133,33 @@ def _fraction(value: float, span: Range, is_log: bool = False) -> float:
     return (value - low) / (high - low) if high > low else 0.5
 
 
-def _percent(value: float, span: Range, *, is_upward: bool = False, is_log: bool = False) -> str:
-    fraction = _fraction(value, span, is_log)
-    return f"{100 * (1 - fraction if is_upward else fraction):.1f}%"
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f}%"
 
 
-def _path(points: Sequence[tuple[float, float]], across: Range, upward: Range) -> str:
-    places = (f"{_INNER * _fraction(x, across):.0f} {_INNER * (1 - _fraction(y, upward)):.0f}" for x, y in points)
-    return f"M{'L'.join(places)}" if points else ""
-
-
-def _draw_across(axis: str, span: Range, *, is_hidden: bool) -> str:
-    ticks = find_ticks(span, 5, axis=axis)
-    distance = _distance(ticks)
-    parts = []
-    for value in ticks:
-        text = format_place(axis, value, distance)
-        parts.append(f'<text class="tick middle" x="{_percent(value, span)}" y="100%" dy="18">{text}</text>')
-    parts.append(f'<text class="tick end" x="100%" y="100%" dy="34">{AXES[axis]}</text>')
-    return _frame("across", axis, span, parts, is_hidden)
-
-
-def _frame(kind: str, name: str, span: Range, parts: Sequence[str], is_hidden: bool) -> str:
+def _draw_frame(name: str, span: Range, *, is_hidden: bool) -> str:
     """Ticks of one axis or scale, and between which values they stand: what the script needs to place others."""
-    hidden = " hidden" if is_hidden else ""
-    ends = f'data-from="{span[0]:.9g}" data-to="{span[1]:.9g}"'
-    return f'<g class="{kind}{hidden}" data-name="{name}" {ends}>{"".join(parts)}</g>'
-
-
-def _draw_upward(scale: str, span: Range, *, is_hidden: bool) -> str:
-    is_log = scale.startswith("log")
-    ticks = find_log_ticks(span) if is_log else find_ticks(span, 5)
-    distance = 0.0 if is_log else _distance(ticks)
+    is_across, is_log = name in AXES, name.startswith("log")
+    ticks = find_log_ticks(span) if is_log else find_ticks(span, 5, axis=name)
+    distance = ticks[1] - ticks[0] if len(ticks) > 1 and not is_log else 0.0
     parts = []
     for value in ticks:
-        y = _percent(value, span, is_upward=True, is_log=is_log)
-        parts.append(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text class="tick end" x="-8" y="{y}" dy="4">{shorten(value, distance)}</text>')
-    return _frame("upward", scale, span, parts, is_hidden)
+        place = _fraction(value, span, is_log)
+        if not is_across:
+            y = _percent(1 - place)
+            parts.append(f'<line class="grid" x1="0" x2="100%" y1="{y}" y2="{y}"/>')
+            parts.append(f'<text class="tick end" x="-8" y="{y}" dy="4">{shorten(value, distance)}</text>')
+            continue
+        # Seconds as people say them, operations as powers of ten.
+        text = shorten(value, distance, is_exponential=name == "flops")
+        if name == "seconds":
+            text = f"{value / 60:.3g} min" if value < 5400 else f"{value / 3600:.3g} h"
+            text = f"{value:.2g} s" if value < 90 else text
+        parts.append(f'<text class="tick middle" x="{_percent(place)}" y="100%" dy="18">{text}</text>')
+    if is_across:
+        parts.append(f'<text class="tick end" x="100%" y="100%" dy="34">{AXES[name]}</text>')
+    kind, ends = "across" if is_across else "upward", f'data-from="{span[0]:.9g}" data-to="{span[1]:.9g}"'
+    return f'<g class="{kind}{" hidden" if is_hidden else ""}" data-name="{name}" {ends}>{"".join(parts)}</g>'
 
 
 def find_ticks(span: Range, count: int, *, axis: str = "") -> list[float]:
@@ -196,19 +185,6 @@ def find_log_ticks(span: Range) -> list[float]:
     return ticks if len(ticks) > 1 else [tick for tick in find_ticks(span, 4) if tick > 0]
 
 
-def _distance(ticks: Sequence[float]) -> float:
-    return ticks[1] - ticks[0] if len(ticks) > 1 else 0.0
-
-
-def format_place(axis: str, value: float, distance: float = 0.0) -> str:
-    """A value of an axis: seconds as people say them, operations as powers of ten."""
-    if axis != "seconds":
-        return shorten(value, distance, is_exponential=axis == "flops")
-    if value < 90:
-        return f"{value:.2g} s"
-    return f"{value / 60:.3g} min" if value < 5400 else f"{value / 3600:.3g} h"
-
-
 def shorten(value: float, distance: float = 0.0, is_exponential: bool = False) -> str:
     """What fits beside an axis, with as many digits as tell it from its neighbours.
 
@@ -218,28 +194,16 @@ def shorten(value: float, distance: float = 0.0, is_exponential: bool = False) -
     size = abs(value)
     if size <= 1e-12:
         return "0"
+    unit, letter = next(((limit, letter) for limit, letter in _UNITS if size >= limit), (1.0, ""))
     if size >= 1e12 or is_exponential:
         power = math.floor(math.log10(size) + 1e-12)
-        return f"{_round(value / 10**power, distance / 10**power)}e{power}"
-    unit, letter = next(((limit, letter) for limit, letter in _UNITS if size >= limit), (1.0, ""))
-    return _round(value / unit, distance / unit) + letter
-
-
-def _round(value: float, distance: float) -> str:
+        unit, letter = 10.0**power, f"e{power}"
+    value, distance = value / unit, distance / unit
     if not distance:
-        return f"{value:.3g}"
+        return f"{value:.3g}{letter}"
     digits = next((count for count in range(9) if abs(distance * 10**count - round(distance * 10**count)) < 1e-6), 9)
     text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-# Of a row of the figures of a claim, in units of the picture: the name, the interval, the figure.
-_NAME, _RIGHT, _WIDTH, _LINE = 140, 300, 500, 22
-_COLOURS = {
-    **{"electra (paper)": 0, "electra (one encoder)": 3, "electra": 0},
-    **{"mlm": 1, "causal": 2, "xlnet": 4, "untrained": 7},
-}
-Figure = tuple[float, float | None, float | None]
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + letter
 
 
 def render_intervals(figures: Mapping[str, Figure]) -> str:
@@ -256,25 +220,19 @@ def render_intervals(figures: Mapping[str, Figure]) -> str:
     def place(value: float) -> str:
         return f"{_NAME + (_RIGHT - _NAME) * (min(max(value, low), high) - low) / (high - low):.1f}"
 
-    rows = []
+    rows, labels = [], []
     for number, (name, (value, start, end)) in enumerate(figures.items()):
-        y, color = _LINE * (number + 0.5), _COLOURS.get(name, 6)
+        y, color, text = _LINE * (number + 0.5), _MODEL_COLORS.get(name, 6), f"{value:.3g}"
         if start is not None and end is not None:
+            text += f" [{start:.3g}, {end:.3g}]"
             rows.append(f'<line class="span c{color}" x1="{place(start)}" x2="{place(end)}" y1="{y}" y2="{y}"/>')
+        text = text.replace("-", "\N{MINUS SIGN}")
         rows.append(f'<circle class="at c{color}" cx="{place(value)}" cy="{y}" r="4.5"/>')
         rows.append(f'<text class="tick" x="0" y="{y + 4}">{escape(name)}</text>')
-        rows.append(f'<text class="tick" x="{_RIGHT + 12}" y="{y + 4}">{format_figure(value, start, end)}</text>')
-    label = escape("; ".join(f"{name} {format_figure(*figure)}" for name, figure in figures.items()))
-    height = _LINE * len(figures)
+        rows.append(f'<text class="tick" x="{_RIGHT + 12}" y="{y + 4}">{text}</text>')
+        labels.append(f"{name} {text}")
+    label, height = escape("; ".join(labels)), _LINE * len(figures)
     return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">{"".join(rows)}</svg>'
-
-
-def format_figure(value: float, low: float | None, high: float | None) -> str:
-    interval = f" [{low:.3g}, {high:.3g}]" if low is not None and high is not None else ""
-    return f"{value:.3g}{interval}".replace("-", "\N{MINUS SIGN}")
-
-
-_SIDE, _EDGE = 300, 44
 
 
 def render_scatter(scatter: Scatter) -> str:
@@ -285,16 +243,14 @@ def render_scatter(scatter: Scatter) -> str:
     def place(value: float) -> float:
         return _EDGE + (value - low) / (high - low or 1.0) * (_SIDE - 2 * _EDGE)
 
-    def draw() -> Iterator[str]:
-        near, far = place(low), place(high)
-        yield f'<line class="grid" x1="{near:.1f}" y1="{_SIDE - near:.1f}" x2="{far:.1f}" y2="{_SIDE - far:.1f}"/>'
-        for truth, prediction in scatter.points:
-            yield f'<circle class="dots c0" cx="{place(truth):.1f}" cy="{_SIDE - place(prediction):.1f}" r="2.5"/>'
-        for value in (low, high):
-            text, x, y = format_value(value), place(value), _SIDE - place(value) + 4
-            yield f'<text class="tick middle" x="{x:.1f}" y="{_SIDE - _EDGE + 16}">{text}</text>'
-            yield f'<text class="tick end" x="{_EDGE - 6}" y="{y:.1f}">{text}</text>'
-        yield f'<text class="tick middle" x="{_SIDE / 2:.0f}" y="{_SIDE - 8}">gold</text>'
-        yield f'<text class="tick" x="{_EDGE}" y="{_EDGE - 14}">predicted</text>'
-
-    return f'<svg viewBox="0 0 {_SIDE} {_SIDE}" role="img" aria-label="{escape(scatter.title)}">{"".join(draw())}</svg>'
+    near, far = place(low), place(high)
+    parts = [f'<line class="grid" x1="{near:.1f}" y1="{_SIDE - near:.1f}" x2="{far:.1f}" y2="{_SIDE - far:.1f}"/>']
+    for truth, prediction in scatter.points:
+        parts.append(f'<circle class="dots c0" cx="{place(truth):.1f}" cy="{_SIDE - place(prediction):.1f}" r="2.5"/>')
+    for value in (low, high):
+        text, x, y = format_value(value), place(value), _SIDE - place(value) + 4
+        parts.append(f'<text class="tick middle" x="{x:.1f}" y="{_SIDE - _EDGE + 16}">{text}</text>')
+        parts.append(f'<text class="tick end" x="{_EDGE - 6}" y="{y:.1f}">{text}</text>')
+    parts.append(f'<text class="tick middle" x="{_SIDE / 2:.0f}" y="{_SIDE - 8}">gold</text>')
+    parts.append(f'<text class="tick" x="{_EDGE}" y="{_EDGE - 14}">predicted</text>')
+    return f'<svg viewBox="0 0 {_SIDE} {_SIDE}" role="img" aria-label="{escape(scatter.title)}">{"".join(parts)}</svg>'

@@ -1,11 +1,16 @@
-"""Numbers and names as people say them.
+"""Numbers and names as people say them, and the sentences that pages and cards have in `page/`.
 
 number -> words
 """
 
 import math
+import tomllib
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from functools import cache
+from importlib.resources import files
+from typing import TypeGuard
+
+from electralab.records.record import Record
 
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 _WORDS = {"auc": "AUC", "mcc": "MCC", "f1": "F1", "spearman": "Spearman", "pearson": "Pearson"}
@@ -15,6 +20,33 @@ _METRICS = {
     "spearman": "Spearman correlation",
     "pearson": "Pearson correlation",
 }
+
+
+class ObjectiveText(Record):
+    what: str
+    """What was trained: "an ELECTRA pair"."""
+    learned: str
+    """What it learned to do."""
+
+
+class Texts(Record):
+    """texts.toml, which says what its tables are by."""
+
+    words: dict[str, str]
+    objectives: dict[str, ObjectiveText]
+    outputs: dict[str, str]
+    forms: dict[str, str]
+    questions: dict[str, str]
+
+
+@cache
+def read_asset(name: str) -> str:
+    return files("electralab.reporting").joinpath("page", name).read_text(encoding="utf-8")
+
+
+@cache
+def read_texts() -> Texts:
+    return Texts.model_validate(tomllib.loads(read_asset("texts.toml")))
 
 
 def format_count(number: float) -> str:
@@ -83,7 +115,7 @@ def format_estimate(value: float | None, low: float | None = None, high: float |
     return f"{texts[0]} ({texts[1]} to {texts[2]})"
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Whatever stands in a cell."""
     if value is None:
         return "–"
@@ -99,7 +131,7 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
-def is_number(value: Any) -> TypeGuard[float]:
+def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -12,7 +12,6 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
 from typing import NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -20,7 +19,7 @@ from markupsafe import Markup, escape
 
 from electralab.reporting.blocks import Best, Block, Chart, CloudFigure, Fold, Group, MarkedText, TokenSpan, format_cell
 from electralab.reporting.charts import AXES, has_dots, render_chart, render_intervals, render_scatter
-from electralab.reporting.format import format_percent
+from electralab.reporting.format import format_percent, read_asset
 
 
 class Section(NamedTuple):
@@ -34,11 +33,6 @@ class Section(NamedTuple):
     is_folded: bool = False
     has_controls: bool = False
     """Those of the charts stand above them."""
-
-
-@cache
-def read_asset(name: str) -> str:
-    return files("electralab.reporting").joinpath("page", name).read_text(encoding="utf-8")
 
 
 @cache

@@ -20,7 +20,7 @@ from electralab.reporting import artifact as reading
 from electralab.reporting import blocks as b
 from electralab.reporting import format as fmt
 from electralab.reporting import run_pages, study_page
-from electralab.reporting.analysis_blocks import claim_blocks, finding_blocks, tell_analysis, tell_answers
+from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_analysis, tell_answers
 from electralab.reporting.artifact import Artifact, ReportKind, find_report_kind, name_artifacts, read_artifact
 from electralab.reporting.curves import plot_logs
 from electralab.reporting.html import Section, describe_data, render_blocks, render_page, render_section
@@ -58,21 +58,6 @@ _KINDS: dict[ReportKind, tuple[Callable[[Artifact], Iterable[str]], Callable[[Ar
         lambda each: study_page.tradeoff_blocks(each.tradeoff),
     ),
     "analysis": (lambda each: tell_analysis(each.analysis) if each.analysis else (), lambda _: ()),
-}
-_WORDS = {
-    "token": "a word or a piece of one: what a model reads and writes.",
-    "generator, discriminator": "two networks that are trained together: one fills in hidden tokens, the other says "
-    "which tokens were filled in wrongly.",
-    "loss": "how far answers are from the truth, in nats (natural units of information); smaller is better.",
-    "AUC": "how often a replaced token looks more suspicious than an original one; 0.5 is chance, 1 is always.",
-    "FLOPs": "arithmetic operations that training took: its cost, whatever the machine.",
-    "seed": "what all luck of a run comes from; the same seed gives the same run, several show what is luck.",
-    "held-out rows, dev set": "text or examples that training does not see, kept to judge by.",
-    "trivial baseline": "what an answer reaches that needs no model, such as always the most frequent one.",
-    "95 % interval": "where the true value is likely to lie; made so, 95 of 100 such intervals hold it.",
-    "significant (Holm)": "unlikely to be luck, at 5 %, counted together with all other comparisons of the table.",
-    "control": "the same measure of something that cannot hold the answer: only what exceeds it counts.",
-    "untrained twin": "the same network before training: what it shows too was not learned.",
 }
 
 
@@ -217,7 +202,7 @@ def compose_sections(artifacts: Sequence[Artifact], advise: Advice) -> list[Sect
         Section("compute", "Compute", [*_compute(artifacts)]),
         Section("environment", "Environment", [*_environment(artifacts)], is_folded=True),
         Section("settings", "All settings" if several else "Settings", [*_settings(artifacts)], "Settings", True),
-        Section("words", "Words used here", [b.Definitions(_WORDS)], "Words", is_folded=True),
+        Section("words", "Words used here", [b.Definitions(fmt.read_texts().words)], "Words", is_folded=True),
     ]
     if all(artifact.kind == "fine-tuning run" for artifact in artifacts):
         # Of a tuned model nobody looks for gradient norms and throughput first.

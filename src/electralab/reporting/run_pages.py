@@ -19,36 +19,6 @@ from electralab.reporting import format as fmt
 from electralab.reporting.artifact import Artifact
 from electralab.reporting.format import format_percent, format_points
 
-# By the name of the objective: what was trained, and what it learned to do.
-OBJECTIVES = {
-    "electra": (
-        "an ELECTRA pair",
-        "a generator guesses masked tokens, a discriminator says for every token whether it was replaced",
-    ),
-    "electra-15": (
-        "an ELECTRA pair",
-        "a generator guesses masked tokens, a discriminator says of these whether each was replaced",
-    ),
-    "electric": (
-        "an Electric pair",
-        "a discriminator tells tokens from samples of a two-tower noise by how likely the text makes each",
-    ),
-    "replace-mlm": (
-        "a model that mends",
-        "a generator replaces masked tokens, a model guesses what stood where it did",
-    ),
-    "all-tokens-mlm": (
-        "a model that mends",
-        "a generator replaces masked tokens, a model guesses every token, replaced or not",
-    ),
-    "mlm": ("a masked language model", "a model guesses masked tokens"),
-    "bert": ("a masked language model", "a model guesses masked tokens, and whether one segment follows the other"),
-    "permutation": (
-        "a permutation language model",
-        "a model guesses tokens from those before them in a random order",
-    ),
-    "causal": ("a causal language model", "a model guesses each token from those before it"),
-}
 # By the first word of the names of scores.
 _GUESSERS = {
     "generator": ("The generator restores", "hidden tokens", "guesses right"),
@@ -95,12 +65,12 @@ def run_tiles(artifact: Artifact) -> Iterator[b.Tile]:
 def tell_run(artifact: Artifact) -> Iterator[str]:
     if artifact.pretrained and artifact.pretrained.verdict:
         yield f"Verdict: {artifact.pretrained.verdict.text}."
-    settings, objective, model = artifact.settings, artifact.objective, artifact.settings.get("model")
-    other = (f"a model with the objective {objective}" if objective else "a model", "")
-    what, how = OBJECTIVES.get(objective, other)
-    size = f" of size {settings['size']}" if settings.get("size") else ""
-    backbone = model.get("backbone") if isinstance(model, dict) else None
-    yield f"{artifact.name} is {what}{size}{f' on the {backbone} backbone' if backbone else ''}{how and f': {how}'}."
+    objective, size, backbone = artifact.objective, artifact.setting("size"), artifact.setting("model.backbone")
+    what, how = f"a model with the objective {objective}" if objective else "a model", ""
+    if known := fmt.read_texts().objectives.get(objective):
+        what, how = known.what, known.learned
+    what += (f" of size {size}" if size else "") + (f" on the {backbone} backbone" if backbone else "")
+    yield f"{artifact.name} is {what}{how and f': {how}'}."
     taken, total = artifact.steps
     tokens, flops, seconds = _amounts(artifact)
     text = f"It was trained for {taken:,} steps"

@@ -20,7 +20,7 @@ from electralab.records import findings as records
 from electralab.records.findings import ClaimsResult, StudyEvidence
 from electralab.records.study import StudyEnvironment, StudyResults
 from electralab.records.tuned import TunedResults
-from electralab.reporting.analysis_blocks import claims_blocks
+from electralab.reporting.analysis_page import claims_report
 from electralab.reporting.cards import render_markdown
 from electralab.statistics import Interval
 
@@ -148,7 +148,7 @@ def decide_claims(
     result = _decide_all(claims, evidence, about)
     # The answer is short; the file also keeps what it rests on, for `electra claims --runs claims.json`.
     result.model_copy(update={"evidence": evidence.to_record()}).write(runs)
-    write_file(runs / "claims.md", render_markdown(claims_blocks(result)))
+    write_file(runs / "claims.md", render_markdown(claims_report(result)))
     return result
 
 

@@ -88,7 +88,7 @@ def analyze(
 
 def run(call: Call) -> None:
     from electralab.records.findings import AnalysisPlan
-    from electralab.reporting.analysis_blocks import last_layer_tables
+    from electralab.reporting.analysis_page import last_layer_tables
     from electralab.reporting.format import format_names, format_number_of
 
     flags = call.flags

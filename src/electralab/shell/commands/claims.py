@@ -133,7 +133,7 @@ def claims(
 def run(call: Call) -> None:
     from electralab.records.findings import ClaimsPlan
     from electralab.records.study import StudyPlan
-    from electralab.reporting.analysis_blocks import format_claim_values, format_verdicts
+    from electralab.reporting.analysis_page import format_claim_values, format_verdicts
     from electralab.reporting.blocks import ClaimCard, Heading
     from electralab.reporting.format import format_names, format_number_of
 

@@ -43,8 +43,7 @@ def report(
     >>> electralab.report(["run"], "page.html").out
     'page.html'
     """
-    from electralab.inspection import exhibit_rows
-    from electralab.records.run import ExampleRow
+    from electralab.inspection import example_rows
     from electralab.reporting.live import watch_report
     from electralab.reporting.page import plan_report, write_report
     from electralab.stopping import handle_signals
@@ -57,7 +56,7 @@ def report(
     if watch:
         with handle_signals() as stop:
             watch_report(paths, port, stop, on_ready, advise)
-    examples = [ExampleRow.model_validate(row) for row in exhibit_rows(Path(data), paths[0])] if data else []
+    examples = example_rows(Path(data), paths[0]) if data else []
     return write_report(paths, Path(out), advise, examples)
 
 

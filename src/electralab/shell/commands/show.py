@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from electralab.shell.call import Call, as_path, settings_table
 from electralab.shell.parser import Parser
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from electralab.inspection import MetricsView, NetworkFacts, RowView, View
+    from electralab.records.run import StepRecord
     from electralab.reporting.blocks import Block
 
 SUMMARY = "print any artifact in human form"
@@ -24,10 +28,10 @@ def add_flags(parser: Parser) -> None:
     add("--model", metavar="MODEL", help="with --row: mask and corrupt the row and judge it by this run")
 
 
-def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> dict[str, Any]:
-    """Any artifact as a plain dictionary that says what it is, after its files were compared with their hashes.
+def show(path: str | Path, *, row: int | None = None, model: str | Path | None = None) -> "View":
+    """Any artifact as a record that says what it is, after its files were compared with their hashes.
 
-    >>> electralab.show("run")["kind"]
+    >>> electralab.show("run").kind
     'run'
     """
     from electralab.inspection import view
@@ -41,99 +45,130 @@ def run(call: Call) -> None:
         call.display.tell_loading(only_live=True)
     view = show(flags.path, row=flags.row, model=flags.model)
     if flags.dry_run:
-        call.print(*[f"{flags.path}: {view['kind']}"])
+        call.print(f"{flags.path}: {view.kind}")
     else:
-        call.print(*view_blocks(view), *_verification_blocks(view))
-    call.answer(**view)
+        call.print(*view_blocks(view))
+        # Nothing is called sound that no hash was there for.
+        if view.verified:
+            call.print(_note(f"verified: {len(view.verified):,} files have the hashes of their manifests"))
+        if names := view.unverified:
+            more = f" and {len(names) - _NAMED_FILES:,} more" if len(names) > _NAMED_FILES else ""
+            call.print(_note(f"not verified, because no manifest names them: {', '.join(names[:_NAMED_FILES])}{more}"))
+    call.answer(view)
 
 
-def view_blocks(view: dict[str, Any]) -> list["Block"]:
+def _note(text: str) -> "Block":
+    from electralab.reporting.blocks import Paragraph
+
+    return Paragraph(text, "note")
+
+
+def view_blocks(view: "View") -> list["Block"]:
     """An artifact in the form that its own verb prints it, where it has one."""
+    from electralab import inspection
     from electralab.records.compression import Tradeoff
     from electralab.records.findings import Analysis
-    from electralab.records.prepared import PreparedReport
     from electralab.records.study import StudyResults
-    from electralab.records.tuned import GlueResults, TunedResults
-    from electralab.reporting.analysis_blocks import last_layer_tables
+    from electralab.records.tuned import GlueResults, SeedResults, TunedResults
+    from electralab.reporting import format as fmt
+    from electralab.reporting.analysis_page import last_layer_tables
     from electralab.reporting.blocks import Heading, Paragraph
     from electralab.reporting.study_page import glue_blocks, study_tables, tradeoff_blocks
     from electralab.shell.commands import finetune, prepare
 
-    title = Heading(f"{view['kind']} {view['path']}")
-    match view["kind"]:
-        case "run" | "metrics":
+    title = Heading(f"{view.kind} {view.path}")
+    match view:
+        case inspection.TunedView(records=logs, results=results):
+            curves = [_curve(f"{name} loss", records, "loss", 10) for name, records in logs.items()]
+            scores = finetune.score_blocks(results) if isinstance(results, TunedResults) else []
+            return [title, *(Paragraph(curve) for curve in curves if curve), *scores]
+        case inspection.SeedView(records=records, results=results):
+            blocks: list[Block] = [title, Paragraph(_curve("loss", records, "loss", 10))]
+            if isinstance(results, SeedResults):
+                splits: dict[str, JsonValue] = {split: {**scores} for split, scores in results.scores.items()}
+                blocks.append(settings_table("scores", splits))
+            return blocks
+        case inspection.MetricsView():
             return [title, *_run_blocks(view)]
-        case "fine-tuning run":
-            curves = [_curve(f"{name} loss", records, "loss") for name, records in view["records"].items()]
-            results = finetune.score_blocks(TunedResults.model_validate(view["results"])) if view["results"] else []
-            return [title, *(Paragraph(curve) for curve in curves if curve), *results]
-        case "GLUE run":
-            return [*glue_blocks(GlueResults.model_validate(view["results"]))]
-        case "study" if view["results"]:
-            return [*study_tables(StudyResults.model_validate(view["results"]))]
-        case "analysis":
-            return [*last_layer_tables(Analysis.model_validate(view["results"]))]
-        case "trade-off":
-            return [*tradeoff_blocks(Tradeoff.model_validate(view["results"]))]
-        case "row":
+        case inspection.ResultsView(results=GlueResults() as results):
+            return [*glue_blocks(results)]
+        case inspection.ResultsView(results=StudyResults() as results):
+            return [*study_tables(results)]
+        case inspection.ResultsView(results=Analysis() as results):
+            return [*last_layer_tables(results)]
+        case inspection.ResultsView(results=Tradeoff() as results):
+            return [*tradeoff_blocks(results)]
+        case inspection.RowView():
             return _row_blocks(view)
-        case "data":
-            report = PreparedReport.model_validate(view["report"])
-            return [Paragraph(line) for line in prepare.format_report(view["path"], report)]
-        case "model":
-            return [Paragraph(line) for line in format_model(view)]
-        case "checkpoint":
-            return [Paragraph(line) for line in format_checkpoint(view)]
-        case "seed":
-            scores = {split: view["results"][split] for split in ("dev", "test") if split in view["results"]}
-            curve = _curve("loss", view["records"], "loss")
-            return [title, Paragraph(curve), *([settings_table("scores", scores)] if scores else [])]
-        case "checkpoints":
-            sizes = [
-                (Path(checkpoint["path"]).name, sum(file["bytes"] for file in checkpoint["files"].values()))
-                for checkpoint in view["checkpoints"]
+        case inspection.DataView(report=report):
+            return [Paragraph(line) for line in prepare.format_report(view.path, report)]
+        case inspection.ModelView(encoder=encoder):
+            name = "tuned model" if view.network == "tuned" else view.network
+            size = f"{fmt.format_count(view.parameters)} parameters"
+            if view.graph_bytes is not None:
+                size = f"a graph of {fmt.format_bytes(view.graph_bytes)}"
+            lines = [
+                f"{view.path}: {name}, {size}",
+                f"{encoder.backbone} encoder: {fmt.format_number_of(encoder.num_layers, 'layer')} of width "
+                f"{encoder.hidden_size:,} with {fmt.format_number_of(encoder.num_heads, 'head')}, vocabulary of "
+                f"{encoder.vocab_size:,}, rows of up to {encoder.sequence_length:,} tokens",
             ]
-            return [title, *(Paragraph(f"{name}  {size:,} bytes") for name, size in sizes)]
-        case _ if "networks" in view:
-            return _network_blocks(view)
-    shown = {name: value for name, value in view.items() if name not in ("verified", "unverified")}
-    return [settings_table(f"{view['kind']} {view['path']}", shown)]
+            if head := view.head:
+                labels = f": {fmt.format_names(head.labels, 8)}" if head.labels else ""
+                lines.append(f"tuned to {head.kind}{labels}")
+            return [Paragraph(line) for line in lines]
+        case inspection.CheckpointView(state=state):
+            progress = state.progress
+            skipped = f"; {fmt.format_number_of(progress.skipped_steps, 'step')} skipped" * bool(progress.skipped_steps)
+            steps, tokens = fmt.format_number_of(progress.step, "step"), fmt.format_count(progress.tokens)
+            time = fmt.format_seconds(progress.seconds)
+            files = fmt.format_number_of(len(view.files), "file")
+            return [
+                Paragraph(f"{view.path}: after {steps}, {tokens} tokens and {time} of training{skipped}"),
+                Paragraph(f"{files}, {fmt.format_bytes(view.num_bytes)}"),
+            ]
+        case inspection.CheckpointsView(checkpoints=checkpoints):
+            sizes = [f"{Path(checkpoint.path).name}  {checkpoint.num_bytes:,} bytes" for checkpoint in checkpoints]
+            return [title, *map(Paragraph, sizes)]
+        case inspection.NetworksView(progress=progress, networks=networks):
+            form = f" as {view.format}" if view.format else ""
+            blocks = [Heading(f"{view.kind} {view.path}{form}")]
+            blocks += [settings_table("progress", progress.to_json())] if progress else []
+            return [*blocks, *(Paragraph(_format_network(role, facts)) for role, facts in networks.items())]
+    values = view.to_json()
+    return [settings_table(title.text, {key: values[key] for key in values if not key.endswith("verified")})]
 
 
-def _verification_blocks(view: dict[str, Any]) -> list["Block"]:
-    """Nothing is called sound that no hash was there for."""
-    from electralab.reporting.blocks import Paragraph
-
-    blocks: list[Block] = []
-    if verified := view.get("verified"):
-        blocks.append(Paragraph(f"verified: {len(verified):,} files have the hashes of their manifests", "note"))
-    if unverified := view.get("unverified"):
-        names = ", ".join(unverified[:_NAMED_FILES])
-        more = f" and {len(unverified) - _NAMED_FILES:,} more" if len(unverified) > _NAMED_FILES else ""
-        blocks.append(Paragraph(f"not verified, because no manifest names them: {names}{more}", "note"))
-    return blocks
+def _format_network(role: str, facts: "NetworkFacts") -> str:
+    encoder = facts.encoder
+    size = f"{facts.parameters:,} parameters" if facts.graph_bytes is None else f"graph of {facts.graph_bytes:,} bytes"
+    layers = f"{encoder.num_layers} layer{'s' if encoder.num_layers > 1 else ''}"
+    shape = f"{layers}, hidden size {encoder.hidden_size}, {encoder.vocab_size:,} tokens, {size}"
+    return f"{role:>14}  {facts.network.removeprefix('graph')}, {shape}"
 
 
-def _curve(name: str, records: Sequence[Any], key: str, width: int = 0) -> str:
+def _curve(name: str, records: Sequence["StepRecord"], key: str, width: int) -> str:
     """`loss ▇▅▃▁ 8.1 → 3.2`; nothing without a value."""
     from electralab.reporting.terminal import sparkline
 
-    values = [record[key] for record in records if record.get(key) is not None]
-    return f"{name:>{width or 10}} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}" if values else ""
+    values = [value for record in records if (value := record.get(key)) is not None]
+    return f"{name:>{width}} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}" if values else ""
 
 
-def _run_blocks(view: dict[str, Any]) -> list["Block"]:
+def _run_blocks(view: "MetricsView") -> list["Block"]:
     """What a run has of these: losses, how the two networks stand against each other, and held-out scores."""
-    from electralab.records.run import PretrainResults, StepRecord
+    from electralab.inspection import RunView
+    from electralab.records.run import PretrainResults
     from electralab.reporting.blocks import Paragraph
     from electralab.shell.commands.pretrain import result_blocks
     from electralab.training.metrics import format_heldout
 
-    records, lines = view["records"], []
-    if "identity" in view:
-        lines.append(f"steps {records[-1]['step'] if records else 0:,} of {view['identity']['total_steps']:,}")
-        lines.append(f"checkpoints {', '.join(view['checkpoints']) or 'none'}")
-    keys = list(dict.fromkeys(key for record in records for key in record))
+    records, lines, results = view.records, [], []
+    if isinstance(view, RunView):
+        lines.append(f"steps {records[-1].step if records else 0:,} of {view.identity.total_steps:,}")
+        lines.append(f"checkpoints {', '.join(view.checkpoints) or 'none'}")
+        results = result_blocks(view.results) if isinstance(view.results, PretrainResults) else []
+    keys = list(dict.fromkeys(key for record in records for key in record.values))
     trained = [key for key in keys if not key.startswith("heldout_")]
     chosen = [
         *(key for key in trained if key.endswith("_loss")),
@@ -142,78 +177,26 @@ def _run_blocks(view: dict[str, Any]) -> list["Block"]:
         *(key for key in keys if key == "heldout_auc" or (key.startswith("heldout_") and key.endswith("_loss"))),
     ]
     lines += [_curve(key, records, key, _NAME_WIDTH) for key in chosen]
-    if scored := [record for record in records if any(key.startswith("heldout_") for key in record)]:
-        scores = StepRecord.model_validate(scored[-1]).with_prefix("heldout_")
-        lines.append(f"{'held out':>{_NAME_WIDTH}} {format_heldout(scores)}")
-    results = result_blocks(PretrainResults.model_validate(view["results"])) if view.get("results") else []
+    if scored := [scores for record in records if (scores := record.with_prefix("heldout_"))]:
+        lines.append(f"{'held out':>{_NAME_WIDTH}} {format_heldout(scored[-1])}")
     return [*(Paragraph(line) for line in lines if line), *results]
 
 
-def _network_blocks(view: dict[str, Any]) -> list["Block"]:
-    from electralab.reporting.blocks import Heading, Paragraph
-
-    form = f" as {view['format']}" if "format" in view else ""
-    blocks: list[Block] = [Heading(f"{view['kind']} {view['path']}{form}")]
-    if "progress" in view:
-        blocks.append(settings_table("progress", view["progress"]))
-    for role, network in view["networks"].items():
-        encoder, is_graph = network["encoder"], "graph_bytes" in network
-        size = f"graph of {network['graph_bytes']:,} bytes" if is_graph else f"{network['parameters']:,} parameters"
-        layers = f"{encoder['num_layers']} layer{'s' if encoder['num_layers'] > 1 else ''}"
-        shape = f"{layers}, hidden size {encoder['hidden_size']}, {encoder['vocab_size']:,} tokens, {size}"
-        blocks.append(Paragraph(f"{role:>14}  {network['network'].removeprefix('graph')}, {shape}"))
-    return blocks
-
-
-def _row_blocks(view: dict[str, Any]) -> list["Block"]:
+def _row_blocks(view: "RowView") -> list["Block"]:
     from electralab.reporting.blocks import Heading, MarkedText, Paragraph, TokenSpan
 
-    blocks: list[Block] = [Heading(f"row {view['row']} of {view['path']}"), Paragraph(" ".join(view["pieces"]))]
-    if "masked" not in view:
+    blocks: list[Block] = [Heading(f"row {view.row} of {view.path}"), Paragraph(" ".join(view.pieces))]
+    if view.masked is None:
         return blocks
     text, spans = "", []
-    for token, is_replaced, p_replaced in zip(view["corrupted"], view["is_replaced"], view["p_replaced"], strict=True):
+    for token, is_replaced, p_replaced in zip(view.corrupted, view.is_replaced, view.p_replaced, strict=True):
         start = len(text) + (1 if text else 0)
         text = f"{text} {token}" if text else token
         spans.append(TokenSpan(start, len(text), p_replaced, "replaced" if is_replaced else ""))
     return [
         *blocks,
         Heading("masked, as the generator sees it"),
-        Paragraph(" ".join(view["masked"])),
+        Paragraph(" ".join(view.masked)),
         Heading("corrupted, coloured by the discriminator's suspicion; replaced tokens are underlined"),
         MarkedText(text, spans),
-    ]
-
-
-def format_model(view: dict[str, Any]) -> list[str]:
-    from electralab.reporting.format import format_bytes, format_count, format_names, format_number_of
-
-    encoder, name = view["encoder"], "tuned model" if view["network"] == "tuned" else view["network"]
-    if "graph_bytes" in view:
-        size = f"a graph of {format_bytes(view['graph_bytes'])}"
-    else:
-        size = f"{format_count(view['parameters'])} parameters"
-    lines = [
-        f"{view['path']}: {name}, {size}",
-        f"{encoder['backbone']} encoder: {format_number_of(encoder['num_layers'], 'layer')} of width "
-        f"{encoder['hidden_size']:,} with {format_number_of(encoder['num_heads'], 'head')}, vocabulary of "
-        f"{encoder['vocab_size']:,}, rows of up to {encoder['sequence_length']:,} tokens",
-    ]
-    if head := view.get("head"):
-        labels = f": {format_names(head['labels'], 8)}" if head.get("labels") else ""
-        lines.append(f"tuned to {head['kind']}{labels}")
-    return lines
-
-
-def format_checkpoint(view: dict[str, Any]) -> list[str]:
-    from electralab.reporting.format import format_bytes, format_count, format_number_of, format_seconds
-
-    progress = view["state"]["progress"]
-    size = sum(file["bytes"] for file in view["files"].values())
-    number = progress.get("skipped_steps")
-    skipped = f"; {format_number_of(number, 'step')} skipped" if number else ""
-    return [
-        f"{view['path']}: after {format_number_of(progress['step'], 'step')}, {format_count(progress['tokens'])} "
-        f"tokens and {format_seconds(progress['seconds'])} of training{skipped}",
-        f"{format_number_of(len(view['files']), 'file')}, {format_bytes(size)}",
     ]

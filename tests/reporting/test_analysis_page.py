@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from electralab.records.findings import Analysis, ClaimsResult, PointClouds
-from electralab.reporting.analysis_blocks import claim_blocks, finding_blocks, tell_analysis, tell_answers
+from electralab.reporting.analysis_page import claim_blocks, finding_blocks, tell_analysis, tell_answers
 from electralab.reporting.artifact import Artifact
 from electralab.reporting.html import render_blocks
 from electralab.reporting.page import compose_page

@@ -19,39 +19,19 @@ from electralab.records.findings import (
 )
 from electralab.reporting import blocks as b
 from electralab.reporting.artifact import Artifact
-from electralab.reporting.format import format_estimate
+from electralab.reporting.format import format_estimate, read_texts
 
 _HEAD = ("measure", "model", "layer", "value", "control", "untrained", "unit")
-FindingPairs = Sequence[tuple[FindingRecord, FindingRecord | None]]
+# Of one claim, of several.
 _VERDICTS = {
     "holds": ("holds", "hold"),
     "does not hold": ("does not", "do not"),
     "undecided": ("is undecided at this scale", "are undecided at this scale"),
 }
-"""Of one claim, of several."""
 _BEFORE = "Before training"
 # Pictures of more are opened one by one.
 _MOST_MODELS = 3
-# What analyses did not yet write down themselves: the question of each claim, and the figures that answer it first.
-_QUESTIONS_BEFORE = {
-    "M30": "How many bits does a token of input, and a FLOP, teach?",
-    "M31": "At which tokens does the loss pull?",
-    "M32": "Are generator and discriminator a match?",
-    "M33": "What shape has the cloud of states, and do parts of speech and entities lie apart in it?",
-    "M34": "Do analogies hold in the table of embeddings and in the states?",
-    "M35": "How much does a state depend on its context, and how smoothly does that come?",
-    "M36": "Does a state stay as it is when its row is moved?",
-    "M37": "Is a change of the sentence a linear map of its vector?",
-    "M38": "How many neighbours does a verdict or a guess take into account?",
-    "M39": "What does a token of training cost?",
-    "M40": "What do more parameters, data and compute buy?",
-    "M42": "What do smaller variants of the model gain and cost?",
-    "M43": "How much noise can a linear classifier on the states fit?",
-    "M44": "How far are other domains, and what is lost there?",
-    "M46": "How plausible are replacements, and how hard to tell?",
-    "M47": "What does damage to the input leave of a tuned model's accuracy?",
-    "heads": "Where do attention heads look?",
-}
+# The figures that answer a claim first, where analyses did not yet write it down themselves.
 _ANSWERS_BEFORE = {
     "M32": ("verdict AUC",),
     "M33": ("part of speech probe",),
@@ -60,54 +40,39 @@ _ANSWERS_BEFORE = {
 }
 
 
-def analysis_blocks(analysis: Analysis) -> list[b.Block]:
-    """The README.md of an analysis."""
-    return [
-        b.Heading(f"Analysis of {', '.join(analysis.model_names)}", level=1),
-        b.Paragraph(
-            f"Seed {analysis.seed}. Each figure with its 95 % interval, beside what the same measure says of something "
-            "that cannot hold the answer, and of the same network before training. Layer 0 enters the first layer."
-        ),
-        *(
-            block
-            for claim, pairs in analysis.pair_with_control().items()
-            for block in _claim_blocks(claim, pairs, analysis)
-        ),
-        *_missing_blocks(analysis),
-    ]
-
-
-def _claim_blocks(claim: str, pairs: FindingPairs, analysis: Analysis) -> Iterator[b.Block]:
-    yield b.Heading(claim)
-    ordered = sorted(pairs, key=lambda pair: pair[0].name)
-    yield b.Table("", _HEAD, [_cells(finding, control) for finding, control in ordered])
-    explained = {finding.name: finding for finding, _ in pairs}
-    yield b.Bullets([_explain(finding) for finding in explained.values()])
-    for picture in analysis.drawings:
-        if picture.claim == claim:
-            yield b.Picture(picture.title, picture.file, picture.meaning)
+def _format_figure(figure: FindingRecord | EstimateRecord | None) -> str:
+    return "–" if figure is None else format_estimate(figure.value, figure.low, figure.high)
 
 
 def _cells(finding: FindingRecord, control: FindingRecord | None) -> list[str]:
+    """As `_HEAD` names them."""
     layer = "" if finding.layer is None else str(finding.layer)
-    values = (format_figure(figure) for figure in (finding, finding.control, control))
+    values = map(_format_figure, (finding, finding.control, control))
     return [finding.name, finding.model, layer, *values, finding.unit]
 
 
-def _explain(finding: FindingRecord) -> str:
-    control = f" Control: {finding.control.meaning}." if finding.control else ""
-    note = f" {finding.note[:1].upper()}{finding.note[1:]}." if finding.note else ""
-    return f"*{finding.name}*: {finding.meaning}.{control}{note}"
-
-
-def _missing_blocks(analysis: Analysis) -> Iterator[b.Block]:
+def analysis_report(analysis: Analysis) -> Iterator[b.Block]:
+    """README.md"""
+    yield b.Heading(f"Analysis of {', '.join(analysis.model_names)}", level=1)
+    yield b.Paragraph(
+        f"Seed {analysis.seed}. Each figure with its 95 % interval, beside what the same measure says of something "
+        "that cannot hold the answer, and of the same network before training. Layer 0 enters the first layer."
+    )
+    for claim, pairs in analysis.pair_with_control().items():
+        yield b.Heading(claim)
+        yield b.Table("", _HEAD, [_cells(*pair) for pair in sorted(pairs, key=lambda pair: pair[0].name)])
+        explained = {}
+        for finding, _ in pairs:
+            control = f" Control: {finding.control.meaning}." if finding.control else ""
+            note = f" {finding.note[:1].upper()}{finding.note[1:]}." if finding.note else ""
+            explained[finding.name] = f"*{finding.name}*: {finding.meaning}.{control}{note}"
+        yield b.Bullets(list(explained.values()))
+        for picture in analysis.drawings:
+            if picture.claim == claim:
+                yield b.Picture(picture.title, picture.file, picture.meaning)
     if analysis.missing:
         yield b.Heading("What could not be measured")
         yield b.Bullets([f"{gap.claim} {gap.name} ({gap.model}): {gap.reason}" for gap in analysis.missing])
-
-
-def format_figure(figure: FindingRecord | EstimateRecord | None) -> str:
-    return "–" if figure is None else format_estimate(figure.value, figure.low, figure.high)
 
 
 def last_layer_tables(analysis: Analysis) -> list[b.Table]:
@@ -117,47 +82,39 @@ def last_layer_tables(analysis: Analysis) -> list[b.Table]:
     tables = []
     for claim, pairs in analysis.pair_with_control().items():
         shown = [pair for pair in pairs if pair[0].layer in (None, last.get(pair[0].model))]
-        rows = [[cell for column, cell in enumerate(_cells(*pair)) if column != 2] for pair in shown]
+        rows = [[cell for column, cell in enumerate(_cells(*pair)) if _HEAD[column] != "layer"] for pair in shown]
         tables.append(b.Table(f"{claim}, last layer", head, rows))
     return tables
 
 
-def claims_blocks(result: ClaimsResult) -> list[b.Block]:
+def claims_report(result: ClaimsResult) -> Iterator[b.Block]:
     """The claims.md of a study."""
     minutes = ", ".join(f"{arm} {took:g}" for arm, took in result.minutes.items())
     seeds = ", ".join(f"{arm} {count}" for arm, count in result.seeds.items())
+    yield b.Heading("What holds of the claims about ELECTRA", level=1)
+    yield b.Paragraph(f"Models of the study `{result.study}`; minutes of pre-training: {minutes}; seeds: {seeds}.")
+    yield b.Paragraph(
+        "Intervals are 95 %, of seeds and of examples together. A claim holds or does not where its interval leaves no "
+        "other answer; otherwise it is undecided at this scale. ELECTRA is judged in each arrangement that the study "
+        "has: as in the paper, with a generator of its own, and with one encoder for both heads."
+    )
     columns = [column for column in result.columns if any(column in claim.values for claim in result.claims)]
-    rows = [
-        [
-            f"{claim.number} {claim.sentence}",
-            f"{claim.measure} ({claim.unit})",
-            *(format_claim_value(claim.values.get(column)) for column in columns),
-            format_verdicts(claim),
-        ]
-        for claim in result.claims
-    ]
-    commands = "\n".join(f"    {command}" for command in (result.study_command, result.command) if command)
-    blocks: list[b.Block] = [
-        b.Heading("What holds of the claims about ELECTRA", level=1),
-        b.Paragraph(f"Models of the study `{result.study}`; minutes of pre-training: {minutes}; seeds: {seeds}."),
-        b.Paragraph(
-            "Intervals are 95 %, of seeds and of examples together. A claim holds or does not where "
-            "its interval leaves no other answer; otherwise it is undecided at this scale. ELECTRA is judged in each "
-            "arrangement that the study has: as in the paper, with a generator of its own, and with one encoder for "
-            "both heads."
-        ),
-        b.Table("", ["claim", "measured by", *columns, "verdict"], rows),
-        b.Bullets([f"**{claim.number}: {format_verdicts(claim)}.** {claim.why}" for claim in result.claims]),
-        b.Paragraph("What the verdicts rest on, seed by seed, stands in `claims.json`; made by"),
-        b.Paragraph(commands),
-    ]
+    rows = []
+    for claim in result.claims:
+        values = [_format_claim_value(claim.values.get(column)) for column in columns]
+        measure = f"{claim.measure} ({claim.unit})"
+        rows.append([f"{claim.number} {claim.sentence}", measure, *values, format_verdicts(claim)])
+    yield b.Table("", ["claim", "measured by", *columns, "verdict"], rows)
+    yield b.Bullets([f"**{claim.number}: {format_verdicts(claim)}.** {claim.why}" for claim in result.claims])
+    yield b.Paragraph("What the verdicts rest on, seed by seed, stands in `claims.json`; made by")
+    commands = (command for command in (result.study_command, result.command) if command)
+    yield b.Paragraph("\n".join(f"    {command}" for command in commands))
     if result.domains:
-        blocks.append(b.Paragraph("Texts of other domains (SHA-256):"))
-        blocks.append(b.Bullets([f"{domain.file} {domain.sha256}" for domain in result.domains]))
-    return blocks
+        yield b.Paragraph("Texts of other domains (SHA-256):")
+        yield b.Bullets([f"{domain.file} {domain.sha256}" for domain in result.domains])
 
 
-def format_claim_value(value: EstimateRecord | None) -> str:
+def _format_claim_value(value: EstimateRecord | None) -> str:
     if value is None or value.value is None:
         return ""
     text = f"{value.value:.3g}"
@@ -165,7 +122,7 @@ def format_claim_value(value: EstimateRecord | None) -> str:
 
 
 def format_claim_values(claim: ClaimVerdictRecord) -> str:
-    values = (f"{column} {text}" for column, value in claim.values.items() if (text := format_claim_value(value)))
+    values = (f"{column} {text}" for column, value in claim.values.items() if (text := _format_claim_value(value)))
     return f"{claim.measure}, {claim.unit}: {', '.join(values) or 'no figures'}"
 
 
@@ -177,15 +134,13 @@ def format_verdicts(claim: ClaimVerdictRecord) -> str:
 
 
 def tell_analysis(analysis: Analysis) -> Iterator[str]:
-    controls = analysis.controls
-    models = analysis.model_names
+    controls, names = analysis.controls, ", ".join(analysis.model_names) or "Models"
     own = [finding for finding in analysis.findings if finding.model not in controls]
     missing = sum(skipped.model not in controls for skipped in analysis.missing)
     controlled = sum(finding.control is not None for finding in own)
     beside = " and each model beside its untrained twin" if controls else ""
     yield (
-        f"{', '.join(models) or 'Models'}: {len(own)} figures, {controlled} of them beside a control{beside}; "
-        f"{missing} could not be measured."
+        f"{names}: {len(own)} figures, {controlled} of them beside a control{beside}; {missing} could not be measured."
     )
 
 
@@ -204,31 +159,28 @@ def tell_answers(analysis: Analysis) -> Iterator[str]:
         # Layers come in order: the last one stays.
         last = {finding.model: finding for finding in rows if finding.name == name}
         untrained = {model: last[control] for control, model in controls.items() if control in last}
-        told = "; ".join(
-            f"{model} {format_figure(finding)}"
-            + (f", untrained {format_figure(untrained[model])}" if model in untrained else "")
-            for model, finding in last.items()
-            if model not in controls
-        )
+        told = []
+        for model, finding in last.items():
+            if model not in controls:
+                beside = f", untrained {_format_figure(untrained[model])}" if model in untrained else ""
+                told.append(f"{model} {_format_figure(finding)}{beside}")
         unit = next(iter(last.values())).unit
-        yield f"{claim}, {name}{f' ({unit})' if unit and unit not in name else ''}: {told}."
+        yield f"{claim}, {name}{f' ({unit})' if unit and unit not in name else ''}: {'; '.join(told)}."
 
 
 def finding_blocks(artifact: Artifact) -> Iterator[b.Block]:
+    """Claim by claim: its question, its pictures, its figures, and what could not be measured."""
     analysis = artifact.analysis
     if analysis is None:
         return
     claims = sorted({row.claim for row in analysis.findings} | {skipped.claim for skipped in analysis.missing})
-    titles = {
-        claim: next(
-            (picture.title for picture in analysis.drawings if picture.claim == claim and not picture.model), claim
-        )
-        for claim in claims
-    }
+    titles = {claim: claim for claim in claims}
+    titles |= {picture.claim: picture.title for picture in reversed(analysis.drawings) if not picture.model}
     anchors = {claim: "-".join(f"{artifact.name} {claim}".split()) for claim in claims}
     if len(claims) > 1:
         yield b.Links({anchors[claim]: titles[claim] for claim in claims})
-    questions = _QUESTIONS_BEFORE | {measure.claim: measure.question for measure in analysis.measures}
+    # What analyses of before did not write down themselves.
+    questions = read_texts().questions | {measure.claim: measure.question for measure in analysis.measures}
     for claim in claims:
         yield b.Heading(titles[claim], anchors[claim])
         if claim in questions:
@@ -239,18 +191,20 @@ def finding_blocks(artifact: Artifact) -> Iterator[b.Block]:
 
 def _figures(analysis: Analysis, claim: str) -> Iterator[b.Block]:
     controls = analysis.controls
-    rows = [finding for finding in analysis.findings if finding.claim == claim]
-    if rows:
-        last = {finding.model: finding.layer for finding in rows if finding.layer is not None}
+    pairs = analysis.pair_with_control().get(claim, [])
+    if pairs:
+        last = {row.model: row.layer for row, _ in pairs if row.layer is not None}
         # Of one figure for each domain or width the picture tells more than a table.
-        short = [row for row in rows if row.layer in (None, last.get(row.model)) and not row.part]
+        short = [pair for pair in pairs if pair[0].layer in (None, last.get(pair[0].model)) and not pair[0].part]
         where = ", those of layers at the last one" if last else ""
         if short:
-            yield b.long_table(f"Values with 95 % intervals{where}", _HEAD, finding_rows(short, controls))
-        if len(short) < len(rows):
+            rows = [_cells(*pair) for pair in short]
+            yield b.long_table(f"Values with 95 % intervals{where}", _HEAD, rows)
+        if len(short) < len(pairs):
             caption = "All layers; layer 0 enters the first" if last else "All figures"
-            yield b.Fold(caption.partition(";")[0], [b.Table(caption, _HEAD, finding_rows(rows, controls))])
-        yield b.Bullets(list(explain_figures([row for row in short if row.model not in controls])), "note")
+            table = b.Table(caption, _HEAD, [_cells(*pair) for pair in pairs])
+            yield b.Fold(caption.partition(";")[0], [table])
+        yield b.Bullets(list(_explain_figures([row for row, _ in short])), "note")
     # Of a model, its untrained control says nothing new.
     groups: dict[tuple[str, str], list[str]] = {}
     for skipped in analysis.missing:
@@ -260,13 +214,7 @@ def _figures(analysis: Analysis, claim: str) -> Iterator[b.Block]:
         yield b.Absent(f"{'; '.join(names)} ({model})", reason)
 
 
-def finding_rows(rows: Sequence[FindingRecord], controls: dict[str, str]) -> list[list[str]]:
-    """A row for each figure of a model, the same of its untrained control beside it."""
-    untrained = {(controls[row.model], row.name, row.layer): row for row in rows if row.model in controls}
-    return [_cells(row, untrained.get((row.model, row.name, row.layer))) for row in rows if row.model not in controls]
-
-
-def explain_figures(rows: Sequence[FindingRecord]) -> Iterator[str]:
+def _explain_figures(rows: Sequence[FindingRecord]) -> Iterator[str]:
     """What each measure and its control mean; a note that several share is said once, with whose it is."""
     by_name: dict[str, list[FindingRecord]] = {}
     notes: dict[str, list[FindingRecord]] = {}
@@ -278,8 +226,8 @@ def explain_figures(rows: Sequence[FindingRecord]) -> Iterator[str]:
         meaning = next((figure.control.meaning for figure in figures if figure.control), "")
         yield f"{name}: {figures[0].meaning}.{f' Control: {meaning}.' if meaning else ''}"
     for note, owners in notes.items():
-        measured = list(dict.fromkeys(owner.name for owner in owners))
-        models = list(dict.fromkeys(owner.model for owner in owners))
+        measured = dict.fromkeys(owner.name for owner in owners)
+        models = dict.fromkeys(owner.model for owner in owners)
         what = "" if len(measured) == len(by_name) else f" on {', '.join(measured)}"
         whose = f" of {', '.join(models)}" if len(models) < len({row.model for row in rows}) else ""
         yield f"Note{what}{whose}: {note}."
@@ -287,8 +235,7 @@ def explain_figures(rows: Sequence[FindingRecord]) -> Iterator[str]:
 
 def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[b.Block]:
     """Those of all models together and of each; folded, those of many models and of networks before training."""
-    controls = analysis.controls
-    models = analysis.model_names
+    controls, models = analysis.controls, analysis.model_names
     pictures: dict[str, list[b.Block]] = {"": [], **{model: [] for model in models}, _BEFORE: []}
     clouds: dict[str, list[b.Block]] = {name: [] for name in pictures}
 
@@ -316,27 +263,23 @@ def _pictures(artifact: Artifact, analysis: Analysis, claim: str) -> Iterator[b.
 
 
 def claim_blocks(result: ClaimsResult | None) -> Iterator[b.Block]:
+    """The page's section: a card for each claim."""
     if result is None or not result.claims:
         return
     counts = Counter(str(claim.verdict) for claim in result.claims)
-    told = [
-        f"{counts[verdict]} {words[counts[verdict] > 1]}" for verdict, words in _VERDICTS.items() if counts[verdict]
-    ]
+    told = [f"{counts[name]} {words[counts[name] > 1]}" for name, words in _VERDICTS.items() if counts[name]]
     yield b.Paragraph(f"Of {len(result.claims)} claims {', '.join(told)}.", "lead")
     yield b.Paragraph(
         "Dots are means over seeds, lines 95 % intervals, of seeds and of examples together. "
         "A claim holds, or does not, where its interval leaves no other answer. Lines that leave the picture are cut.",
         "note",
     )
-    yield b.Group("claims", [_claim_card(claim) for claim in result.claims])
-
-
-def _claim_card(claim: ClaimVerdictRecord) -> b.ClaimCard:
-    figures = {
-        name: (figure.value, figure.low, figure.high)
-        for name, figure in claim.values.items()
-        if figure.value is not None
-    }
-    # Where both arrangements of ELECTRA were judged and differ, the verdict on each.
-    notes = [*([verdicts] if (verdicts := format_verdicts(claim)) != claim.verdict else []), claim.why]
-    return b.ClaimCard(claim.number, claim.verdict, claim.sentence, f"{claim.measure} ({claim.unit})", figures, notes)
+    cards = []
+    for claim in result.claims:
+        known = {name: figure for name, figure in claim.values.items() if figure.value is not None}
+        figures = {name: (figure.value or 0.0, figure.low, figure.high) for name, figure in known.items()}
+        # Where both arrangements of ELECTRA were judged and differ, the verdict on each.
+        notes = [*([verdicts] if (verdicts := format_verdicts(claim)) != claim.verdict else []), claim.why]
+        measure = f"{claim.measure} ({claim.unit})"
+        cards.append(b.ClaimCard(claim.number, claim.verdict, claim.sentence, measure, figures, notes))
+    yield b.Group("claims", cards)
