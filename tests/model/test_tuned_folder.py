@@ -150,8 +150,9 @@ def test_a_run_without_the_network_asked_for_says_what_it_has(saved: Path, tmp_p
 
 
 @pytest.mark.parametrize("role", ["model", "discriminator"])
-@pytest.mark.parametrize(("folder", "verb"), [("seed-0/checkpoints", "finetune"), ("checkpoints", "pretrain")])
-def test_an_unfinished_run_is_sent_back_to_its_verb(tmp_path: Path, role: Any, folder: str, verb: str) -> None:
-    (tmp_path / folder).mkdir(parents=True)
+@pytest.mark.parametrize(("file", "verb"), [("seed-0/metrics.jsonl", "finetune"), ("run.json", "pretrain")])
+def test_an_unfinished_run_is_sent_back_to_its_verb(tmp_path: Path, role: Any, file: str, verb: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("{}")
     with pytest.raises(InputError, match=f"has not exported its networks yet; let 'electra {verb}' finish it"):
         locate_model(tmp_path, role)

@@ -23,6 +23,7 @@ from electralab.model.folders.hf_config import CONFIG, OBJECTIVE, UNTRAINED_SEGM
 from electralab.model.folders.native_format import is_onnx, network_name
 from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import TaskModel
+from electralab.records.kinds import find_kind
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -292,10 +293,11 @@ def _explain_absence(path: Path) -> str:
         return "no such file or folder; give a run or a model folder"
     if not path.is_dir():
         return "is a file, not a model; give a run or a model folder"
-    is_tuning = any(path.glob("seed-*"))
-    if is_tuning or (path / "checkpoints").is_dir() or (path / "run.json").is_file():
-        stage = "finetune" if is_tuning else "pretrain"
-        return f"this run has not exported its networks yet; let 'electra {stage}' finish it"
-    if (path / "shards").is_dir():
+    kind = find_kind(path)
+    if kind is not None and kind.name in ("run", "fine-tuning run"):
+        return f"this run has not exported its networks yet; let 'electra {kind.verb}' finish it"
+    if kind is not None and kind.name == "data":
         return f"is prepared data, not a model; train one with 'electra pretrain --data {path} --out RUN' and give RUN"
+    if kind is not None:
+        return f"holds {kind.noun}, not a model; give a run or a model folder"
     return f"holds no model (no {CONFIG}); give a run or a model folder"
