@@ -67,7 +67,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 for _stage in ("pretraining", "finetuning", "evaluation", "experiments", "analysis", "exporting", "compression"):
     MAY_IMPORT[_stage] = MAY_IMPORT[_stage] | {"reporting"}
 
-MODULES = sorted(SOURCE.rglob("*.py"))
+# What exports bring along for transformers is written for there, and never imported here.
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent.name != "hub")
 NAMES_THAT_OWN_NOTHING = {"utils", "util", "helpers", "common", "misc", "core", "base", "manager"}
 VAGUE_NAMES = {"one", "of", "found", "said"}
 # Offenders that are still there. Both may only shrink, the second after new names have taken the place of old ones.

@@ -37,6 +37,18 @@ from electralab.tokens.tokenizer import Tokenizer
 
 Format = Literal["hf", "onnx", "onnx-int8"]
 
+# What a folder brings along where no class of transformers expresses its network; read there, never imported here.
+HUB_CODE = Path(__file__).parent / "hub" / "modeling_electralab.py"
+_HUB_ARCHITECTURES = {
+    "discriminator": "ForPreTraining",
+    "generator": "ForMaskedLM",
+    "row": "ForSequenceClassification",
+    "token": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+}
+_HUB_CLASSES = {"AutoConfig": "Config", "AutoModel": "Model"}
+_HUB_CLASSES |= {f"AutoModel{suffix}": suffix for suffix in _HUB_ARCHITECTURES.values()}
+
 LICENSE = "LICENSE"
 # As SPDX spells them.
 _KNOWN = (
@@ -225,10 +237,12 @@ def _read_source(folder: Path, form: Format) -> SourceNetwork:
             f"{folder}: holds a {kind}, which neither transformers nor a graph expresses; use it as it is"
         )
     written = pad(network) if form == "hf" else network
-    if form == "hf" and isinstance(written, TaskModel) and not hf_config.task_class_name(written):
+    if form == "hf" and needs_own_code(written):
+        pass  # the folder brings its classes along
+    elif form == "hf" and isinstance(written, TaskModel) and not hf_config.task_class_name(written):
         remedy = "tune it with --head huggingface, or export it as onnx"
         raise InputError(f"{folder}: no class of transformers has this network with its head; {remedy}")
-    if form == "hf" and not isinstance(written, TaskModel) and not hf_config.is_expressible(written):
+    elif form == "hf" and not isinstance(written, TaskModel) and not hf_config.is_expressible(written):
         raise _Inexpressible(f"{folder}: no class of transformers expresses this network; export it as onnx")
     by_class: Role = "discriminator" if isinstance(network, Discriminator) else "model"
     role = cast("Role", folder.name) if folder.name in get_args(Role) else by_class
@@ -253,6 +267,15 @@ def _read_samples(source: SourceNetwork, config: ExportConfig, data: Path | None
             every = {1: 0, 2: 1}.get(load_task_config(source.folder, network, tokenizer).num_texts)
         given = comparing.pair_some(given, tokenizer, network.config, every)
     return given + samples
+
+
+def needs_own_code(network: Exportable) -> bool:
+    """A ModernBERT with options that no class of transformers has, and those of hub/modeling_electralab.py have."""
+    config, is_task = network.config, isinstance(network, TaskModel)
+    is_known = config.is_modern and not (config.is_causal or config.shapes or config.share_layers)
+    has_others = config.discrepancy_attention or config.adaptive_norm
+    is_plain = hf_config.has_plain_encoder(network) if is_task else hf_config.is_expressible(network)
+    return is_known and not has_others and not is_plain
 
 
 def _export(
@@ -292,6 +315,12 @@ def _export(
             has_untrained_segments=untrained,
             storage=config.storage,
         )
+    if form == "hf" and needs_own_code(source.written):
+        write_file(folder / HUB_CODE.name, HUB_CODE.read_bytes())
+        kind = source.written.head_config.shape if isinstance(source.written, TaskModel) else source.kind
+        auto_map = {name: f"{HUB_CODE.stem}.Electralab{suffix}" for name, suffix in _HUB_CLASSES.items()}
+        choice = {"architectures": [f"Electralab{_HUB_ARCHITECTURES[kind]}"], "auto_map": auto_map}
+        write_json(folder / hf_config.CONFIG, read_json(folder / hf_config.CONFIG) | choice)
     encoder = network.config
     source.tokenizer.save(folder, max_length=encoder.sequence_length, has_segments=encoder.backbone == "electra")
     if (source.folder / TASK_FILE).is_file():

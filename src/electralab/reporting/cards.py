@@ -35,6 +35,8 @@ class CardConfig(FileRecord):
     FILE: ClassVar[str] = "config.json"
     architectures: tuple[str, ...] | None = None
     """The class of transformers that loads the folder, where there is one."""
+    auto_map: dict[str, str] = Field(default_factory=dict)
+    """Where the folder brings classes of its own along: which to take for which of transformers' Auto classes."""
     id2label: dict[str, str] = Field(default_factory=dict)
     problem_type: str | None = None
     num_hidden_layers: int = 0
