@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "records": {"errors", "config", "artifacts"},
     # Draws by counter are those of randomness.
     "statistics": {"randomness"},
-    "runtime": {"errors", "config"},
+    "runtime": {"errors", "config", "records"},
     "corpus": FOUNDATION,
     "tokens": FOUNDATION | {"corpus"},
     "model": FOUNDATION,

@@ -6,6 +6,7 @@ A layer is a plain nested dict with the name of where it came from, so that an e
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -116,18 +117,13 @@ def parse_overrides(words: Sequence[str]) -> ConfigLayer:
                 raise UsageError(f"--{flag}: {section!r} is given both as a value and as a section; keep one")
         if isinstance(branch.get(name), dict):
             raise UsageError(f"--{flag}: {name!r} is given both as a value and as a section; keep one")
-        branch[name] = _parse_value(text)
+        branch[name] = text
+        with suppress(ValueError, RecursionError):
+            # A line break could smuggle in more keys, and a date is only ever meant as text.
+            match tomllib.loads(f"value = {text}"):
+                case {"value": bool() | int() | float() | str() | list() as value, **more} if not more:
+                    branch[name] = value
     return ConfigLayer("command line", values)
-
-
-def _parse_value(text: str) -> Any:
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text
-    value = parsed.pop("value")
-    # A line break could smuggle in more keys, and a date is only ever meant as text.
-    return value if not parsed and isinstance(value, bool | int | float | str | list) else text
 
 
 def resolve(kind: type[S], layers: Iterable[ConfigLayer]) -> S:
@@ -184,55 +180,48 @@ def _merge(into: SettingsTree, values: SettingsTree) -> None:
 
 def _explain(kind: type[Settings], error: ErrorDetails, layers: Sequence[ConfigLayer]) -> str:
     """One sentence: which file or flag to mend, which setting, what is wrong with it, what would do."""
-    path = [str(part) for part in error["loc"]]
-    *sections, name = path or [""]
-    where = ": ".join([_sources(layers, path), *([".".join(sections)] if sections else [])])
-    if error["type"] == "extra_forbidden":
-        return f"{where}: no setting named {name!r}; {_suggest_setting(kind, sections, name)}"
+    problem, given = error["type"], error["input"]
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
+    path = [str(part) for part in error["loc"]]
     if not path:  # of several settings together, of which the last layer speaks last
         return f"{next((layer.source for layer in reversed(layers) if layer.values), 'settings')}: {message}"
-    if error["type"] == "missing":
+    *sections, name = path
+    where = ": ".join([_sources(layers, path), *([".".join(sections)] if sections else [])])
+    if problem == "extra_forbidden":
+        for section in sections:
+            kind = _settings_of(kind, section) or kind
+        known = list(kind.model_fields)
+        inner = {field: _settings_of(kind, field) for field in known}
+        # A name may be right but lack its section: mask_share for masking.mask_share.
+        inside = [f"{field}.{name}" for field, settings in inner.items() if settings and name in settings.model_fields]
+        otherwise = f"did you mean {inside[0]!r}?" if inside else f"known are {', '.join(known)}"
+        return f"{where}: no setting named {name!r}; {suggest(name, [*known, *_aliases(kind)], otherwise)}"
+    if problem == "missing":
         return f"{where}: {name}: has no value and no default; give one"
-    if error["type"] == "model_type":
-        return f"{where}: {name}: is a section with settings of its own (got {error['input']!r}); name one of them"
-    got = "" if isinstance(error["input"], dict) else f" (got {error['input']!r})"
+    if problem == "model_type":
+        return f"{where}: {name}: is a section with settings of its own (got {given!r}); name one of them"
+    got = "" if isinstance(given, dict) else f" (got {given!r})"
     # Of a word that is not among those that would do, the nearest of them.
-    expected = error.get("ctx", {}).get("expected", "") if error["type"] == "literal_error" else ""
-    hint = suggest(str(error["input"]), re.findall(r"'([^']*)'", expected), "mend this setting")
+    expected = error["ctx"].get("expected", "") if problem == "literal_error" else ""
+    hint = suggest(str(given), re.findall(r"'([^']*)'", expected), "mend this setting")
     return f"{where}: {name}: {message}{got}; {hint}"
 
 
 def _sources(layers: Sequence[ConfigLayer], path: Sequence[str]) -> str:
     """Where to mend: the layer whose value won; for a section, or something missing in it, all that speak of it."""
     for length in range(len(path), -1, -1):
-        values = [(layer.source, value) for layer in layers if (value := _value_at(layer.values, path[:length])) != {}]
+        values: list[tuple[str, Any]] = []
+        for layer in layers:
+            branch: Any = layer.values
+            for part in path[:length]:
+                branch = branch.get(part, {}) if isinstance(branch, dict) else {}
+            if branch != {}:  # it says something there
+                values.append((layer.source, branch))
         if values:
             is_section = isinstance(values[-1][1], dict)
             return ", ".join(dict.fromkeys(source for source, _ in values)) if is_section else values[-1][0]
     return "settings"
-
-
-def _value_at(values: SettingsTree, path: Sequence[str]) -> Any:
-    """What a layer says at a path; {} where it says nothing."""
-    branch: Any = values
-    for part in path:
-        if not isinstance(branch, dict) or part not in branch:
-            return {}
-        branch = branch[part]
-    return branch
-
-
-def _suggest_setting(kind: type[Settings], sections: Sequence[str], name: str) -> str:
-    for section in sections:
-        kind = _settings_of(kind, section) or kind
-    known = list(kind.model_fields)
-    inner = {field: _settings_of(kind, field) for field in known}
-    # A name may be right but lack its section: mask_share for masking.mask_share.
-    inside = [f"{field}.{name}" for field, section in inner.items() if section and name in section.model_fields]
-    otherwise = f"did you mean {inside[0]!r}?" if inside else f"known are {', '.join(known)}"
-    return suggest(name, [*known, *_aliases(kind)], otherwise)
 
 
 def _settings_of(kind: type[Settings], field: str) -> type[Settings] | None:

@@ -13,10 +13,11 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from electralab.config import Settings
 from electralab.errors import UsageError
+from electralab.records.run import Environment
 
 if TYPE_CHECKING:
     import torch
@@ -169,26 +170,25 @@ def name_command() -> str:
     return shlex.quote(str(script)) if script.is_file() else f"{shlex.quote(sys.executable)} -m electralab"
 
 
-def describe_environment(threads: int) -> dict[str, Any]:
-    """What decides the bits and the speed of a run, for environment.json."""
+def describe_environment(threads: int, **facts: str) -> Environment:
+    """What decides the bits and the speed of a run; `facts` are other fields of the record."""
     import torch
 
-    # How OpenMP's threads wait in this process: what the environment said when torch was loaded.
-    waiting = [f"{name}={os.environ[name]}" for name in _WAIT_VARIABLES if name in os.environ]
     versions = {}
     for name in ("electralab", "torch", "numpy", "tokenizers", "safetensors", "pydantic"):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:
             versions[name] = "not installed"
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "cores": default_threads(),
-        "threads": threads,
-        "thread_waiting": ", ".join(waiting) or "the runtime's default (spinning)",
-        "cuda": torch.version.cuda if torch.cuda.is_available() else "none",
-        "packages": versions,
-        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-    }
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cpu_capability=torch.backends.cpu.get_cpu_capability(),
+        cores=default_threads(),
+        threads=threads,
+        thread_waiting=describe_waiting(),
+        cuda=torch.version.cuda if torch.cuda.is_available() else "none",
+        packages=versions,
+        command=[Path(sys.argv[0]).name, *sys.argv[1:]],
+        **facts,
+    )

@@ -89,7 +89,7 @@ def compress(request: CompressRequest, stop: StopSignal) -> Iterator[Event[Trade
         else:
             asked.write(out)
         write_file(out / "config.toml", to_toml(config))
-        write_json(out / "environment.json", describe_environment(threads))
+        describe_environment(threads).write(out)
         yield from map(warn, task.notes)
         yield from _CompressionRun(request, task, device, stop).events()
 

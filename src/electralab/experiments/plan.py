@@ -103,7 +103,7 @@ def plan_study(request: StudyRequest) -> Plan:
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
     matrix = _Matrix(request, study, {arm.name: arm for arm in arms}, scores, encoders, plans, corpus_hash, speed)
     environment = StudyEnvironment(
-        **describe_environment(request.threads)
+        **dict(describe_environment(request.threads))
         | {
             "command": write_command(request),
             "corpus": StudyCorpus(path=str(request.corpus), sha256=corpus_hash),

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from electralab import runtime
-from electralab.artifacts import MANIFEST, lock_folder, new_folder, write_file, write_json
+from electralab.artifacts import MANIFEST, lock_folder, new_folder, write_file
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import DamagedArtifact, InputError, UsageError
 from electralab.events import Event, Note, Result, Update, warn
@@ -113,8 +113,7 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
         run = _Run(request, origin, config, data, device, stop)
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
-        environment = runtime.describe_environment(threads) | {"data": str(request.data_dir)}
-        write_json(run_dir / "environment.json", environment)
+        runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
         if stored is None:
             identity.write(run_dir)
         elif stored.threads != threads:

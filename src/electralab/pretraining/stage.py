@@ -110,8 +110,7 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
 
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
-        machine = runtime.describe_environment(threads)
-        records.Environment(**machine, data=str(request.data_dir)).write(run_dir)
+        runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
         if stored != fingerprint:
             fingerprint.write(run_dir)
         if request.branch_from is not None:
