@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from electralab.errors import IdentityMismatch, Stopped
-from electralab.experiments.cells import Cell, Step
-from electralab.experiments.running import StepFailed, StepFinished, StepStarted, run_cells
+from electralab.experiments.cells import Cell, Step, StepFailed, StepFinished, StepStarted, run_cells
 from electralab.stopping import StopSignal
 
 # Stands for `electra`: the first word says what to do.
@@ -173,7 +172,7 @@ import sys
 from pathlib import Path
 from electralab.stopping import StopSignal
 from electralab.experiments.cells import Cell, Step
-from electralab.experiments.running import run_cells
+from electralab.experiments.cells import run_cells
 folder = Path(sys.argv[1])
 cell = Cell("a", 0, folder / "a", (Step("0", ("saves", "a0", str(folder / "log")), {}, 1.0),))
 list(run_cells([cell], 1, 1, StopSignal(), sys.argv[2:]))

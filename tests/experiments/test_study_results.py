@@ -248,8 +248,8 @@ def test_notes_are_told_once_and_what_was_not_asked_alike_is_named(tmp_path: Pat
     plan = plan_little(tmp_path)
     for cell in plan.cells:
         finish(cell)
-        note = f"{cell.run_dir} holds no generator: no score of one"
-        more = {"model": str(cell.run_dir), "notes": [note], "identity": cell.arm}
+        note = f"{cell.folder} holds no generator: no score of one"
+        more = {"model": str(cell.folder), "notes": [note], "identity": cell.arm}
         step = next(step for step in cell.steps if step.name == "blimp")
         cell.write(step, 1.0, blimp(0.5) | more)
     results = summarise(plan)

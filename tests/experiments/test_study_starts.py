@@ -12,7 +12,7 @@ from typing import IO, Any
 import pytest
 
 import electralab
-from electralab.experiments import derived, running
+from electralab.experiments import cells, derived
 from electralab.records.study import StudyPlan, StudyResults
 from electralab.shell import cli
 
@@ -88,7 +88,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """With prepared text, two labelled sets and the study."""
     monkeypatch.chdir(tmp_path)
     fake = SimpleNamespace(Popen=InProcess, DEVNULL=None, TimeoutExpired=TimeoutError)
-    monkeypatch.setattr(running, "subprocess", fake)
+    monkeypatch.setattr(cells, "subprocess", fake)
     rng = random.Random(0)
     names, things = ("Anna", "Ben", "Clara"), ("house", "river", "garden", "book")
     lines = [f"{rng.choice(names)} sees the {rng.choice(things)} of {rng.choice(names)}." for _ in range(600)]

@@ -1,19 +1,32 @@
-"""A cell is one arm with one seed: a chain of commands, each with what it is, about how long it takes, and its result.
+"""A cell is one arm with one seed: a chain of commands in processes of their own, each with what it is, about how long
+it takes, and its result. Cells run side by side; one that fails stops its own chain only.
 
 Cell <-> cells/ARM/seed-S/NAME.json for every finished step
+Cell... -> StepStarted | StepFinished | StepFailed ...
 """
 
+import json
 import shutil
-from collections.abc import Mapping
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from electralab.artifacts import write_file, write_json
+from electralab.artifacts import storage_errors, write_file, write_json
 from electralab.config import SettingsTree, differences
 from electralab.errors import DamagedArtifact, IdentityMismatch, InputError
+from electralab.experiments.die_with_parent import die_with_parent
 from electralab.experiments.scores import Measured, Score, read_score
 from electralab.pretraining.settings import complete_settings
 from electralab.records.study import StepResult, TuningChoice
+from electralab.stopping import StopSignal
+
+_POLL_SECONDS = 0.1
+# A child saves when it is told to stop: what takes longer than this is not saving.
+_FAREWELL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,12 @@ class Step:
         """Those of one kind take about as long as each other."""
         return self.name.partition("@")[0]
 
+    @property
+    def full_identity(self) -> SettingsTree:
+        """With the settings that were chosen for it, once they are."""
+        tuning = self.tuning()
+        return self.identity | ({"tuning": tuning} if tuning else {})
+
     def tuning(self) -> dict[str, str | float]:
         """The settings that were chosen for it; empty where nothing is to be chosen, or is not chosen yet."""
         is_chosen = self.choice is not None and (self.choice / TuningChoice.FILE).is_file()
@@ -54,20 +73,20 @@ class Cell:
     def name(self) -> str:
         return f"{self.arm} seed {self.seed}"
 
-    @property
-    def run_dir(self) -> Path:
-        return self.folder / "run"
-
     def read(self, step: Step) -> StepResult | None:
         """None where the step is not finished; a result of other settings is refused."""
         path = self.folder / f"{step.name}.json"
         stored = StepResult.read(path)
-        tuning = step.tuning()
-        if stored is None or (step.choice and not tuning):
+        if stored is None or (step.choice and not step.tuning()):
             return None
-        identity = step.identity | ({"tuning": tuning} if tuning else {})
+        identity = step.full_identity
         try:
-            difference = next(differences(_complete(stored.identity, identity), identity), None)
+            # With what has come since: files that were not hashed are taken for those of now, settings have defaults.
+            known = {key: identity[key] for key in ("files", "generator") if key in identity} | stored.identity
+            if "budget" in known:
+                settings = complete_settings(known["settings"])
+                known |= {"settings": {name: settings[name] for name in settings if name in identity["settings"]}}
+            difference = next(differences(known, identity), None)
         except (KeyError, TypeError, AttributeError, ValueError):
             raise DamagedArtifact(f"{path}: not the result of a step; delete it to run the step again") from None
         if difference:
@@ -78,9 +97,8 @@ class Cell:
         return stored
 
     def write(self, step: Step, seconds: float, result: SettingsTree) -> None:
-        tuning = step.tuning()
-        identity = step.identity | ({"tuning": tuning} if tuning else {})
-        StepResult(identity=identity, seconds=seconds, result=result).write(self.folder / f"{step.name}.json")
+        record = StepResult(identity=step.full_identity, seconds=seconds, result=result)
+        record.write(self.folder / f"{step.name}.json")
         if step.scratch:
             shutil.rmtree(step.scratch, ignore_errors=True)
         self.log_path(step, "seconds").unlink(missing_ok=True)
@@ -107,15 +125,6 @@ class Cell:
         write_json(self.folder / "scores.json", {name: score.value for name, score in measured.items()})
 
 
-def _complete(stored: SettingsTree, asked: SettingsTree) -> SettingsTree:
-    """With what has come since: files that were not hashed are taken for those of now, settings have their defaults."""
-    stored = {key: asked[key] for key in ("files", "generator") if key in asked} | stored
-    if "budget" not in stored:
-        return stored
-    settings = complete_settings(stored["settings"])
-    return stored | {"settings": {name: settings[name] for name in settings if name in asked["settings"]}}
-
-
 def read_scores(results: Mapping[str, StepResult], scores: tuple[Score, ...]) -> tuple[dict[str, Measured], str]:
     """What is measured, and what is wrong with the first result that does not say its score."""
     by_name = {score.name: score for score in scores}
@@ -129,3 +138,122 @@ def read_scores(results: Mapping[str, StepResult], scores: tuple[Score, ...]) ->
         except InputError as error:
             wrong = wrong or f"{name}: {error}; delete {name}.json of the cell to run it again"
     return measured, wrong
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted:
+    cell: Cell
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    cell: Cell
+    step: Step
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed:
+    cell: Cell
+    step: Step
+    reason: str
+
+
+@dataclass(slots=True)
+class _Job:
+    cell: Cell
+    step: Step
+    process: "subprocess.Popen[bytes]"
+    started: float
+
+
+def run_cells(
+    cells: Sequence[Cell], jobs: int, threads: int, stop: StopSignal, program: Sequence[str]
+) -> Iterator[StepStarted | StepFinished | StepFailed]:
+    """`program` is what a step's words are given to."""
+    waiting = deque(cells)
+    blocked: list[tuple[Cell, Step]] = []
+    running: list[_Job] = []
+    try:
+        while waiting or running or blocked:
+            while waiting and len(running) < jobs:
+                cell = waiting.popleft()
+                step = next((step for step in cell.steps if cell.read(step) is None), None)
+                if step is None:
+                    continue
+                if not all(path.is_file() for path in step.needs):
+                    blocked.append((cell, step))
+                    continue
+                running.append(_start(cell, step, threads, program))
+                yield StepStarted(cell, step)
+            if not running:
+                for cell, step in blocked:
+                    missing = next(path for path in step.needs if not path.is_file())
+                    yield StepFailed(cell, step, f"{missing}: is not there and would not come; run that arm too")
+                return
+            stop.check()
+            time.sleep(_POLL_SECONDS)
+            for job in [job for job in running if job.process.poll() is not None]:
+                running.remove(job)
+                event = _settle(job)
+                yield event
+                if isinstance(event, StepFinished):
+                    # Its next step goes first: a cell that is begun is finished before another begins.
+                    waiting.appendleft(job.cell)
+                    waiting.extend(cell for cell, _ in blocked)
+                    blocked.clear()
+    finally:
+        # All children are told first, so that they save side by side.
+        for job in running:
+            job.process.terminate()
+        until = time.monotonic() + _FAREWELL_SECONDS
+        for job in running:
+            try:
+                job.process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                job.process.kill()
+                job.process.wait()
+            job.cell.add_seconds(job.step, time.monotonic() - job.started)
+
+
+def name_flag(setting: str) -> str:
+    """`optimizer.learning_rate` -> `--optimizer.learning-rate`"""
+    return f"--{setting.replace('_', '-')}"
+
+
+def _start(cell: Cell, step: Step, threads: int, program: Sequence[str]) -> _Job:
+    out = cell.log_path(step, "out")
+    with storage_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with out.open("wb") as stdout, cell.log_path(step, "err").open("wb") as stderr:
+            # What is derived from a tuned network depends on the choice, too, but takes no settings of tuning.
+            chosen = step.tuning() if "finetune" in step.words[:2] else {}
+            flags = [word for name, value in chosen.items() for word in (name_flag(name), str(value))]
+            words = [*program, *step.words, *flags, "--threads", str(threads), "--json"]
+            command = die_with_parent(words)
+            # A session of its own: Ctrl-C reaches the study alone, which then tells its children.
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, start_new_session=True
+            )
+    return _Job(cell, step, process, time.monotonic())
+
+
+def _settle(job: _Job) -> StepFinished | StepFailed:
+    """The result of a child that ended well is written down; of another its last words are told."""
+    cell, step, status = job.cell, job.step, job.process.returncode
+    seconds = cell.add_seconds(step, time.monotonic() - job.started)
+    if status == 0:
+        try:
+            result = json.loads(cell.log_path(step, "out").read_text(encoding="utf-8"))
+        except ValueError:
+            result = None
+        if isinstance(result, dict):
+            cell.write(step, seconds, result)
+            return StepFinished(cell, step, seconds)
+    log = cell.log_path(step, "err")
+    if status < 0:
+        return StepFailed(cell, step, f"ended by signal {-status} ({signal.Signals(-status).name}), see {log}")
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    reason = lines[-1].removeprefix("electra: ").strip() if lines else f"ended with status {status}, see {log}"
+    return StepFailed(cell, step, reason)

@@ -6,16 +6,15 @@ StudyRequest -> Plan
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from electralab.artifacts import MANIFEST, read_json
 from electralab.config import SettingsTree
 from electralab.errors import InputError, UsageError
-from electralab.experiments.cells import Cell, Step
+from electralab.experiments.cells import Cell, Step, name_flag
 from electralab.experiments.derived import ROWS, heldout_share
-from electralab.experiments.running import name_flag
 from electralab.experiments.scores import Score, estimate_flops, find_scores
 from electralab.experiments.settings import (
     Arm,
@@ -27,7 +26,6 @@ from electralab.experiments.settings import (
     resolve_study,
 )
 from electralab.model.settings import EncoderConfig
-from electralab.pretraining.settings import PretrainConfig
 from electralab.pretraining.stage import PretrainRequest, plan_pretrain, primary_network
 from electralab.records.run import CHECKPOINTS, PretrainPlan, snapshot_folder, snapshot_step
 from electralab.records.study import StudyCorpus, StudyEnvironment, TuningChoice
@@ -93,23 +91,51 @@ def plan_study(request: StudyRequest) -> Plan:
     study = resolve_study(layer, request.settings)
     arms = resolve_arms(study, layer.source)
     chosen = choose_arms(request.only, list(study.arms))
-    sequence_length, corpus_hash = _read_corpus(request.corpus)
-    encoders = {arm.name: _sketch_encoder(arm.config, sequence_length) for arm in arms}
+    if not (request.corpus / MANIFEST).is_file():
+        raise InputError(
+            f"{request.corpus}: holds no prepared text; give --corpus a folder that 'electra prepare' wrote"
+        )
+    manifest = read_json(request.corpus / MANIFEST)
+    if not isinstance(manifest, dict) or manifest.get("kind") != "electralab-data":
+        raise InputError(f"{request.corpus}: is not prepared text; give --corpus a folder that 'electra prepare' wrote")
+    # As far as the defaults of fine-tuning ask.
+    names = ("backbone", "num_layers", "hidden_size", "embedding_size", "num_heads", "feedforward_size")
+    rest: SettingsTree = {"vocab_size": 1, "dropout": 0.0, "attention_dropout": 0.0, "norm_eps": 1e-6}
+    rest |= {"sequence_length": manifest["sequence_length"]}
+    encoders = {
+        arm.name: EncoderConfig(**{name: getattr(arm.config.model, name) for name in names}, **rest) for arm in arms
+    }
     scores, missing = find_scores(study, request.data_dir, request.corpus, layer.source, encoders[study.baseline])
-    _check_rtd(arms, scores, layer.source)
-    plans = {arm.name: _plan_arm(arm, request, layer.source) for arm in arms if arm.is_tuned}
-    _check_branches(arms, plans, layer.source)
+    plans: dict[str, PretrainPlan] = {}
+    for arm in arms:
+        run_dir = request.out / "cells" / arm.name / "plan"
+        if arm.is_tuned:
+            with naming_arm(layer.source, arm.name):
+                plans[arm.name] = plan_pretrain(
+                    PretrainRequest(
+                        request.corpus,
+                        run_dir,
+                        arm.config,
+                        arm.budget,
+                        init_from=None,
+                        threads=request.threads,
+                        save_every=0,
+                        log_every=0,
+                        keep=1,
+                        extend=False,
+                        allow_inexact=False,
+                    )
+                )
+    _check_arms(arms, scores, plans, layer.source)
     use_threads(request.threads)
     speed = max(estimate_speed() for _ in range(_MEASUREMENTS))
-    matrix = _Matrix(request, study, {arm.name: arm for arm in arms}, scores, encoders, plans, corpus_hash, speed)
-    environment = StudyEnvironment(
-        **dict(describe_environment(request.threads))
-        | {
-            "command": write_command(request),
-            "corpus": StudyCorpus(path=str(request.corpus), sha256=corpus_hash),
-            "data": str(request.data_dir or ""),
-        }
-    )
+    by_name = {arm.name: arm for arm in arms}
+    matrix = _Matrix(request, study, by_name, scores, encoders, plans, manifest["sha256"], speed)
+    facts: SettingsTree = dict(describe_environment(request.threads)) | {
+        "command": write_command(request),
+        "corpus": StudyCorpus(path=str(request.corpus), sha256=manifest["sha256"]),
+        "data": str(request.data_dir or ""),
+    }
     return Plan(
         study=study,
         arms=tuple(arms),
@@ -118,7 +144,7 @@ def plan_study(request: StudyRequest) -> Plan:
         chosen=tuple(chosen),
         pretraining=plans,
         jobs=request.jobs or max(1, default_threads() // request.threads),
-        environment=environment,
+        environment=StudyEnvironment(**facts),
         missing=missing,
     )
 
@@ -144,22 +170,12 @@ def write_command(request: StudyRequest) -> str:
     return shlex.join([*words, "--threads", str(request.threads)])
 
 
-def _read_corpus(corpus: Path) -> tuple[int, str]:
-    """The length of its rows, and the hash of all that is in it."""
-    path = corpus / MANIFEST
-    if not path.is_file():
-        raise InputError(f"{corpus}: holds no prepared text; give --corpus a folder that 'electra prepare' wrote")
-    manifest = read_json(path)
-    if not isinstance(manifest, dict) or manifest.get("kind") != "electralab-data":
-        raise InputError(f"{corpus}: is not prepared text; give --corpus a folder that 'electra prepare' wrote")
-    return manifest["sequence_length"], manifest["sha256"]
-
-
-def _check_rtd(arms: Sequence[Arm], scores: Sequence[Score], source: str) -> None:
-    """Replaced tokens are found by a discriminator only, and replaced by a generator that is there."""
+def _check_arms(arms: Sequence[Arm], scores: Sequence[Score], plans: Mapping[str, PretrainPlan], source: str) -> None:
+    """What an arm can be asked, and what it can begin with."""
+    by_name = {arm.name: arm for arm in arms}
     for score in scores:
         where, generator = f"{source}: scores.{score.name}", score.config.generator
-        if generator and generator not in {arm.name for arm in arms} and not Path(generator).exists():
+        if generator and generator not in by_name and not Path(generator).exists():
             raise UsageError(f"{where}: generator: no arm or model named {generator!r}; give one of the arms or a path")
         for arm in arms if score.config.suite == "rtd" else ():
             # Energies are no probability that a token was replaced.
@@ -168,49 +184,16 @@ def _check_rtd(arms: Sequence[Arm], scores: Sequence[Score], source: str) -> Non
                 raise UsageError(
                     f"{where}: the arm {arm.name!r} has no verdicts on tokens; name those that have in arms = [...]"
                 )
-
-
-def _check_branches(arms: Sequence[Arm], plans: Mapping[str, PretrainPlan], source: str) -> None:
-    """A branch leaves its trunk while the rate is still full, and the trunk has one checkpoint for it."""
-    trunks = [arm.parent for arm in arms if arm.start == "branch"]
-    for arm in arms:
-        if arm.start != "branch":
-            continue
-        trunk = next(other for other in arms if other.name == arm.parent)
-        where = f"{source}: arms.{arm.name}"
-        if arm.config.schedule.kind != "stable-decay" or trunk.config.schedule.kind != "stable-decay":
+    branches = [arm for arm in arms if arm.start == "branch"]
+    for arm in branches:
+        where, parent = f"{source}: arms.{arm.name}", by_name[arm.parent]
+        # It leaves its parent while the rate is still full, and the parent keeps one checkpoint for it.
+        if {arm.config.schedule.kind, parent.config.schedule.kind} != {"stable-decay"}:
             raise UsageError(f'{where}: a branch needs schedule.kind = "stable-decay", and so does {arm.parent!r}')
         if plans[arm.name].steps >= plans[arm.parent].steps:
             raise UsageError(f"{where}: a branch is shorter than {arm.parent!r}; give a budget_share below 1")
-        if trunks.count(arm.parent) > 1:
-            raise UsageError(f"{where}: {arm.parent!r} has another branch already; one of each run is kept")
-
-
-def _sketch_encoder(config: PretrainConfig, sequence_length: int) -> EncoderConfig:
-    """As far as the defaults of fine-tuning ask."""
-    names = ("backbone", "num_layers", "hidden_size", "embedding_size", "num_heads", "feedforward_size")
-    sizes = {name: getattr(config.model, name) for name in names}
-    rest = {"vocab_size": 1, "dropout": 0.0, "attention_dropout": 0.0, "norm_eps": 1e-6}
-    return EncoderConfig(sequence_length=sequence_length, **sizes, **rest)
-
-
-def _plan_arm(arm: Arm, request: StudyRequest, source: str) -> PretrainPlan:
-    with naming_arm(source, arm.name):
-        return plan_pretrain(
-            PretrainRequest(
-                data_dir=request.corpus,
-                run_dir=request.out / "cells" / arm.name / "plan",
-                config=arm.config,
-                budget=arm.budget,
-                init_from=None,
-                threads=request.threads,
-                save_every=0,
-                log_every=0,
-                keep=1,
-                extend=False,
-                allow_inexact=False,
-            )
-        )
+        if [other.parent for other in branches].count(arm.parent) > 1:
+            raise UsageError(f"{where}: {arm.parent!r} has another branch already; a run may have one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +215,25 @@ class _Matrix:
 
     def cell(self, arm: Arm, seed: int) -> Cell:
         """Pre-training first, then the choice of tuning, the scores at its end, and those along its way."""
-        folder = self.folder(arm.name, seed)
+        folder, snapshots = self.folder(arm.name, seed), self.study.snapshots
         scores = [score for score in self.scores if score.is_of(arm)]
         steps: list[Step] = []
         if arm.is_tuned:
             steps.append(self._pretrain(arm, seed))
-            if seed == self.study.seeds[0]:
-                steps += self._choose(arm, seed)
+            steps += self._choose(arm, seed) if seed == self.study.seeds[0] else ()
         for score in scores:
-            steps += self._score(score, arm, seed)
-        for share in self.study.snapshots.at if arm.start == "pretrained" else ():
+            if score.config.hard_half_of:
+                steps.append(self._score_hard_half(score, arm, seed))
+            elif arm.start == "baseline":
+                steps.append(self._derive("baseline", score, seed, arm, f"--data={score.data}"))
+            elif arm.start == "blend":
+                steps += self._blend(score, arm, seed)
+            else:
+                steps.append(self._measure(score, arm, seed, folder / "run"))
+        for share in snapshots.at if arm.start == "pretrained" else ():
             model = snapshot_folder(folder / "run", snapshot_step(share, self.plans[arm.name].steps))
             for score in scores:
-                is_taken = self.study.snapshots.scores is None or score.name in self.study.snapshots.scores
-                if is_taken and not score.config.hard_half_of:
+                if (snapshots.scores is None or score.name in snapshots.scores) and not score.config.hard_half_of:
                     steps.append(self._measure(score, arm, seed, model, f"@{share:g}"))
         return Cell(arm.name, seed, folder, tuple(steps))
 
@@ -254,42 +242,31 @@ class _Matrix:
     def _pretrain(self, arm: Arm, seed: int) -> Step:
         amount = str(int(arm.budget.amount)) if arm.budget.kind == "steps" else repr(arm.budget.amount)
         snapshots = self.study.snapshots.at if arm.start == "pretrained" else ()
-        words = [
-            *("electralab", "pretrain", "--data", str(self.request.corpus)),
-            *("--out", str(self.folder(arm.name, seed) / "run")),
-            *("--config", str(self.request.out / "arms" / f"{arm.name}.toml"), "--seed", str(seed)),
-            *(f"--{arm.budget.kind}", amount),
-        ]
+        config = str(self.request.out / "arms" / f"{arm.name}.toml")
+        words = ["electralab", "pretrain", "--data", str(self.request.corpus), "--config", config, "--seed", str(seed)]
+        words += ["--out", str(self.folder(arm.name, seed) / "run"), f"--{arm.budget.kind}", amount]
         words += ["--snapshots", ",".join(map(str, snapshots))] if snapshots else []
-        identity = {
+        identity: SettingsTree = {
             "corpus": self.corpus_hash,
             "settings": arm.config.model_dump(mode="json", exclude={"steps", "seed"}),
             "budget": asdict(arm.budget),
             "seed": seed,
             "snapshots": list(snapshots),
         }
-        seconds = self.plans[arm.name].flops / self.speed
+        steps, seconds = self.plans[arm.name].steps, self.plans[arm.name].flops / self.speed
         needs: tuple[Path, ...] = ()
-        branch_step = next(
-            (
-                self._branch_step(other)
-                for other in self.arms.values()
-                if other.start == "branch" and other.parent == arm.name
-            ),
-            0,
+        # A run that another branches from keeps its checkpoints, and those of a stop beside them.
+        branch = next(
+            (other for other in self.arms.values() if other.start == "branch" and arm.name == other.parent), None
         )
-        # A run that others branch from keeps its checkpoints, and those of a stop beside them.
-        saved = (
-            ["--save-every", str(branch_step), "--keep", str(self.plans[arm.name].steps // branch_step + 9)]
-            if branch_step
-            else ["--keep", "1"]
-        )
+        every = self._branch_step(branch) if branch else 0
+        words += ["--save-every", str(every), "--keep", str(steps // every + 9)] if every else ["--keep", "1"]
         if arm.start == "branch":
-            step, trunk = self._branch_step(arm), self.folder(arm.parent, seed)
-            words += ["--branch-from", str(trunk / "run" / CHECKPOINTS / f"step-{step}")]
+            step, parent = self._branch_step(arm), self.folder(arm.parent, seed)
+            words += ["--branch-from", str(parent / "run" / CHECKPOINTS / f"step-{step}")]
             identity |= {"branch": {"parent": arm.parent, "step": step}}
-            seconds, needs = seconds * arm.config.schedule.decay_share, (trunk / "pretrain.json",)
-        return Step("pretrain", (*words, *saved), identity, seconds + START_SECONDS, needs)
+            seconds, needs = seconds * arm.config.schedule.decay_share, (parent / "pretrain.json",)
+        return Step("pretrain", tuple(words), identity, seconds + START_SECONDS, needs)
 
     def _branch_step(self, arm: Arm) -> int:
         """Where the rate of a branch begins to fall."""
@@ -299,7 +276,7 @@ class _Matrix:
         """Every point of the grid on training rows that are held out, and the choice among them."""
         tuning, folder = self.study.tuning, self.folder(arm.name, seed)
         steps = []
-        for score in self.scores:
+        for score in self.scores if tuning.grid else ():
             if score.name not in tuning.scores:
                 continue
             share = tuning.heldout_rows / score.train_examples
@@ -310,112 +287,37 @@ class _Matrix:
                 )
             for place, point in enumerate(tuning.points):
                 name = f"tune-{score.name}@{place}"
-                flags = [word for key, value in point.items() for word in (name_flag(key), str(value))]
-                words = (
-                    *self._finetune(score, arm, seed, folder / "run", folder / name, seeds=1),
-                    "--data",
-                    str(score.train_file),
-                    "--data.dev-share",
-                    f"{share:.6f}",
-                    *flags,
-                )
-                identity = self._identity(score, arm) | {
-                    "seeds": 1,
-                    "tuning": point,
-                    "heldout_rows": tuning.heldout_rows,
-                }
-                seconds = estimate_flops(score, self.encoders[arm.name], seeds=1) / self.speed + START_SECONDS
-                steps.append(Step(name, words, identity, seconds, scratch=folder / name))
-        if not steps:
-            return []
+                words = [f"--data={score.train_file}", f"--data.dev-share={share:.6f}"]
+                words += [f"{name_flag(key)}={value}" for key, value in point.items()]
+                step = self._finetune(score, arm, seed, 1, folder / name, *words, model=folder / "run")
+                identity = step.identity | {"seeds": 1, "tuning": point, "heldout_rows": tuning.heldout_rows}
+                steps.append(replace(step, identity=identity, needs=(), choice=None, scratch=folder / name))
         files = [str(folder / f"{step.name}.json") for step in steps]
-        words = (DERIVED, "choose", *files, "--out", str(folder.parent))
-        return [*steps, Step("tuning", words, {"trials": [step.identity for step in steps]}, START_SECONDS)]
+        choose = (DERIVED, "choose", *files, "--out", str(folder.parent))
+        choice = Step("tuning", choose, {"trials": [step.identity for step in steps]}, START_SECONDS)
+        return [*steps, choice] if steps else []
 
-    def _score(self, score: Score, arm: Arm, seed: int) -> Iterator[Step]:
-        """One step; of a blend also the tuning by whose held-out rows it is weighted."""
-        if arm.is_tuned and not score.config.hard_half_of:
-            yield self._measure(score, arm, seed, self.folder(arm.name, seed) / "run")
-            return
-        assert score.task is not None, "only what is tuned is asked without a network"
-        name, folder = score.name, self.folder(arm.name, seed)
-        choice = self._choice(self.arms[arm.parent] if arm.start == "blend" else arm)
-        linear = next((other.name for other in self.arms.values() if other.start == "baseline"), arm.name)
-        baseline = self.folder(linear, seed)
-        words: tuple[str, ...] = (DERIVED,)
-        task = ("--task", score.task.name)
-        identity = self._identity(score, arm) | {"start": arm.start}
-        if score.config.hard_half_of:
-            whole = score.config.hard_half_of
-            words = (DERIVED, "hard", *task, "--network", str(folder / whole), "--baseline", str(baseline / whole))
-            needs = (baseline / f"{whole}.json", folder / f"{whole}.json")
-            yield Step(name, words, identity | {"hard_half_of": whole}, START_SECONDS, needs, choice)
-            return
-        if arm.start == "baseline":
-            words = (
-                DERIVED,
-                "baseline",
-                *task,
-                "--data",
-                str(score.data),
-                "--out",
-                str(folder / name),
-                "--config",
-                str(self.request.out / "scores" / f"{name}.toml"),
-            )
-            yield Step(name, words, identity, LINEAR_SECONDS)
-            return
-        network, rows = self.folder(arm.parent, seed), score.config.settings.get("train_rows") or score.train_examples
-        share = heldout_share(min(rows, score.train_examples))
-        heldout = folder / f"heldout-{name}"
-        needs = (
-            network / "pretrain.json",
-            baseline / f"{name}.json",
-            *((choice / TuningChoice.FILE,) if choice else ()),
-        )
-        words = (
-            *self._finetune(score, self.arms[arm.parent], seed, network / "run", heldout, seeds=1),
-            "--data",
-            str(baseline / name / ROWS),
-            "--data.dev-share",
-            str(share),
-        )
-        seconds = estimate_flops(score, self.encoders[arm.name], seeds=1) / self.speed + START_SECONDS
-        identity |= {"heldout_share": share, "parent": arm.parent}
-        yield Step(heldout.name, words, identity, seconds, needs, choice)
-        words = (
-            DERIVED,
-            "blend",
-            *task,
-            "--network",
-            str(network / name),
-            "--heldout",
-            str(heldout),
-            "--baseline",
-            str(baseline / name),
-            "--out",
-            str(folder / name),
-        )
-        yield Step(name, words, identity, START_SECONDS, (network / f"{name}.json",), choice)
+    def _finetune(self, score: Score, arm: Arm, seed: int, seeds: int, out: Path, *words: str, model: Path) -> Step:
+        """Of an arm's network, into a folder of a cell; on its choice of settings, where there is one."""
+        assert score.task is not None, "what is tuned is tuned on a task"
+        words = ("electralab", "finetune", str(model), "--task", score.task.name, "--out", str(out), *words)
+        words += ("--config", str(self.request.out / "scores" / f"{score.name}.toml")) if score.config.settings else ()
+        # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
+        words += ("--seeds", str(seeds), "--seed", str(seed * score.config.seeds), "--keep", "0", "--no-baseline")
+        words += ("--from-scratch",) if arm.start == "random" else ()
+        seconds = estimate_flops(score, self.encoders[arm.name], seeds) / self.speed + START_SECONDS
+        choice = self._choice(arm)
+        needs = (choice / TuningChoice.FILE,) if choice else ()
+        return Step(out.name, words, self._identity(score, arm), seconds, needs, choice)
 
     def _choice(self, arm: Arm) -> Path | None:
         """Where the settings of its fine-tuning are written down; None where they are those of the scores."""
         tuning = self.study.tuning
+        if arm.start == "blend":
+            return self._choice(self.arms[arm.parent])
         if not arm.is_tuned or not (tuning.grid or tuning.choices):
             return None
         return (Path(tuning.choices) if tuning.choices else self.request.out) / "cells" / arm.name
-
-    def _finetune(self, score: Score, arm: Arm, seed: int, model: Path, out: Path, seeds: int) -> tuple[str, ...]:
-        """All but the data."""
-        assert score.task is not None, "what is tuned is tuned on a task"
-        config = ("--config", str(self.request.out / "scores" / f"{score.name}.toml")) if score.config.settings else ()
-        # Every cell of one seed has the same seeds of fine-tuning, and no two seeds share any.
-        first = str(seed * score.config.seeds)
-        scratch = ("--from-scratch",) if arm.start == "random" else ()
-        return (
-            *("electralab", "finetune", str(model), *config, "--task", score.task.name, "--seeds", str(seeds)),
-            *("--seed", first, "--out", str(out), "--keep", "0", "--no-baseline", *scratch),
-        )
 
     def _identity(self, score: Score, arm: Arm) -> SettingsTree:
         identity = score.config.model_dump(mode="json", exclude={"name", "metric", "data", "arms", "hard_half_of"})
@@ -423,23 +325,56 @@ class _Matrix:
 
     def _measure(self, score: Score, arm: Arm, seed: int, model: Path, suffix: str = "") -> Step:
         config, name = score.config, score.name + suffix
-        seconds = estimate_flops(score, self.encoders[arm.name], config.seeds) / self.speed + START_SECONDS
-        identity = self._identity(score, arm)
         if score.is_tuned:
-            choice = self._choice(arm)
             out = self.folder(arm.name, seed) / name
-            words = (*self._finetune(score, arm, seed, model, out, config.seeds), "--data", str(score.data))
-            return Step(name, words, identity, seconds, (choice / TuningChoice.FILE,) if choice else (), choice)
+            return self._finetune(score, arm, seed, config.seeds, out, f"--data={score.data}", model=model)
         if config.suite == "blimp" and not config.metric and arm.config.objective != "electric":
             # The generator of a pair would be asked for every token in turn, for a score that does not count.
             model = (model if suffix else model / "export") / primary_network(arm.config.objective)
-        words = ("electralab", "evaluate", str(model), "--data", str(score.data), "--suite", config.suite)
-        words += ("--config", str(self.request.out / "scores" / f"{score.name}.toml")) if config.settings else ()
-        words += ("--task", score.task.name) if score.task else ()
+        words = ["electralab", "evaluate", str(model), "--data", str(score.data), "--suite", config.suite]
+        words += ["--config", str(self.request.out / "scores" / f"{score.name}.toml")] if config.settings else []
+        words += ["--task", score.task.name] if score.task else []
         needs: tuple[Path, ...] = ()
         if config.generator:
             # An arm's generator is that of the same seed, and there once its pre-training is finished.
             rival = self.folder(config.generator, seed)
             needs = (rival / "pretrain.json",) if config.generator in self.arms else ()
-            words += ("--generator", str(rival / "run") if needs else config.generator)
-        return Step(name, words, identity, seconds, needs)
+            words += ["--generator", str(rival / "run") if needs else config.generator]
+        seconds = estimate_flops(score, self.encoders[arm.name], 1) / self.speed + START_SECONDS
+        return Step(name, tuple(words), self._identity(score, arm), seconds, needs)
+
+    def _derive(self, what: str, score: Score, seed: int, arm: Arm, *words: str) -> Step:
+        """A step without a network, on what others answered."""
+        assert score.task is not None, "only what is tuned is asked without a network"
+        config = self.request.out / "scores" / f"{score.name}.toml"
+        out = self.folder(arm.name, seed) / score.name
+        words = (DERIVED, what, *words, "--task", score.task.name, "--config", str(config), "--out", str(out))
+        seconds = LINEAR_SECONDS if what == "baseline" else START_SECONDS
+        identity = self._identity(score, arm) | {"start": arm.start}
+        return Step(score.name, words, identity, seconds, (), self._choice(arm))
+
+    def _score_hard_half(self, score: Score, arm: Arm, seed: int) -> Step:
+        whole, folder, linear = score.config.hard_half_of, self.folder(arm.name, seed), self._linear(seed)
+        step = self._derive("hard", score, seed, arm, f"--network={folder / whole}", f"--baseline={linear / whole}")
+        needs = (linear / f"{whole}.json", folder / f"{whole}.json")
+        return replace(step, identity=step.identity | {"hard_half_of": whole}, needs=needs)
+
+    def _linear(self, seed: int) -> Path:
+        return self.folder(next(arm.name for arm in self.arms.values() if arm.start == "baseline"), seed)
+
+    def _blend(self, score: Score, arm: Arm, seed: int) -> list[Step]:
+        """The network of another arm learns from a part of the rows, by whose rest both are then weighted."""
+        name, folder = score.name, self.folder(arm.name, seed)
+        network, linear = self.folder(arm.parent, seed), self._linear(seed)
+        rows = min(score.config.settings.get("train_rows") or score.train_examples, score.train_examples)
+        share, parent = heldout_share(rows), self.arms[arm.parent]
+        heldout = (f"--data={linear / name / ROWS}", f"--data.dev-share={share}")
+        tuned = self._finetune(score, parent, seed, 1, folder / f"heldout-{name}", *heldout, model=network / "run")
+        words = (f"--network={network / name}", f"--heldout={folder / tuned.name}", f"--baseline={linear / name}")
+        blend = self._derive("blend", score, seed, arm, *words)
+        identity = blend.identity | {"heldout_share": share, "parent": arm.parent}
+        needs = (*tuned.needs, network / "pretrain.json", linear / f"{name}.json")
+        return [
+            replace(tuned, identity=identity, needs=needs),
+            replace(blend, identity=identity, needs=(network / f"{name}.json",)),
+        ]

@@ -8,32 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import exp, log
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
-from electralab.config import SettingsTree
 from electralab.experiments.cells import Cell, read_scores
 from electralab.experiments.plan import Plan
 from electralab.experiments.scores import Measured
-from electralab.experiments.settings import Arm
+from electralab.records import study as study_records
 from electralab.records.run import RunProgress, snapshot_step
-from electralab.records.study import (
-    AVERAGE,
-    HEADLINE,
-    Amount,
-    ArmRow,
-    CellSummary,
-    Comparison,
-    ComputeToTarget,
-    CurvePoint,
-    PretrainAnswer,
-    ReachedTarget,
-    SeedMean,
-    SharedBudget,
-    StudyResults,
-    TuningChoice,
-)
+from electralab.records.study import AVERAGE, HEADLINE, Comparison, CurvePoint, PretrainAnswer, StudyResults
 from electralab.statistics import correct_holm, mean_interval, paired_bootstrap, paired_t
 
 END = 1.0
@@ -52,17 +36,6 @@ class CellResult:
     error: str
     is_complete: bool
     """Every step has its result."""
-
-    @property
-    def status(self) -> Literal["finished", "unfinished", "failed"]:
-        return "failed" if self.error else "finished" if self.is_complete else "unfinished"
-
-    def progress_at(self, fraction: float) -> RunProgress | None:
-        """Where the run was at its end, or at a snapshot."""
-        if self.progress is None or fraction == END:
-            return self.progress
-        step = snapshot_step(fraction, self.progress.step)
-        return next((snapshot for snapshot in self.progress.snapshots if snapshot.step == step), None)
 
 
 def gather(plan: Plan, errors: Mapping[str, str]) -> list[CellResult]:
@@ -83,25 +56,72 @@ def gather(plan: Plan, errors: Mapping[str, str]) -> list[CellResult]:
 
 def summarise_study(plan: Plan, cells: Sequence[CellResult]) -> StudyResults:
     study, values = plan.study, _Values(plan, cells)
-    curves = {name: values.curves(name) for name in values.names}
+    metrics = {
+        score.name: {cell.measured[score.name].metric for cell in cells if score.name in cell.measured}
+        for score in plan.scores
+    }
+    # The settings of fine-tuning that were chosen for an arm, as far as they are.
+    folders = {cell.arm: step.choice for cell in plan.cells for step in cell.steps if step.choice}
+    choices = {
+        arm.name: study_records.TuningChoice.read(folder)
+        for arm in plan.arms
+        if arm.is_tuned and (folder := folders.get(arm.name)) and (folder / study_records.TuningChoice.FILE).is_file()
+    }
+    by_line: dict[str, list[str]] = {}
+    for arm in plan.arms:
+        by_line.setdefault(arm.line, []).append(arm.name)
+    curves = {name: {line: values.curve(arms, name) for line, arms in by_line.items()} for name in values.names}
+    summaries = []
+    for result in cells:
+        progress = result.progress
+        summaries.append(
+            study_records.CellSummary(
+                arm=result.cell.arm,
+                seed=result.cell.seed,
+                status="failed" if result.error else "finished" if result.is_complete else "unfinished",
+                error=result.error,
+                scores={name: score.value for name, score in result.measured.items()},
+                steps=progress and progress.step,
+                tokens=progress and progress.tokens,
+                flops=progress and progress.flops,
+                parameters=plan.count_parameters(result.cell.arm),
+                pretraining_seconds=progress and progress.seconds,
+                seconds=result.seconds,
+            )
+        )
+    table = []
+    for arm in plan.arms:
+        seeds = {name: list(values.by_seed(arm.name, name).values()) for name in values.names}
+        row = study_records.ArmRow(
+            line=arm.line,
+            arm=arm.name,
+            steps=values.mean_progress(arm.name, "step"),
+            tokens=values.mean_progress(arm.name, "tokens"),
+            flops=values.mean_progress(arm.name, "flops"),
+            parameters=plan.count_parameters(arm.name),
+            pretraining_seconds=values.mean_progress(arm.name, "seconds"),
+            scores={name: mean_over_seeds(scores) if scores else None for name, scores in seeds.items()},
+        )
+        table.append(row)
     return StudyResults(
         name=study.name,
         title=study.title or study.name,
         baseline=study.baseline,
-        budget=SharedBudget(**study.budget.model_dump(exclude_none=True)),
+        budget=study_records.SharedBudget(**study.budget.model_dump(exclude_none=True)),
         seeds=study.seeds,
         x=values.x,
         provenance=plan.environment,
-        scores={score.name: values.metric(score.name) for score in plan.scores},
+        # Where arms are measured by different metrics, as language models of different kinds are, none is named.
+        scores={name: next(iter(known)) if len(known) == 1 else "" for name, known in metrics.items()},
         averaged=tuple(values.averaged),
         **({"headline": study.headline} if study.headline else {}),
-        **({"tuning": tuning} if (tuning := read_choices(plan)) else {}),
+        **({"tuning": choices} if choices else {}),
         arms={
             arm.name: arm.config.model_dump(mode="json", exclude={"steps", "seed"}) if arm.is_tuned else {}
             for arm in plan.arms
         },
-        cells=tuple(_summarise_cell(result, plan) for result in cells),
-        table=tuple(_arm_row(values, arm) for arm in plan.arms),
+        cells=tuple(summaries),
+        table=tuple(table),
         comparisons=tuple(_compare(values)),
         curves=curves,
         reach={name: _compute_to_target(values, curves[name]) for name in values.names},
@@ -109,57 +129,22 @@ def summarise_study(plan: Plan, cells: Sequence[CellResult]) -> StudyResults:
     )
 
 
-def read_choices(plan: Plan) -> dict[str, TuningChoice]:
-    """Arm -> the settings of fine-tuning that were chosen for it, as far as they are."""
-    folders = {cell.arm: step.choice for cell in plan.cells for step in cell.steps if step.choice}
-    arms = {arm.name for arm in plan.arms if arm.is_tuned}
-    return {
-        arm: TuningChoice.read(folder)
-        for arm, folder in folders.items()
-        if arm in arms and (folder / TuningChoice.FILE).is_file()
-    }
-
-
-def _summarise_cell(result: CellResult, plan: Plan) -> CellSummary:
-    progress = result.progress
-    return CellSummary(
-        arm=result.cell.arm,
-        seed=result.cell.seed,
-        status=result.status,
-        error=result.error,
-        scores={name: score.value for name, score in result.measured.items()},
-        steps=progress and progress.step,
-        tokens=progress and progress.tokens,
-        flops=progress and progress.flops,
-        parameters=plan.count_parameters(result.cell.arm),
-        pretraining_seconds=progress and progress.seconds,
-        seconds=result.seconds,
-    )
-
-
 class _Values:
     """Scores by arm, seed and fraction of the run."""
 
     def __init__(self, plan: Plan, cells: Sequence[CellResult]) -> None:
-        self.plan = plan
+        self.plan, self.cells = plan, cells
         # Of those that all arms have, or averages would be of different things.
         self.averaged = [score.name for score in plan.scores if not score.config.arms]
         headline, names = plan.study.headline, [score.name for score in plan.scores]
         self.summary = HEADLINE if headline else AVERAGE
         self.summarised = list(headline) or self.averaged
-        self.names = [*([HEADLINE] if headline else []), *names]
-        self.names += [AVERAGE] if len(self.averaged) > 1 and not headline else []
-        self.cells = cells
+        self.names = [HEADLINE, *names] if headline else [*names, *([AVERAGE] if len(self.averaged) > 1 else [])]
         # What arms have equal parts of is what their curves go along.
-        self.x: Amount = "tokens" if plan.study.budget.tokens is not None else "flops"
+        self.x: study_records.Amount = "tokens" if plan.study.budget.tokens is not None else "flops"
 
     def of_arm(self, arm: str) -> list[CellResult]:
         return [result for result in self.cells if result.cell.arm == arm]
-
-    def metric(self, score: str) -> str:
-        """Where arms are measured by different ones, as language models of different kinds are, none is named."""
-        metrics = {result.measured[score].metric for result in self.cells if score in result.measured}
-        return metrics.pop() if len(metrics) == 1 else ""
 
     def by_seed(self, arm: str, score: str, fraction: float = END) -> dict[int, float]:
         """An average is there only where all scores of its cell are."""
@@ -172,60 +157,48 @@ class _Values:
         return values
 
     def mean_progress(self, arm: str, field: str, fraction: float = END) -> float | None:
-        """Over the seeds, of what pre-training says of itself."""
-        runs = [progress for result in self.of_arm(arm) if (progress := result.progress_at(fraction)) is not None]
+        """Over the seeds, of what pre-training says of itself at its end, or at a snapshot."""
+        runs: list[RunProgress] = []
+        for result in self.of_arm(arm):
+            if result.progress is not None:
+                step = snapshot_step(fraction, result.progress.step)
+                marks = [result.progress] if fraction == END else result.progress.snapshots
+                runs += [mark for mark in marks if fraction == END or mark.step == step][:1]
         return float(np.mean([getattr(progress, field) for progress in runs])) if runs else None
 
-    def curves(self, score: str) -> dict[str, tuple[CurvePoint, ...]]:
-        """By line, from little to much."""
-        lines = dict.fromkeys(arm.line for arm in self.plan.arms)
-        x = self.x
-        return {line: tuple(sorted(self._points(line, score), key=lambda point: getattr(point, x))) for line in lines}
-
-    def _points(self, line: str, score: str) -> Iterator[CurvePoint]:
-        arms = [arm.name for arm in self.plan.arms if arm.line == line]
+    def curve(self, arms: Sequence[str], score: str) -> tuple[CurvePoint, ...]:
+        """Of the arms of one line, from little to much."""
+        points = []
         for arm in arms:
             # Where runs of several lengths make the line, it is of runs that came to their end.
             for fraction in (*(sorted(self.plan.study.snapshots.at) if len(arms) == 1 else []), END):
                 values = list(self.by_seed(arm, score, fraction).values())
                 flops, tokens = (self.mean_progress(arm, field, fraction) for field in ("flops", "tokens"))
                 if values and flops is not None and tokens is not None:
-                    mean = dict(mean_over_seeds(values))
-                    yield CurvePoint(arm=arm, share=fraction, flops=flops, tokens=tokens, values=tuple(values), **mean)
+                    facts: dict[str, Any] = {"flops": flops, "tokens": tokens, **dict(mean_over_seeds(values))}
+                    points.append(CurvePoint(arm=arm, share=fraction, values=tuple(values), **facts))
+        return tuple(sorted(points, key=lambda point: getattr(point, self.x)))
 
 
-def mean_over_seeds(values: Sequence[float]) -> SeedMean:
-    n, interval = len(values), mean_interval(values)
-    if n < 2:
-        return SeedMean(n=n, mean=interval.value, sd=None, low=None, high=None)
-    sd = float(np.std(values, ddof=1))
-    return SeedMean(n=n, mean=interval.value, sd=sd, low=interval.low, high=interval.high)
-
-
-def _arm_row(values: _Values, arm: Arm) -> ArmRow:
-    seeds = {name: list(values.by_seed(arm.name, name).values()) for name in values.names}
-    return ArmRow(
-        line=arm.line,
-        arm=arm.name,
-        steps=values.mean_progress(arm.name, "step"),
-        tokens=values.mean_progress(arm.name, "tokens"),
-        flops=values.mean_progress(arm.name, "flops"),
-        parameters=values.plan.count_parameters(arm.name),
-        pretraining_seconds=values.mean_progress(arm.name, "seconds"),
-        scores={name: mean_over_seeds(scores) if scores else None for name, scores in seeds.items()},
+def mean_over_seeds(values: Sequence[float]) -> study_records.SeedMean:
+    interval, is_spread = mean_interval(values), len(values) > 1
+    return study_records.SeedMean(
+        n=len(values),
+        mean=interval.value,
+        sd=float(np.std(values, ddof=1)) if is_spread else None,
+        low=interval.low if is_spread else None,
+        high=interval.high if is_spread else None,
     )
 
 
 def _compare(values: _Values) -> list[Comparison]:
     """Every arm with the one it is compared with, by the seeds, and by paradigms where a score has them; by a headline
     every two arms; then Holm."""
-    summary = values.summary
-    compared = [
-        (arm.name, arm.versus, name) for arm in values.plan.arms for name in values.names if arm.name != arm.versus
-    ]
+    summary, arms = values.summary, values.plan.arms
+    compared = [(arm.name, arm.versus, name) for arm in arms for name in values.names if arm.name != arm.versus]
     if summary == HEADLINE:
         known = {frozenset(pair) for *pair, _ in compared}
-        pairs = combinations([arm.name for arm in values.plan.arms], 2)
+        pairs = combinations([arm.name for arm in arms], 2)
         compared += [(arm, versus, HEADLINE) for arm, versus in pairs if frozenset((arm, versus)) not in known]
     rows: list[Comparison] = []
     for arm, versus, name in compared:
@@ -234,46 +207,33 @@ def _compare(values: _Values) -> list[Comparison]:
         if not seeds:
             continue
         differences = [ours[seed] - theirs[seed] for seed in seeds]
-        row = Comparison(
-            **dict(mean_over_seeds(differences)),
-            arm=arm,
-            versus=versus,
-            score=name,
-            family=name if name == summary else "seeds",
-            test="paired t",
-            over="seeds",
-            p=paired_t(differences),
-            p_holm=None,
+        facts: dict[str, Any] = {"arm": arm, "versus": versus, "score": name, "p_holm": None}
+        family = name if name == summary else "seeds"
+        means = dict(mean_over_seeds(differences))
+        rows.append(Comparison(**means, **facts, family=family, test="paired t", over="seeds", p=paired_t(differences)))
+        if name == summary:
+            continue
+        # Of each paradigm that all runs were scored on: the mean over the seeds of ours less that of theirs.
+        our_groups, their_groups = (
+            [
+                groups
+                for result in values.of_arm(other)
+                if result.cell.seed in seeds and (groups := result.measured[name].groups)
+            ]
+            for other in (arm, versus)
         )
-        rows.append(row)
-        if name != summary and len(differences := _paradigm_differences(values, arm, versus, name, seeds)) > 1:
+        differences = pair_groups(our_groups, their_groups) if our_groups and their_groups else []
+        if len(differences) > 1:
             drawn = paired_bootstrap(differences)
-            interval = drawn.mean
-            change: SettingsTree = {
-                **{"n": len(differences), "mean": interval.value, "sd": None, "low": interval.low},
-                **{"high": interval.high, "test": "paired bootstrap", "over": "paradigms"},
-                **{"family": "paradigms", "p": drawn.p},
-            }
-            rows.append(row.model_copy(update=change))
+            facts |= {"n": len(differences), "mean": drawn.mean.value, "sd": None, "p": drawn.p}
+            facts |= {"low": drawn.mean.low, "high": drawn.mean.high, "family": "paradigms"}
+            rows.append(Comparison(**facts, test="paired bootstrap", over="paradigms"))
     # In families: tests over seeds and over paradigms ask different questions, and a summary repeats its scores.
     for family in ("seeds", "paradigms", summary):
         places = [place for place, row in enumerate(rows) if row.family == family]
         for place, p in zip(places, correct_holm([rows[place].p for place in places]), strict=True):
             rows[place] = rows[place].model_copy(update={"p_holm": p})
     return rows
-
-
-def _paradigm_differences(values: _Values, arm: str, versus: str, score: str, seeds: Sequence[int]) -> list[float]:
-    """Of each paradigm that all runs were scored on: the mean over the seeds of ours less that of theirs."""
-    ours, theirs = (
-        [
-            groups
-            for result in values.of_arm(name)
-            if result.cell.seed in seeds and (groups := result.measured[score].groups)
-        ]
-        for name in (arm, versus)
-    )
-    return pair_groups(ours, theirs) if ours and theirs else []
 
 
 def pair_groups(ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, float]]) -> list[float]:
@@ -284,25 +244,22 @@ def pair_groups(ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[st
     ]
 
 
-def _compute_to_target(values: _Values, curves: Mapping[str, Sequence[CurvePoint]]) -> ComputeToTarget:
+def _compute_to_target(values: _Values, curves: Mapping[str, Sequence[CurvePoint]]) -> study_records.ComputeToTarget:
     """Per line where the mean over its seeds reaches the baseline's final one, in FLOPs or tokens; and as a share."""
     x, baseline = values.x, values.plan.study.baseline
     final = [point for points in curves.values() for point in points if point.arm == baseline]
     if not final or final[-1].share != END:
-        return ComputeToTarget()
+        return study_records.ComputeToTarget()
     target, spent = final[-1].mean, float(getattr(final[-1], x))
     lines = {}
     for line, curve in curves.items():
         points = [(float(getattr(point, x)), point.mean) for point in curve]
-        if not points:
-            continue
-        amount = find_crossing(points, target)
-        lines[line] = ReachedTarget(
-            **{x: amount},
-            share=None if amount is None else amount / spent,
-            is_upper_bound=amount == points[0][0] and points[0][1] > target,
-        )
-    return ComputeToTarget(target=target, **{x: spent}, lines=lines)
+        if points:
+            amount = find_crossing(points, target)
+            share = None if amount is None else amount / spent
+            is_bound = amount == points[0][0] and points[0][1] > target
+            lines[line] = study_records.ReachedTarget(**{x: amount}, share=share, is_upper_bound=is_bound)
+    return study_records.ComputeToTarget(target=target, **{x: spent}, lines=lines)
 
 
 def find_crossing(points: Sequence[tuple[float, float]], target: float) -> float | None:

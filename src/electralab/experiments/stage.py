@@ -15,9 +15,9 @@ from electralab.artifacts import lock_folder, write_file
 from electralab.config import read_toml, to_toml
 from electralab.errors import InputError, UsageError
 from electralab.events import Event, Note, Progress, Result, format_minutes
+from electralab.experiments.cells import StepFailed, StepFinished, StepStarted, run_cells
 from electralab.experiments.plan import Plan, StudyRequest, plan_study
 from electralab.experiments.results import gather, summarise_study
-from electralab.experiments.running import StepFailed, StepFinished, StepStarted, run_cells
 from electralab.records.kinds import require_empty_or
 from electralab.records.study import PlannedArm, SharedBudget, StudyEnvironment, StudyPlan, StudyResults
 from electralab.reporting.cards import write_study_report
