@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from little_analysis import draws
 
+from electralab.analysis.arrays import normalise
 from electralab.analysis.measures.analogies import measure_analogies, rank_answers
-from electralab.analysis.measures.geometry import normalise
 
 RNG = np.random.default_rng
 PAIRS = 30

@@ -7,8 +7,8 @@ import torch
 from little_analysis import save_one, save_two
 from little_models import LENGTH, TOKENIZER, build_pair
 
-from electralab.analysis.model import load_analysis_model, reinitialise
-from electralab.errors import InputError
+from electralab.analysis.model import load_analysis_model, name_models, reinitialise, slug
+from electralab.errors import InputError, UsageError
 from electralab.model.flops import count_masked, generator_flops, step_flops
 from electralab.model.folders.folder import load_any, save_network
 
@@ -90,3 +90,29 @@ def test_a_network_smaller_than_its_tokenizer_is_refused(tmp_path: Path) -> None
     TOKENIZER.save(tmp_path)
     with pytest.raises(InputError, match="the folder mixes files of two models"):
         load_analysis_model(tmp_path)
+
+
+def test_names_are_what_differs() -> None:
+    assert name_models([Path("/runs/a"), Path("/other/b")]) == ["a", "b"]
+    assert name_models([Path("/s/electra/seed-0/run"), Path("/s/mlm/seed-0/run"), Path("/x/ko")]) == [
+        "electra",
+        "mlm",
+        "ko",
+    ]
+    seeds = [Path(f"/s/{arm}/run") for arm in ("electra/seed-0", "electra/seed-1", "mlm/seed-0")]
+    assert name_models(seeds) == ["electra/seed-0", "electra/seed-1", "mlm/seed-0"]
+    assert name_models([Path("/a/mlm/run"), Path("/b/mlm/run"), Path("/c/a")]) == ["a/mlm/run", "b/mlm/run", "c/a"]
+
+
+def test_a_model_is_given_once() -> None:
+    with pytest.raises(UsageError, match="/a/b is given twice; give it once"):
+        name_models([Path("/a/b"), Path("/a/c/../b")][:1] * 2)
+
+
+def test_files_have_harmless_names() -> None:
+    assert slug("electra/seed-0, untrained") == "electra-seed-0.untrained"
+    assert slug("a, untrained") != slug("a-untrained")
+
+
+def test_models_whose_files_would_have_one_name_are_numbered() -> None:
+    assert name_models([Path("/a/run 1"), Path("/a/run-1")]) == ["run 1", "run-1 (2)"]

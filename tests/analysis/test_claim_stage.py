@@ -8,7 +8,7 @@ import pytest
 
 from electralab.analysis.claims.evidence import PAPER
 from electralab.analysis.claims.rules import Claim, ClaimVerdict, required_measures, select_claims
-from electralab.analysis.claims.stage import Sources, decide_again, decide_claims, list_models, list_tuned, read_runs
+from electralab.analysis.claims.stage import decide_again, decide_claims, list_models, list_tuned, read_runs
 from electralab.errors import DamagedArtifact, InputError
 from electralab.records.findings import ClaimsResult, ClaimVerdictRecord, EstimateRecord
 from electralab.records.study import StudyResults
@@ -76,9 +76,10 @@ def test_damage_is_done_where_models_are_furthest_above_chance(runs: Path) -> No
         tune(runs, arm, "qnli", 0.59, (50, 50))
     found = list_tuned(runs, STUDY)
     assert found is not None
-    assert {path.name for path in found.models} == {"qnli"}
-    assert sorted(found.models.values()) == ["electra", "mlm"]
-    assert found.data == Path("data/other")
+    models, data = found
+    assert {path.name for path in models} == {"qnli"}
+    assert sorted(models.values()) == ["electra", "mlm"]
+    assert data == Path("data/other")
 
 
 def test_of_a_study_without_tuned_models_none_are_damaged(runs: Path) -> None:
@@ -115,8 +116,7 @@ def test_intervals_end_where_values_do(runs: Path, unit: str, high: float) -> No
 
 def test_texts_of_other_domains_are_named_with_their_hashes(runs: Path) -> None:
     (runs / "news.txt").write_text("news")
-    sources = Sources(domains=(str(runs / "news.txt"),))
-    result = decide_claims(select_claims(["M44"]), runs, STUDY, {}, {}, [], sources)
+    result = decide_claims(select_claims(["M44"]), runs, STUDY, {}, {}, [], [str(runs / "news.txt")])
     [domain] = result.domains
     assert domain.sha256 == hashlib.sha256(b"news").hexdigest()
     assert f"--domains {runs / 'news.txt'} --only M44" in result.command

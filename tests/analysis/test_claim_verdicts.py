@@ -1,4 +1,6 @@
-from math import isnan, nan
+"""What seeds and examples leave open of a figure, and what an interval says about a claim."""
+
+from math import hypot, nan
 
 import pytest
 from scipy.stats import ttest_ind
@@ -7,68 +9,43 @@ from electralab.analysis.claims.verdicts import all_of, compare, is_above, is_be
 from electralab.statistics import Interval
 
 
-def exactly(value: float, margin: float = nan) -> Interval:
+def seed(value: float, margin: float = nan) -> Interval:
     return Interval(value, value - margin, value + margin)
 
 
-def test_one_run_has_the_interval_that_its_examples_give() -> None:
-    assert pool([exactly(3.0, 0.5)]) == Interval(3.0, 2.5, 3.5)
-
-
-def test_one_score_without_an_interval_decides_nothing() -> None:
-    found = compare([exactly(80.0)], [exactly(20.0)])
-    assert found.value == 60.0
-    assert isnan(found.low)
-    assert is_above(found) == is_below(found) == "undecided"
-
-
-def test_seeds_that_differ_widen_the_interval_by_students_t() -> None:
-    # Two values 1 apart: sd 0.7071, standard error 0.5, t of one degree of freedom 12.706.
-    found = pool([exactly(2.0), exactly(3.0)])
-    assert found.value == 2.5
-    assert found.high == pytest.approx(2.5 + 12.706 * 0.5, abs=1e-3)
-
-
-def test_seeds_that_agree_do_not_narrow_what_few_examples_leave_open() -> None:
-    assert pool([exactly(2.0, 0.5)] * 3) == Interval(2.0, 1.5, 2.5)
-
-
-def test_two_figures_of_a_model_are_held_against_each_other_model_by_model() -> None:
-    """The difference is 1 in each, however far the models are apart."""
-    found = subtract([exactly(1.0), exactly(11.0)], [exactly(0.0), exactly(10.0)])
-    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
-
-
-def test_models_of_two_objectives_are_two_groups() -> None:
-    # Both sums of squares 0.5: variance 1 / 2 with 2 degrees of freedom, standard error 0.7071, t 4.3027.
-    found = compare([exactly(4.0), exactly(5.0)], [exactly(2.0), exactly(3.0)])
-    assert found.value == 2.0
-    assert found.high == pytest.approx(2.0 + 4.3027 * 0.7071, abs=1e-3)
+@pytest.mark.parametrize(
+    ("interval", "value", "margin"),
+    [
+        # One run has the interval that its examples give.
+        (pool([seed(3.0, 0.5)]), 3.0, 0.5),
+        # Two values 1 apart: standard error 0.5, Student's t of one degree of freedom 12.706.
+        (pool([seed(2.0), seed(3.0)]), 2.5, 12.706 * 0.5),
+        # Seeds that agree do not narrow what few examples leave open.
+        (pool([seed(2.0, 0.5)] * 3), 2.0, 0.5),
+        # Errors of seeds and of examples add as squares.
+        (pool([seed(2.0, 3.0), seed(3.0, 3.0)]), 2.5, hypot(6.353, 3.0)),
+        # Two figures of a model, model by model: the difference is 1 in each, however far the models are apart.
+        (subtract([seed(1.0), seed(11.0)], [seed(0.0), seed(10.0)]), 1.0, 0.0),
+        # Errors of two models add as squares.
+        (subtract([seed(5.0, 3.0)], [seed(1.0, 4.0)]), 4.0, 5.0),
+        (compare([seed(5.0, 3.0)] * 2, [seed(1.0, 4.0)] * 2), 4.0, 5.0),
+        # Models of two objectives are two groups: variance 1 / 2 with 2 degrees of freedom, t 4.3027.
+        (compare([seed(4.0), seed(5.0)], [seed(2.0), seed(3.0)]), 2.0, 4.3027 * 0.7071),
+        # One run of each says nothing of their objectives, however many examples there were.
+        (compare([seed(80.0)], [seed(20.0)]), 60.0, nan),
+        (compare([seed(5.0, 0.001)], [seed(1.0, 0.001)]), 4.0, nan),
+    ],
+)
+def test_intervals_of_seeds_and_examples(interval: Interval, value: float, margin: float) -> None:
+    ends = (interval.value, interval.low, interval.high)
+    assert ends == pytest.approx((value, value - margin, value + margin), abs=1e-3, nan_ok=True)
 
 
 def test_two_groups_have_the_interval_of_scipys_t_test() -> None:
     ours, theirs = [1.0, 1.5, 2.5], [0.5, 0.75]
     interval = ttest_ind(ours, theirs).confidence_interval(0.95)
-    found = compare([exactly(one) for one in ours], [exactly(one) for one in theirs])
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-
-
-def test_errors_of_two_models_add_as_squares() -> None:
-    assert subtract([exactly(5.0, 3.0)], [exactly(1.0, 4.0)]) == Interval(4.0, -1.0, 9.0)
-    assert compare([exactly(5.0, 3.0)] * 2, [exactly(1.0, 4.0)] * 2) == Interval(4.0, -1.0, 9.0)
-
-
-def test_one_run_of_each_says_nothing_of_their_objectives() -> None:
-    """However many examples there were: another seed may turn it round."""
-    found = compare([exactly(5.0, 0.001)], [exactly(1.0, 0.001)])
-    assert found.value == 4.0
-    assert is_above(found) == "undecided"
-
-
-def test_errors_of_seeds_and_of_examples_add_as_squares() -> None:
-    # Over seeds 12.706 * 0.5, of examples 3.
-    found = pool([exactly(2.0, 3.0), exactly(3.0, 3.0)])
-    assert found.high - found.value == pytest.approx((6.353**2 + 3**2) ** 0.5, abs=1e-3)
+    compared = compare(list(map(seed, ours)), list(map(seed, theirs)))
+    assert (compared.low, compared.high) == pytest.approx((interval.low, interval.high))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +56,7 @@ def test_errors_of_seeds_and_of_examples_add_as_squares() -> None:
         (Interval(1.0, -0.5, 2.5), 0.0, "undecided", "undecided"),
         (Interval(1.0, 0.5, 1.5), 2.0, "does not hold", "holds"),
         (Interval(0.0, 0.0, 0.0), 0.0, "undecided", "undecided"),
+        (Interval(60.0, nan, nan), 0.0, "undecided", "undecided"),
     ],
 )
 def test_a_bound_inside_the_interval_is_undecided(estimate: Interval, bound: float, above: str, below: str) -> None:

@@ -58,11 +58,6 @@ def test_the_measures_by_hand() -> None:
     assert maximum_explainable_variance(np.array([right, right, right, up])) == pytest.approx(3 / 4)
 
 
-def test_words_seen_too_seldom_are_no_ground() -> None:
-    with pytest.raises(InputError, match="contextuality: needs at least 2 words with 5 occurrences, got 0"):
-        measure_contextuality(np.ones((4, 2)), np.arange(4), np.zeros(4, dtype=int), draws(0))
-
-
 def test_smooth_is_straight_and_rough_is_a_jump_or_a_zigzag() -> None:
     assert smoothness(np.array([1.0, 2, 3, 4])) == 1
     assert smoothness(np.array([0.0, 0, 1, 1])) == 0

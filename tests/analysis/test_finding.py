@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from electralab.analysis.arrays import auc, require_count, require_finite
+from electralab.analysis.arrays import auc, require_count
 from electralab.analysis.finding import Controlled, Skipped, exact, skip_on_error
-from electralab.errors import InputError
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=20))
@@ -29,11 +27,6 @@ def test_what_fails_is_said_and_what_came_before_stays() -> None:
 
     reason = "probe: needs at least 4 examples, got 3; give more"
     assert list(compute()) == [7, Skipped("probe", "the probe", reason)]
-
-
-def test_numbers_that_are_not_finite_are_counted() -> None:
-    with pytest.raises(InputError, match="loss: 2 of 3 numbers are not finite; see whether the model diverged"):
-        require_finite("loss", np.array([1.0, np.nan, np.inf]))
 
 
 def test_measure_and_control_are_scaled_together() -> None:

@@ -20,7 +20,6 @@ from electralab.analysis.measures.geometry import (
     project_tsne,
     split_groups,
 )
-from electralab.errors import InputError
 
 RNG = np.random.default_rng
 
@@ -86,11 +85,6 @@ def test_words_of_one_spelling_are_one_word() -> None:
     assert sorted(distinct.tolist()) == [0, 2, 3], "the noun once, the verb, the cat"
 
 
-def test_one_category_is_too_few() -> None:
-    with pytest.raises(InputError, match="silhouette: needs at least 2 categories, got 1"):
-        measure_silhouette(np.ones((5, 2)), np.zeros(5, dtype=int), draws(0))
-
-
 def test_a_probe_finds_a_straight_cut_and_its_shuffle_does_not() -> None:
     rng = RNG(0)
     cloud = rng.normal(size=(400, 6))
@@ -111,11 +105,6 @@ def test_a_word_counts_once_however_often_it_stands_there() -> None:
     assert not split_groups(words, draws(1))[60:].any(), "the word is one of those asked about"
     found = measure_probe(cloud, kinds, draws(1), groups=words)
     assert found.estimate.value == pytest.approx(29 / 30)
-
-
-def test_a_diverged_model_is_named() -> None:
-    with pytest.raises(InputError, match=r"anisotropy: 1 of 20 numbers are not finite"):
-        measure_anisotropy(np.array([[1.0, 2.0]] * 9 + [[np.nan, 0.0]]), draws(0))
 
 
 def test_principal_coordinates_keep_the_distances_of_a_plane() -> None:

@@ -9,10 +9,8 @@ from planted_networks import build_networks, deafen, guesser_of, judge_of, mask_
 
 from electralab.analysis.measures.gradients import (
     GradientFlow,
+    flow_findings,
     lm_gradients,
-    measure_effective,
-    measure_pull,
-    measure_reached,
     rtd_gradients,
 )
 from electralab.errors import InputError
@@ -30,6 +28,10 @@ def make_flow(*rows: list[float]) -> GradientFlow:
     return GradientFlow(pulls, np.repeat(np.arange(len(rows)), norms.shape[1]), nowhere, nowhere)
 
 
+def figures_of(flow: GradientFlow) -> dict[str, float]:
+    return {finding.id: finding.estimate.value for finding in flow_findings(flow, draws(0))}
+
+
 @pytest.mark.parametrize("backbone", ["modern", "electra"])
 def test_a_guess_pulls_at_masked_tokens_alone_where_no_token_hears_another(backbone: str) -> None:
     pair, masked = build_networks(backbone=backbone), mask_some(lengths=(10,))
@@ -38,8 +40,9 @@ def test_a_guess_pulls_at_masked_tokens_alone_where_no_token_hears_another(backb
     assert (flow.grad_norms[~flow.is_masked] == 0).all()
     assert (flow.grad_norms[flow.is_masked] > 0).all()
     assert flow.is_masked.sum() == len(masked.positions)
-    assert measure_reached(flow, draws(0)).value == pytest.approx(flow.is_masked.mean())
-    assert measure_pull(flow, ~flow.is_masked, draws(0)).value == 0
+    figures = figures_of(flow)
+    assert figures["tokens_reached"] == pytest.approx(flow.is_masked.mean())
+    assert figures["pull_unmasked"] == 0
 
 
 def test_a_verdict_pulls_at_every_token_where_no_token_hears_another() -> None:
@@ -109,16 +112,14 @@ def test_an_even_pull_has_every_token_and_an_uneven_one_few() -> None:
         make_flow([2.0] * 8, [3.0] * 8),
         make_flow([1.0, 1.0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 5.0, 5.0, 0, 0]),
     )
-    assert measure_effective(even, draws(0)).value == pytest.approx(1)
-    assert measure_reached(even, draws(0)).value == 1
-    assert measure_effective(uneven, draws(0)).value == pytest.approx(2 / 8)
-    assert measure_reached(uneven, draws(0)).value == 2 / 8
+    assert figures_of(even) == pytest.approx({"effective_tokens": 1, "tokens_reached": 1})
+    assert figures_of(uneven) == pytest.approx({"effective_tokens": 2 / 8, "tokens_reached": 2 / 8})
 
 
 def test_the_pull_of_all_tokens_is_one() -> None:
     flow = lm_gradients(guesser_of(build_networks()), mask_some())
-    found = measure_pull(flow, np.ones_like(flow.is_masked), draws(0))
-    assert (found.value, found.low, found.high) == pytest.approx((1, 1, 1))
+    figures, share = figures_of(flow), flow.is_masked.mean()
+    assert share * figures["pull_masked"] + (1 - share) * figures["pull_unmasked"] == pytest.approx(1)
 
 
 def test_batches_one_after_the_other_are_as_one() -> None:
@@ -127,11 +128,3 @@ def test_batches_one_after_the_other_are_as_one() -> None:
     assert GradientFlow.concat(parts).rows.tolist() == [0, 0, 1, 1, 2, 2]
     whole = lm_gradients(generator, masked)
     assert GradientFlow.concat([whole, whole]).num_rows == 12
-
-
-def test_too_few_are_said() -> None:
-    flow = make_flow([1.0, 2.0], [2.0, 1.0])
-    with pytest.raises(InputError, match="at least 2 tokens of the kind asked about, got 0"):
-        measure_pull(flow, flow.is_masked, draws(0))
-    with pytest.raises(InputError, match="at least 2 rows, got 1"):
-        measure_effective(make_flow([1.0, 2.0]), draws(0))

@@ -16,7 +16,6 @@ from electralab.analysis.measures.heads import (
     max_over_heads,
     mean_over_heads,
 )
-from electralab.errors import InputError
 from electralab.model.attention import build_attention_mask
 from electralab.model.encoder import Encoder
 from electralab.model.weights import init_weights
@@ -119,8 +118,3 @@ def test_the_keenest_head_is_the_highest_and_the_mean_is_of_all() -> None:
     looks = HeadPatterns(values, (0, 0, 1), ("0.0", "0.1", "1.0"))
     assert max_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.9)
     assert mean_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.3)
-
-
-def test_one_row_is_too_few() -> None:
-    with pytest.raises(InputError, match="attention heads: needs at least 2 rows, got 1"):
-        mean_over_heads(look(build_encoder(), 1), "entropy", draws(0))

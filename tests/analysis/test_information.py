@@ -1,24 +1,35 @@
 """Bits against channels whose capacity is known and guessers who know nothing or all."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from little_analysis import draws
+from little_runs import write_text
 
-from electralab.analysis.finding import Resampler
+import electralab
+from electralab.analysis.data import AnalysisSettings, load_analysis_data
+from electralab.analysis.finding import Finding, Resampler
 from electralab.analysis.measures.information import (
     entropy,
     loss_share,
+    measure,
     measure_lm_bits,
     measure_mutual_information,
     measure_rtd_bits,
     mutual_information,
 )
+from electralab.analysis.model import load_analysis_model
+from electralab.display import Display
 from electralab.statistics import Interval, expanded_tail
 
 RNG = np.random.default_rng
+QUIET = Display(quiet=True)
+SIZES = {"hidden_size": 32, "embedding_size": 32, "num_layers": 1, "num_heads": 2, "feedforward_size": 32}
 
 
 def binary_entropy(p: float) -> float:
@@ -102,3 +113,36 @@ def test_guesses_teach_what_they_save_times_the_share_asked() -> None:
 def test_the_share_of_positions_with_a_loss() -> None:
     has_loss = np.tile([True, False, False, False], 25)
     assert loss_share(has_loss, np.arange(100) // 4, draws(0)).estimate == Interval(0.25, 0.25, 0.25)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    write_text(folder / "text.txt")
+    settings = {"tokenizer": {"vocab_size": 200}, "packing": {"sequence_length": 32}}
+    electralab.prepare([folder / "text.txt"], folder / "data", settings=settings, display=QUIET)
+    return folder / "data"
+
+
+@pytest.mark.parametrize(
+    ("objective", "expected"),
+    [
+        *((name, 1.0) for name in ("electra", "electric", "all-tokens-mlm", "causal")),
+        ("electra-15", 0.15),
+        ("mlm", 0.15),
+    ],
+)
+def test_the_share_of_ordinary_tokens_with_a_loss_is_the_objectives(
+    data: Path, objective: str, expected: float, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"objective": objective, "model": SIZES, "evaluation": {"rows": 8}}
+    electralab.pretrain(data, tmp_path / "run", settings=settings, steps=1, threads=1, display=QUIET)
+    asked = AnalysisSettings(rows=8, times=5)
+    found = list(measure(load_analysis_model(tmp_path / "run"), load_analysis_data(data, asked)))
+    figures = {finding.name: finding for finding in found if isinstance(finding, Finding)}
+    # Of the thirty tokens of a row 15 % are four or five.
+    assert figures["positions with a loss"].estimate.value == pytest.approx(
+        expected, abs=0.0 if expected == 1 else 0.02
+    )
+    is_of_generator = objective in ("electra", "electra-15", "electric")
+    assert figures["guess bits"].note == ("of its generator" if is_of_generator else "")

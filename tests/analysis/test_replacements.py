@@ -6,7 +6,6 @@ from little_analysis import draws
 
 from electralab.analysis.finding import Resampler
 from electralab.analysis.measures.replacements import measure_agreement, measure_plausibility, score_replacements
-from electralab.errors import InputError
 
 RNG = np.random.default_rng
 
@@ -37,11 +36,6 @@ def test_a_generator_that_knows_nothing_gives_every_token_its_share() -> None:
     log_prob, _ = measure_plausibility(judged, draws(1))
     assert log_prob.estimate.value == pytest.approx(-np.log(8))
     assert log_prob.control == log_prob.estimate
-
-
-def test_nothing_replaced_is_said() -> None:
-    with pytest.raises(InputError, match="plausibility of replacements: needs at least 2 replaced tokens, got 0"):
-        score_replacements(np.zeros((3, 4)), np.arange(3), np.arange(3), draws(0))
 
 
 def test_categories_that_are_kept_agree_and_shuffled_ones_by_chance() -> None:

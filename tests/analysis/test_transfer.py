@@ -19,7 +19,6 @@ from electralab.analysis.measures.transfer import (
     sample_directions,
     sliced_w2,
 )
-from electralab.errors import InputError
 
 RNG = np.random.default_rng
 
@@ -49,11 +48,6 @@ def test_a_judge_that_sees_nothing_away_loses_half() -> None:
     found = measure_rise(home, away, draws(0))
     assert found.estimate.value == 0.5
     assert found.control.value == 0
-
-
-def test_few_rows_are_said() -> None:
-    with pytest.raises(InputError, match="transfer: needs at least 4 rows of each domain, got 2"):
-        measure_rise(make_losses(1, 1), make_losses(1, 1, rows=2), draws(0))
 
 
 def test_two_gaussians_that_commute_differ_in_means_and_deviations() -> None:

@@ -31,6 +31,19 @@ def require_finite(name: str, *arrays: NDArray[np.floating[Any]]) -> None:
             )
 
 
+def require_rows(name: str, least: int, what: str, *arrays: NDArray[np.floating[Any]]) -> None:
+    """At least so many rows, and every number finite."""
+    require_count(name, len(arrays[0]), least, what)
+    require_finite(name, *arrays)
+
+
+def normalise(vectors: Matrix) -> FloatArray:
+    """Rows of length 1; a row of zeros stays one."""
+    wide = np.asarray(vectors, dtype=np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    return np.asarray(wide / np.where(lengths > 0, lengths, 1), dtype=np.float64)
+
+
 def auc(values: NDArray[np.floating[Any]], is_positive: BoolArray) -> float:
     """The chance that a positive has a higher value than a negative, a tie being half a chance; 1/2 where there is
     only one kind.

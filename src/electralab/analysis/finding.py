@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from electralab import statistics
-from electralab.analysis.arrays import IntArray, require_count, require_finite
+from electralab.analysis.arrays import IntArray, require_rows
 from electralab.errors import DamagedArtifact, InputError
 from electralab.statistics import FloatArray, Indices, Interval, Statistic
 
@@ -52,6 +52,15 @@ class Resampler:
     def mean(self, values: NDArray[Any], groups: IntArray | None = None) -> Interval:
         return self.interval(lambda indices: float(values[indices].mean()), len(values), groups)
 
+    def ratio(self, sums: FloatArray, counts: NDArray[Any]) -> Interval:
+        """The sum of the one over the sum of the other, of rows drawn again; NaN where nothing was counted."""
+
+        def divide(indices: Indices) -> float:
+            count = float(counts[indices].sum())
+            return float(sums[indices].sum()) / count if count else float("nan")
+
+        return self.interval(divide, len(sums))
+
     def indices(self, count: int, groups: IntArray | None = None) -> Iterator[Indices]:
         """Rows drawn with replacement, for statistics that share their draws."""
         return statistics.resample(count, self.num_resamples, self.rng, groups)
@@ -68,8 +77,7 @@ def measure_correlation(first: FloatArray, second: FloatArray, draws: Resampler)
 
     Control: the second column shuffled, in all orders where they are few (7 pairs), else in some drawn ones.
     """
-    require_count("correlation", len(first), 4, "pairs")
-    require_finite("correlation", np.concatenate([first, second]))
+    require_rows("correlation", 4, "pairs", first, second)
     # Columns are short and ranks quick, so that the setting for slower figures does not count here.
     rho = Resampler(draws.rng).interval(
         lambda indices: statistics.spearman(first[indices], second[indices]), len(first)
@@ -119,7 +127,7 @@ def skip_on_error(id: str, name: str) -> Iterator[list[Skipped]]:
     """What is yielded inside the block stays; an error that speaks to the user ends the block and is in the list.
 
     >>> with skip_on_error("probe", "the probe") as skipped:
-    ...     require_count("probe", 3, 4, "examples")
+    ...     require_rows("probe", 4, "examples", np.ones(3))
     >>> skipped[0].reason
     'probe: needs at least 4 examples, got 3; give more'
     """

@@ -8,7 +8,7 @@ Rows are masked at the same positions with the same uniforms for every model.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -35,8 +35,7 @@ UNTRAINED = "the same network before training, on the same rows"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class WordStates:
+class WordStates(NamedTuple):
     """The words of tagged sentences, one after the other."""
 
     layers: list[Matrix]
@@ -46,8 +45,7 @@ class WordStates:
     sentences: IntArray
 
 
-@dataclass(frozen=True, slots=True)
-class TokenStates:
+class TokenStates(NamedTuple):
     """Ordinary tokens of rows of text."""
 
     layers: list[Matrix]
@@ -162,8 +160,7 @@ def run_pair(model: AnalysisModel, data: AnalysisData, purpose: str) -> Iterator
             yield electra_forward(pair, masked, prohibition, SamplingConfig())
 
 
-@dataclass(frozen=True, slots=True)
-class LmLosses:
+class LmLosses(NamedTuple):
     """What naming tokens costs a generator. (M,) each"""
 
     losses: FloatArray  # nats

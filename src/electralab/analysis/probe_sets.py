@@ -9,8 +9,8 @@ of different versions can be compared only if every sentence stays as it is.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from electralab.errors import InputError, suggest
 from electralab.tasks.kinds.tagging import TAGS, WORDS, has_spans, read_conll
@@ -24,14 +24,12 @@ OUTSIDE = "O"
 _PIECE = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True, slots=True)
-class SentencePair:
+class SentencePair(NamedTuple):
     source: str
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class Analogy:
+class Analogy(NamedTuple):
     """a is to b as c is to d."""
 
     family: str
@@ -42,18 +40,16 @@ class Analogy:
 
     @property
     def words(self) -> tuple[str, str, str, str]:
-        return self.a, self.b, self.c, self.d
+        return self[1:]
 
 
-@dataclass(frozen=True, slots=True)
-class TaggedSentence:
+class TaggedSentence(NamedTuple):
     words: tuple[str, ...]
     tags: tuple[str, ...]
     entities: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SenseSentence:
+class SenseSentence(NamedTuple):
     """One word in a sentence, with the sense that it has there."""
 
     word: str
@@ -69,8 +65,7 @@ class SenseSentence:
         return (*before, self.word, *after), len(before)
 
 
-@dataclass(frozen=True, slots=True)
-class ClassedText:
+class ClassedText(NamedTuple):
     text: str
     label: str
 

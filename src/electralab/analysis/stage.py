@@ -60,6 +60,18 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
     if settings.untrained:
         # Each model with its untrained control after it.
         models = [network for model in models for network in (model, reinitialise(model, settings.seed))]
+    about = Analysis(
+        seed=settings.seed,
+        models=tuple(
+            records.AnalyzedModel(name=row.name, folder=str(row.folder), kind=row.kind, control_of=row.control_of)
+            for row in models
+        ),
+        measures=tuple(
+            records.MeasureInfo(id=row.id, claim=row.claim, title=row.title, question=question, answers=row.answers)
+            for row in measures
+            if (question := row.run.__doc__)
+        ),
+    )
     with lock_folder(out):
         work = [(model, measure) for measure in measures for model in models]
         results: list[MeasureResult] = []
@@ -88,12 +100,11 @@ def analyze(request: AnalysisRequest, stop: StopSignal) -> Iterator[Event[Analys
             values = {"model": model.name, "claim": claim, "is_reused": is_reused}
             yield Progress("analyzing", done + 1, len(work), values=values)
             if not is_reused:
-                _write_analysis(out, _join_results(settings, models, measures, results), results)
-        analysis = _join_results(settings, models, measures, results)
+                _write_analysis(out, about, results)
         # Pictures of claims hold all models side by side, so that they are drawn when all are measured.
-        pictures = plot_claims(out, analysis, {measure.claim: measure.title for measure in measures})
-        analysis = analysis.model_copy(update={"drawings": (*pictures, *analysis.drawings)})
-        _write_analysis(out, analysis, results)
+        titles = {measure.claim: measure.title for measure in measures}
+        analysis = _write_analysis(out, about, results)
+        analysis = _write_analysis(out, about, results, plot_claims(out, analysis, titles))
     yield Result(analysis)
 
 
@@ -206,33 +217,13 @@ def _fingerprint(model: AnalysisModel, measure: Measure, data: AnalysisData) -> 
     return sha256_json([measured, model.name, network, model.kind, data.fingerprint(model), settings, files, log])
 
 
-def _join_results(
-    settings: AnalysisSettings,
-    models: Sequence[AnalysisModel],
-    measures: Sequence[Measure],
-    results: Sequence[MeasureResult],
+def _write_analysis(
+    out: Path, about: Analysis, results: Sequence[MeasureResult], pictures: Sequence[records.PictureRecord] = ()
 ) -> Analysis:
-    return Analysis(
-        seed=settings.seed,
-        models=tuple(
-            records.AnalyzedModel(
-                name=model.name, folder=str(model.folder), kind=model.kind, control_of=model.control_of
-            )
-            for model in models
-        ),
-        findings=tuple(finding for result in results for finding in result.findings),
-        missing=tuple(skipped for result in results for skipped in result.missing),
-        drawings=tuple(picture for result in results for picture in result.drawings),
-        measures=tuple(
-            records.MeasureInfo(
-                id=row.id, claim=row.claim, title=row.title, question=row.run.__doc__ or "", answers=row.answers
-            )
-            for row in measures
-        ),
-    )
-
-
-def _write_analysis(out: Path, analysis: Analysis, results: Sequence[MeasureResult]) -> None:
-    records.PointClouds(clouds=tuple(cloud for result in results for cloud in result.points)).write(out)
+    names = ("findings", "missing", "drawings", "points")
+    rows = {name: tuple(row for result in results for row in getattr(result, name)) for name in names}
+    records.PointClouds(clouds=rows.pop("points")).write(out)
+    analysis = about.model_copy(update=rows | {"drawings": (*pictures, *rows["drawings"])})
     write_file(out / "README.md", render_markdown(analysis_report(analysis)))
     analysis.write(out)
+    return analysis

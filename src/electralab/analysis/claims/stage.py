@@ -5,7 +5,6 @@ study folder -> models to analyze -> Analysis -> claims.json, claims.md
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
 from statistics import mean
@@ -22,7 +21,6 @@ from electralab.records.study import StudyEnvironment, StudyResults
 from electralab.records.tuned import TunedResults
 from electralab.reporting.analysis_page import claims_report
 from electralab.reporting.cards import render_markdown
-from electralab.statistics import Interval
 
 ANALYSIS = "analysis"
 TUNED = "analysis-tuned"
@@ -59,17 +57,11 @@ def list_models(runs: Path, study: StudyResults) -> dict[Path, str]:
     return trained
 
 
-@dataclass(frozen=True, slots=True)
-class TunedModels:
-    """Models of one task, and the data that they were tuned on."""
+def list_tuned(runs: Path, study: StudyResults) -> tuple[dict[Path, str], Path] | None:
+    """Tuned models -> their arms, and the data of their task: the one that they are furthest above chance at.
 
-    models: dict[Path, str]
-    """-> arms."""
-    data: Path
-
-
-def list_tuned(runs: Path, study: StudyResults) -> TunedModels | None:
-    """Of the task that the models are furthest above chance at: where nothing was learned, noise takes nothing away."""
+    Where nothing was learned, noise takes nothing away.
+    """
     arms = (*find_arrangements(study.arms).values(), MLM)
     tasks = [name for name, metric in study.scores.items() if metric == "accuracy"]
     models = {task: finished for task in tasks if (finished := _finished(runs, study, arms, task))}
@@ -85,7 +77,7 @@ def list_tuned(runs: Path, study: StudyResults) -> TunedModels | None:
     best = max(models, key=lambda task: mean(map(gain_over_chance, models[task])))
     scores = read_toml(runs / "study.toml").values.get("scores", [])
     folder = next((score["data"] for score in scores if best in (score.get("name"), score.get("task"))), ".")
-    return TunedModels(models[best], Path(study.provenance.data) / folder)
+    return models[best], Path(study.provenance.data) / folder
 
 
 def find_corpus(runs: Path) -> Path:
@@ -102,14 +94,6 @@ def name_arms(models: Mapping[Path, str]) -> dict[str, str]:
     return dict(zip(name_models(list(models)), models.values(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Files beside the study's folder that claims are decided by."""
-
-    domains: tuple[str, ...] = ()
-    tradeoff: Path | None = None
-
-
 def decide_claims(
     claims: Sequence[Claim],
     runs: Path,
@@ -117,21 +101,23 @@ def decide_claims(
     models: Mapping[Path, str],
     named: Mapping[str, str],
     analyses: Sequence[records.Analysis],
-    sources: Sources | None = None,
+    domains: Sequence[str] = (),
+    tradeoff: Path | None = None,
 ) -> ClaimsResult:
-    """`models`: pre-trained runs -> their arms; `named`: the same by names in the analyses, tuned ones among them."""
-    sources = sources or Sources()
+    """`models`: pre-trained runs -> their arms; `named`: the same by names in the analyses, tuned ones among them.
+
+    `domains` and `tradeoff` are files and a folder beside the study's that claims are decided by.
+    """
     # A part of the study's results, with the keys that they have there.
     kept = study.model_dump(mode="json", include={*StudyEvidence.model_fields, "seeds", "budget"}, exclude_unset=True)
-    table = sources.tradeoff and sources.tradeoff / "tradeoff.json"
-    tradeoff = read_json(table, "run 'electra compress' again") if table else {}
-    evidence = Evidence.collect(analyses, named, StudyEvidence.model_validate(kept), tradeoff)
+    table = read_json(tradeoff / "tradeoff.json", "run 'electra compress' again") if tradeoff else {}
+    evidence = Evidence.collect(analyses, named, StudyEvidence.model_validate(kept), table)
     command = ["electra", "claims", "--runs", str(runs)]
-    command += ["--domains", ",".join(sources.domains)] if sources.domains else []
-    command += ["--tradeoff", str(sources.tradeoff)] if sources.tradeoff else []
+    command += ["--domains", ",".join(domains)] if domains else []
+    command += ["--tradeoff", str(tradeoff)] if tradeoff else []
     numbers = dict.fromkeys(claim.number for claim in claims)
     command += ["--only", ",".join(numbers)] if set(numbers) != {claim.number for claim in list_claims()} else []
-    files = [name for name in sources.domains if Path(name).is_file()]
+    files = [name for name in domains if Path(name).is_file()]
     rows, arms = {row.arm: row.pretraining_seconds for row in study.table}, list(models.values())
     about = ClaimsResult(
         runs=str(runs),
@@ -167,7 +153,13 @@ def _decide_all(claims: Iterable[Claim], evidence: Evidence, about: ClaimsResult
     decided = []
     for claim in claims:
         result = decide_claim(claim, evidence)
+        # What an interval has beyond the values that there can be is cut off; JSON has no NaN.
         least, most = _BOUNDS.get(claim.unit, (-inf, inf))
+        values = {}
+        for column, estimate in result.values.items():
+            ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+            kept = {name: min(max(end, least), most) if isfinite(end) else None for name, end in ends.items()}
+            values[column] = records.EstimateRecord(**kept)
         decided.append(
             records.ClaimVerdictRecord(
                 number=claim.number,
@@ -176,16 +168,9 @@ def _decide_all(claims: Iterable[Claim], evidence: Evidence, about: ClaimsResult
                 unit=claim.unit,
                 verdict=result.verdict,
                 verdicts=dict(result.verdicts),
-                values={column: _clip(value, least, most) for column, value in result.values.items()},
+                values=values,
                 why=result.why,
             )
         )
     version = ClaimsResult.model_fields["version"].default
     return about.model_copy(update={"version": version, "columns": evidence.columns, "claims": tuple(decided)})
-
-
-def _clip(estimate: Interval, least: float, most: float) -> records.EstimateRecord:
-    """What an interval has beyond the values that there can be is cut off."""
-    ends = (min(max(end, least), most) for end in (estimate.value, estimate.low, estimate.high))
-    value, low, high = (end if isfinite(end) else None for end in ends)
-    return records.EstimateRecord(value=value, low=low, high=high)

@@ -5,10 +5,9 @@ AnalysisModel, analogies -> ranks of the answers -> shares of answers that come 
 
 import numpy as np
 
-from electralab.analysis.arrays import Indices, IntArray, Matrix, label_ids, require_count, require_finite
+from electralab.analysis.arrays import Indices, IntArray, Matrix, label_ids, normalise, require_count, require_rows
 from electralab.analysis.finding import Controlled, Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.outputs import token_layers
 from electralab.errors import InputError
 from electralab.statistics import null_interval
@@ -43,8 +42,7 @@ def measure_analogies(
 ) -> Controlled:
     """The share of answers found first; `groups` are relations. Control: vectors dealt to other words, 1/(V - 3)."""
     require_count("analogies", len(quadruples), 1, "quadruples")
-    require_count("analogies", len(vectors), 5, "words")
-    require_finite("analogies", vectors)
+    require_rows("analogies", 5, "words", vectors)
     assert all(len(set(four)) == 4 for four in quadruples.tolist()), "a quadruple has four different words"
     estimate = draws.mean(rank_answers(vectors, quadruples, with_step=with_step) == 1, groups)
     dealt = (draws.rng.permutation(vectors) for _ in range(_SHUFFLES))

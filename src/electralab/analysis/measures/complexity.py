@@ -7,10 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Matrix, require_count, require_finite
+from electralab.analysis.arrays import FloatArray, Matrix, normalise, require_rows
 from electralab.analysis.finding import Controlled, Finding, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.outputs import embed_rows
 from electralab.statistics import Interval
 
@@ -35,9 +34,6 @@ def estimate_rademacher(
     >>> estimate_rademacher(np.eye(4), np.random.default_rng(0)).value  # 1/n |sum of signs| = sqrt(4) / 4
     0.5
     """
-    require_count("Rademacher complexity", len(features), 2, "rows")
-    require_count("Rademacher complexity", draws, 2, "draws")
-    require_finite("Rademacher complexity", features)
     wide = np.asarray(features, dtype=np.float64)
     if linear == "local":
         wide = flatten_axes(wide)
@@ -70,8 +66,7 @@ def measure_rademacher(
 
     Control: rows of the same lengths in random directions.
     """
-    require_count("Rademacher complexity", len(features), 2, "rows")
-    require_finite("Rademacher complexity", features)
+    require_rows("Rademacher complexity", 2, "rows", features)
     rows = np.asarray(features, dtype=np.float64)
     rows = rows - rows.mean(axis=0)
     length = np.sqrt((rows**2).sum(axis=1).mean())

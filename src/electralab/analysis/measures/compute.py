@@ -9,7 +9,7 @@ from electralab.analysis.finding import Finding, exact, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.errors import InputError
 from electralab.model import flops
-from electralab.model.electra import Discriminator, Generator
+from electralab.model.electra import Generator
 
 _MEGA = 1e6
 _MLM = "a masked language model of the shape of the model's main network"
@@ -17,6 +17,9 @@ _MLM = "a masked language model of the shape of the model's main network"
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
     """What does a token of training cost?"""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
     if model.control_of is not None:  # training changes no shape
         return
     with skip_on_error("flops", "training FLOPs") as skipped:
@@ -54,22 +57,13 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
             meaning = "of the pair's FLOPs"
             yield count_finding("generator_share", "generator's share", "share", meaning, theirs / (theirs + ours))
             meaning = "the discriminator's forward pass over one row: torch's own count over ours"
-            ratio = profile_flops(discriminator) / ours
+            ids = torch.zeros(1, length, dtype=torch.int64, device=model.device)
+            # Only the plain way of attending is made of products that torch counts.
+            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+                discriminator(ids, ids, None)
+            ratio = counter.get_total_flops() / ours
             yield count_finding("torch_over_ours", "torch's count over ours", "×", meaning, ratio)
     yield from skipped
-
-
-def profile_flops(discriminator: Discriminator) -> float:
-    """torch's own count of a forward pass over one row."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.utils.flop_counter import FlopCounterMode
-
-    device = next(discriminator.parameters()).device
-    ids = torch.zeros(1, discriminator.config.sequence_length, dtype=torch.int64, device=device)
-    # Only the plain way of attending is made of products that torch counts.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        discriminator(ids, ids, None)
-    return float(counter.get_total_flops())
 
 
 def count_finding(id: str, name: str, unit: str, meaning: str, value: float, control: float | None = None) -> Finding:

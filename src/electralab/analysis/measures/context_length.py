@@ -20,6 +20,7 @@ from electralab.analysis.finding import Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import masked_batches, run_pair, with_untrained_control
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
+from electralab.objective.corruption import CorruptedBatch
 from electralab.objective.masking import MaskedBatch
 from electralab.statistics import Interval, count_units, percentile_interval
 from electralab.tokens.batches import Batch
@@ -90,8 +91,7 @@ def _context_rows(
 @torch.inference_mode()
 def rtd_logits_in_context(
     discriminator: Discriminator,
-    input_ids: Tensor,
-    batch: Batch,
+    corrupted: CorruptedBatch,
     positions: Tensor,
     width: int | None,
     *,
@@ -101,6 +101,7 @@ def rtd_logits_in_context(
 
     `is_foreign`: from the whole row, with all that is further than `width` tokens away taken from the next row.
     """
+    input_ids, batch = corrupted.input_ids, corrupted.masked.batch
     positions = positions.to(input_ids.device)
     if width is None:
         logits = discriminator(input_ids, batch.segment_ids, batch.attention_pad).flatten()[positions]
@@ -267,10 +268,10 @@ def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
             is_masked.flat[masked.positions.cpu().numpy()] = True
             is_candidate = is_candidate & is_masked
         positions = select_tokens(is_replaced, is_candidate, _EACH, draws)
-        selected.append((output.corrupted.input_ids, masked.batch, torch.from_numpy(positions)))
+        selected.append((output.corrupted, torch.from_numpy(positions)))
         truth.append(is_replaced.ravel()[positions])
         rows.append(masked.batch.row_numbers[positions // is_replaced.shape[1]])
-    length = selected[0][0].shape[1]
+    length = selected[0][0].input_ids.shape[1]
 
     def ask(network: AnalysisModel, width: int | None, is_foreign: bool) -> Float32Array:
         discriminator = network.require_discriminator(_PURPOSE)

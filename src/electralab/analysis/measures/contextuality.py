@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, require_count, require_finite
+from electralab.analysis import arrays
+from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, normalise
 from electralab.analysis.finding import Controlled, Finding, Resampler, exact, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.measures.geometry import anisotropy, normalise
+from electralab.analysis.measures.geometry import anisotropy
 from electralab.analysis.outputs import TokenStates, embed_rows, embed_words
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE, TaggedSentence
 from electralab.statistics import Interval, null_interval
@@ -64,10 +65,10 @@ class Contextuality(NamedTuple):
 
 def measure_contextuality(vectors: Matrix, words: IntArray, sentences: IntArray, draws: Resampler) -> Contextuality:
     """Of occurrences (N, D) at one layer. Words are drawn again for what is said of words, sentences for sentences."""
-    require_finite("contextuality", vectors)
+    arrays.require_finite("contextuality", vectors)
     by_word, by_sentence = split_by(words, LEAST_CONTEXTS), split_by(sentences, 2)
-    require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
-    require_count("contextuality", len(by_sentence), 2, "sentences of two words")
+    arrays.require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
+    arrays.require_count("contextuality", len(by_sentence), 2, "sentences of two words")
     cloud = np.asarray(vectors, dtype=np.float64)
     everywhere = anisotropy(cloud)
     alike = np.array([anisotropy(cloud[part]) for part in by_word])
@@ -98,11 +99,11 @@ def measure_senses(vectors: Matrix, words: IntArray, senses: IntArray, draws: Re
 
     Of senses that occur twice at least. Words are drawn again, and every word counts once.
     """
-    require_finite("senses", vectors)
+    arrays.require_finite("senses", vectors)
     repeated = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *split_by(senses, 2)]))
     units, senses = normalise(vectors[repeated]), senses[repeated]
     by_word = [part for part in split_by(words[repeated], 4) if len(np.unique(senses[part])) > 1]
-    require_count("senses", len(by_word), 2, "words with two senses that occur twice")
+    arrays.require_count("senses", len(by_word), 2, "words with two senses that occur twice")
     # Only among occurrences of the same word: another word's would tell words apart, not senses.
     nearest = []
     for part in by_word:
@@ -140,8 +141,8 @@ def measure_smoothness(layers: list[Matrix], words: IntArray, draws: Resampler) 
     Words are drawn again. Control: the layers in an order without meaning.
     """
     by_word = split_by(words, LEAST_CONTEXTS)
-    require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
-    require_count("smoothness", len(layers), 3, "layers")
+    arrays.require_count("contextuality", len(by_word), 2, f"words with {LEAST_CONTEXTS} occurrences")
+    arrays.require_count("smoothness", len(layers), 3, "layers")
     columns = []
     for layer in layers:
         everywhere = anisotropy(layer)

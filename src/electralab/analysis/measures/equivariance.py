@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, require_count, require_finite
+from electralab.analysis import arrays
+from electralab.analysis.arrays import FloatArray, Indices, IntArray, Matrix, label_ids, normalise
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.measures.geometry import normalise, split_groups
+from electralab.analysis.measures.geometry import split_groups
 from electralab.analysis.outputs import embed_texts
 from electralab.analysis.probe_sets import SentencePair
 from electralab.errors import InputError
@@ -77,8 +78,8 @@ def measure_equivariance(
     """Row i of both (N, D) is one pair; pairs of a group (a template, a verb) stay in the same half."""
     assert before.shape == after.shape, "every sentence has its changed one, in the same space"
     group_ids = np.arange(len(before)) if groups is None else groups
-    require_count("equivariance", len(np.unique(group_ids)), 8, "pairs that are not of one group")
-    require_finite("equivariance", before, after)
+    arrays.require_count("equivariance", len(np.unique(group_ids)), 8, "pairs that are not of one group")
+    arrays.require_finite("equivariance", before, after)
     is_taught = split_groups(group_ids, draws)
     x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     taught_x, taught_y, test_x, test_y = x[is_taught], y[is_taught], x[~is_taught], y[~is_taught]

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, label_ids, require_count, require_finite
+from electralab.analysis import arrays
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, label_ids, normalise
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import embed_rows, embed_texts, embed_words
@@ -24,13 +25,6 @@ _PERPLEXITY = 30.0
 _RANK_RESAMPLES = 40
 _AXES_SHOWN = 64
 _SHUFFLED = "labels shuffled"
-
-
-def normalise(vectors: Matrix) -> FloatArray:
-    """Rows of length 1; a row of zeros stays one."""
-    wide = np.asarray(vectors, dtype=np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    return np.asarray(wide / np.where(lengths > 0, lengths, 1), dtype=np.float64)
 
 
 def mean_cosine(units: FloatArray, counts: FloatArray | IntArray) -> float:
@@ -52,8 +46,7 @@ def anisotropy(vectors: Matrix) -> float:
 
 def measure_anisotropy(vectors: Matrix, draws: Resampler, *, groups: IntArray | None = None) -> Controlled:
     """Control: Gaussian noise of the same shape."""
-    require_count("anisotropy", len(vectors), 3, "vectors")
-    require_finite("anisotropy", vectors)
+    arrays.require_rows("anisotropy", 3, "vectors", vectors)
 
     def estimate(cloud: Matrix, group_ids: IntArray | None) -> Interval:
         units, count = normalise(cloud), len(cloud)
@@ -102,8 +95,7 @@ class Dimension(NamedTuple):
 
 def measure_dimension(vectors: Matrix, draws: Resampler, *, groups: IntArray | None = None) -> Dimension:
     """Control: each coordinate shuffled over the rows, which keeps its values and unties it from the others."""
-    require_count("effective rank", len(vectors), 3, "vectors")
-    require_finite("effective rank", vectors)
+    arrays.require_rows("effective rank", 3, "vectors", vectors)
     spectrum = compute_spectrum(vectors)
     drawn = [compute_spectrum(vectors[indices]) for indices in draws.indices(len(vectors), groups)]
     untied = [compute_spectrum(draws.rng.permuted(vectors, axis=0)) for _ in range(_SHUFFLES)]
@@ -125,9 +117,8 @@ def measure_silhouette(vectors: Matrix, labels: IntArray, draws: Resampler) -> C
     """
     from sklearn.metrics import pairwise_distances, silhouette_samples
 
-    require_count("silhouette", len(np.unique(labels)), 2, "categories")
-    require_count("silhouette", len(vectors), len(np.unique(labels)) + 1, "vectors")
-    require_finite("silhouette", vectors)
+    arrays.require_count("silhouette", len(np.unique(labels)), 2, "categories")
+    arrays.require_rows("silhouette", len(np.unique(labels)) + 1, "vectors", vectors)
     distances = pairwise_distances(np.asarray(vectors, dtype=np.float64), metric="cosine")
     # Rounding leaves a row a little away from itself, which the next call refuses.
     np.fill_diagonal(distances, 0)
@@ -150,9 +141,9 @@ def measure_probe(
     from electralab.evaluation.context import EvalContext
     from electralab.evaluation.probes import LinearProbe, ProbeConfig
 
-    require_finite("probe", vectors)
+    arrays.require_finite("probe", vectors)
     truth, group_ids = label_ids(labels), label_ids(groups)
-    require_count("probe", int(group_ids.max(initial=-1)) + 1, 4, "examples")
+    arrays.require_count("probe", int(group_ids.max(initial=-1)) + 1, 4, "examples")
     is_taught = split_groups(group_ids, draws)
     if len(np.unique(truth[is_taught])) < 2:
         raise InputError("probe: half of the examples have fewer than two categories; give more examples")
@@ -191,8 +182,7 @@ def project_tsne(vectors: Matrix, seed: int, dimensions: int = 2) -> FloatArray:
     """(N, dimensions) coordinates that keep neighbours: distances between far groups mean nothing."""
     from sklearn.manifold import TSNE
 
-    require_count("t-SNE", len(vectors), 5, "vectors")
-    require_finite("t-SNE", vectors)
+    arrays.require_rows("t-SNE", 5, "vectors", vectors)
     start = project_pca(vectors, dimensions)
     layout = TSNE(
         dimensions,

@@ -21,7 +21,6 @@ from electralab.objective.corruption import CorruptedBatch
 from electralab.objective.language_models import shift_targets
 from electralab.objective.losses import lm_loss, rtd_loss
 from electralab.objective.masking import MaskedBatch
-from electralab.statistics import Interval
 from electralab.tokens.batches import Batch
 
 # A token is reached where it is pulled at by this share of its row's mean, or more.
@@ -99,43 +98,40 @@ def _read_flow(loss: Tensor, trace: HiddenStates, batch: Batch, is_masked: Tenso
     return GradientFlow(*(column[is_token].cpu().numpy() for column in columns))
 
 
-def measure_pull(flow: GradientFlow, is_selected: BoolArray, draws: Resampler) -> Interval:
-    """The mean gradient norm at the selected tokens, 1 being that of the average token.
+def flow_findings(flow: GradientFlow, draws: Resampler) -> Iterator[Finding]:
+    """Over how much of a row the loss pulls, and how much at the kinds of tokens that there are.
 
     >>> flow = GradientFlow(np.array([1.5, 0.5] * 3), np.repeat(np.arange(3), 2), *[np.array([True, False] * 3)] * 2)
-    >>> measure_pull(flow, flow.is_masked, Resampler(np.random.default_rng(0))).value
-    1.5
+    >>> findings = flow_findings(flow, Resampler(np.random.default_rng(0)))
+    >>> {finding.id: round(finding.estimate.value, 6) for finding in findings}
+    {'effective_tokens': 0.8, 'tokens_reached': 1.0, 'pull_masked': 1.5, 'pull_unmasked': 0.5, 'pull_replaced': 1.5}
     """
-    require_count("gradient flow", int(is_selected.sum()), 2, "tokens of the kind asked about")
-    sums = count_at(flow.rows, flow.num_rows, flow.grad_norms * is_selected)
-    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows, is_selected), draws)
-
-
-def measure_reached(flow: GradientFlow, draws: Resampler) -> Interval:
-    """The share of tokens that the loss pulls at by at least a tenth of the row's mean."""
-    sums = count_at(flow.rows, flow.num_rows, flow.grad_norms >= REACHED)
-    return _average_rows(flow, sums, count_at(flow.rows, flow.num_rows), draws)
-
-
-def measure_effective(flow: GradientFlow, draws: Resampler) -> Interval:
-    """Over how many tokens the pull is spread, as a share of the row: (sum |g|)^2 / (T sum |g|^2), the mean over rows.
-
-    1 where all are pulled at alike, k/T where k of T are and the others not at all.
-    """
-    # The relative norms of T tokens add up to T, so that (sum |g|)^2 / T is T.
-    shares = count_at(flow.rows, flow.num_rows) / count_at(flow.rows, flow.num_rows, flow.grad_norms**2)
-    return _average_rows(flow, shares, np.ones_like(shares), draws)
-
-
-def _average_rows(flow: GradientFlow, sums: FloatArray, counts: FloatArray, draws: Resampler) -> Interval:
     require_count("gradient flow", flow.num_rows, 2, "rows")
     require_finite("gradient flow", flow.grad_norms)
-
-    def average(indices: Indices) -> float:
-        count = float(counts[indices].sum())
-        return float(sums[indices].sum()) / count if count else float("nan")
-
-    return draws.interval(average, len(sums))
+    counts = count_at(flow.rows, flow.num_rows)
+    # 1 where all T tokens of a row are pulled at alike, k/T where k are and the others not at all. The relative norms
+    # of T tokens add up to T, so that (sum |g|)^2 / T is T.
+    shares = counts / count_at(flow.rows, flow.num_rows, flow.grad_norms**2)
+    meaning = "(sum |g|)² / (T sum |g|²) of a row: over how much of it the gradient is spread"
+    estimate = draws.ratio(shares, np.ones_like(shares))
+    yield Finding("effective_tokens", "effective tokens", "share", meaning, estimate)
+    meaning = "tokens at which the gradient is a tenth of the row's mean or more"
+    estimate = draws.ratio(count_at(flow.rows, flow.num_rows, flow.grad_norms >= REACHED), counts)
+    yield Finding("tokens_reached", "tokens reached", "share", meaning, estimate)
+    kinds = {
+        "masked": (flow.is_masked, "at the tokens that were masked"),
+        "unmasked": (~flow.is_masked, "at tokens that nobody touched"),
+        "replaced": (flow.is_replaced, "at tokens that the generator replaced"),
+        "restored": (flow.is_masked & ~flow.is_replaced, "at masked tokens that it guessed rightly"),
+    }
+    if not flow.is_replaced.any():  # nothing was put in the place of what is masked
+        del kinds["replaced"], kinds["restored"]
+    for kind, (is_selected, where) in kinds.items() if flow.is_masked.any() else ():
+        if int(is_selected.sum()) > 1:
+            sums = count_at(flow.rows, flow.num_rows, flow.grad_norms * is_selected)
+            pull = draws.ratio(sums, count_at(flow.rows, flow.num_rows, is_selected))
+            meaning = f"|dL/dx| {where}, over the row's mean"
+            yield Finding(f"pull_{kind}", f"pull at {kind} tokens", "× mean", meaning, pull)
 
 
 def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
@@ -149,7 +145,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
             def detect(network: AnalysisModel) -> Iterator[Finding]:
                 discriminator, only_masked = network.require_discriminator(purpose), model.kind == "electra-15"
                 flows = [rtd_gradients(discriminator, batch, only_masked=only_masked) for batch in corrupted]
-                return _flow_findings(GradientFlow.concat(flows), data)
+                return flow_findings(GradientFlow.concat(flows), data.settings.resampler("gradients"))
 
             yield from with_untrained_control(model, data, detect)
         yield from skipped
@@ -161,32 +157,11 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
         def guess(network: AnalysisModel) -> Iterator[Finding]:
             generator = network.require_generator(purpose)
             flow = GradientFlow.concat([lm_gradients(generator, masked) for masked in batches])
-            for finding in _flow_findings(flow, data):
+            for finding in flow_findings(flow, data.settings.resampler("gradients")):
                 yield replace(finding, id=f"{prefix}{finding.id}", name=f"{finding.name}{suffix}")
 
         yield from with_untrained_control(model, data, guess)
     yield from skipped
-
-
-def _flow_findings(flow: GradientFlow, data: AnalysisData) -> Iterator[Finding]:
-    """Figures of the kinds of tokens that there are."""
-    draws = data.settings.resampler("gradients")
-    meaning = "(sum |g|)² / (T sum |g|²) of a row: over how much of it the gradient is spread"
-    yield Finding("effective_tokens", "effective tokens", "share", meaning, measure_effective(flow, draws))
-    meaning = "tokens at which the gradient is a tenth of the row's mean or more"
-    yield Finding("tokens_reached", "tokens reached", "share", meaning, measure_reached(flow, draws))
-    kinds = {
-        "masked": (flow.is_masked, "at the tokens that were masked"),
-        "unmasked": (~flow.is_masked, "at tokens that nobody touched"),
-        "replaced": (flow.is_replaced, "at tokens that the generator replaced"),
-        "restored": (flow.is_masked & ~flow.is_replaced, "at masked tokens that it guessed rightly"),
-    }
-    if not flow.is_replaced.any():  # nothing was put in the place of what is masked
-        del kinds["replaced"], kinds["restored"]
-    for kind, (is_selected, where) in kinds.items() if flow.is_masked.any() else ():
-        if int(is_selected.sum()) > 1:
-            pull, meaning = measure_pull(flow, is_selected, draws), f"|dL/dx| {where}, over the row's mean"
-            yield Finding(f"pull_{kind}", f"pull at {kind} tokens", "× mean", meaning, pull)
 
 
 MEASURE = Measure("M31", "gradient flow", measure)

@@ -9,11 +9,10 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, count_at, require_count, require_finite
+from electralab.analysis.arrays import BoolArray, FloatArray, IntArray, Matrix, count_at, require_count, require_rows
 from electralab.analysis.finding import Controlled, Finding, Resampler, Skipped, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.outputs import lm_losses, pair_outputs
-from electralab.statistics import Interval
 
 _LN2 = log(2)
 _GIGA = 1e9
@@ -66,8 +65,7 @@ def measure_rtd_bits(logits: Matrix, is_replaced: BoolArray, rows: IntArray, dra
 
     Below 0 where the logits are worse than knowing only how many tokens are replaced. Control: logits shuffled.
     """
-    require_count("RTD bits", len(logits), 2, "tokens")
-    require_finite("RTD bits", logits)
+    require_rows("RTD bits", 2, "tokens", logits)
     names, row_numbers = np.unique(rows, return_inverse=True)
     count = len(names)
     tokens, replaced = count_at(row_numbers, count), count_at(row_numbers, count, is_replaced)
@@ -99,19 +97,14 @@ def measure_lm_bits(
     its masked share, a causal model about all. Control: guesses that all cost what a unigram costs on average, which
     is 0 bits, with the spread that rows of rare and of common tokens give by themselves.
     """
-    require_count("guess bits", len(losses), 2, "guesses")
-    require_finite("guess bits", losses)
+    require_rows("guess bits", 2, "guesses", losses)
     count = len(row_tokens)
     gains = count_at(rows, count, unigram_losses - losses) / _LN2
     priors = count_at(rows, count, unigram_losses) / _LN2
     targets = count_at(rows, count)
     # What guesses at the unigram's average price would seem to gain in rows of rare tokens.
     noise = float(priors.sum() / targets.sum()) * targets - priors
-
-    def average(sums: FloatArray) -> Interval:
-        return draws.interval(lambda indices: float(sums[indices].sum() / row_tokens[indices].sum()), count)
-
-    return Controlled(average(gains), average(noise))
+    return Controlled(draws.ratio(gains, row_tokens), draws.ratio(noise, row_tokens))
 
 
 def loss_share(has_loss: BoolArray, rows: IntArray, draws: Resampler) -> Finding:

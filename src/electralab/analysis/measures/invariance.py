@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import BoolArray, Indices, IntArray, Matrix, count_at, require_count, require_finite
+from electralab.analysis.arrays import BoolArray, Indices, IntArray, Matrix, count_at, normalise, require_rows
 from electralab.analysis.finding import Controlled, Finding, Resampler, exact, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
-from electralab.analysis.measures.geometry import normalise
 from electralab.analysis.outputs import trace_batch, trim
 from electralab.errors import InputError
 from electralab.statistics import Interval, subsample
@@ -45,8 +44,7 @@ def measure_invariance(
 ) -> Invariance:
     """Row i of both (N, D) is the same token; `groups` are the rows of text they stand in."""
     assert states.shape == moved.shape, "every token is there before and after"
-    require_count("invariance", len(states), 3, "tokens")
-    require_finite("invariance", states, moved)
+    require_rows("invariance", 3, "tokens", states, moved)
     here, there = normalise(states), normalise(moved)
     own, everything = (here * there).sum(axis=1), np.arange(len(here))
     is_nearest = (here @ there.T).argmax(axis=1) == everything

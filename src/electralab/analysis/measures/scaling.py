@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electralab.analysis.arrays import FloatArray, Indices, require_count, require_finite
+from electralab.analysis.arrays import FloatArray, Indices, require_count, require_finite, require_rows
 from electralab.analysis.finding import Controlled, Finding, Resampler, skip_on_error
 from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, Outputs
 from electralab.analysis.model import kind_of
@@ -143,8 +143,7 @@ def fit_slope(x: FloatArray, y: FloatArray) -> float:
 
 
 def measure_log_law(runs: FloatArray, performance: FloatArray, draws: Resampler) -> LawFit:
-    require_count("scaling law", len(performance), 5, "runs")
-    require_finite("scaling law", runs, performance)
+    require_rows("scaling law", 5, "runs", runs, performance)
     if np.isnan(fit_log_law(runs, performance).alpha):
         raise InputError("scaling law: size and data of the runs cannot be told apart; vary each by itself")
     return _measure_law(fit_log_law, runs, performance, draws, draws.num_resamples)

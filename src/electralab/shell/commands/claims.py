@@ -119,14 +119,14 @@ def claims(
         measure(models, stage.ANALYSIS, measures, given)
     measures = required_measures(chosen, of_tuned=True)
     if tuned is not None and measures:
-        named |= stage.name_arms(tuned.models)
-        measure(tuned.models, stage.TUNED, measures, given | {"examples": str(tuned.data), "untrained": False})
+        tuned_models, task_data = tuned
+        named |= stage.name_arms(tuned_models)
+        measure(tuned_models, stage.TUNED, measures, given | {"examples": str(task_data), "untrained": False})
     if dry_run:
         plans = [plan for plan in analyses if isinstance(plan, AnalysisPlan)]
         return ClaimsPlan(study=results.name, claims=tuple(claim.number for claim in chosen), analyses=tuple(plans))
-    sources = stage.Sources(tuple(domains), as_path(tradeoff))
     measured = [analysis for analysis in analyses if isinstance(analysis, Analysis)]
-    decided = stage.decide_claims(chosen, runs, results, models, named, measured, sources)
+    decided = stage.decide_claims(chosen, runs, results, models, named, measured, domains, as_path(tradeoff))
     return display.follow(with_page(runs, [Result(decided)]))
 
 
