@@ -1,6 +1,7 @@
 """Who may import whom, and what no module may do: the rules that keep the flow one-way and the start fast."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -247,3 +248,20 @@ def test_a_class_name_exists_once() -> None:
     classes = [node.name for path in MODULES for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
     twice = sorted(name for name, count in Counter(classes).items() if count > 1)
     assert len(twice) <= CLASS_NAMES_TWICE, f"defined more than once: {', '.join(twice)}"
+
+
+QUOTATIONS = re.findall(
+    r"```python\n# (\S+)\n(.*?)```", (TESTS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL
+)
+
+
+@pytest.mark.parametrize(("path", "quoted"), QUOTATIONS, ids=range(1, len(QUOTATIONS) + 1))
+def test_what_contributing_quotes_stands_in_the_tree(path: str, quoted: str) -> None:
+    """Line by line, however deep it is indented there."""
+    lines = [line.strip() for line in (TESTS.parent / path).read_text(encoding="utf-8").splitlines()]
+    wanted = [line.strip() for line in quoted.splitlines()]
+    assert any(lines[start : start + len(wanted)] == wanted for start in range(len(lines))), f"{path} says otherwise"
+
+
+def test_there_are_ten_rules_and_each_has_an_example() -> None:
+    assert len(QUOTATIONS) == 10

@@ -19,6 +19,8 @@ from pydantic_core import ErrorDetails
 from electralab.errors import InputError, UsageError, suggest
 
 SettingsTree = dict[str, Any]
+GivenSettings = Mapping[str, object]
+"""What a caller gives: sections and values by name, whatever they are; `resolve` says what is wrong with them."""
 
 
 class Settings(BaseModel):
@@ -233,6 +235,6 @@ def _settings_of(kind: type[Settings], field: str) -> type[Settings] | None:
     return next((c for c in candidates if isinstance(c, type) and issubclass(c, Settings)), None)
 
 
-def config_layers(config: str | None, settings: SettingsTree | None) -> tuple[ConfigLayer, ...]:
+def config_layers(config: str | None, settings: GivenSettings | None) -> tuple[ConfigLayer, ...]:
     """A file, if one is named, and above it what the command line says."""
-    return (*([read_toml(Path(config))] if config else []), ConfigLayer("command line", settings or {}))
+    return (*([read_toml(Path(config))] if config else []), ConfigLayer("command line", dict(settings or {})))

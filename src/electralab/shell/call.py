@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from electralab.errors import UsageError
 from electralab.terminal import escape_json, tame
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
     from rich.console import Console
 
-    from electralab.config import S, SettingsTree
+    from electralab.config import GivenSettings, S
     from electralab.display import Display
     from electralab.records.record import Record
     from electralab.reporting.blocks import Block, Table
@@ -41,7 +41,7 @@ def open_display(display: Display | None, *, loads_torch: bool = True) -> Displa
     return display
 
 
-def settle(kind: type[S], config: str | None, settings: SettingsTree | None) -> S:
+def settle(kind: type[S], config: str | None, settings: GivenSettings | None) -> S:
     """The settings of a verb: a file, if one is named, and above it what was given beside it."""
     from electralab.config import config_layers, resolve
 
@@ -72,11 +72,11 @@ class Call:
         return Display()
 
     @cached_property
-    def settings(self) -> SettingsTree:
+    def settings(self) -> GivenSettings:
         """Flags that are settings under a shorter name, and above them the dotted ones."""
         from electralab.config import parse_overrides
 
-        given: SettingsTree = {}
+        given: dict[str, Any] = {}
         for dest, value in vars(self.flags).items():
             if dest.startswith(".") and value is not None:
                 *sections, name = dest[1:].split(".")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypedDict, TypeVar
 
 from electralab.errors import UsageError, suggest
 
@@ -19,6 +19,13 @@ N = TypeVar("N", int, float)
 
 SETTING_DEFAULTS = Path(__file__).parent / "setting_defaults.json"
 """Written by tools/generate.py: settings are pydantic, which costs more than a whole --help."""
+
+
+class SettingDefault(TypedDict, total=False):
+    """What setting_defaults.json says of a setting."""
+
+    default: str | float | bool | list[str | float] | None
+    choices: list[str]
 
 
 class Parser(argparse.ArgumentParser):
@@ -56,7 +63,7 @@ class Parser(argparse.ArgumentParser):
                 flags.append(rest.pop(0))
         return [*flags, *others]
 
-    def take_defaults(self, function: FunctionType, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    def take_defaults(self, function: FunctionType, settings: Mapping[str, SettingDefault]) -> None:
         """Defaults from where each is written once, said behind the help of its flag unless that names one itself."""
         # Not `inspect.signature`: that module alone takes as long as the rest of --help.
         positional = function.__code__.co_varnames[: function.__code__.co_argcount]

@@ -11,7 +11,7 @@ from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, names, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.findings import Analysis, AnalysisPlan
 
@@ -61,7 +61,7 @@ def analyze(
     *,
     only: Sequence[str] = (),
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,

@@ -14,7 +14,7 @@ from electralab.shell.commands.study import study as run_study
 from electralab.shell.parser import Parser, names, positive, whole_numbers
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.findings import ClaimsPlan, ClaimsResult
     from electralab.records.study import StudyPlan
@@ -52,7 +52,7 @@ def claims(
     domains: Sequence[str] = (),
     tradeoff: str | Path | None = None,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     jobs: int = 0,
     threads: int = 1,
     dry_run: bool = False,
@@ -101,7 +101,7 @@ def claims(
     given = {**(settings or {}), **({"domains": list(domains)} if domains else {})}
     text, named, analyses = corpus or stage.find_corpus(runs), stage.name_arms(models), []
 
-    def measure(paths: Iterable[Path], folder: str, measures: Sequence[str], given: SettingsTree) -> None:
+    def measure(paths: Iterable[Path], folder: str, measures: Sequence[str], given: GivenSettings) -> None:
         analysis = analyze(
             list(paths),
             text,

@@ -10,7 +10,7 @@ from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, count, names, number, positive, positive_int, shares
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.compression import CompressPlan, Tradeoff
 
@@ -49,7 +49,7 @@ def compress(
     generator: str | Path | None = None,
     task: str | None = None,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     target_speedup: float | None = None,
     max_loss: float | None = None,
     license: str = "",

@@ -12,7 +12,7 @@ from electralab.shell.call import Call, print_json, settle
 from electralab.shell.parser import Parser
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.records.answers import Detection, TokenScore
     from electralab.reporting.blocks import MarkedText
 
@@ -32,7 +32,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def detect(
-    model: str | Path, texts: Iterable[str], *, config: str | None = None, settings: SettingsTree | None = None
+    model: str | Path, texts: Iterable[str], *, config: str | None = None, settings: GivenSettings | None = None
 ) -> list[Detection]:
     """For each text its tokens with character spans and p_replaced, and which of them are the most suspicious.
 

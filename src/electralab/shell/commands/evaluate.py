@@ -9,7 +9,7 @@ from electralab.shell.call import Call, as_path, open_display, settle
 from electralab.shell.parser import Parser, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.evaluation import EvaluationPlan, EvaluationResult, Scores, Suite
     from electralab.reporting.blocks import Block
@@ -43,7 +43,7 @@ def evaluate(
     generator: str | Path | None = None,
     task: str | None = None,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,

@@ -9,7 +9,7 @@ from electralab.shell.call import Call, as_path, open_display, settle
 from electralab.shell.parser import Parser, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.exporting.export import Format
     from electralab.records.export import ExportPlan, ExportResult
@@ -41,7 +41,7 @@ def export(
     data: str | Path | None = None,
     license: str = "",
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,

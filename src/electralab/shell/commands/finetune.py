@@ -11,7 +11,7 @@ from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, count, positive, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.tuned import FinetunePlan, TunedResults
     from electralab.reporting.blocks import Block
@@ -84,7 +84,7 @@ def finetune(
     out: str | Path,
     *,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     seeds: int = 1,
     init_from: str | Path | None = None,
     threads: int = 0,

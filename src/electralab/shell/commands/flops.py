@@ -9,7 +9,7 @@ from electralab.shell.call import Call
 from electralab.shell.parser import Parser, positive, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.records.run import CostEstimate, FlopsPlan, PaperTable
     from electralab.reporting.blocks import Block
 
@@ -39,7 +39,7 @@ def add_flags(parser: Parser) -> None:
 def flops(
     *,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     data: str | Path | None = None,
     vocab_size: int | None = None,
     sequence_length: int | None = None,
@@ -62,7 +62,7 @@ def flops(
     from electralab.records.run import Budget, FlopsPlan
     from electralab.runtime import estimate_speed, use_threads
 
-    layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
+    layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", dict(settings or {}))]
     resolved = resolve_pretrain(layers)
     asked = {"steps": steps, "tokens": tokens, "flops": flops}
     budget = choose_budget("flops", asked, Budget("steps", float(resolved.steps)))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, names
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.tuned import GluePlan, GlueResults
 
@@ -36,7 +36,7 @@ def glue(
     *,
     tasks: Sequence[str] = (),
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     seeds: int = 1,
     threads: int = 0,
     save_every: int = 500,

@@ -10,7 +10,7 @@ from electralab.shell.commands.finetune import add_column_flags
 from electralab.shell.parser import Parser, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.tuned import PredictPlan, PredictResult
 
@@ -36,7 +36,7 @@ def predict(
     *,
     ensemble: bool = False,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     threads: int = 0,
     dry_run: bool = False,
     display: Display | None = None,

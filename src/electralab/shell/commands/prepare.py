@@ -11,7 +11,7 @@ from electralab.shell.call import Call, open_display, settle
 from electralab.shell.parser import Parser
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.prepared import PreparedReport, PreparePlan
 
@@ -56,7 +56,7 @@ def prepare(
     out: str | Path,
     *,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     dry_run: bool = False,
     display: Display | None = None,
 ) -> PreparedReport | PreparePlan:

@@ -10,7 +10,7 @@ from electralab.shell.call import Call, as_path, open_display
 from electralab.shell.parser import Parser, count, positive, positive_int, shares
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.run import PretrainPlan, PretrainResults
     from electralab.reporting.blocks import Block
@@ -58,7 +58,7 @@ def pretrain(
     out: str | Path,
     *,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     steps: int | None = None,
     tokens: float | None = None,
     flops: float | None = None,
@@ -92,7 +92,7 @@ def pretrain(
     from electralab.pretraining.warm_start import find_max_positions
     from electralab.records.run import Budget
 
-    layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", settings or {})]
+    layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", dict(settings or {}))]
     settled = settle_settings(layers, Path(out), find_max_positions(Path(init_from)) if init_from else 0)
     asked = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
     request = stage.PretrainRequest(

@@ -11,7 +11,7 @@ from electralab.shell.commands.detect import read_source
 from electralab.shell.parser import Parser, count, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.records.answers import ProofreadMeasure, ProofreadResult
 
 SUMMARY = "name the words of documents that look wrong, and what may have been meant"
@@ -47,7 +47,7 @@ def proofread(
     seed: int = 0,
     html: str | Path | None = None,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     threads: int = 0,
 ) -> ProofreadResult | ProofreadMeasure:
     """Documents by name -> the words that look wrong, with suggestions; or how much of planted damage is found.

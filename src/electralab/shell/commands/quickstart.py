@@ -18,7 +18,7 @@ from electralab.shell.parser import Parser, positive
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.run import QuickstartPlan, QuickstartResult
 
@@ -61,7 +61,7 @@ def quickstart(
     minutes: float = 5.0,
     seed: int = 0,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     dry_run: bool = False,
     console: Console | None = None,
     display: Display | None = None,

@@ -12,7 +12,7 @@ from electralab.shell.call import Call, print_json, settle
 from electralab.shell.parser import Parser, count, number, positive_int
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.records.answers import ServePlan, ServeResult
 
 SUMMARY = "answer over HTTP, with a page to try it; SIGTERM lets it finish what it has begun"
@@ -39,7 +39,7 @@ def serve(
     models: Sequence[str | Path],
     *,
     config: str | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     threads: int = 0,
     dry_run: bool = False,
     on_ready: Callable[[str], None] = print,

@@ -11,7 +11,7 @@ from electralab.shell.commands.pretrain import format_folder
 from electralab.shell.parser import Parser, names, positive, positive_int, whole_numbers
 
 if TYPE_CHECKING:
-    from electralab.config import SettingsTree
+    from electralab.config import GivenSettings
     from electralab.display import Display
     from electralab.records.study import StudyPlan, StudyResults
 
@@ -53,7 +53,7 @@ def study(
     out: str | Path,
     *,
     data: str | Path | None = None,
-    settings: SettingsTree | None = None,
+    settings: GivenSettings | None = None,
     flops: float | None = None,
     tokens: float | None = None,
     steps: int | None = None,
