@@ -24,7 +24,9 @@ from electralab.model.settings import EncoderConfig, Positive, Probability
 from electralab.model.weights import InitModule, init_weights, linear
 
 HeadShape = Literal["row", "token", "span"]
-_SHAPES: dict[str, HeadShape] = {"classify": "row", "regress": "row", "label": "token", "qa": "span"}
+KIND_OF_SHAPE: dict[HeadShape, str] = {"row": "classify", "token": "label", "span": "qa"}
+"""The kind of task that a head of this shape is for where its folder does not say more."""
+_SHAPES: dict[str, HeadShape] = {"regress": "row", **{kind: shape for shape, kind in KIND_OF_SHAPE.items()}}
 HeadStyle = Literal["released", "huggingface"]
 Pooling = Literal["first", "last", "mean"]
 
@@ -59,7 +61,7 @@ class HeadConfig(Settings):
             raise ValueError("two labels have the same name; name each once")
         if self.kind in ("classify", "label") and len(self.labels) < 2:
             raise ValueError(f"the task {self.kind!r} needs two labels or more, not {len(self.labels)}; name them")
-        if self.kind in ("regress", "qa") and self.labels:
+        if (self.kind == "regress" or self.shape == "span") and self.labels:
             raise ValueError(f"the task {self.kind!r} has no labels; leave them out")
         if self.has_answerability and self.shape != "span":
             raise ValueError(f"has_answerability belongs to the task 'qa', not {self.kind!r}; unset it")

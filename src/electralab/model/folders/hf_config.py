@@ -27,7 +27,7 @@ from electralab.config import SettingsTree
 from electralab.errors import InputError, quote
 from electralab.model.electra import Discriminator, Generator
 from electralab.model.settings import MAX_LAYERS, MAX_POSITIONS, MAX_SIZE, EncoderConfig
-from electralab.model.task_model import HeadConfig, HeadShape, TaskModel
+from electralab.model.task_model import KIND_OF_SHAPE, HeadConfig, HeadShape, TaskModel
 
 CONFIG = "config.json"
 
@@ -323,8 +323,6 @@ _CLASS: dict[HeadShape, str] = {
     "token": "ForTokenClassification",
     "span": "ForQuestionAnswering",
 }
-# What a folder that does not say more is for.
-_KINDS: dict[HeadShape, str] = {"row": "classify", "token": "label", "span": "qa"}
 # In a file: a head that no class of theirs has.
 OWN_OUTPUT = "head.output.weight"
 # By these tensors a file is known as one of a tuned network.
@@ -357,7 +355,7 @@ def export_task_config(network: TaskModel, *, pad_id: int, cls_id: int, sep_id: 
     if head.shape != "span":
         tree |= export_labels(head.labels or ["LABEL_0"])
     # The four kinds are told by the head itself; another is named with the shape of its head.
-    is_told = head.kind in ("regress", *_KINDS.values())
+    is_told = head.kind in ("regress", *KIND_OF_SHAPE.values())
     if head.is_pooled and is_told:
         tree["problem_type"] = "single_label_classification" if head.labels else "regression"
     if head.pooling == "mean":
@@ -383,7 +381,7 @@ def read_task_head(
     shapes: dict[str, HeadShape]
     if OWN_OUTPUT in tensors:
         told = mark.get("shape", mark.get("task")) if isinstance(mark, dict) else None
-        shapes = {name: shape for shape, kind in _KINDS.items() for name in (kind, shape)}
+        shapes = {name: shape for shape, kind in KIND_OF_SHAPE.items() for name in (kind, shape)}
         shapes["regress"] = "row"
     elif config.is_modern:
         told = classes[0] if isinstance(classes, list) and classes else None
@@ -396,7 +394,7 @@ def read_task_head(
     shape = shapes[str(told)]
 
     count, is_pooled = tensors[min(outputs)].shape[:1].numel(), shape == "row"
-    kind = _KINDS[shape]
+    kind = KIND_OF_SHAPE[shape]
     if is_pooled:
         problem = "regression" if count == 1 else "single_label_classification"
         require(tree, where, {"problem_type": (None, problem), "classifier_pooling": ("cls", "mean")})

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.errors import InputError, UsageError
-from electralab.model.task_model import HeadConfig
+from electralab.model.task_model import KIND_OF_SHAPE, HeadConfig
 from electralab.records.tuned import ClassReport, ClassScores, PredictionRow, Scores
 from electralab.tasks import baselines, kind
 from electralab.tasks.features import Feature, Ids, TaskBatch, soft_cross_entropy, softmax
@@ -43,7 +43,7 @@ Predictions = Sequence[ClassPrediction]
 
 
 class Classification(TextKind[ClassificationExample, ClassPrediction]):
-    name = "classify"
+    name = KIND_OF_SHAPE["row"]
     has_classes = True
     label_columns = (
         *("label", "labels", "class", "category", "sentiment", "target", "gold_label", "is_duplicate", "topic"),
@@ -52,7 +52,7 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
 
     def own_tasks(self) -> tuple[kind.Task, ...]:
         return (
-            kind.Task("classify", "classification", self, METRICS, num_texts=0, files=kind.OWN_FILES),
+            kind.Task(self.name, "classification", self, METRICS, num_texts=0, files=kind.OWN_FILES),
             kind.Task("pair", "classification of pairs", self, METRICS, num_texts=2, files=kind.OWN_FILES),
         )
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from electralab.errors import InputError, UsageError
-from electralab.model.task_model import HeadConfig, SpanLogits
+from electralab.model.task_model import KIND_OF_SHAPE, HeadConfig, SpanLogits
 from electralab.records.tuned import AnswerSpan, PredictionRow
 from electralab.tasks import features, kind, squad
 from electralab.tasks.features import EncodedSplit, FeatureEncoder, Ids, SpanConfig, TaskBatch
@@ -100,14 +100,14 @@ class QuestionAnswering(kind.TaskKind[QAExample, QuestionWindow, AnswerPredictio
     'The cat sat.'
     """
 
-    name = "qa"
+    name = KIND_OF_SHAPE["span"]
     shape = "span"
     text_parts = ("question", "context")
     label_columns = ("answers", "answer", "label")
     answer_columns = (squad.IMPOSSIBLE,)
 
     def own_tasks(self) -> tuple[kind.Task, ...]:
-        task = kind.Task("qa", "question answering", self, METRICS, num_texts=2, epochs=2, sequence_length=512)
+        task = kind.Task(self.name, "question answering", self, METRICS, num_texts=2, epochs=2, sequence_length=512)
         return (replace(task, has_impossible=True, files=kind.OWN_FILES),)
 
     def read_table(self, path: Path, encoding: str, task: kind.Task) -> Table:

@@ -17,7 +17,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from electralab.model.task_model import HeadConfig
+from electralab.model.task_model import KIND_OF_SHAPE, HeadConfig
 from electralab.records.tuned import ClassReport, PredictionRow
 from electralab.tasks import baselines, features, kind
 from electralab.tasks.features import IGNORED, EncodedSplit, FeatureEncoder, Ids, TaskBatch
@@ -66,7 +66,7 @@ Predictions = Sequence[TaggingPrediction]
 
 
 class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Tensor]):
-    name = "label"
+    name = KIND_OF_SHAPE["token"]
     shape = "token"
     has_classes = True
     text_parts = (WORDS,)
@@ -74,7 +74,7 @@ class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Te
     suffixes = kind.TABLE_SUFFIXES | {".conll", ".train", ".testa", ".testb"}
 
     def own_tasks(self) -> tuple[kind.Task, ...]:
-        return (kind.Task("label", "labelling of words", self, METRICS, files=_FILES),)
+        return (kind.Task(self.name, "labelling of words", self, METRICS, files=_FILES),)
 
     def read_table(self, path: Path, encoding: str, task: kind.Task) -> Table:
         if read_suffix(path) in kind.TABLE_SUFFIXES - {".txt"}:
