@@ -4,6 +4,7 @@ import json
 import lzma
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,18 @@ from electralab.tasks.kinds import KINDS
 from electralab.tasks.kinds.classification import ClassificationExample
 from electralab.tasks.kinds.regression import RegressionExample
 from electralab.tasks.kinds.tagging import TaggingExample
-from electralab.tasks.load import TaskData, TaskDataConfig, read_inputs, read_task, read_tests
+from electralab.tasks.load import (
+    TaskData,
+    TaskDataConfig,
+    choose_columns,
+    find_files,
+    match_columns,
+    read_inputs,
+    read_task,
+    read_tests,
+)
 from electralab.tasks.squad import QAExample
-from electralab.tasks.table import BadRow
+from electralab.tasks.table import BadRow, Columns, Row, Table
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab
 
@@ -445,3 +455,208 @@ def test_lists_without_a_name_are_inputs_of_a_model_of_symbols_alone(tmp_path: P
     ]
     with pytest.raises(InputError, match="row 1 is a JSON list, not an object with fields"):
         read_inputs(KINDS["classify"], 1, path, TaskDataConfig())
+
+
+def table(*records: dict[str, str]) -> Table:
+    return Table(Path("a.csv"), tuple(records[0]), [Row(number, fields) for number, fields in enumerate(records, 2)])
+
+
+def named(*columns: str) -> Table:
+    return table(dict.fromkeys(columns, "x"))
+
+
+def choose(
+    rows: Table,
+    kind: str = "classify",
+    num_texts: int = 0,
+    wish: Columns | None = None,
+    *,
+    needs_label: bool = True,
+) -> Columns:
+    task = replace(KINDS[kind].own_tasks()[0], num_texts=num_texts)
+    return choose_columns(rows, task, wish or Columns(), needs_label=needs_label)
+
+
+@pytest.mark.parametrize(
+    ("columns", "chosen"),
+    [
+        (("label", "text"), Columns(("text",), "label")),
+        (("id", "document", "label"), Columns(("document",), "label", "id")),
+        (("Review", "Stars"), Columns(("Review",), "Stars")),
+        (("title", "category", "body"), Columns(("body",), "category")),
+        (("text_a", "text_b", "label"), Columns(("text_a", "text_b"), "label")),
+        (("idx", "premise", "hypothesis", "label"), Columns(("premise", "hypothesis"), "label", "idx")),
+        (("text", "question", "sentence", "label"), Columns(("text",), "label")),
+    ],
+)
+def test_columns_are_known_by_their_names(columns: tuple[str, ...], chosen: Columns) -> None:
+    assert choose(named(*columns)) == chosen
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns", "chosen"),
+    [
+        ("regress", ("sentence1", "sentence2", "label", "score"), Columns(("sentence1", "sentence2"), "score")),
+        ("label", ("tokens", "ner_tags"), Columns(("tokens",), "ner_tags")),
+        ("qa", ("id", "title", "context", "question", "answers"), Columns(("question", "context"), "answers", "id")),
+    ],
+)
+def test_every_kind_has_names_of_its_own(kind: str, columns: tuple[str, ...], chosen: Columns) -> None:
+    assert choose(named(*columns), kind) == chosen
+
+
+def test_failing_names_the_content_decides() -> None:
+    rows = [{"k": str(n), "lang": "en", "c": "pos" if n % 2 else "neg", "t": f"film number {n}"} for n in range(8)]
+    assert choose(table(*rows)) == Columns(("t",), "c")
+
+
+def test_a_score_is_the_only_column_of_numbers() -> None:
+    assert choose(table({"a": "a film", "b": "2.5"}, {"a": "another", "b": "1"}), "regress").label == "b"
+    with pytest.raises(UsageError, match="cannot tell which column holds the label; it has 'a', 'b', 'c'; give --data"):
+        choose(table({"a": "a film", "b": "2.5", "c": "3"}), "regress")
+
+
+def test_a_first_line_that_is_a_row_is_found_out() -> None:
+    rows = [{"1": label, "A good film": f"text {number}"} for number, label in enumerate("0101")]
+    with pytest.raises(UsageError, match="its first line seems to be a row"):
+        choose(table(*rows))
+
+
+def test_a_wish_wins_over_names() -> None:
+    wish = Columns(("title",), "stars", "url")
+    assert choose(named("text", "title", "label", "stars", "id", "url"), wish=wish) == wish
+
+
+def test_a_text_is_not_looked_for_in_the_wished_label() -> None:
+    assert choose(named("text", "title"), wish=Columns(label="text")) == Columns(("title",), "text")
+
+
+def test_a_wish_that_is_no_column_is_met_with_a_suggestion_and_all_names() -> None:
+    with pytest.raises(
+        UsageError, match=r"a.csv: has no column 'labels'; did you mean 'label'\? it has 'text', 'label'"
+    ):
+        choose(named("text", "label"), wish=Columns(label="labels"))
+
+
+def test_a_pair_needs_two_columns_of_text() -> None:
+    with pytest.raises(UsageError, match=r"the task reads 2 columns of text; give --data.text-a and --data.text-b"):
+        choose(named("text", "label"), num_texts=2, wish=Columns(("text",)))
+    with pytest.raises(UsageError, match="cannot tell which column holds the text"):
+        choose(named("text", "label"), num_texts=2)
+
+
+def test_without_need_a_label_is_taken_by_name_only() -> None:
+    rows = table({"t": "one film", "c": "0"}, {"t": "two films", "c": "1"})
+    assert choose(rows, num_texts=1, needs_label=False) == Columns(("t",))
+    assert choose(rows, num_texts=1, wish=Columns(("t",), "stars"), needs_label=False) == Columns(("t",))
+
+
+def test_another_file_may_lack_the_label_but_not_the_text() -> None:
+    trained = Columns(("sentence",), "label")
+    assert match_columns(named("index", "sentence"), trained) == Columns(("sentence",), "", "index")
+    with pytest.raises(InputError, match=r"has no column 'sentence', which its task needs; did you mean 'sentences'\?"):
+        match_columns(named("sentences", "label"), trained)
+
+
+def touch(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    return folder
+
+
+def found(task: str, place: Path) -> dict[str, str]:
+    return {split: path.name for split, path in find_files(find_task(task), place).items()}
+
+
+@pytest.mark.parametrize(
+    ("task", "files", "splits"),
+    [
+        ("cola", ["train.tsv", "dev.tsv", "test.tsv"], {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}),
+        (
+            "mrpc",
+            ["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"],
+            {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"},
+        ),
+        (
+            "mnli",
+            ["train.tsv.gz", "dev_matched.tsv", "dev_mismatched.tsv.zst", "test_matched.tsv"],
+            {
+                "train": "train.tsv.gz",
+                "dev": "dev_matched.tsv",
+                "dev-mm": "dev_mismatched.tsv.zst",
+                "test": "test_matched.tsv",
+            },
+        ),
+        (
+            "squad2",
+            ["train-v1.1.json", "train-v2.0.json", "dev-v2.0.json", "dev-v1.1.json"],
+            {"train": "train-v2.0.json", "dev": "dev-v2.0.json"},
+        ),
+        (
+            "squad1",
+            ["train-subset-v1.1.json.xz", "dev-v1.1.json.xz"],
+            {"train": "train-subset-v1.1.json.xz", "dev": "dev-v1.1.json.xz"},
+        ),
+        (
+            "ner",
+            ["eng.train", "eng.testa", "eng.testb"],
+            {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"},
+        ),
+        ("chunking", ["train.txt.xz", "test.txt.xz"], {"train": "train.txt.xz", "test": "test.txt.xz"}),
+        (
+            "classify",
+            ["ratings_train.txt.xz", "ratings_test.txt.xz", "README.md"],
+            {"train": "ratings_train.txt.xz", "test": "ratings_test.txt.xz"},
+        ),
+        (
+            "pair",
+            ["Train.csv", "my_val.csv", "retrieval.csv", "training.log"],
+            {"train": "Train.csv", "dev": "my_val.csv"},
+        ),
+        ("classify", ["train_and_dev.csv"], {"train": "train_and_dev.csv"}),
+        ("label", ["train.jsonl", "valid.jsonl"], {"train": "train.jsonl", "dev": "valid.jsonl"}),
+        ("qa", ["train.parquet", "validation.parquet"], {"train": "train.parquet", "dev": "validation.parquet"}),
+    ],
+)
+def test_names_say_which_file_is_which_split(
+    tmp_path: Path, task: str, files: list[str], splits: dict[str, str]
+) -> None:
+    assert found(task, touch(tmp_path, *files)) == splits
+
+
+def test_a_task_is_found_in_the_folder_of_the_suite(tmp_path: Path) -> None:
+    touch(tmp_path, "SST-2/train.tsv", "CoLA/train.tsv", "conll2000/train.txt", "diagnostic/diagnostic.tsv")
+    assert find_files(find_task("sst2"), tmp_path) == {"train": tmp_path / "SST-2" / "train.tsv"}
+    assert find_files(find_task("chunking"), tmp_path) == {"train": tmp_path / "conll2000" / "train.txt"}
+    ax = find_files(find_task("ax"), tmp_path, needed="test")
+    assert ax == {"test": tmp_path / "diagnostic" / "diagnostic.tsv"}
+
+
+def test_a_file_given_itself_is_the_training_file(tmp_path: Path) -> None:
+    touch(tmp_path, "reviews.csv", "dev.csv")
+    assert found("classify", tmp_path / "reviews.csv") == {"train": "reviews.csv"}
+
+
+def test_a_missing_file_is_met_with_what_was_looked_for_and_what_is_there(tmp_path: Path) -> None:
+    touch(tmp_path, "notes.txt")
+    with pytest.raises(InputError, match=r"has no train file of CoLA; looked for train.tsv .* it holds notes.txt"):
+        find_files(find_task("cola"), tmp_path)
+    with pytest.raises(InputError, match="no such file or folder"):
+        find_files(find_task("cola"), tmp_path / "nowhere")
+
+
+def test_two_files_for_one_split_are_not_chosen_from(tmp_path: Path) -> None:
+    touch(tmp_path, "a_train.csv", "b_train.csv")
+    with pytest.raises(InputError, match=r"several files may be its train split \(a_train.csv, b_train.csv\)"):
+        find_files(find_task("classify"), tmp_path)
+
+
+def test_a_word_inside_another_names_no_split(tmp_path: Path) -> None:
+    touch(tmp_path, "reviews_train.csv", "latest.csv", "devices.csv", "contest.csv")
+    assert found("classify", tmp_path) == {"train": "reviews_train.csv"}
+
+
+def test_archives_are_to_be_unpacked(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unpack the archives first"):
+        found("cola", touch(tmp_path, "CoLA.zip"))
