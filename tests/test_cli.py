@@ -323,11 +323,7 @@ def test_json_on_standard_output_holds_no_control_character(
 @pytest.mark.parametrize("cut", [1, 2])
 @pytest.mark.parametrize("words", [["detect", "m", "-"], ["detect", "m", "--file", "a.txt"], ["proofread", "a.txt"]])
 def test_text_that_ends_inside_a_character_loses_that_character_only(
-    words: list[str],
-    cut: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: list[str], cut: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = "\ufeff한국어".encode() + "말".encode()[:cut]
     monkeypatch.chdir(tmp_path)

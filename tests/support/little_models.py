@@ -54,12 +54,7 @@ def finish(steps: Progressive[T]) -> T:
 
 
 def run(
-    model: Path,
-    suite: Suite,
-    data: Path,
-    generator: Path | None = None,
-    task: str | None = None,
-    **settings: object,
+    model: Path, suite: Suite, data: Path, generator: Path | None = None, task: str | None = None, **settings: object
 ) -> Any:
     """The result of a suite, untyped: a test knows which of its scores are numbers."""
     config = EvaluateConfig.model_validate(settings)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from electralab.errors import UsageError
 from electralab.terminal import escape_json, tame
@@ -48,6 +48,15 @@ def settle(kind: type[S], config: str | None, settings: GivenSettings | None) ->
     return resolve(kind, config_layers(config, settings))
 
 
+class CommonArguments(TypedDict):
+    """What the functions of nearly all verbs take besides their own arguments; `**call.common` is checked by type."""
+
+    config: str | None
+    settings: GivenSettings
+    dry_run: bool
+    display: Display
+
+
 class Call:
     """A verb as it was asked for in a shell."""
 
@@ -70,6 +79,11 @@ class Call:
         from electralab.display import Display
 
         return Display()
+
+    @property
+    def common(self) -> CommonArguments:
+        flags = self.flags
+        return {"config": flags.config, "settings": self.settings, "dry_run": flags.dry_run, "display": self.display}
 
     @cached_property
     def settings(self) -> GivenSettings:

@@ -92,17 +92,7 @@ def run(call: Call) -> None:
     from electralab.reporting.format import format_names, format_number_of
 
     flags = call.flags
-    result = analyze(
-        flags.models,
-        flags.data,
-        flags.out,
-        only=flags.only,
-        config=flags.config,
-        settings=call.settings,
-        threads=flags.threads,
-        dry_run=flags.dry_run,
-        display=call.display,
-    )
+    result = analyze(flags.models, flags.data, flags.out, only=flags.only, threads=flags.threads, **call.common)
     if isinstance(result, AnalysisPlan):
         models = format_names(list(result.models), 8)
         measures = f"{format_number_of(len(result.measures), 'measure')}: {', '.join(result.measures.values())}"

@@ -148,12 +148,9 @@ def run(call: Call) -> None:
         seeds=flags.seeds,
         domains=flags.domains,
         tradeoff=flags.tradeoff,
-        config=flags.config,
-        settings=call.settings,
         jobs=flags.jobs,
         threads=flags.threads,
-        dry_run=flags.dry_run,
-        display=call.display,
+        **call.common,
     )
     if isinstance(result, StudyPlan):
         # Without models that are trained already it is the plan of their study.

@@ -97,14 +97,11 @@ def run(call: Call) -> None:
         flags.out,
         generator=flags.generator,
         task=flags.task,
-        config=flags.config,
-        settings=call.settings,
         target_speedup=flags.target_speedup,
         max_loss=flags.max_loss,
         license=flags.license,
         threads=flags.threads,
-        dry_run=flags.dry_run,
-        display=call.display,
+        **call.common,
     )
     if isinstance(result, CompressPlan):
         variants = f"{format_number_of(len(result.variants), 'variant')} of {result.model}"

@@ -87,11 +87,8 @@ def run(call: Call) -> None:
         flags.data,
         generator=flags.generator,
         task=flags.task,
-        config=flags.config,
-        settings=call.settings,
         threads=flags.threads,
-        dry_run=flags.dry_run,
-        display=call.display,
+        **call.common,
     )
     if isinstance(result, EvaluationPlan):
         against = f", against the generator of {result.generator}" if result.generator else ""

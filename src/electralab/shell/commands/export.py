@@ -74,11 +74,8 @@ def run(call: Call) -> None:
         format=flags.format,
         data=flags.data,
         license=flags.license,
-        config=flags.config,
-        settings=call.settings,
         threads=flags.threads,
-        dry_run=flags.dry_run,
-        display=call.display,
+        **call.common,
     )
     form = _FORMATS[result.format]
     if isinstance(result, ExportPlan):

@@ -135,8 +135,6 @@ def run(call: Call) -> None:
         flags.task,
         flags.data,
         flags.out,
-        config=flags.config,
-        settings=call.settings,
         seeds=flags.seeds,
         init_from=flags.init_from,
         threads=flags.threads,
@@ -145,8 +143,7 @@ def run(call: Call) -> None:
         keep=flags.keep,
         allow_inexact=flags.allow_inexact,
         baseline=flags.baseline,
-        dry_run=flags.dry_run,
-        display=call.display,
+        **call.common,
     )
     if isinstance(result, FinetunePlan):
         call.print_plan(*_format_plan(result, flags.model, flags.data))

@@ -92,16 +92,13 @@ def run(call: Call) -> None:
         flags.data,
         flags.out,
         tasks=flags.tasks,
-        config=flags.config,
-        settings=call.settings,
         seeds=flags.seeds,
         threads=flags.threads,
         save_every=flags.save_every,
         log_every=flags.log_every,
         allow_inexact=flags.allow_inexact,
         baseline=flags.baseline,
-        dry_run=flags.dry_run,
-        display=call.display,
+        **call.common,
     )
     if isinstance(result, GluePlan):
         tasks, minutes = result.tasks, sum(plan.estimated_minutes for plan in result.tasks.values())

@@ -85,17 +85,7 @@ def run(call: Call) -> None:
 
     flags = call.flags
     call.say_loading(flags.model)
-    result = predict(
-        flags.model,
-        flags.input,
-        flags.out,
-        ensemble=flags.ensemble,
-        config=flags.config,
-        settings=call.settings,
-        threads=flags.threads,
-        dry_run=flags.dry_run,
-        display=call.display,
-    )
+    result = predict(flags.model, flags.input, flags.out, ensemble=flags.ensemble, threads=flags.threads, **call.common)
     if isinstance(result, PredictPlan):
         columns = ", ".join(f"{part} from '{column}'" for part, column in result.columns.items())
         bad = f"; {result.bad_rows:,} of them cannot be used" if result.bad_rows else ""

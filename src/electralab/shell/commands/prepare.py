@@ -81,14 +81,7 @@ def run(call: Call) -> None:
     from electralab.reporting import format as f
 
     flags = call.flags
-    result = prepare(
-        flags.inputs,
-        flags.out,
-        config=flags.config,
-        settings=call.settings,
-        dry_run=flags.dry_run,
-        display=call.display,
-    )
+    result = prepare(flags.inputs, flags.out, **call.common)
     if isinstance(result, PreparePlan):
         files = f"{f.format_number_of(len(result.sources), 'file')} ({f.format_names(result.sources)})"
         time, memory = f.format_time(result.seconds / 60), f.format_bytes(result.memory_bytes)

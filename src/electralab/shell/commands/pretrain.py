@@ -128,8 +128,6 @@ def run(call: Call) -> None:
     result = pretrain(
         flags.data,
         flags.out,
-        config=flags.config,
-        settings=call.settings,
         steps=flags.steps,
         tokens=flags.tokens,
         flops=flags.flops,
@@ -146,8 +144,7 @@ def run(call: Call) -> None:
         snapshots=flags.snapshots,
         extend=flags.extend,
         allow_inexact=flags.allow_inexact,
-        dry_run=flags.dry_run,
-        display=call.display,
+        **call.common,
     )
     if isinstance(result, PretrainPlan):
         chosen = (result.settings[name] for name in ("objective", "procedure", "size", "batch"))

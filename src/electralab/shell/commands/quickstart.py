@@ -41,15 +41,7 @@ def add_flags(parser: Parser) -> None:
 def run(call: Call) -> None:
     flags = call.flags
     result = quickstart(
-        flags.inputs,
-        flags.out,
-        minutes=flags.minutes,
-        seed=flags.seed,
-        config=flags.config,
-        settings=call.settings,
-        dry_run=flags.dry_run,
-        console=call.console,
-        display=call.display,
+        flags.inputs, flags.out, minutes=flags.minutes, seed=flags.seed, console=call.console, **call.common
     )
     call.answer(result)
 
