@@ -173,7 +173,6 @@ def test_values_have_a_mean_and_middle() -> None:
 
 def test_an_interval_can_be_put_in_another_unit() -> None:
     assert Interval(2.0, 1.0, 4.0).scale(-2) == Interval(-4.0, -8.0, -2.0)
-    assert Interval(2.0, 1.0, 4.0).shift(1) == Interval(3.0, 2.0, 5.0)
 
 
 def test_a_seed_draws_the_same_on_every_machine() -> None:

@@ -40,9 +40,6 @@ class Interval:
         low, high = sorted((self.low * factor, self.high * factor))
         return Interval(self.value * factor, low, high)
 
-    def shift(self, offset: float) -> "Interval":
-        return Interval(self.value + offset, self.low + offset, self.high + offset)
-
 
 def subsample(count: int, limit: int, seed: int) -> Indices:
     """At most `limit` of `count` indices, in their order; all where the limit is 0."""
@@ -91,12 +88,11 @@ def bootstrap_interval(
     groups: Groups | None = None,
     expand: bool = True,
     centred: bool = False,
-    num_fitted: int = 1,
 ) -> Interval:
     """A statistic of `count` rows and its interval, by drawing the rows again with replacement.
 
-    Rows that depend on each other (the tokens of a sentence) are drawn as the `groups` they are in. For `expand`,
-    `centred` and `num_fitted` see `percentile_interval`.
+    Rows that depend on each other (the tokens of a sentence) are drawn as the `groups` they are in. For `centred`, and
+    for what `expand` does to the tails, see `percentile_interval`.
 
     >>> heights = np.array([1.0, 2.0, 3.0, 4.0])
     >>> bootstrap_interval(lambda indices: float(heights[indices].mean()), 4, 200, 0, expand=False)
@@ -104,8 +100,7 @@ def bootstrap_interval(
     """
     value = statistic(np.arange(count))
     draws = [statistic(indices) for indices in resample(count, num_resamples, rng, groups)]
-    units = count_units(count, groups) if expand else None
-    return percentile_interval(value, draws, units, centred=centred, num_fitted=num_fitted)
+    return percentile_interval(value, draws, count_units(count, groups) if expand else None, centred=centred)
 
 
 def percentile_interval(
@@ -215,8 +210,7 @@ def paired_t(differences: Sequence[float]) -> float | None:
     return float(2 * t.sf(abs(float(np.mean(differences))) / (spread / sqrt(n)), n - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class PairedBootstrap:
+class PairedBootstrap(NamedTuple):
     p: float
     """Two-sided: how often the mean difference of the groups drawn is on the other side of 0."""
     mean: Interval

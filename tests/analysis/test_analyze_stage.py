@@ -177,22 +177,14 @@ def test_a_judge_without_a_generator_lacks_one_figure_and_has_the_others(tmp_pat
 def test_too_little_text_is_said_where_the_figure_would_be(tmp_path: Path) -> None:
     request = make_request(tmp_path, save_one(tmp_path / "mlm"), only=("M35",), untrained=False)
     write_text(tmp_path / "text").write_text("the cat sat")
-    results = result_of(run(request))
-    (missing,) = results["missing"]
+    (missing,) = result_of(run(request))["missing"]
     assert "needs at least 2 words with 5 occurrences" in missing["reason"]
 
 
 def test_a_vocabulary_of_another_language_is_told_to_bring_its_own_sets(tmp_path: Path) -> None:
-    request = make_request(
-        tmp_path,
-        save_one(tmp_path / "mlm"),
-        only=("M33", "M35", "M37"),
-        untrained=False,
-        tagged="",
-        pairs="",
-        senses="",
-    )
-    results = result_of(run(request))
+    sets = {"tagged": "", "pairs": "", "senses": ""}
+    only = ("M33", "M35", "M37")
+    results = result_of(run(make_request(tmp_path, save_one(tmp_path / "mlm"), only=only, untrained=False, **sets)))
     reasons = {one["name"]: one["reason"] for one in results["missing"]}
     assert "give some of its language as --tagged FILE" in reasons["part of speech probe"]
     assert "--pairs FILE" in reasons["equivariance"]
@@ -202,9 +194,10 @@ def test_a_vocabulary_of_another_language_is_told_to_bring_its_own_sets(tmp_path
 
 def test_a_plan_names_measures_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
     request = make_request(tmp_path, folder / "mlm", only=("m33",))
-    plan = plan_analysis(request)
-    assert plan["measures"] == {"M33": "geometry"}
+    assert plan_analysis(request)["measures"] == {"M33": "geometry"}
     assert not request.out.exists()
+    with pytest.raises(InputError, match="no such file or folder; give prepared data or text"):
+        plan_analysis(replace(request, data=tmp_path / "nowhere"))
 
 
 def test_what_makes_no_sense_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -217,11 +210,3 @@ def test_what_makes_no_sense_is_refused(folder: Path, tmp_path: Path) -> None:
     (request.out / "run.json").write_text("{}")
     with pytest.raises(UsageError, match="not an analysis; choose another --out"):
         run(request)
-    with pytest.raises(InputError, match="no such file or folder; give prepared data or text"):
-        plan_analysis(make_nowhere(tmp_path, folder / "mlm"))
-
-
-def make_nowhere(tmp_path: Path, model: Path) -> Any:
-    from dataclasses import replace
-
-    return replace(make_request(tmp_path, model), data=tmp_path / "nowhere", out=tmp_path / "new")

@@ -16,51 +16,21 @@ from electralab.records.tuned import ClassReport, ClassScores, TunedResults
 from electralab.reporting.analysis_page import format_claim_values
 from electralab.statistics import Interval
 
-STUDY = StudyResults.model_validate(
-    {
-        "name": "little",
-        "title": "A little study",
-        "baseline": "mlm",
-        "budget": {"steps": 40},
-        "seeds": [0, 1],
-        "x": "flops",
-        "provenance": {"data": "data"},
-        "scores": {"cola": "mcc", "mrpc": "accuracy", "qnli": "accuracy"},
-        "arms": {"electra": {}, "mlm": {}},
-        "cells": [],
-        "table": [],
-        "comparisons": [],
-        "curves": {},
-        "reach": {},
-    }
-)
-TOML = """name = "little"
-[[scores]]
-task = "mrpc"
-data = "glue"
-[[scores]]
-task = "qnli"
-data = "other"
-"""
+SCORES = {"cola": "mcc", "mrpc": "accuracy", "qnli": "accuracy"}
+ABOUT = {"name": "little", "title": "A little study", "baseline": "mlm", "budget": {"steps": 40}, "seeds": [0, 1]}
+EMPTY = {"cells": [], "table": [], "comparisons": [], "curves": {}, "reach": {}, "x": "flops"}
+ARMS = {"arms": {"electra": {}, "mlm": {}}, "scores": SCORES, "provenance": {"data": "data"}}
+STUDY = StudyResults.model_validate({**ABOUT, **EMPTY, **ARMS})
+TOML = 'name = "little"\nscores = [{task = "mrpc", data = "glue"}, {task = "qnli", data = "other"}]'
 
 
-def tune(runs: Path, arm: str, task: str, accuracy: float, supports: tuple[int, int]) -> Path:
+def tune(runs: Path, arm: str, task: str, accuracy: float, supports: tuple[int, int]) -> None:
     folder = runs / "cells" / arm / "seed-0" / task
     (folder / "export").mkdir(parents=True)
     classes = tuple(ClassScores(name="", precision=0, recall=0, f1=0, support=support) for support in supports)
-    TunedResults(
-        task=task,
-        metric="accuracy",
-        scores={"dev": {"accuracy": accuracy}},
-        spread={},
-        best_seed=0,
-        report=ClassReport(classes=classes),
-        seeds=(),
-        steps=1,
-        tokens_per_seed=1,
-        seconds=1.0,
-    ).write(folder)
-    return folder
+    about = {"task": task, "metric": "accuracy", "best_seed": 0, "steps": 1, "tokens_per_seed": 1, "seconds": 1.0}
+    results = {"scores": {"dev": {"accuracy": accuracy}}, "report": ClassReport(classes=classes)}
+    TunedResults.model_validate({**about, **results, "spread": {}, "seeds": ()}).write(folder)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_a_causal_window_ends_at_the_token_asked_for() -> None:
 @pytest.mark.parametrize("backbone", ["modern", "electra"])
 def test_the_widest_window_says_what_the_whole_row_does(backbone: str) -> None:
     pair, masked = build_networks(backbone=backbone), mask_some(lengths=(9,))
-    corrupted, places = replace_all(masked), torch.arange(len(masked.positions))
+    corrupted, places = replace_all(masked), masked.positions
     judge, guesser = judge_of(pair), guesser_of(pair)
     args = (corrupted, masked.positions)
     assert rtd_logits_in_context(judge, *args, LENGTH) == pytest.approx(
@@ -81,7 +81,7 @@ def test_a_causal_network_is_asked_from_the_left() -> None:
     init_weights(network, 1)
     network.eval()
     masked = mask_some(4)
-    places = torch.arange(len(masked.positions))
+    places = masked.positions
     whole = lm_losses_in_context(network, masked, places, None)
     assert lm_losses_in_context(network, masked, places, LENGTH) == pytest.approx(whole, abs=1e-4)
     assert np.isfinite(lm_losses_in_context(network, masked, places, 0)).all()
@@ -145,7 +145,7 @@ def test_far_tokens_of_another_row_are_not_heard_by_one_that_hears_its_neighbour
 
 def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_heard() -> None:
     pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
-    guesser, places = guesser_of(pair), torch.arange(len(masked.positions))
+    guesser, places = guesser_of(pair), masked.positions
     whole = lm_losses_in_context(guesser, masked, places, None)
     assert lm_losses_in_context(guesser, masked, places, 1, is_foreign=True) != pytest.approx(whole, abs=1e-3)
     deafen(guesser.encoder, 0)  # the only global layer

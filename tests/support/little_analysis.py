@@ -94,25 +94,12 @@ def write_tradeoff(model: str, variants: dict[str, tuple[int, float, float]], fl
     kept = {"layers": 2, "heads": 4, "neurons": 64}
     rest = {"parameters": 9, "milliseconds": {"1": 1.0}, "score": 0.9, "kept": kept, "speedups": {"1": 1.0}}
     flags = {"is_floored": False, "efficiency": 1.0, "is_best": True}
-    table = Tradeoff.model_validate(
-        {
-            "model": model,
-            "data": "data",
-            "metric": "auc",
-            "baseline": next(iter(variants)),
-            "examples": 20,
-            "speedup_batch": 1,
-            "tokens": {"1": 16},
-            "threads": 1,
-            "floor": {"points": floor, "origin": "over rows drawn again"},
-            "failed": {},
-            "variants": [
-                {"name": name, "bytes": size, "speedup": speedup, "loss": loss, **rest, **flags}
-                for name, (size, speedup, loss) in variants.items()
-            ],
-            "picked": None,
-            "asked": {"target_speedup": None, "max_loss": None},
-            "notes": [],
-        }
-    )
-    return table.to_json()
+    rows = [
+        {"name": name, "bytes": size, "speedup": speedup, "loss": loss, **rest, **flags}
+        for name, (size, speedup, loss) in variants.items()
+    ]
+    about = {"model": model, "data": "data", "metric": "auc", "baseline": next(iter(variants)), "examples": 20}
+    timed = {"speedup_batch": 1, "tokens": {"1": 16}, "threads": 1, "failed": {}, "picked": None, "notes": []}
+    asked = {"asked": {"target_speedup": None, "max_loss": None}}
+    floor_record = {"floor": {"points": floor, "origin": "over rows drawn again"}}
+    return Tradeoff.model_validate({**about, **timed, **asked, **floor_record, "variants": rows}).to_json()

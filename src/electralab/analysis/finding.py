@@ -3,10 +3,10 @@
 values, a statistic of rows -> Interval, Controlled -> Finding | Skipped
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from electralab.analysis.arrays import IntArray, require_rows
 from electralab.errors import DamagedArtifact, InputError
 from electralab.statistics import FloatArray, Indices, Interval, Statistic
 
+T = TypeVar("T")
 # Of fewer pairs a perfect order is no rare chance, and drawing them again, ordered as they are, does not show it.
 _LEAST_CORRELATED = 6
 _ORDERS = 2000
@@ -60,6 +61,27 @@ class Resampler:
             return float(sums[indices].sum()) / count if count else float("nan")
 
         return self.interval(divide, len(sums))
+
+    def readings(
+        self,
+        compute: Callable[[Indices], T],
+        count: int,
+        groups: IntArray | None = None,
+        *,
+        centred: bool = False,
+        num_fitted: int = 1,
+    ) -> Callable[[Callable[[T], float]], Interval]:
+        """What is read off one computation over the same draws, so that several numbers can be compared."""
+        whole, units = compute(np.arange(count)), statistics.count_units(count, groups)
+        drawn = [compute(indices) for indices in self.indices(count, groups)]
+
+        def interval(read: Callable[[T], float]) -> Interval:
+            draws = [read(other) for other in drawn]
+            return statistics.percentile_interval(
+                float(read(whole)), draws, units, centred=centred, num_fitted=num_fitted
+            )
+
+        return interval
 
     def indices(self, count: int, groups: IntArray | None = None) -> Iterator[Indices]:
         """Rows drawn with replacement, for statistics that share their draws."""

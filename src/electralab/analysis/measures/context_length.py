@@ -3,8 +3,7 @@
 AnalysisModel, rows -> AUC or loss by the width of the context, the width that suffices, what far context adds
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from electralab.analysis.outputs import masked_batches, run_pair, with_untrained
 from electralab.model.electra import Discriminator, TokenModel, TwoTower
 from electralab.objective.corruption import CorruptedBatch
 from electralab.objective.masking import MaskedBatch
-from electralab.statistics import Interval, count_units, percentile_interval
+from electralab.statistics import Interval
 from electralab.tokens.batches import Batch
 
 # A width suffices where it has this share of what the whole row adds to the token alone.
@@ -102,7 +101,6 @@ def rtd_logits_in_context(
     `is_foreign`: from the whole row, with all that is further than `width` tokens away taken from the next row.
     """
     input_ids, batch = corrupted.input_ids, corrupted.masked.batch
-    positions = positions.to(input_ids.device)
     if width is None:
         logits = discriminator(input_ids, batch.segment_ids, batch.attention_pad).flatten()[positions]
     else:
@@ -113,22 +111,22 @@ def rtd_logits_in_context(
 
 @torch.inference_mode()
 def lm_losses_in_context(
-    generator: TokenModel, masked: MaskedBatch, indices: Tensor, width: int | None, *, is_foreign: bool = False
+    generator: TokenModel, masked: MaskedBatch, positions: Tensor, width: int | None, *, is_foreign: bool = False
 ) -> Float32Array:
-    """(P,) what naming each target costs, in nats, at some `indices` of the masked positions.
+    """(P,) what naming each target costs, in nats, at some flat positions of those that are masked.
 
     A causal network reads the row as it is, up to the token before. Masked tokens stay masked in foreign rows.
     """
     # Towers are causal each, but see both sides together.
     is_causal = generator.config.is_causal and not isinstance(generator, TwoTower)
-    indices = indices.to(masked.positions.device)
-    batch, positions, targets = masked.batch, masked.positions[indices], masked.target_ids[indices]
+    batch = masked.batch
     input_ids = masked.input_ids if generator.reads_masked else batch.original_ids
     if width is None:
         logits = generator(input_ids, batch.segment_ids, batch.attention_pad, positions)
     else:
         rows = _context_rows(input_ids, batch, positions, width, is_foreign=is_foreign, is_causal=is_causal)
         logits = torch.cat([generator(*inputs) for inputs in rows])
+    targets = batch.original_ids.flatten()[positions]
     return np.asarray(F.cross_entropy(logits.float(), targets, reduction="none").cpu().numpy())
 
 
@@ -195,7 +193,8 @@ def measure_curve(
     """
     require_count(_PURPOSE, len(widths), 2, "widths, the last being the whole row")
     require_count(_PURPOSE, len(np.unique(rows)), 2, "rows")
-    interval, sign = _interval_of(score, rows, draws), -1 if is_loss else 1
+    # The same draws for every width, so that what wider adds is not drowned in which rows were drawn.
+    interval, sign = draws.readings(score, len(rows), rows), -1 if is_loss else 1
     gain = interval(lambda scores: float(sign * (scores[-1] - scores[0])))
     reach = interval(lambda scores: find_reach(widths, sign * scores))
     curve = [interval(itemgetter(index)) for index in range(len(widths))]
@@ -209,7 +208,7 @@ def measure_far(score: Scores, rows: IntArray, draws: Resampler, *, is_loss: boo
 
     By scores (3,): from the token alone, from its row, and from the row with another row's far context.
     """
-    interval, sign = _interval_of(score, rows, draws), -1 if is_loss else 1
+    interval, sign = draws.readings(score, len(rows), rows), -1 if is_loss else 1
 
     def share(scores: FloatArray) -> float:
         added = sign * (scores[1] - scores[0])
@@ -221,103 +220,68 @@ def measure_far(score: Scores, rows: IntArray, draws: Resampler, *, is_loss: boo
     return gain, interval(share) if added.low > 0 else _UNKNOWN
 
 
-def _interval_of(
-    score: Scores, rows: IntArray, draws: Resampler
-) -> Callable[[Callable[[FloatArray], float]], Interval]:
-    """A summary of the scores -> its interval."""
-    whole, units = score(np.arange(len(rows))), count_units(len(rows), rows)
-    # The same draws for every width, so that what wider adds is not drowned in which rows were drawn.
-    drawn = [score(indices) for indices in draws.indices(len(rows), rows)]
-    return lambda summary: percentile_interval(float(summary(whole)), map(summary, drawn), units)
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What is asked of a network, and how its answers are called."""
-
-    id: str
-    name: str
-    unit: str
-    meaning: str
-    length: int  # of a row
-    rows: IntArray  # (P,) the row of each token that is asked about
-    ask: Callable[[AnalysisModel, int | None, bool], Float32Array]
-    """A network, a width (none: the whole row), whether what is further away is another's -> (P,) answers."""
-    score: Callable[[Float32Array], Scores]
-    is_loss: bool = False
-
-
 def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
     """How many neighbours does a verdict or a guess take into account?"""
     if model.is_pair:
         with skip_on_error("rtd_auc.far_gain", "verdict AUC") as skipped:
-            yield from _findings(model, data, _rtd_task(model, data))
+            yield from _findings(model, data, is_loss=False)
         yield from skipped
     with skip_on_error("lm_loss.far_share", "guess loss") as skipped:
-        yield from _findings(model, data, _lm_task(model, data))
+        yield from _findings(model, data, is_loss=True)
     yield from skipped
 
 
-def _rtd_task(model: AnalysisModel, data: AnalysisData) -> _Task:
-    draws, selected, truth, rows = data.settings.resampler("reach of verdicts"), [], [], []
-    for output in run_pair(model, data, _PURPOSE):
-        masked, is_replaced = output.masked, output.corrupted.is_replaced.cpu().numpy()
-        is_candidate = masked.batch.is_ordinary.cpu().numpy()
-        if model.kind == "electra-15":  # trained on masked positions alone
-            is_masked = np.zeros_like(is_candidate)
-            is_masked.flat[masked.positions.cpu().numpy()] = True
-            is_candidate = is_candidate & is_masked
-        positions = select_tokens(is_replaced, is_candidate, _EACH, draws)
-        selected.append((output.corrupted, torch.from_numpy(positions)))
-        truth.append(is_replaced.ravel()[positions])
-        rows.append(masked.batch.row_numbers[positions // is_replaced.shape[1]])
-    length = selected[0][0].input_ids.shape[1]
-
-    def ask(network: AnalysisModel, width: int | None, is_foreign: bool) -> Float32Array:
-        discriminator = network.require_discriminator(_PURPOSE)
-        parts = (rtd_logits_in_context(discriminator, *row, width, is_foreign=is_foreign) for row in selected)
-        return np.concatenate(list(parts))
-
-    meaning = "AUC of verdicts on tokens of which only so many neighbours to each side are shown"
-    score = partial(auc_scores, is_replaced=np.concatenate(truth))
-    return _Task("rtd_auc", "verdict AUC", "AUC", meaning, length, np.concatenate(rows), ask, score)
-
-
-def _lm_task(model: AnalysisModel, data: AnalysisData) -> _Task:
-    draws, selected, rows = data.settings.resampler("reach of guesses"), [], []
-    for masked in masked_batches(model, data):
+def _select_batches(
+    model: AnalysisModel, data: AnalysisData, *, is_loss: bool
+) -> Iterator[tuple[MaskedBatch, CorruptedBatch | None, Tensor]]:
+    """Batches, corrupted where the discriminator is asked, and flat positions of the tokens that are asked about."""
+    draws = data.settings.resampler("reach of guesses" if is_loss else "reach of verdicts")
+    batches: Iterable[tuple[MaskedBatch, CorruptedBatch | None]]
+    if is_loss:
+        batches = ((masked, None) for masked in masked_batches(model, data))
+    else:
+        batches = ((output.masked, output.corrupted) for output in run_pair(model, data, _PURPOSE))
+    for masked, corrupted in batches:
         is_masked = np.zeros(masked.input_ids.shape, dtype=np.bool_)
         is_masked.flat[masked.positions.cpu().numpy()] = True
-        positions = select_tokens(is_masked, is_masked, 2 * _EACH, draws)
-        selected.append((masked, torch.from_numpy(np.searchsorted(masked.positions.cpu().numpy(), positions))))
-        rows.append(masked.batch.row_numbers[positions // is_masked.shape[1]])
+        if corrupted is None:
+            positions = select_tokens(is_masked, is_masked, 2 * _EACH, draws)
+        else:
+            is_candidate = masked.batch.is_ordinary.cpu().numpy()
+            if model.kind == "electra-15":  # trained on masked positions alone
+                is_candidate = is_candidate & is_masked
+            positions = select_tokens(corrupted.is_replaced.cpu().numpy(), is_candidate, _EACH, draws)
+        yield masked, corrupted, torch.from_numpy(positions).to(masked.input_ids.device)
+
+
+def _findings(model: AnalysisModel, data: AnalysisData, *, is_loss: bool) -> Iterator[Finding]:
+    id, name, unit = ("lm_loss", "guess loss", "nats") if is_loss else ("rtd_auc", "verdict AUC", "AUC")
+    note, is_causal = "the row's first token is always shown", model.kind == "causal"
+    selected = list(_select_batches(model, data, is_loss=is_loss))
     length = selected[0][0].input_ids.shape[1]
-
-    def ask(network: AnalysisModel, width: int | None, is_foreign: bool) -> Float32Array:
-        generator = network.require_generator(_PURPOSE)
-        parts = (lm_losses_in_context(generator, *row, width, is_foreign=is_foreign) for row in selected)
-        return np.concatenate(list(parts))
-
-    sides = "before it" if model.kind == "causal" else "to each side"
-    meaning = f"the loss of naming a token of which only so many neighbours {sides} are shown"
-    return _Task("lm_loss", "guess loss", "nats", meaning, length, np.concatenate(rows), ask, mean_losses, True)
-
-
-def _findings(model: AnalysisModel, data: AnalysisData, task: _Task) -> Iterator[Finding]:
-    id, name, unit, rows, is_loss = task.id, task.name, task.unit, task.rows, task.is_loss
-    sides, note = "−" if model.kind == "causal" else "±", "the row's first token is always shown"
-    widths = [*context_widths(task.length), task.length]
+    widths = [*context_widths(length), length]
+    rows = np.concatenate([masked.batch.row_numbers[at.cpu().numpy() // length] for masked, _, at in selected])
 
     def compute(network: AnalysisModel) -> Iterator[Finding]:
         values = []
         for width, is_foreign in [*((width, False) for width in widths[:-1]), (None, False), (FAR, True)]:
             data.conditions.check()
-            values.append(task.ask(network, width, is_foreign))
-        draws = data.settings.resampler("reach")
-        curve = measure_curve(task.score(np.stack(values[:-1])), rows, widths, draws, is_loss=is_loss)
+            parts = []
+            for masked, corrupted, positions in selected:
+                if corrupted is None:
+                    generator = network.require_generator(_PURPOSE)
+                    parts.append(lm_losses_in_context(generator, masked, positions, width, is_foreign=is_foreign))
+                else:
+                    judge = network.require_discriminator(_PURPOSE)
+                    parts.append(rtd_logits_in_context(judge, corrupted, positions, width, is_foreign=is_foreign))
+            values.append(np.concatenate(parts))
+        truth = [corrupted.is_replaced.flatten()[at].cpu().numpy() for _, corrupted, at in selected if corrupted]
+        score = mean_losses if is_loss else partial(auc_scores, is_replaced=np.concatenate(truth))
+        draws, far_draws = data.settings.resampler("reach"), data.settings.resampler("far context")
+        curve = measure_curve(score(np.stack(values[:-1])), rows, widths, draws, is_loss=is_loss)
         # The token alone, its row, and the row with another's far context.
-        score, draws = task.score(np.stack([values[0], *values[-2:]])), data.settings.resampler("far context")
-        far_gain, far_share = measure_far(score, rows, draws, is_loss=is_loss)
+        far = score(np.stack([values[0], *values[-2:]]))
+        far_gain, far_share = measure_far(far, rows, far_draws, is_loss=is_loss)
         meaning = "the narrowest width with nine tenths of what the whole row adds to the token alone"
         yield Finding(f"{id}.reach", f"{name}, reach", "tokens", meaning, curve.reach, note=note)
         meaning = "how much better answers are with the whole row than from the token alone"
@@ -327,11 +291,14 @@ def _findings(model: AnalysisModel, data: AnalysisData, task: _Task) -> Iterator
         yield Finding(f"{id}.far_gain", f"{name}, gain beyond ±{FAR}", unit, meaning, far_gain, note=note)
         meaning = f"how much of what the row adds to the token alone comes from beyond {FAR} tokens"
         yield Finding(f"{id}.far_share", f"{name}, share beyond ±{FAR}", "share", meaning, far_share, note=note)
-        series = f"{name} by neighbours shown"
+        sides, series = "before it" if is_causal else "to each side", f"{name} by neighbours shown"
+        what = "the loss of naming a token" if is_loss else "AUC of verdicts on tokens"
+        meaning = f"{what} of which only so many neighbours {sides} are shown"
         for width, estimate in zip(widths, curve.scores, strict=True):
-            is_all = width == task.length
-            part, shown = ("all", "whole row") if is_all else (str(width), f"{sides}{width}")
-            title, meaning = f"{name}, {shown}", task.meaning
+            part, shown = str(width), f"{'−' if is_causal else '±'}{width}"
+            if width == length:
+                part, shown = "all", "whole row"
+            title = f"{name}, {shown}"
             yield Finding(f"{id}.{part}", title, unit, meaning, estimate, note=note, series=series, part=part)
 
     return with_untrained_control(model, data, compute)

@@ -3,7 +3,7 @@
 AnalysisModel, rows, tagged sentences -> anisotropy, ranks, silhouettes, probes; pictures and points
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from electralab.analysis.outputs import embed_rows, embed_texts, embed_words
 from electralab.analysis.probe_sets import NO_TAG, OUTSIDE
 from electralab.errors import InputError
 from electralab.reporting.plots import LineFigure, Projection, ScatterFigure
-from electralab.statistics import Interval, count_units, null_interval, percentile_interval, subsample
+from electralab.statistics import Interval, null_interval, subsample
 
 _SHUFFLES = 20
 _PERPLEXITY = 30.0
@@ -97,17 +97,15 @@ def measure_dimension(vectors: Matrix, draws: Resampler, *, groups: IntArray | N
     """Control: each coordinate shuffled over the rows, which keeps its values and unties it from the others."""
     arrays.require_rows("effective rank", 3, "vectors", vectors)
     spectrum = compute_spectrum(vectors)
-    drawn = [compute_spectrum(vectors[indices]) for indices in draws.indices(len(vectors), groups)]
+    # Repeated rows span less: hence centred.
+    interval = draws.readings(lambda rows: compute_spectrum(vectors[rows]), len(vectors), groups, centred=True)
     untied = [compute_spectrum(draws.rng.permuted(vectors, axis=0)) for _ in range(_SHUFFLES)]
-    units = count_units(len(vectors), groups)
-
-    def estimate(summary: Callable[[FloatArray], float]) -> Controlled:
-        # Repeated rows span less: hence centred.
-        interval = percentile_interval(summary(spectrum), [summary(other) for other in drawn], units, centred=True)
-        return Controlled(interval, null_interval(summary(other) for other in untied))
-
+    rank, ratio = (
+        Controlled(interval(summary), null_interval(map(summary, untied)))
+        for summary in (effective_rank, participation_ratio)
+    )
     axes = int(np.searchsorted(np.cumsum(spectrum), 0.9 * spectrum.sum() * (1 - 1e-12)) + 1)
-    return Dimension(spectrum, estimate(effective_rank), estimate(participation_ratio), axes)
+    return Dimension(spectrum, rank, ratio, axes)
 
 
 def measure_silhouette(vectors: Matrix, labels: IntArray, draws: Resampler) -> Controlled:

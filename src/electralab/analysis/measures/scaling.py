@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from electralab.analysis.model import kind_of
 from electralab.artifacts import read_json
 from electralab.errors import InputError
 from electralab.pretraining.stage import primary_network
-from electralab.statistics import null_interval, percentile_interval
+from electralab.statistics import null_interval
 
 _EXPONENTS = np.geomspace(0.003, 3.0, 40)
 # Straight lines are cheap, and the tails of few runs are thin.
@@ -162,14 +163,12 @@ def _measure_law(
     draws: Resampler,
     num_orders: int,
 ) -> LawFit:
-    law, everything = fit(runs, scores), np.arange(len(scores))
+    everything = np.arange(len(scores))
     # Runs are drawn again whole: a run is one point of the law, however many tokens it has seen.
-    drawn = [fit(runs[rows], scores[rows]) for rows in draws.indices(len(scores))]
+    interval = draws.readings(lambda rows: fit(runs[rows], scores[rows]), len(scores), num_fitted=3)
     shuffled = [fit(runs, draws.rng.permutation(scores)) for _ in range(num_orders)]
-    numbers = []
-    for index, value in enumerate(law):
-        estimate = percentile_interval(value, [other[index] for other in drawn], len(scores), num_fitted=len(law))
-        numbers.append(Controlled(estimate, null_interval(other[index] for other in shuffled)))
+    reads = [itemgetter(index) for index in range(3)]
+    numbers = [Controlled(interval(read), null_interval(map(read, shuffled))) for read in reads]
     others = [everything != index for index in everything]
     errors = []
     for values in (
