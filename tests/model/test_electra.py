@@ -87,11 +87,7 @@ def test_verdicts_are_one_number_a_token() -> None:
     [
         ("electra", "none", set()),
         ("electra", "token", {"tokens.weight"}),
-        (
-            "electra",
-            "embeddings",
-            {"tokens.weight", "positions.weight", "segments.weight", "norm.weight", "norm.bias"},
-        ),
+        ("electra", "embeddings", {"tokens.weight", "positions.weight", "segments.weight", "norm.weight", "norm.bias"}),
         ("modern", "none", set()),
         ("modern", "token", {"tokens.weight"}),
         ("modern", "embeddings", {"tokens.weight"}),

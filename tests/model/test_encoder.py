@@ -466,7 +466,7 @@ def test_the_guess_learns_once_the_change_is_not_zero(backbone: str) -> None:
 
 TABLE = "generator.encoder.embeddings.tokens.weight"
 DELTA = "discriminator.encoder.embeddings.tokens.delta"
-each_backbone = pytest.mark.parametrize(
+each_table = pytest.mark.parametrize(
     "kind", [{"backbone": "electra"}, {"embedding_size": 48}, {}], ids=["electra", "factorised", "modern"]
 )
 
@@ -475,7 +475,7 @@ def make_disentangled(kind: dict[str, Any]) -> Electra:
     return make_pair("tiny", sharing="disentangled", num_layers=2, **kind).eval()
 
 
-@each_backbone
+@each_table
 def test_the_discriminators_loss_moves_the_difference_and_not_the_generators_table(kind: dict[str, Any]) -> None:
     pair = make_disentangled(kind)
     pair.discriminator(*ROWS).sum().backward()
@@ -488,7 +488,7 @@ def test_the_discriminators_loss_moves_the_difference_and_not_the_generators_tab
     assert int(is_moved.sum()) > 20
 
 
-@each_backbone
+@each_table
 def test_the_generators_loss_moves_its_table_and_not_the_difference(kind: dict[str, Any]) -> None:
     pair = make_disentangled(kind)
     pair.generator(*ROWS, torch.arange(9)).square().sum().backward()
@@ -496,7 +496,7 @@ def test_the_generators_loss_moves_its_table_and_not_the_difference(kind: dict[s
     assert pair.get_parameter(TABLE).grad is not None
 
 
-@each_backbone
+@each_table
 @torch.no_grad()
 def test_it_starts_as_a_shared_table(kind: dict[str, Any]) -> None:
     pair, plain = make_disentangled(kind), make_pair("tiny", sharing="token", num_layers=2, **kind).eval()
@@ -530,7 +530,7 @@ def test_each_parameter_is_listed_and_stepped_once() -> None:
     assert sorted(name for group in groups for name, _ in group.parameters) == sorted(names)
 
 
-@each_backbone
+@each_table
 @torch.no_grad()
 def test_named_parameters_are_the_whole_state(kind: dict[str, Any]) -> None:
     """As a checkpoint does: each parameter by its first name, into a pair built anew."""
@@ -551,7 +551,7 @@ def test_a_copy_of_the_pair_follows_its_own_generator() -> None:
     assert not torch.allclose(other.discriminator(*ROWS), before)
 
 
-@each_backbone
+@each_table
 @torch.no_grad()
 def test_a_folder_has_one_table_and_a_new_pair_can_start_from_it(kind: dict[str, Any], tmp_path: Path) -> None:
     pair = make_disentangled(kind)

@@ -17,13 +17,7 @@ from electralab.model.folders.native_format import OWN
 from electralab.model.settings import GeneratorConfig, ModelConfig
 from electralab.model.task_model import HeadConfig, build_task_model
 
-SIZES: dict[str, Any] = {
-    "num_layers": 2,
-    "hidden_size": 8,
-    "embedding_size": 8,
-    "num_heads": 2,
-    "feedforward_size": 16,
-}
+SIZES: dict[str, Any] = {"num_layers": 2, "hidden_size": 8, "embedding_size": 8, "num_heads": 2, "feedforward_size": 16}
 # Far below what these folders could be asked to hold, far above what a sentence needs.
 LONGEST_SENTENCE = 700
 HOSTILE: tuple[Any, ...] = (

@@ -395,10 +395,7 @@ EXPORTED = [
     *(pytest.param("electra", "huggingface", kind, id=f"electra, huggingface, {kind}") for kind in TASKS),
     *(pytest.param("modern", "huggingface", kind, id=f"modern, huggingface, {kind}") for kind in TASKS),
 ]
-EVERY = [
-    *EXPORTED,
-    *(pytest.param("modern", "released", kind, id=f"modern, released, {kind}") for kind in TASKS),
-]
+EVERY = [*EXPORTED, *(pytest.param("modern", "released", kind, id=f"modern, released, {kind}") for kind in TASKS)]
 
 
 def make_tuned(backbone: str, style: HeadStyle, kind: str, **head: Any) -> TaskModel:

@@ -247,8 +247,7 @@ def test_what_cannot_be_drawn_gets_no_gradient(config: SamplingConfig) -> None:
 
 
 @pytest.mark.parametrize(
-    "config",
-    [SamplingConfig(), SamplingConfig(top_k=3), SamplingConfig(top_p=0.5), SamplingConfig(method="argmax")],
+    "config", [SamplingConfig(), SamplingConfig(top_k=3), SamplingConfig(top_p=0.5), SamplingConfig(method="argmax")]
 )
 def test_guesses_that_are_not_numbers_still_give_ids(config: SamplingConfig) -> None:
     broken: Tensor = torch.full((3, VOCAB), torch.nan)

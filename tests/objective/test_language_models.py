@@ -525,16 +525,8 @@ def test_both_second_segments_are_cut_to_the_shorter_whichever_is_taken(is_odd: 
         [CLS, 5, 5, 5, 5, SEP, 6, SEP], [CLS, 7, SEP, 8, 9, 8, SEP, PAD], [CLS, 6, SEP, 9, 5, SEP, PAD, PAD]
     )
     paired = arrange_pairs(batch, SPECIAL, "next-sentence", seed_where([is_odd] * 3, "next-sentence"))
-    own = [
-        [CLS, 5, 5, 5, 5, SEP, 6, SEP],
-        [CLS, 7, SEP, 8, 9, SEP, PAD, PAD],
-        [CLS, 6, SEP, 9, SEP, PAD, PAD, PAD],
-    ]
-    foreign = [
-        [CLS, 5, 5, 5, 5, SEP, 8, SEP],
-        [CLS, 7, SEP, 9, 5, SEP, PAD, PAD],
-        [CLS, 6, SEP, 6, SEP, PAD, PAD, PAD],
-    ]
+    own = [[CLS, 5, 5, 5, 5, SEP, 6, SEP], [CLS, 7, SEP, 8, 9, SEP, PAD, PAD], [CLS, 6, SEP, 9, SEP, PAD, PAD, PAD]]
+    foreign = [[CLS, 5, 5, 5, 5, SEP, 8, SEP], [CLS, 7, SEP, 9, 5, SEP, PAD, PAD], [CLS, 6, SEP, 6, SEP, PAD, PAD, PAD]]
     assert paired.batch.original_ids.tolist() == (foreign if is_odd else own)
     assert paired.is_mismatched.tolist() == [is_odd] * 3
 

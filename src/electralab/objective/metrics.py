@@ -62,11 +62,11 @@ class RtdScores:
 
     @property
     def recall(self) -> float:
-        return _share((self.logits > 0) & self.is_replaced, self.is_replaced)
+        return float(((self.logits > 0) & self.is_replaced).sum() / max(int(self.is_replaced.sum()), 1))
 
     @property
     def precision(self) -> float:
-        return _share((self.logits > 0) & self.is_replaced, self.logits > 0)
+        return float(((self.logits > 0) & self.is_replaced).sum() / max(int((self.logits > 0).sum()), 1))
 
     @property
     def loss(self) -> float:
@@ -81,10 +81,6 @@ class RtdScores:
     @property
     def replaced_share(self) -> float:
         return float(self.is_replaced.mean())
-
-
-def _share(part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
-    return float(part.sum() / max(int(whole.sum()), 1))
 
 
 _CONFIDENCES = ("unsure", "middling", "sure")

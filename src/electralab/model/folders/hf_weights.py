@@ -69,11 +69,7 @@ _HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
         "verdict.bias": "discriminator_predictions.dense_prediction.bias",
     },
     ("electra", "linear rtd"): {"verdict.weight": "classifier.weight", "verdict.bias": "classifier.bias"},
-    ("modern", "mlm"): {
-        "dense.weight": "head.dense.weight",
-        "norm.weight": "head.norm.weight",
-        "bias": "decoder.bias",
-    },
+    ("modern", "mlm"): {"dense.weight": "head.dense.weight", "norm.weight": "head.norm.weight", "bias": "decoder.bias"},
     ("modern", "rtd"): {
         "dense.weight": "head.dense.weight",
         "norm.weight": "head.norm.weight",

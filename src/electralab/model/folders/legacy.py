@@ -28,14 +28,8 @@ from electralab.model.folders.folder import INDEX, PICKLE, PICKLE_INDEX, WEIGHTS
 from electralab.model.folders.hf_config import CONFIG
 
 TOKENIZER_FILES = (
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "spiece.model",
+    *("vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"),
+    *("special_tokens_map.json", "added_tokens.json", "spiece.model"),
 )
 _NETWORKS = ("discriminator", "generator")
 
@@ -52,45 +46,53 @@ def import_legacy(old: Path, out: Path) -> list[Path]:
     if has_config:
         read_config(old)
     with new_folder(out) as temporary:
-        _convert_apart(old, temporary, out)
+        # -P: a file named torch.py beside the downloaded weights must not be imported.
+        command = [sys.executable, "-P", "-m", "electralab.model.folders.legacy", str(old), str(temporary)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode:
+            reason = answer.stderr.strip().splitlines()[-1:] or [f"the reading process ended with {answer.returncode}"]
+            raise InputError(reason[0].replace(str(temporary), str(out)))
         folders = [temporary] if has_config else [temporary / network for network in _NETWORKS]
         for folder in folders:
-            names = (CONFIG, *TOKENIZER_FILES) if has_config else TOKENIZER_FILES
-            for name in names:
+            for name in (CONFIG, *TOKENIZER_FILES) if has_config else TOKENIZER_FILES:
                 if (old / name).is_file():
                     shutil.copyfile(old / name, folder / name)
-            _require_readable(folder, old, temporary)
+            try:  # what cannot be read back must not be left behind
+                load_encoder(folder)
+            except (InputError, DamagedArtifact) as error:
+                # The user knows the folder OLD, not the temporary one.
+                raise type(error)(str(error).replace(str(temporary), str(old))) from None
     return [out / folder.relative_to(temporary) for folder in folders]
-
-
-def _require_readable(folder: Path, old: Path, temporary: Path) -> None:
-    """What cannot be read back must not be left behind; the user knows the folder OLD, not the temporary one."""
-    try:
-        load_encoder(folder)
-    except (InputError, DamagedArtifact) as error:
-        raise type(error)(str(error).replace(str(temporary), str(old))) from None
-
-
-def _convert_apart(old: Path, into: Path, out: Path) -> None:
-    # -P: a file named torch.py beside the downloaded weights must not be imported.
-    command = [sys.executable, "-P", "-m", "electralab.model.folders.legacy", str(old), str(into)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        reason = answer.stderr.strip().splitlines()[-1:] or [f"the reading process ended with {answer.returncode}"]
-        raise InputError(reason[0].replace(str(into), str(out)))
 
 
 def main(old: Path, into: Path) -> int:
     """The separate process: its last line on standard error is the reason of a failure."""
     try:
-        if _is_tensorflow(old):
-            _convert_tensorflow(old, into)
-        else:
+        if not _is_tensorflow(old):
             _write_weights(into / WEIGHTS, rename_tensors(_read_pickles(old)))
+            return 0
+        prefix = sorted(old.glob("*.index"))[-1].with_suffix("")
+        if importlib.util.find_spec("tensorflow") is None:
+            raise InputError(
+                f"{prefix}: is a TensorFlow checkpoint and TensorFlow is not installed; "
+                "run 'pip install tensorflow' and the same command again"
+            )
+        reader: Any = importlib.import_module("tensorflow").train.load_checkpoint(str(prefix))
+        names = reader.get_variable_to_shape_map()
+        variables = {name: torch.from_numpy(reader.get_tensor(name)) for name in names}
+        for network, tensors in translate_tensorflow(variables).items():
+            if not tensors:
+                raise InputError(f"{old}: holds no {network}; give a released ELECTRA checkpoint with both networks")
+            _write_weights(into / network / WEIGHTS, tensors)
+            write_json(into / network / CONFIG, infer_config(tensors))
     except ElectraError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
+
+
+def _is_tensorflow(old: Path) -> bool:
+    return not (old / PICKLE).is_file() and not (old / PICKLE_INDEX).is_file() and any(old.glob("*.index"))
 
 
 def _write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -99,36 +101,33 @@ def _write_weights(path: Path, tensors: Mapping[str, Tensor]) -> None:
     write_file(path, safetensors.torch.save(alone, metadata={"format": "pt"}))
 
 
-# ------------------------------------------------------------------------------------------------------------- pickles
-
-
 def _read_pickles(old: Path) -> dict[str, Tensor]:
     if (old / PICKLE).is_file():
-        return _read_pickle(old / PICKLE)
-    if (old / PICKLE_INDEX).is_file():
-        tensors: dict[str, Tensor] = {}
-        for shard in list_shards(old / PICKLE_INDEX):
-            tensors.update(_read_pickle(shard))
-        return tensors
-    raise InputError(f"{old}: has neither {PICKLE} nor a TensorFlow checkpoint; give the folder with the old weights")
-
-
-def _read_pickle(path: Path) -> dict[str, Tensor]:
-    try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
-        raise InputError(f"{path}: holds more than tensors, so reading it could run code; it is refused") from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{path}: cannot be read ({reason}); the file is damaged, copy it again") from None
-    if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
-        content = content["state_dict"]
-    if not isinstance(content, dict) or not content:
-        raise InputError(f"{path}: holds no dictionary of tensors; give a model's saved weights")
-    for name, value in content.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
-            raise InputError(f"{path}: its entry {name!r} is not a named tensor; give a model's saved weights")
-    return content
+        paths = [old / PICKLE]
+    elif (old / PICKLE_INDEX).is_file():
+        paths = list_shards(old / PICKLE_INDEX)
+    else:
+        raise InputError(
+            f"{old}: has neither {PICKLE} nor a TensorFlow checkpoint; give the folder with the old weights"
+        )
+    tensors: dict[str, Tensor] = {}
+    for path in paths:
+        try:
+            content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            raise InputError(f"{path}: holds more than tensors, so reading it could run code; it is refused") from None
+        except (RuntimeError, EOFError, OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise InputError(f"{path}: cannot be read ({reason}); the file is damaged, copy it again") from None
+        if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
+            content = content["state_dict"]
+        if not isinstance(content, dict) or not content:
+            raise InputError(f"{path}: holds no dictionary of tensors; give a model's saved weights")
+        for name, value in content.items():
+            if not isinstance(name, str) or not isinstance(value, Tensor):
+                raise InputError(f"{path}: its entry {name!r} is not a named tensor; give a model's saved weights")
+        tensors.update(content)
+    return tensors
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -143,32 +142,6 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-# ---------------------------------------------------------------------------------------------------------- TensorFlow
-
-
-def _is_tensorflow(old: Path) -> bool:
-    return not (old / PICKLE).is_file() and not (old / PICKLE_INDEX).is_file() and any(old.glob("*.index"))
-
-
-def _convert_tensorflow(old: Path, into: Path) -> None:
-    prefix = sorted(old.glob("*.index"))[-1].with_suffix("")
-    for network, tensors in translate_tensorflow(_read_tensorflow(prefix)).items():
-        if not tensors:
-            raise InputError(f"{old}: holds no {network}; give a released ELECTRA checkpoint with both networks")
-        _write_weights(into / network / WEIGHTS, tensors)
-        write_json(into / network / CONFIG, infer_config(tensors))
-
-
-def _read_tensorflow(prefix: Path) -> dict[str, Tensor]:
-    if importlib.util.find_spec("tensorflow") is None:
-        raise InputError(
-            f"{prefix}: is a TensorFlow checkpoint and TensorFlow is not installed; "
-            "run 'pip install tensorflow' and the same command again"
-        )
-    reader: Any = importlib.import_module("tensorflow").train.load_checkpoint(str(prefix))
-    return {name: torch.from_numpy(reader.get_tensor(name)) for name in reader.get_variable_to_shape_map()}
-
-
 def translate_tensorflow(variables: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """The released names -> today's, for each network; the embeddings belong to both, the optimizer's to none."""
     networks: dict[str, dict[str, Tensor]] = {network: {} for network in _NETWORKS}
@@ -177,28 +150,24 @@ def translate_tensorflow(variables: Mapping[str, Tensor]) -> dict[str, dict[str,
             continue
         root, _, inner = name.partition("/")
         tensor = variable.T if inner.endswith("kernel") else variable
+        # layer_3/attention/output/LayerNorm/gamma -> layer.3.attention.output.LayerNorm.weight
+        today = re.sub(r"\blayer_(\d+)", r"layer.\1", inner).replace("/", ".")
+        today = re.sub(r"\b(kernel|gamma)$", "weight", re.sub(r"\bbeta$", "bias", today))
+        today = f"{today}.weight" if today.endswith("_embeddings") else today
         match root:
             case "electra":
-                networks["discriminator"][f"electra.{_translate_name(inner)}"] = tensor
+                networks["discriminator"][f"electra.{today}"] = tensor
                 if inner.startswith("embeddings/"):
-                    networks["generator"].setdefault(f"electra.{_translate_name(inner)}", tensor)
+                    networks["generator"].setdefault(f"electra.{today}", tensor)
             case "generator":
-                networks["generator"][f"electra.{_translate_name(inner)}"] = tensor
+                networks["generator"][f"electra.{today}"] = tensor
             case "discriminator_predictions":
-                today = _translate_name(inner).replace("dense_1.", "dense_prediction.")
-                networks["discriminator"][f"{root}.{today}"] = tensor
+                networks["discriminator"][f"{root}.{today.replace('dense_1.', 'dense_prediction.')}"] = tensor
             case "generator_predictions" if inner == "output_bias":
                 networks["generator"]["generator_lm_head.bias"] = tensor
             case "generator_predictions":
-                networks["generator"][f"{root}.{_translate_name(inner)}"] = tensor
+                networks["generator"][f"{root}.{today}"] = tensor
     return networks
-
-
-def _translate_name(name: str) -> str:
-    """layer_3/attention/output/LayerNorm/gamma -> layer.3.attention.output.LayerNorm.weight"""
-    today = re.sub(r"\blayer_(\d+)", r"layer.\1", name).replace("/", ".")
-    today = re.sub(r"\b(kernel|gamma)$", "weight", re.sub(r"\bbeta$", "bias", today))
-    return f"{today}.weight" if today.endswith("_embeddings") else today
 
 
 def infer_config(tensors: Mapping[str, Tensor]) -> SettingsTree:
