@@ -1,9 +1,10 @@
 """What cells say together: the table, the comparisons, the compute to reach a score; and as a report and a picture."""
 
+import re
 from pathlib import Path
 
 import pytest
-from little_study import blimp, finish, plan_little, summarise
+from little_study import blimp, finish, plan_little, results_of, summarise
 
 from electralab.errors import InputError
 from electralab.experiments.results import find_crossing, pair_groups
@@ -12,6 +13,9 @@ from electralab.experiments.settings import ScoreConfig
 from electralab.experiments.stage import estimate_rest
 from electralab.records.study import ArmRow, StudyResults
 from electralab.reporting.cards import write_study_report
+from electralab.reporting.plots import choose_styles, plot_study
+
+LINES = {"plain": {"line": "one"}, "better": {"line": "two", "masking": {"mask_share": 0.3}}}
 
 
 def mean_of(row: ArmRow, score: str) -> float:
@@ -22,10 +26,7 @@ def mean_of(row: ArmRow, score: str) -> float:
 
 @pytest.fixture
 def results(tmp_path: Path) -> StudyResults:
-    plan = plan_little(tmp_path)
-    for cell in plan.cells:
-        finish(cell)
-    return summarise(plan)
+    return results_of(tmp_path)
 
 
 def test_the_table_has_means_over_the_seeds(results: StudyResults) -> None:
@@ -80,10 +81,7 @@ def test_arms_are_compared_seed_by_seed_and_paradigm_by_paradigm(results: StudyR
 def test_tests_are_corrected_within_their_kind(tmp_path: Path) -> None:
     """Of two arms each: one test over seeds that has a p, one over paradigms, one of the average."""
     arms = {"plain": {}, "better": {"masking": {"mask_share": 0.3}}, "again": {"masking": {"mask_share": 0.4}}}
-    plan = plan_little(tmp_path, arms=arms)
-    for cell in plan.cells:
-        finish(cell)
-    rows = [row for row in summarise(plan).comparisons if row.p is not None]
+    rows = [row for row in results_of(tmp_path, arms=arms).comparisons if row.p is not None]
     assert {row.family for row in rows} == {"seeds", "paradigms", "average"}
     for row in rows:
         assert row.p_holm == pytest.approx(min(1.0, 2 * (row.p or 0.0))), "the two arms are equal, so are their p"
@@ -99,10 +97,7 @@ def test_compute_to_reach_the_baseline_is_read_off_the_curve(results: StudyResul
 
 
 def test_a_score_that_is_never_reached_says_so(tmp_path: Path) -> None:
-    plan = plan_little(tmp_path, baseline="better")
-    for cell in plan.cells:
-        finish(cell)
-    results = summarise(plan)
+    results = results_of(tmp_path, baseline="better")
     assert results.reach["blimp"].lines["plain"].flops is None
     write_study_report(tmp_path, results)
     assert "| plain | not reached |" in (tmp_path / "report.md").read_text()
@@ -117,19 +112,13 @@ def test_curves_go_from_snapshot_to_end(results: StudyResults) -> None:
 
 def test_arms_of_one_line_make_one_curve(tmp_path: Path) -> None:
     arms = {"plain": {"line": "both", "budget_share": 0.5}, "better": {"line": "both", "masking": {"mask_share": 0.3}}}
-    plan = plan_little(tmp_path, arms=arms)
-    for cell in plan.cells:
-        finish(cell)
-    curves = summarise(plan).curves["blimp"]
+    curves = results_of(tmp_path, arms=arms).curves["blimp"]
     assert [(point.arm, point.flops) for point in curves["both"]] == [("plain", 1000), ("better", 2000)]
 
 
 def test_an_arm_may_be_compared_with_another_than_the_baseline(tmp_path: Path) -> None:
     arms = {"plain": {}, "better": {"masking": {"mask_share": 0.3}, "versus": "better"}}
-    plan = plan_little(tmp_path, arms=arms)
-    for cell in plan.cells:
-        finish(cell)
-    assert summarise(plan).comparisons == ()
+    assert results_of(tmp_path, arms=arms).comparisons == ()
 
 
 def test_what_is_not_there_yet_is_left_out(tmp_path: Path) -> None:
@@ -158,11 +147,7 @@ def test_nothing_at_all_is_a_report_too(tmp_path: Path) -> None:
 
 
 def test_an_arm_of_which_nothing_is_known_reaches_nothing_yet(tmp_path: Path) -> None:
-    plan = plan_little(tmp_path)
-    for cell in plan.cells:
-        if cell.arm == "plain":
-            finish(cell)
-    assert set(summarise(plan).reach["blimp"].lines) == {"plain"}
+    assert set(results_of(tmp_path, "plain").reach["blimp"].lines) == {"plain"}
 
 
 def test_the_report_shows_means_with_half_their_interval(tmp_path: Path, results: StudyResults) -> None:
@@ -174,10 +159,7 @@ def test_the_report_shows_means_with_half_their_interval(tmp_path: Path, results
 
 
 def test_one_seed_is_shown_without_an_interval_and_said_to_be(tmp_path: Path) -> None:
-    plan = plan_little(tmp_path, seeds=[0], snapshots={})
-    for cell in plan.cells:
-        finish(cell)
-    write_study_report(tmp_path, summarise(plan))
+    write_study_report(tmp_path, results_of(tmp_path, seeds=[0], snapshots={}))
     report = (tmp_path / "report.md").read_text()
     assert "| plain (baseline) | 60.0 | 10.0 | 35.0 |" in report
     assert "one seed tells nothing of the spread" in report
@@ -233,10 +215,7 @@ def test_a_result_without_its_score_fails_its_cell_alone(tmp_path: Path) -> None
 
 
 def test_along_a_budget_of_tokens_curves_are_over_tokens(tmp_path: Path) -> None:
-    plan = plan_little(tmp_path, budget={"tokens": 500})
-    for cell in plan.cells:
-        finish(cell)
-    results = summarise(plan)
+    results = results_of(tmp_path, budget={"tokens": 500})
     assert results.x == "tokens"
     # 0.61 after half of its 500 tokens, as after half of its FLOPs.
     assert results.reach["blimp"].lines["better"].tokens == pytest.approx(250)
@@ -261,25 +240,65 @@ def test_notes_are_told_once_and_what_was_not_asked_alike_is_named(tmp_path: Pat
     assert "- blimp: the model holds no generator" in (tmp_path / "report.md").read_text()
 
 
-def test_a_curve_crosses_half_way_in_log_compute() -> None:
-    assert find_crossing([(1e10, 0.5), (1e12, 0.7)], 0.6) == pytest.approx(1e11)
-    assert find_crossing([(1e12, 0.7), (1e10, 0.5)], 0.6) == pytest.approx(1e11)
-
-
-def test_a_curve_that_stays_below_never_crosses() -> None:
-    assert find_crossing([(1e10, 0.5), (1e12, 0.59)], 0.6) is None
-    assert find_crossing([], 0.6) is None
-
-
-def test_the_first_crossing_counts() -> None:
-    assert find_crossing([(1.0, 0.0), (10.0, 1.0), (100.0, 0.0), (1000.0, 1.0)], 1.0) == pytest.approx(10.0)
-
-
-def test_a_curve_that_begins_above_has_crossed_by_its_first_point() -> None:
-    assert find_crossing([(1e10, 0.7), (1e12, 0.9)], 0.6) == 1e10
+@pytest.mark.parametrize(
+    ("points", "target", "crossing"),
+    [
+        # half way in the logarithm of compute, whatever the order
+        ([(1e10, 0.5), (1e12, 0.7)], 0.6, 1e11),
+        ([(1e12, 0.7), (1e10, 0.5)], 0.6, 1e11),
+        # never
+        ([(1e10, 0.5), (1e12, 0.59)], 0.6, None),
+        ([], 0.6, None),
+        # the first time counts
+        ([(1.0, 0.0), (10.0, 1.0), (100.0, 0.0), (1000.0, 1.0)], 1.0, 10.0),
+        # by its first point already
+        ([(1e10, 0.7), (1e12, 0.9)], 0.6, 1e10),
+    ],
+)
+def test_where_a_curve_crosses(points: list[tuple[float, float]], target: float, crossing: float | None) -> None:
+    assert find_crossing(points, target) == (crossing and pytest.approx(crossing))
 
 
 def test_groups_are_paired_by_name_and_averaged_over_seeds() -> None:
     ours = [{"a": 0.6, "b": 0.8}, {"a": 0.8, "b": 0.8}]
     theirs = [{"b": 0.5, "a": 0.5, "c": 1.0}, {"a": 0.7, "b": 0.7}]
     assert pair_groups(ours, theirs) == pytest.approx([0.1, 0.2])
+
+
+def texts_of(folder: Path, results: StudyResults, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    from matplotlib import rcParams
+
+    monkeypatch.setitem(rcParams, "svg.fonttype", "none")
+    plot_study(folder, results)
+    svg = folder / "curves.svg"
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg.read_text())
+
+
+def test_lines_of_one_point_each_are_shown_arm_by_arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = texts_of(tmp_path, results_of(tmp_path, arms=LINES, snapshots={}), monkeypatch)
+    assert {"plain", "better"} <= set(texts)
+    assert not {"one", "two"} & set(texts)
+
+
+def test_a_score_without_snapshots_is_shown_by_arm_beside_curves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = texts_of(tmp_path, results_of(tmp_path, arms=LINES), monkeypatch)
+    assert texts.count("FLOPs of pre-training") == 1, "blimp has a snapshot, cola and the average have none"
+    assert (texts.count("plain"), texts.count("one")) == (1, 1), "an arm beside its dots, a line in the legend"
+
+
+def test_a_baseline_that_is_not_there_yet_has_no_legend_but_the_axis_its_ticks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = results_of(tmp_path, "better", scores=[{"suite": "blimp"}])
+    texts = texts_of(tmp_path, found, monkeypatch)
+    assert {"1.0e03", "2.0e03", "better"} <= set(texts)
+    assert "plain" not in texts
+
+
+def test_no_two_lines_look_the_same(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    rows = [results.table[0].model_copy(update={"arm": f"arm{n}", "line": f"arm{n}"}) for n in range(20)]
+    styles = choose_styles(results.model_copy(update={"table": tuple(rows), "baseline": "arm3"}))
+    assert len(set(styles.values())) == 20

@@ -192,6 +192,10 @@ def _check_arms(arms: Sequence[Arm], scores: Sequence[Score], plans: Mapping[str
             raise UsageError(f'{where}: a branch needs schedule.kind = "stable-decay", and so does {arm.parent!r}')
         if plans[arm.name].steps >= plans[arm.parent].steps:
             raise UsageError(f"{where}: a branch is shorter than {arm.parent!r}; give a budget_share below 1")
+        if plans[arm.name].steps < 2:
+            raise UsageError(
+                f"{where}: a branch of one step has no step in which its rate could fall; give a larger budget"
+            )
         if [other.parent for other in branches].count(arm.parent) > 1:
             raise UsageError(f"{where}: {arm.parent!r} has another branch already; a run may have one")
 

@@ -112,9 +112,7 @@ def test_a_stop_lets_children_save_and_starts_no_more(tmp_path: Path, program: l
     cells = [make_cell(tmp_path, arm, "saves") for arm in "ab"]
 
     def stop_when_begun() -> None:
-        until = time.monotonic() + 30
-        while time.monotonic() < until and not (tmp_path / "a0.begun").exists():
-            time.sleep(0.01)
+        _wait_for(tmp_path / "a0.begun")
         stop.number = signal.SIGTERM
 
     watcher = threading.Thread(target=stop_when_begun)
@@ -140,9 +138,7 @@ def test_a_killed_child_is_named_with_its_signal(tmp_path: Path, program: list[s
 
 
 def _kill_when_begun(folder: Path) -> None:
-    until = time.monotonic() + 30
-    while time.monotonic() < until and not (folder / "a0.begun").exists():
-        time.sleep(0.01)
+    _wait_for(folder / "a0.begun")
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     for child in children:
         command = Path(f"/proc/{child}/cmdline").read_bytes()
@@ -171,8 +167,7 @@ PARENT = """
 import sys
 from pathlib import Path
 from electralab.stopping import StopSignal
-from electralab.experiments.cells import Cell, Step
-from electralab.experiments.cells import run_cells
+from electralab.experiments.cells import Cell, Step, run_cells
 folder = Path(sys.argv[1])
 cell = Cell("a", 0, folder / "a", (Step("0", ("saves", "a0", str(folder / "log")), {}, 1.0),))
 list(run_cells([cell], 1, 1, StopSignal(), sys.argv[2:]))
