@@ -5,18 +5,11 @@ from pathlib import Path
 
 import pytest
 from electra_process import Shell, Words
-from little_runs import SMALL, state_of
+from little_runs import SMALL, damage, state_of
 
 pytestmark = pytest.mark.flow
 
 RUN: Words = ("pretrain", "--data", "data", "--out", "run", *SMALL, "--steps", 4, "--save-every", 2, "--keep", 5)
-
-
-def damage(path: Path) -> None:
-    """Flip a bit in the middle."""
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
 
 
 @pytest.fixture(scope="module")

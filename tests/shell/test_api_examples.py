@@ -4,6 +4,7 @@ import doctest
 from pathlib import Path
 
 import pytest
+from little_runs import write_scores
 
 import electralab
 
@@ -20,10 +21,7 @@ def write_inputs(folder: Path) -> None:
     (folder / "speeches.txt").write_text("\n\n".join(documents))
     rows = [f"{'the people' if i % 2 else 'the peace'} {i},{'good' if i % 2 else 'bad'}" for i in range(40)]
     (folder / "messages.csv").write_text("\n".join(["text,label", *rows]))
-    (folder / "glue/CoLA").mkdir(parents=True)
-    for split in ("train", "dev"):
-        lines = [f"gj04\t{i % 2}\t\twe the people {i}" for i in range(20)]
-        (folder / f"glue/CoLA/{split}.tsv").write_text("\n".join(lines))
+    write_scores(folder)
     (folder / "benchmarks").mkdir()
 
 

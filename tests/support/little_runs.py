@@ -133,6 +133,14 @@ def exports_of(run: Path) -> dict[str, str]:
     return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+def damage(path: Path, *, is_truncated: bool = False) -> None:
+    """Flip a bit in the middle, or cut the rest off."""
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    data[middle] ^= 1
+    path.write_bytes(data[:middle] if is_truncated else data)
+
+
 def assert_equal_runs(folder: Path, first: str, second: str, step: int) -> None:
     """To the last bit, but for what tells the time."""
     for part in (lambda run: state_of(run, step), metrics_of, exports_of):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from electralab.records.record import Record
     from electralab.reporting.blocks import Block, Table
 
+# Of a list in the table of --verbose; --json has all of them.
 _MOST_ITEMS = 20
 
 
@@ -98,6 +99,7 @@ class Call:
                 for section in sections:
                     branch = branch.setdefault(section, {})
                 branch[name] = value
+        # A section that is given both ways is one section, in which the dotted name wins.
         for section, value in parse_overrides(self.dotted).values.items():
             above = given.get(section, {})
             if isinstance(value, dict) and not isinstance(above, dict):

@@ -34,6 +34,7 @@ def split_overrides(words: Sequence[str]) -> tuple[list[str], list[str]]:
             continue
         dotted.append(word)
         if "=" not in word and rest:
+            # Whatever it looks like: a negative number begins as a flag does.
             dotted.append(rest.pop(0))
     return plain, dotted
 
@@ -90,6 +91,7 @@ def _run(words: Sequence[str]) -> int:
     parser, verbs = build_parser(verb if verb in (*known, "--version") else "", has_flags=verb not in ("-h", "--help"))
     if verb in verbs:
         plain = [verb, *verbs[verb].flags_first(plain[1:])]
+    # Known ones only: argparse's own complaint would list all that it does not know, without the nearest word.
     flags, unknown = parser.parse_known_args(plain)
     verbs[flags.verb].refuse_unknown(unknown)
     if dotted and not hasattr(flags, "config"):

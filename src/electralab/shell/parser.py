@@ -58,6 +58,7 @@ class Parser(argparse.ArgumentParser):
             word = rest.pop(0)
             if word == "--":
                 return [*flags, "--", *others, *rest]
+            # A single dash is standard input.
             (flags if word.startswith("-") and word != "-" else others).append(word)
             if takes_value.get(word) and rest:
                 flags.append(rest.pop(0))

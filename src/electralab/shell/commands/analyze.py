@@ -36,6 +36,7 @@ def add_flags(parser: Parser) -> None:
     add("--tradeoff", dest=".tradeoff", metavar="DIR", help="of 'electra compress', for what smaller variants cost")
     add("--examples", dest=".examples", metavar="DIR", help="data of the task of a tuned model, to be damaged")
     add("--classes", dest=".classes", metavar="FILE", help="a table of text and label: are the classes apart?")
+    # store_const and not store_false: what is not given is left to the settings file.
     add("--no-untrained", dest=".untrained", action="store_const", const=False, help=_UNTRAINED)
     add("--seed", dest=".seed", type=int, metavar="S", help="of what is drawn: rows, states, intervals")
     add("--threads", type=positive_int, metavar="N", help="default: the cores there are")

@@ -115,6 +115,7 @@ def claims(
         )
         analyses.append(analysis)
 
+    # Only what the chosen claims rest on is measured; what an earlier call measured is kept.
     if measures := required_measures(chosen):
         measure(models, stage.ANALYSIS, measures, given)
     measures = required_measures(chosen, of_tuned=True)

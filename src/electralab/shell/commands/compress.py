@@ -117,6 +117,7 @@ def run(call: Call) -> None:
     if result.picked is not None:
         call.print(f"model  {flags.out}, the variant {result.picked}")
     call.answer(result, out=flags.out)
+    # The table is there all the same: what was asked for does not exist, and scripts must not go on without it.
     if result.picked is None and (result.asked.target_speedup is not None or result.asked.max_loss is not None):
         fastest = max(result.variants, key=lambda point: point.speedup)
         best = min(result.variants[1:] or result.variants, key=lambda point: point.loss)

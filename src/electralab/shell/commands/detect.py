@@ -71,6 +71,7 @@ def run(call: Call) -> None:
     call.say_loading(flags.model)
     detections = detect(flags.model, texts, config=flags.config, settings=call.settings)
     if flags.json:
+        # A line for each text; of no text at all still an object, for a program that awaits one.
         for values in [detection.to_json() for detection in detections] or [{}]:
             print_json(values)
         return

@@ -18,6 +18,7 @@ SUMMARY = "score a model as it is, without tuning"
 EXAMPLE = "electra evaluate runs/mine --suite blimp --data blimp.tar.xz"
 SETTINGS = "electralab.evaluation.stage:EvaluateConfig"
 
+# Those of records/evaluation.py, which would load pydantic here; a test holds that they are the same.
 SUITES = ("blimp", "rtd", "mlm", "sts", "probe")
 _SUITE = "minimal pairs, replaced tokens, masked tokens, sentence similarity, or a linear probe"
 _MOST_GROUPS = 15
@@ -166,6 +167,7 @@ def score_blocks(result: EvaluationResult) -> list[Block]:
     rows += [[name.replace("_", " "), f"{number:,}"] for name, number in result.counts.items()]
     blocks: list[Block] = [Table(f"{result.suite}  {result.model}", ["", ""], rows)]
     for kind, groups in result.groups.items():
+        # The 67 paradigms of BLiMP are for a file, not for a terminal.
         if not 0 < len(groups) <= _MOST_GROUPS:
             continue
         shown = {group: cells(scores) for group, scores in groups.items()}

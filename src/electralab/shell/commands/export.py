@@ -18,6 +18,7 @@ SUMMARY = "write a model in a form that others can use, tried against the model 
 EXAMPLE = "electra export runs/mine --format onnx-int8 --data my_texts/ --out models/mine-int8"
 SETTINGS = "electralab.exporting.export:ExportConfig"
 
+# As the sentences of the printed form end.
 _FORMATS = {"hf": "for transformers", "onnx": "as ONNX graphs", "onnx-int8": "as ONNX graphs in 8 bits"}
 
 

@@ -106,6 +106,7 @@ def finetune(
     from electralab.finetuning import stage
     from electralab.tasks.catalog import find_task
 
+    # Settings stay layers until the task and the size of the model have said their defaults.
     request = stage.FinetuneRequest(
         model=Path(model),
         task=find_task(task),

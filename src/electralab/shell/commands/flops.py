@@ -68,6 +68,7 @@ def flops(
     budget = choose_budget("flops", asked, Budget("steps", float(resolved.steps)))  # type: ignore[arg-type]
     if table and (config or settings or any((data, vocab_size, sequence_length, steps, tokens, flops))):
         raise UsageError("flops: --table is of the paper's runs, whatever else is given; give it alone")
+    # Before a dry run says that all is well: data that is not there fails it too.
     rows = choose_rows(resolved, data, vocab_size, sequence_length)
     if dry_run:
         return FlopsPlan(settings=resolved.model_dump(mode="json"), budget=str(budget))
@@ -79,6 +80,7 @@ def run(call: Call) -> None:
     from electralab.records.run import CostEstimate, FlopsPlan
 
     flags = call.flags
+    # An answer that takes a second is often piped; only who sits before a terminal is told what it waits for.
     call.display.tell_loading(only_live=True)
     result = flops(
         config=flags.config,

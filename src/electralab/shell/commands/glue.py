@@ -60,6 +60,7 @@ def glue(
     from electralab.records.tuned import GluePlan
 
     chosen = choose_tasks(Path(data), tasks)
+    # One request for all tasks: the suite changes task and folder. Checkpoints of a finished task are not kept.
     request = FinetuneRequest(
         model=Path(model),
         task=chosen[0],

@@ -54,6 +54,7 @@ def predict(
     from electralab.tasks.kind import format_bad_rows
 
     resolved = settle(PredictConfig, config, settings)
+    # A place that cannot be written to is named before the model is loaded, not after hours of predicting.
     if out:
         check_output_path(Path(out))
     use_threads(threads)

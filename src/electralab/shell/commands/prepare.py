@@ -25,6 +25,8 @@ _DROPPED = {
     "undecodable": "not UTF-8",
     "language": "in another language",
 }
+# Long sentences of the help, so that each flag below is one line. Two of them name a default that the settings do not
+# have, because --symbols changes it.
 _TOKENIZER = "a vocab.txt, tokenizer.json, model folder or prepared data"
 _FIELD = "the field of .jsonl, the column of tables (default: text)"
 _PACKING = "full rows (default), the paper's two segments, or one document a row (default with --symbols)"
@@ -66,6 +68,7 @@ def prepare(
     >>> report.counts.documents
     40
     """
+    # Nothing here loads torch: the workers that tokenize would each pay for it.
     from electralab.runtime import default_threads
     from electralab.tokens import prepare as stage
 

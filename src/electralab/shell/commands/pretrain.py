@@ -30,6 +30,7 @@ def add_flags(parser: Parser) -> None:
     add("--data", required=True, metavar="DIR", help="what 'electra prepare' wrote")
     add("--out", required=True, metavar="RUN", help="the run folder")
     add("--size", dest=".size", help="sizes of both networks")
+    # A run ends where its budget does, so it has one.
     spend = parser.add_mutually_exclusive_group().add_argument
     spend("--steps", type=positive_int, metavar="N", help="train for this many steps")
     spend("--tokens", type=positive, metavar="N", help="train on this many tokens: 1e7")
@@ -92,6 +93,7 @@ def pretrain(
     from electralab.pretraining.warm_start import find_max_positions
     from electralab.records.run import Budget
 
+    # Not `settle`: the choice of an objective brings along settings of its own, and a run that is resumed those it has.
     layers = [*([read_settings(config)] if config else []), ConfigLayer("command line", dict(settings or {}))]
     settled = settle_settings(layers, Path(out), find_max_positions(Path(init_from)) if init_from else 0)
     asked = {"steps": steps, "tokens": tokens, "flops": flops, "minutes": minutes}
@@ -161,6 +163,7 @@ def run(call: Call) -> None:
             begins if result.resumes_at <= result.steps else "every step is taken already",
         )
     else:
+        # Which networks there are is up to the objective.
         folders = sorted(path.parent for path in Path(flags.out).glob("export/*/config.json"))
         call.print(*result_blocks(result), *format_folder(flags.out, result.verdict.text if result.verdict else ""))
         call.print(f"export  {', '.join(map(str, folders))}")

@@ -19,6 +19,8 @@ EXAMPLE = "electra proofread letter.txt notes.md --model runs/mine --html proofs
 SETTINGS = "electralab.serving.proofreader:ProofreadConfig"
 
 _DAMAGE = {"typo": "typos", "swap": "swapped words", "ocr": "scanner's errors"}
+# Scores of a kind of damage -> heads of their columns: "worst" is the precision among as many words as were damaged,
+# "first" and "among" say how often the original is the first suggestion, or one of them.
 _COLUMNS = {
     **{"precision": "precision", "recall": "recall", "auc": "AUC"},
     **{"precision_at_damaged": "worst", "corrected": "first", "among_suggestions": "among"},
@@ -84,6 +86,7 @@ def run(call: Call) -> None:
     from electralab.reporting.format import format_names, format_number_of, format_percent
 
     flags = call.flags
+    # Everything is read before the model is loaded: a file that is not there costs no seconds.
     texts = {source: read_source(call, source) for source in flags.files or ["-"]}
     if flags.dry_run:
         characters = format_number_of(sum(map(len, texts.values())), "character")

@@ -85,6 +85,7 @@ def quickstart(
         console.print(line)
 
     console.print("2. Rows → generator and discriminator", style="bold")
+    # The same command again finds both parts finished and only shows them.
     given = {"seed": seed, **(settings or {})}
     results = pretrain(data_dir, run_dir, config=config or "tiny", settings=given, minutes=minutes, display=display)
     assert isinstance(results, PretrainResults)
@@ -149,6 +150,7 @@ def draw_swapped_words(data_dir: Path, seed: int) -> list[SwappedWord]:
         # Without its first and last, which the row may have cut.
         inner = data.tokenizer.decode(ids).split(". ")[1:-1]
         sentences += [f"{text.strip()}." for text in inner if _LEAST_WORDS <= len(text.split()) <= _MOST_WORDS]
+    # By hash and not by a generator: which sentences are shown depends on the seed alone.
     order = sorted(range(len(sentences)), key=lambda i: int(mix(seed, i)))
     words = [word for i in order[_SENTENCES:] for word in sentences[i].split() if len(word) > 3 and word.isalpha()]
     swaps = []
@@ -159,6 +161,7 @@ def draw_swapped_words(data_dir: Path, seed: int) -> list[SwappedWord]:
         original = tokens[place]
         others = [word for word in words if word != original] or ["elephant"]
         tokens[place] = others[int(mix(seed, number, 2)) % len(others)]
+        # In characters, as the spans of a detection are.
         start = len(" ".join([*tokens[:place], ""]))
         swaps.append(SwappedWord(" ".join(tokens), original, start, start + len(tokens[place])))
     return swaps

@@ -54,6 +54,7 @@ def report(
     from electralab.pretraining.balance import advise
 
     if watch:
+        # It does not return: a signal to stop is raised through it.
         with handle_signals() as stop:
             watch_report(paths, port, stop, on_ready, advise)
     examples = example_rows(Path(data), paths[0]) if data else []

@@ -53,6 +53,7 @@ def serve(
     from electralab.serving import server
 
     resolved = settle(server.ServeConfig, config, settings)
+    # A model may be NAME=FOLDER, so it is a word and no path yet.
     words = [str(model) for model in models]
     if dry_run:
         return server.plan_serve(words, resolved)

@@ -28,6 +28,7 @@ _BUDGET = "of each arm, instead of the study's budget"
 
 def add_flags(parser: Parser) -> None:
     add = parser.add_argument
+    # Its dest is `config`, which lets dotted settings through: those of a study are the words of its file.
     add("config", metavar="STUDY", help=_STUDIES)
     add("--corpus", required=True, metavar="DIR", help="what 'electra prepare' wrote")
     add("--data", metavar="DIR", help="the folder in which the data of the scores lies")
@@ -73,6 +74,7 @@ def study(
     """
     from electralab.errors import UsageError
 
+    # Before PyTorch is loaded for nothing.
     budget = {name: amount for name, amount in (("flops", flops), ("tokens", tokens), ("steps", steps)) if amount}
     if budget and "budget" in (settings or {}):
         raise UsageError(f"study: the budget is given as --{next(iter(budget))} and as --budget; keep one")
