@@ -137,6 +137,7 @@ def write_submission(path: Path, task: Task, rows: Sequence[PredictionRow]) -> N
     """
     if not task.submissions:
         raise UsageError(f"--task: {task.display} has no place on GLUE's server; submissions are for GLUE's tasks only")
+    # Ids that are no numbers have no order but that of the file.
     if all(row.id.isdecimal() for row in rows):
         rows = sorted(rows, key=lambda row: int(row.id))
         for before, after in pairwise(rows):

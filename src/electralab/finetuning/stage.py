@@ -114,6 +114,7 @@ def tune_seeds(request: FinetuneRequest, stop: StopSignal) -> Iterator[Event[Tun
         if stored is None:
             write_file(run_dir / "config.toml", to_toml(config))
         runtime.describe_environment(threads, data=str(request.data_dir)).write(run_dir)
+        # run.json is the last of the first files: with it a run counts as begun.
         if stored is None:
             identity.write(run_dir)
         elif stored.threads != threads:
@@ -309,6 +310,7 @@ class _Run:
             network.compile()
         matrices = frozenset(name for name, p in network.named_parameters() if p.ndim == 2 and ".layers." in name)
         groups = group_parameters(network.named_parameters(), parameter_depths(network), matrices, config.optimizer)
+        # Small gradients vanish in fp16 unless the loss is scaled up.
         scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
         state = TrainingState(network, Optimizer(groups, config.optimizer), scale, TrainingProgress(), None)
 
@@ -327,8 +329,10 @@ class _Run:
         )
         rate = lr_schedule(config.schedule, self.steps)
         yield from Trainer(folder, state, work, pace, config.optimizer, rate, self.stop).run()
+        # What is saved and scored is the average of the weights, where the settings ask for one.
         with state.optimizer.averaged():
             self._finish(seed, folder, network, state.progress)
+        # Only now: until its results are written, a seed goes on from its checkpoints.
         if not self.request.keep:
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 

@@ -91,6 +91,7 @@ def build_network(
     if config.encoder_dropout is None:
         encoder = deepcopy(origin.encoder)
     else:
+        # Dropout is built into the modules, so the weights move to an encoder with another one.
         encoder = Encoder(origin.encoder.config.model_copy(update={"dropout": config.encoder_dropout}))
         with torch.no_grad():
             for ours, theirs in zip(encoder.parameters(), origin.encoder.parameters(), strict=True):
@@ -141,6 +142,7 @@ class FinetuneTask:
 
     def micro_losses(self, step: int, choose: Callable[[int], Iterable[int]] = range) -> Iterator[Tensor]:
         epoch, index = divmod(step - 1, self._batches_per_epoch)
+        # Kept for the whole epoch: to sort all rows anew for each step would cost more than a small step.
         if epoch != self._ordered_epoch:
             self._order = order_epoch(self._lengths, self.config.batch.size, seed=self.seed, epoch=epoch)
             self._ordered_epoch = epoch
@@ -148,6 +150,7 @@ class FinetuneTask:
         size = self.config.batch.micro_size or len(rows)
         micro_rows = [rows[start : start + size] for start in range(0, len(rows), size)]
         batches = [collate([self.features[row] for row in some], self.pad_id, self.device) for some in micro_rows]
+        # Divided by the targets of the whole step, so that micro-batches change nothing but the memory they need.
         total = max(sum(self.kind.count_targets(batch) for batch in batches), 1)
         self._tokens = sum(batch.token_count for batch in batches)
         self._flops = sum(3 * encoder_flops(self.network.config, *batch.input_ids.shape) for batch in batches)

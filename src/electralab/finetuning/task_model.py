@@ -136,6 +136,7 @@ def predict_examples(
         chunk = examples[start : start + _CHUNK]
         encoded = kind.encode(encoder, chunk, is_labelled=False)
         by_model = [predict_logits(model.network, encoded.features, pad_id, batch_tokens, stop) for model in models]
+        # The mean of one model's probabilities would be its own but for rounding.
         rows = by_model[0] if len(models) == 1 else average_logits(by_model, are_classes=bool(head.labels))
         outputs = NetworkOutputs(head, chunk, encoded.features, rows, config.spans, threshold)
         answers = [kind.to_row(*pair) for pair in zip(chunk, kind.decode(outputs), strict=True)]

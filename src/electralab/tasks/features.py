@@ -111,6 +111,7 @@ class TaskBatch:
 def order_epoch(lengths: Ids, batch_size: int, *, seed: int, epoch: int) -> list[Ids]:
     """The batches of an epoch: every row once, neighbours in length together, batches in random order."""
     count = len(lengths)
+    # permute gives each row its place; argsort turns places into an order.
     shuffled = np.argsort(permute(np.arange(count), count, seed=seed, epoch=epoch))
     chunk = batch_size * _BATCHES_SORTED_TOGETHER
     batches = []
@@ -118,6 +119,7 @@ def order_epoch(lengths: Ids, batch_size: int, *, seed: int, epoch: int) -> list
         rows = shuffled[start : start + chunk]
         rows = rows[np.argsort(lengths[rows], kind="stable")]
         batches += [rows[first : first + batch_size] for first in range(0, len(rows), batch_size)]
+    # Another stream than that of the rows: batches in the order of their rows would come by length again.
     order = permute(np.arange(len(batches)), len(batches), seed=int(mix(seed, 1)) >> 1, epoch=epoch)
     return [batches[index] for index in np.argsort(order)]
 
@@ -128,6 +130,7 @@ def collate(features: Sequence[Feature], pad_id: int, device: torch.device) -> T
     ids = np.full((len(features), width), pad_id, dtype=np.int64)
     segments = np.zeros_like(ids)
     target_width = max(len(feature.targets) for feature in features)
+    # Only targets of tokens differ in number from row to row; where one has no token, there is nothing to learn.
     targets = np.full((len(features), target_width), IGNORED, dtype=features[0].targets.dtype)
     for row, feature in enumerate(features):
         ids[row, : lengths[row]] = feature.ids
@@ -183,6 +186,7 @@ def predict_logits(
         raw = network(batch.input_ids, batch.segment_ids, batch.attention_pad)
         answerable = np.full(len(rows), np.nan, dtype=np.float32)
         if isinstance(raw, SpanLogits):
+            # NumPy has no bfloat16, so float() comes before numpy().
             logits = torch.stack([raw.start, raw.end], dim=-1).float().cpu().numpy()  # (B, T, 2)
             if raw.answerable is not None:
                 answerable = raw.answerable.float().cpu().numpy()
@@ -207,6 +211,7 @@ def average_logits(by_network: Sequence[Sequence[RowLogits]], *, are_classes: bo
     for outputs in zip(*by_network, strict=True):
         logits = np.stack([output.logits for output in outputs])
         if are_classes:
+            # As logits again, so that whoever decodes need not know of an ensemble; log(0) would be infinite.
             mean = np.log(np.maximum(softmax(logits).mean(axis=0), 1e-30))
         else:
             mean = logits.astype(np.float64).mean(axis=0)

@@ -246,7 +246,6 @@ class TaskKind(ABC, Generic[E, F, P, L]):
 
     def find_labels(self, split: Split[E]) -> tuple[str, ...]:
         """Of the training rows, in the order of the network's outputs; none for kinds without classes."""
-        del split
         return ()
 
     @abstractmethod
@@ -262,7 +261,6 @@ class TaskKind(ABC, Generic[E, F, P, L]):
 
     def count_texts(self, example: E) -> int:
         """1, or 2 for a pair; 0 for kinds that say it themselves."""
-        del example
         return 0
 
     # Examples -> features -> loss
@@ -273,7 +271,6 @@ class TaskKind(ABC, Generic[E, F, P, L]):
 
     def fit_head(self, head: HeadConfig, examples: Sequence[E]) -> HeadConfig:
         """The head with what these training examples say of it."""
-        del examples
         return head
 
     def count_targets(self, batch: TaskBatch) -> int:
@@ -309,7 +306,6 @@ class TaskKind(ABC, Generic[E, F, P, L]):
 
     def baselines(self, train: Sequence[E]) -> Iterator[BaselineMethod[E, P]]:
         """Simple methods, one after the other as each is fitted; none where nothing simple does it."""
-        del train
         yield from ()
 
 
@@ -357,6 +353,7 @@ def rows_to_examples(table: Table, task: Task, name: str, columns: Columns, labe
     """Every row of a table is an example or a bad row with its reason. `labels` may occur; none: any."""
     kind = task.kind
     is_labelled = kind.has_labels(table, columns)
+    # Where no row has a label, the column is not read: a test set may hold anything there.
     reader = RowReader(table, task, columns if is_labelled else replace(columns, label=""), labels)
     convert = kind.converter(reader)
     examples: dict[int, Example] = {}  # by the number of their row

@@ -91,6 +91,7 @@ def find_files(task: Task, place: Path, needed: str = "train") -> dict[str, Path
         if _match_file(task, folder, needed, []):
             files: dict[str, Path] = {}
             for split in task.files:
+                # A file is taken once: what *train*.txt matches must not be the test split too.
                 if path := _match_file(task, folder, split, list(files.values())):
                     files[split] = path
             return files
@@ -159,6 +160,7 @@ def read_task(
     if task.kind.has_classes and len(found_labels) < 2:
         raise InputError(f"{train.path}: every row has the label {found_labels[0]!r}; there is nothing to tell apart")
     labels = task.labels or found_labels
+    # The labels come from the training file alone: one that stands only in dev could never be learned.
     splits = {"train": train} | {
         name: read_split(task, path, name, labels, config, columns) for name, path in files.items() if name != "train"
     }
@@ -181,6 +183,7 @@ def read_task(
         # Those of the smallest hashes, in their order: what more of them are learned from has these among them.
         taken = sorted(sorted(range(len(hashes)), key=lambda index: (hashes[index], index))[:train_rows])
         train = replace(train, examples=[train.examples[index] for index in taken], row_numbers=())
+    # What changes the examples, and nothing else: a higher max_bad_share leaves them as they are.
     identity = {
         "task": task.name,
         "files": {name: sha256_file(path) for name, path in files.items()},
@@ -237,6 +240,7 @@ def read_inputs(
             else row
             for row in table.rows
         ]
+        # First without labels, so that a bad label costs no prediction; then with them, where all can be used.
         split = _make_split(replace(table, rows=rows), task, "input", replace(columns, label=""), (), config)
         if columns.label:
             labelled = rows_to_examples(table, task, "input", columns, ())
@@ -281,6 +285,7 @@ def _hold_out(kind: AnyKind, split: Split[Example], fraction: float) -> tuple[Sp
     """The examples of the smallest hashes: the same ones wherever they stand, and equal contents together."""
     hashes = _hash_examples(kind, split)
     count = min(max(1, round(fraction * len(hashes))), len(hashes) - 1)
+    # A bound and not a number of rows: equal contents have equal hashes, and stay together.
     threshold = sorted(hashes)[count - 1] if count else b""
     held = [example for example, digest in zip(split.examples, hashes, strict=True) if digest <= threshold]
     kept = [example for example, digest in zip(split.examples, hashes, strict=True) if digest > threshold]
@@ -304,7 +309,7 @@ def choose_columns(table: Table, task: Task, requested: Columns, *, needs_label:
     if task.texts and not requested.texts:
         fixed = match_columns(table, Columns(task.texts, task.label))
         requested = Columns(fixed.texts, requested.label or fixed.label, requested.id)
-    for name in requested:
+    for name in filter(None, (*requested.texts, requested.label, requested.id)):
         if name not in table.columns and (needs_label or name != requested.label):
             raise UsageError(f"{table.path}: has no column {name!r}; {_list_columns(table, name)}")
     needed = max(num_texts, len(kind.text_parts))
@@ -402,6 +407,7 @@ def _likeliest_label(table: Table, kind: AnyKind, texts: tuple[str, ...]) -> str
     if kind.has_numbers:
         numeric = [column for column in rest if all(map(is_number, values[column]))]
         return numeric[0] if len(numeric) == 1 else ""
+    # A constant column tells nothing apart, and one in which most values differ is no label.
     few = [column for column in rest if 1 < len(values[column]) <= max(2, len(table.rows) // 2)]
     label = min(few, key=lambda column: len(values[column]), default="")
     if label in values.get(label, ()):

@@ -82,6 +82,7 @@ def read_answers(given: Any, context: str) -> tuple[tuple[Answer, ...], int]:
         if isinstance(start, int) and start >= 0 and context.startswith(text, start):
             answers.append(Answer(text, start))
             continue
+        # Files that were re-encoded or cleaned count characters otherwise: the nearest place of the same text is meant.
         if start is None:
             nearest = context.find(text)
         else:
@@ -139,12 +140,6 @@ def token_f1(gold: str, answer: str, *, has_unanswerable: bool) -> float:
     return 2 * shared / (len(ours) + len(theirs)) if shared else 0.0
 
 
-def gold_answers(question: QAExample, *, has_unanswerable: bool) -> list[str]:
-    """All that count as right, or "" if none does; version 2.0 drops those of which normalising leaves nothing."""
-    texts = [answer.text for answer in question.answers]
-    return [text for text in texts if normalise_answer(text) or not has_unanswerable] or [""]
-
-
 def score_squad(
     questions: Sequence[QAExample],
     answers: Sequence[str],
@@ -157,7 +152,9 @@ def score_squad(
     questions, as the official script does: a score at them is an upper bound, not a held-out one.
     """
     has_unanswerable = no_answer_scores is not None or any(question.is_impossible for question in questions)
-    golds = [gold_answers(question, has_unanswerable=has_unanswerable) for question in questions]
+    # All that count as right, or "" if none does; version 2.0 drops those of which normalising leaves nothing.
+    texts = [[answer.text for answer in question.answers] for question in questions]
+    golds = [[text for text in right if normalise_answer(text) or not has_unanswerable] or [""] for right in texts]
     exact = [
         float(any(has_exact_match(gold, ours) for gold in right)) for right, ours in zip(golds, answers, strict=True)
     ]

@@ -72,9 +72,6 @@ class Columns:
     id: str = ""
     """Empty: the number of the row."""
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(name for name in (*self.texts, self.label, self.id) if name)
-
 
 Cells = tuple[int, list[str]]
 """The number of a row, and its fields without names."""
@@ -148,6 +145,7 @@ def _with_header(path: Path, records: Iterator[Cells | BadRow], headless: tuple[
     if not isinstance(first, tuple):
         reason = first.reason if first else "is blank"
         raise InputError(f"{path}: line 1, which names the columns, {reason}; mend it")
+    # People put spaces behind the commas of a header.
     columns = tuple(name.strip() for name in first[1])
     if headless and not set(headless) & set(columns):
         columns = headless
@@ -198,6 +196,7 @@ def _split_csv(lines: Sequence[str]) -> Iterator[Cells | BadRow]:
         else:
             fields, span = lines[start].split(delimiter), 1
         width = width or len(fields)
+        # A quotation mark that was text swallows lines up to the next one, and the number of fields shows it.
         if span > 1 and len(fields) != width:
             yield BadRow(start + 1, "has broken quoting (a quotation mark that is not closed in its row)")
             continue

@@ -174,6 +174,7 @@ def fit_parts(lengths: Sequence[int], room: int) -> list[int]:
     if sum(lengths) <= room or len(lengths) == 1:
         return [min(length, room) for length in lengths]
     first, second = lengths
+    # The shorter one stays whole where half of the room is enough for it.
     half = room // 2
     if first <= half:
         return [first, room - first]

@@ -73,6 +73,7 @@ class Classification(TextKind[ClassificationExample, ClassPrediction]):
         labels = {example.label for example in split.examples}
         are_numbers = all(map(kind.is_number, labels))
         are_fractions = are_numbers and not all(float(label).is_integer() for label in labels)
+        # A column of ids, dates or prices would train a network with one output for each.
         if len(labels) > len(split.examples) // 2 and (len(labels) > _MANY_CLASSES or are_fractions):
             raise InputError(
                 f"{split.path}: column {split.columns['label']!r} has {len(labels):,} different values in "

@@ -307,6 +307,7 @@ def split_context(
             f"give {_SHORTEST_ROW} or more"
         )
     special = tokenizer.special
+    # A long question must leave room for a context.
     longest = min(config.max_question, (length - _SPECIAL_TOKENS) // 2)
     question_ids = tokenizer.encode_literal(example.question).ids
     head = np.concatenate([[special.cls], question_ids[:longest], [special.sep]])
@@ -377,6 +378,7 @@ def find_spans(
         beyond = np.full(config.max_answer - 1, -np.inf)
         last = sliding_window_view(np.concatenate([ends.astype(np.float64), beyond]), config.max_answer)  # (n, A)
         scores = (starts[first_tokens, None] + last[first_tokens]).ravel()
+        # Only the best few of thousands are wanted, and their order comes later.
         kept = np.argpartition(-scores, min(config.best, scores.size) - 1)[: config.best]
         kept = kept[scores[kept] > -np.inf]
         first, more = first_tokens[kept // config.max_answer], kept % config.max_answer

@@ -70,6 +70,7 @@ class Regression(TextKind[RegressionExample, RegressionPrediction]):
 
     def fit_head(self, head: HeadConfig, examples: Examples) -> HeadConfig:
         scores = [example.score for example in examples]
+        # Numbers that are all alike have no spread to count in.
         return head.model_copy(update={"origin": float(np.mean(scores)), "unit": float(np.std(scores)) or 1.0})
 
     def loss(self, logits: Tensor, batch: TaskBatch, head: HeadConfig) -> Tensor:

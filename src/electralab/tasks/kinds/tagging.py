@@ -169,6 +169,7 @@ class Tagging(kind.TaskKind[TaggingExample, TaggedFeature, TaggingPrediction, Te
         tags: list[list[str]] = [[] for _ in outputs.examples]
         tag_probs: list[list[float]] = [[] for _ in outputs.examples]
         for feature, row in zip(outputs.features, outputs.rows, strict=True):
+            # The features of a long sentence follow each other, so its words come in order.
             probs = features.softmax(row.logits[feature.word_starts])  # (words, L)
             tags[feature.example] += [outputs.head.labels[number] for number in probs.argmax(axis=1)]
             tag_probs[feature.example] += probs.max(axis=1).tolist()
@@ -250,6 +251,7 @@ def read_conll(path: Path, encoding: str, column: int = -1) -> Table:
 def is_conll(lines: Sequence[str]) -> bool:
     """Whether lines are columns, not sentences: equally many in each, and blank lines between or span tags last."""
     fields = [_BLANKS.split(line.strip(" \t\r")) for line in lines if line.strip()]
+    # Sentences of equally many words look like columns, so something else must say it too.
     has_columns = len({len(line) for line in fields}) == 1
     return has_columns and (len(fields) < len(lines) or has_spans(line[-1] for line in fields))
 
