@@ -3,12 +3,21 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from electralab.errors import UsageError
-from electralab.runtime import choose_device, default_threads, describe_environment, name_command
+from electralab.runtime import (
+    RuntimeConfig,
+    choose_device,
+    default_threads,
+    describe_environment,
+    name_command,
+    probe_precision,
+)
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("max 100000", 64), ("200000 100000", 2), ("150000 100000", 2)])
@@ -152,3 +161,25 @@ def test_without_a_script_the_module_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my env/python"))
     monkeypatch.setattr(sys, "argv", ["electralab/__main__.py"])
     assert name_command() == f"'{tmp_path}/my env/python' -m electralab"
+
+
+def test_probe_chooses_what_is_faster_at_these_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    device = torch.device("cpu")
+    real = torch.nn.functional.linear
+
+    def slow_in(dtype: torch.dtype) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        def linear(matrix: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            product = real(matrix, weight)
+            time.sleep(0.01 if product.dtype == dtype else 0.0)
+            return product
+
+        return linear
+
+    for slow, chosen in ((torch.float32, "bf16"), (torch.bfloat16, "fp32")):
+        monkeypatch.setattr(torch.nn.functional, "linear", slow_in(slow))
+        assert probe_precision(device, 8, 8, 8) == chosen
+        assert RuntimeConfig(precision="auto").settle(None, (8, 8, 8)).precision == chosen
+    assert RuntimeConfig(precision="auto").settle({"runtime": {"precision": "fp16"}}, (8, 8, 8)).precision == "fp16"
+    assert RuntimeConfig(precision="bf16").settle({"runtime": {"precision": "fp16"}}, (8, 8, 8)).precision == "bf16"

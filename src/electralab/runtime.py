@@ -10,10 +10,13 @@ import shutil
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from pydantic import JsonValue
 
 from electralab.config import Settings
 from electralab.errors import UsageError
@@ -22,7 +25,7 @@ from electralab.records.run import Environment
 if TYPE_CHECKING:
     import torch
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
 
 # Any of these is the user's own word on how OpenMP's threads wait: GCC's runtime (Linux) reads the first two, LLVM's
 # (macOS) the first and the last.
@@ -32,7 +35,20 @@ _WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 class RuntimeConfig(Settings):
     device: str = "auto"
     precision: Precision = "fp32"
+    """What networks are multiplied in; weights, norms, losses and the optimizer's state are in 32 bits. auto: bf16
+    where a short probe finds it faster on this machine, else fp32; a run keeps what was found."""
     compile: bool = False
+
+    def settle(self, begun: Mapping[str, JsonValue] | None, shape: tuple[int, int, int]) -> "RuntimeConfig":
+        """With a precision in place of auto: that of the settings that a run was begun with, else what a probe finds
+        at matrices of this shape (rows, inputs, outputs)."""
+        if self.precision != "auto":
+            return self
+        if begun is None:
+            chosen = probe_precision(choose_device(self.device), *shape)
+        else:
+            chosen = RuntimeConfig.model_validate(begun.get("runtime", {})).precision
+        return self.model_copy(update={"precision": chosen})
 
 
 def choose_device(name: str) -> "torch.device":
@@ -149,8 +165,29 @@ def estimate_speed() -> float:
     return 0.5 * 8 * 2 * 1024**3 / (time.perf_counter() - started)
 
 
+def probe_precision(device: "torch.device", rows: int, inputs: int, outputs: int) -> Precision:
+    """bf16 where products of such matrices are clearly faster in it, casts included; else fp32.
+
+    Some processors multiply 16 bits in hardware, and are two to four times faster; others emulate it, and are slower.
+    """
+    import torch
+
+    matrix, weight = torch.randn(rows, inputs, device=device), torch.randn(outputs, inputs, device=device)
+    times: dict[Precision, list[float]] = {"fp32": [], "bf16": []}
+    for _ in range(9):  # in turns, and the fastest counts: another program may take the core for a moment
+        for precision, taken in times.items():
+            started = time.perf_counter()
+            with autocast(device, precision):
+                for _ in range(4):
+                    torch.nn.functional.linear(matrix, weight)
+            wait_for(device)
+            taken.append(time.perf_counter() - started)
+    return "bf16" if min(times["bf16"]) * 1.3 < min(times["fp32"]) else "fp32"
+
+
 def autocast(device: "torch.device", precision: Precision) -> AbstractContextManager[None]:
     """What the networks compute in; weights, losses and sampling stay in float32."""
+    assert precision != "auto", "a choice is made before anything is computed"
     if precision == "fp32":
         return nullcontext()
     import torch

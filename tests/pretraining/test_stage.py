@@ -13,13 +13,14 @@ from torch import Tensor
 from watching_events import result_of, step_records, warnings
 
 import electralab
+from electralab import runtime
 from electralab.config import parse_overrides
 from electralab.display import Display
 from electralab.errors import InputError, Stopped
 from electralab.events import Progress, run_to_end
 from electralab.pretraining import task
 from electralab.pretraining.settings import resolve_pretrain
-from electralab.pretraining.stage import PretrainRequest, pretrain
+from electralab.pretraining.stage import PretrainRequest, plan_pretrain, pretrain
 from electralab.records.record import FileRecord
 from electralab.records.run import (
     Budget,
@@ -203,3 +204,25 @@ def test_what_cannot_be_built_is_refused_before_anything_is_written(data: Path, 
     with pytest.raises(InputError, match="holds no model to start from"):
         list(pretrain(request(data, tmp_path / "run", init_from=tmp_path), StopSignal()))
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+
+
+def test_a_precision_that_was_chosen_once_is_kept(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine where the other would be faster too."""
+    auto = (*SMALL, "--runtime.precision", "auto")
+    monkeypatch.setattr(runtime, "probe_precision", lambda *_: "bf16")
+    run_to_end(pretrain(make_request(data, tmp_path / "whole", auto, steps=4, save_every=2), StopSignal()))
+    stop = StopSignal()
+    events = pretrain(make_request(data, tmp_path / "cut", auto, steps=4, save_every=2), stop)
+    while not (isinstance(event := next(events), Progress) and event.values.get("step") == 2):
+        pass
+    stop.number = signal.SIGTERM
+    with pytest.raises(Stopped):
+        list(events)
+    monkeypatch.setattr(runtime, "probe_precision", lambda *_: "fp32")
+    request = make_request(data, tmp_path / "cut", auto, steps=4, save_every=2)
+    assert plan_pretrain(request).settings["runtime"]["precision"] == "bf16"
+    run_to_end(pretrain(request, StopSignal()))
+    weights = [(tmp_path / name / "checkpoints/step-4/model.safetensors").read_bytes() for name in ("whole", "cut")]
+    assert weights[0] == weights[1]
+    run_to_end(pretrain(make_request(data, tmp_path / "single", SMALL, steps=4), StopSignal()))
+    assert (tmp_path / "single/checkpoints/step-4/model.safetensors").read_bytes() != weights[0]

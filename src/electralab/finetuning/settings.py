@@ -132,8 +132,9 @@ def resolve_finetune(
         kept = {name: given[name] for name in ("learning_rate", "layer_decay") if name in given}
         defaults.append(ConfigLayer("the run as it began", {"min_steps": begun.get("min_steps", 0), "optimizer": kept}))
     config = resolve(FinetuneConfig, [*defaults, *layers])
-    longest = encoder.sequence_length
-    return config if config.sequence_length <= longest else config.model_copy(update={"sequence_length": longest})
+    length = min(config.sequence_length, encoder.sequence_length)
+    shape = (config.batch.size * length, encoder.hidden_size, encoder.feedforward_size)
+    return config.model_copy(update={"sequence_length": length, "runtime": config.runtime.settle(begun, shape)})
 
 
 def read_identity(run_dir: Path) -> TunedRun | None:

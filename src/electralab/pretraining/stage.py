@@ -4,7 +4,7 @@ PretrainRequest -> Event...; `--dry-run`: PretrainRequest -> PretrainPlan
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,11 +83,15 @@ def _train(request: PretrainRequest, stop: StopSignal) -> Iterator[Event[records
         threads = request.choose_threads(stored)
         device = runtime.choose_device(config.runtime.device)
         runtime.use_exact_arithmetic(threads, device)
+        is_asked_to_choose = config.runtime.precision == "auto"
+        request = _settle_precision(request, data, stored)
+        config = request.config
+        if is_asked_to_choose:
+            yield Note(f"computing in {config.runtime.precision}, the faster on this machine", "dim")
         if budget.kind == "minutes" and (stored is None or stored.budget != budget):
             yield Note(f"measuring the speed, to know how many steps {budget.amount:g} minutes are", "dim")
-        fingerprint = _make_fingerprint(
-            request, data, stored, threads, lambda: count_steps(budget, config, data, device, stop, request.workers)
-        )
+        steps = partial(count_steps, budget, config, data, device, stop, request.workers)
+        fingerprint = _make_fingerprint(request, data, stored, threads, steps)
         # What cannot be built is refused before anything is written.
         total_steps = fingerprint.total_steps
         objective = build_objective(config, data, config.seed, device)
@@ -223,10 +227,11 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
     """What a run would be, take and need, without starting it; what the run would refuse is refused."""
     data = open_data(request.data_dir)
     _check_run_folder(request.run_dir)
-    config = request.config
     stored = records.RunFingerprint.find(request.run_dir)
     threads = request.choose_threads(stored)
     runtime.use_threads(threads)
+    request = _settle_precision(request, data, stored)
+    config = request.config
     device = runtime.choose_device(config.runtime.device)
     objective = build_objective(config, data, config.seed, device)
     flops = mean_step_flops(objective, config, data)
@@ -256,6 +261,18 @@ def plan_pretrain(request: PretrainRequest) -> records.PretrainPlan:
         estimated_memory_mb=estimate_memory(objective, config, data.sequence_length) >> 20,
         notes=notes,
     )
+
+
+def _settle_precision(
+    request: PretrainRequest, data: PreparedData, stored: records.RunFingerprint | None
+) -> PretrainRequest:
+    """With a precision in place of auto. Chosen once, it is a setting like any other, and a resumed run keeps it."""
+    config = request.config
+    batch, model = config.batch, config.model
+    rows = (batch.micro_size or -(-batch.size // batch.slices)) * data.sequence_length
+    begun = None if stored is None else stored.settings
+    settled = config.runtime.settle(begun, (rows, model.hidden_size, model.feedforward_size))
+    return replace(request, config=config.model_copy(update={"runtime": settled}))
 
 
 def primary_network(objective: str) -> str:

@@ -56,8 +56,9 @@ def build_state(objective: Objective[Any], config: PretrainConfig) -> TrainingSt
     groups = group_parameters(
         trained, parameter_depths(networks), hidden_matrices(networks), config.optimizer, lr_factors
     )
+    product_dtype = torch.bfloat16 if config.runtime.precision == "bf16" else torch.float32
     scale = LossScale(2.0**16, is_adaptive=True) if config.runtime.precision == "fp16" else LossScale()
-    return TrainingState(networks, Optimizer(groups, config.optimizer), scale, TrainingProgress(), None)
+    return TrainingState(networks, Optimizer(groups, config.optimizer, product_dtype), scale, TrainingProgress(), None)
 
 
 def _lr_factors(names: Iterable[str], config: OptimizerConfig) -> dict[str, float]:

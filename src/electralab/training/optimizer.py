@@ -92,18 +92,18 @@ def group_parameters(
     ]
 
 
-# Muon: momentum whose matrices are orthogonalised before they are applied; Newton–Schulz in float32, because bfloat16
-# without hardware support is many times slower than the precision it saves.
+# Muon: momentum whose matrices are orthogonalised before they are applied; Newton–Schulz in float32 unless the run
+# computes in bfloat16, which without hardware support is many times slower than what it saves.
 # The quintic whose iteration drives singular values into a band around 1 in few steps (Jordan, 2024).
 _MUON_COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 
 
-def orthogonalise(matrix: Tensor, iterations: int) -> Tensor:
-    """U Vᵀ of the matrix's singular value decomposition, approximately."""
+def orthogonalise(matrix: Tensor, iterations: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """U Vᵀ of the matrix's singular value decomposition, approximately; `dtype` is what the products are in."""
     a, b, c = _MUON_COEFFICIENTS
     is_tall = matrix.shape[0] > matrix.shape[1]
     x: Tensor = matrix.T if is_tall else matrix
-    x = x / (x.norm() + 1e-7)
+    x = (x / (x.norm() + 1e-7)).to(dtype)
     for _ in range(iterations):
         gram = x @ x.T
         x = a * x + (b * gram + c * (gram @ gram)) @ x
@@ -119,8 +119,11 @@ def orthogonalise_flops(rows: int, columns: int, iterations: int) -> int:
 class Muon(torch.optim.Optimizer):
     """For hidden matrices only; `lr`, `weight_decay` and the momentum buffers are set by their owner."""
 
-    def __init__(self, params: list[dict[str, Any]], *, momentum: float, iterations: int) -> None:
+    def __init__(
+        self, params: list[dict[str, Any]], *, momentum: float, iterations: int, dtype: torch.dtype = torch.float32
+    ) -> None:
         super().__init__(params, {"momentum": momentum, "iterations": iterations})
+        self._dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -132,7 +135,7 @@ class Muon(torch.optim.Optimizer):
                 buffer = self.state[parameter]["momentum"]
                 buffer.lerp_(parameter.grad, 1 - group["momentum"])
                 nesterov = parameter.grad.lerp(buffer, group["momentum"])
-                update = orthogonalise(nesterov, group["iterations"])
+                update = orthogonalise(nesterov, group["iterations"], self._dtype).to(parameter.dtype)
                 # Tall matrices take larger steps so that the change of the output has the same size (per RMS).
                 scale = max(1.0, parameter.shape[0] / parameter.shape[1]) ** 0.5
                 parameter.mul_(1 - group["lr"] * group["weight_decay"])
@@ -142,7 +145,10 @@ class Muon(torch.optim.Optimizer):
 class Optimizer:
     """AdamW (fused), with Muon beside it where asked for, behind one step and one flat state."""
 
-    def __init__(self, groups: list[ParameterGroup], config: OptimizerConfig) -> None:
+    def __init__(
+        self, groups: list[ParameterGroup], config: OptimizerConfig, product_dtype: torch.dtype = torch.float32
+    ) -> None:
+        """`product_dtype`: what Muon's matrix products are in; weights and moments stay in float32."""
         self._groups = groups
         self._config = config
         self._parts: list[torch.optim.Optimizer] = []
@@ -156,7 +162,8 @@ class Optimizer:
             betas = (config.beta1, config.beta2)
             self._parts.append(torch.optim.AdamW(adamw, betas=betas, eps=config.epsilon, fused=True))
         if muon:
-            self._parts.append(Muon(muon, momentum=config.muon_momentum, iterations=config.muon_iterations))
+            iterations, dtype = config.muon_iterations, product_dtype
+            self._parts.append(Muon(muon, momentum=config.muon_momentum, iterations=iterations, dtype=dtype))
         self._names = {id(parameter): name for group in groups for name, parameter in group.parameters}
         self._fill_state()
         self._averages = {} if config.average_decay == 0 else self._copy_weights()
