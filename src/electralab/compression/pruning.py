@@ -72,7 +72,7 @@ def measure_importance(task: CompressionTask, config: ImportanceConfig) -> Gener
             for module in watched:
                 hook = module.register_forward_pre_hook(lambda _, entering: activations.append(entering[0]))
                 hooks.callback(hook.remove)
-            loss = task.loss(task.forward(network, inputs), inputs)
+            loss, _ = task.loss(task.forward(network, inputs), inputs)
         gradients = torch.autograd.grad(loss, activations)
         products = [activation.detach() * gradient for activation, gradient in zip(activations, gradients, strict=True)]
         for index, layer in enumerate(layers):
@@ -139,15 +139,15 @@ class RecoveryTask:
             torch.manual_seed(Rng(self.seed, step).torch_seed("dropout", 0))
             logits = self.task.forward(self.student, inputs)
             share = self.config.distillation
-            if share == 0:
-                loss = self.task.loss(logits, inputs)
-            else:
+            # A loss that does not count is not computed.
+            truth, count = self.task.loss(logits, inputs) if share < 1 else (torch.zeros(()), 0)
+            loss = (1 - share) * truth
+            if share:
                 with torch.no_grad():
                     teacher_logits = self.task.forward(self.teacher, inputs)
-                loss = self.task.loss(logits, inputs, teacher_logits, self.config.temperature)
-                if share < 1:
-                    loss = share * loss + (1 - share) * self.task.loss(logits, inputs)
-            yield loss / max(self.task.count_targets(inputs), 1)
+                taught, count = self.task.loss(logits, inputs, teacher_logits, self.config.temperature)
+                loss = share * taught + loss
+            yield loss / max(count, 1)
 
     def count_tokens(self) -> int:
         return self._tokens

@@ -24,7 +24,7 @@ from electralab.compression.settings import (
     ModelVariant,
     list_variants,
 )
-from electralab.compression.task import CompressionTask, Network, load_compression_task
+from electralab.compression.task import CompressionTask, Network, load_compression_task, score_network
 from electralab.config import ConfigLayer, to_toml
 from electralab.errors import AnswersDiffer, IdentityMismatch, InputError, TrainingDiverged, UsageError
 from electralab.events import Event, Note, Progress, Result, Update, warn
@@ -170,13 +170,6 @@ class VariantWriter:
         ExportRecord.compared(fidelity, network=self.task.role, kind=kind, **facts).write(folder)
         write_license(folder, self.license)
 
-    def relicense(self, folder: Path) -> None:
-        """A variant that was made on other terms."""
-        if (folder / LICENSE).read_text(encoding="utf-8") != self.license.text:
-            with new_folder(folder, kind="model") as temporary:
-                copy_files(folder, temporary)
-                write_license(temporary, self.license)
-
 
 def copy_files(source: Path, target: Path, *without: str) -> None:
     for file in source.iterdir():
@@ -191,7 +184,8 @@ def has_metadata(folder: Path) -> bool:
 class _CompressionRun:
     def __init__(self, request: CompressRequest, task: CompressionTask, device: torch.device, stop: StopSignal) -> None:
         self.request, self.task, self.device, self.stop = request, task, device, stop
-        self.config, self.out, self.variants_dir = request.config, request.out, request.out / "variants"
+        self.config, self.out = request.config, request.out
+        self.variants_dir, self.scores_dir = request.out / "variants", request.out / "scores"
         self.writer = VariantWriter(task, request.license, locate_encoder(request.model), stop.check)
         self.failed: dict[str, str] = {}
 
@@ -239,14 +233,17 @@ class _CompressionRun:
         verify_folder(folder, "delete this variant's folder, and the same command makes it again")
         if not has_metadata(folder):
             return False
-        if self.request.license:
-            self.writer.relicense(folder)
+        if self.request.license and (folder / LICENSE).read_text(encoding="utf-8") != self.writer.license.text:
+            # It was made on other terms.
+            with new_folder(folder, kind="model") as temporary:
+                copy_files(folder, temporary)
+                write_license(temporary, self.writer.license)
         return True
 
     def _make(self, variant: ModelVariant) -> Iterator[Update]:
         folder, origin = self.variants_dir / variant.name, self.variants_dir / variant.origin
         # Its score may be of one that was deleted.
-        self._score_path(variant).unlink(missing_ok=True)
+        (self.scores_dir / f"{variant.name}.json").unlink(missing_ok=True)
         if variant.graph is not None:
             samples = self.task.list_samples(self.config.calibration_rows)
             self.writer.write_graph(origin, folder, variant.graph, samples)
@@ -278,11 +275,8 @@ class _CompressionRun:
         assert isinstance(network, Discriminator | TaskModel)
         return network
 
-    def _score_path(self, variant: ModelVariant) -> Path:
-        return self.out / "scores" / f"{variant.name}.json"
-
     def _score(self, variant: ModelVariant) -> VariantScore:
-        path = self._score_path(variant)
+        path = self.scores_dir / f"{variant.name}.json"
         # Examples are drawn again for the baseline alone: only its deviation counts.
         draws = self.config.measure.bootstrap if variant.name == BASELINE else 0
         if path.is_file():
@@ -290,7 +284,7 @@ class _CompressionRun:
             stored = VariantScore.parse(value, path)
             if stored.draws == draws:
                 return stored
-        score = self.task.score(self._load(variant.name), draws)
+        score = score_network(self.task, self._load(variant.name), draws)
         write_json(path, score.to_json())
         return score
 

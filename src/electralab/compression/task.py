@@ -6,7 +6,6 @@ A tuned model is scored on the files of its task, a discriminator on text that o
 """
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -77,7 +76,9 @@ def evenly_spaced(count: int, limit: int) -> Indices:
 
 
 @dataclass(frozen=True)
-class CompressionTask(ABC):
+class _TaskRows:
+    """What every task of a trade-off has. What it does is alike too: see FinetunedTask."""
+
     role: Role
     """The name of the model's folder in a run."""
     network: Network
@@ -95,48 +96,9 @@ class CompressionTask(ABC):
     seed: int
     stop: StopSignal
 
-    @abstractmethod
-    def make_inputs(self, rows: Indices, step: int) -> Any:
-        """A batch of rows to learn from; what is random in it is a pure function of the step."""
-
-    @abstractmethod
-    def forward(self, network: Network, inputs: Any) -> Logits: ...
-
-    @abstractmethod
-    def count_targets(self, inputs: Any) -> int: ...
-
-    @abstractmethod
-    def loss(
-        self, logits: Logits, inputs: Any, teacher_logits: Logits | None = None, temperature: float = 1.0
-    ) -> Tensor:
-        """Against the truth, or against what another network says; summed over the targets."""
-
-    @abstractmethod
-    def make_scorer(self, network: Network) -> tuple[Callable[[Indices], float], int]:
-        """The score of some of the examples by what the network says of them, and how many there are."""
-
-    @abstractmethod
-    def timing_inputs(self, size: int) -> NetworkInputs:
-        """So many of the rows that a network is scored on."""
-
-    @abstractmethod
-    def list_samples(self, count: int) -> list[Sample]:
-        """At most so many rows to learn from."""
-
-    @abstractmethod
-    def save(self, folder: Path, network: Network, storage: Storage) -> None:
-        """Into a folder that the caller owns, all that makes it a model."""
-
-    def score(self, network: Network, draws: int) -> VariantScore:
-        """With its deviation, if the examples are to be drawn again."""
-        score_rows, count = self.make_scorer(network)
-        resampled = [score_rows(rows) for rows in bootstrap_indices(count, draws, self.seed)]
-        deviation = float(np.std(resampled)) if resampled else None
-        return VariantScore(value=score_rows(np.arange(count)), deviation=deviation, count=count, draws=draws)
-
 
 @dataclass(frozen=True)
-class FinetunedTask(CompressionTask):
+class FinetunedTask(_TaskRows):
     model: LoadedTaskModel
     task: Task
     data: TaskData
@@ -147,29 +109,25 @@ class FinetunedTask(CompressionTask):
         return features.collate(rows, self.tokenizer.special.pad, next(self.network.parameters()).device)
 
     def make_inputs(self, rows: Indices, step: int) -> features.TaskBatch:
+        """A batch of rows to learn from; what is random in it is a pure function of the step."""
         del step
         return self._collate([self.train.features[row] for row in rows])
 
-    def forward(self, network: Network, inputs: features.TaskBatch) -> Logits:
+    def forward(self, network: Network, inputs: Any) -> Logits:
         logits: Logits = network(inputs.input_ids, inputs.segment_ids, inputs.attention_pad)
         return logits
 
-    def count_targets(self, inputs: features.TaskBatch) -> int:
-        return self.task.kind.count_targets(inputs)
-
-    def loss(
-        self,
-        logits: Logits,
-        inputs: features.TaskBatch,
-        teacher_logits: Logits | None = None,
-        temperature: float = 1.0,
-    ) -> Tensor:
+    def loss(self, logits: Any, inputs: Any, teacher: Any = None, temperature: float = 1.0) -> tuple[Tensor, int]:
+        """Against the truth, or the logits of a teacher: summed over the targets, and how many these are."""
         kind, head = self.task.kind, self.model.network.head_config
-        if teacher_logits is None:
-            return kind.loss(logits, inputs, head)
-        return kind.distillation_loss(logits, teacher_logits, inputs, head, temperature)
+        if teacher is None:
+            loss = kind.loss(logits, inputs, head)
+        else:
+            loss = kind.distillation_loss(logits, teacher, inputs, head, temperature)
+        return loss, kind.count_targets(inputs)
 
     def make_scorer(self, network: Network) -> tuple[Callable[[Indices], float], int]:
+        """The score of some of the examples by what the network says of them, and how many there are."""
         assert isinstance(network, TaskModel)
         kind, config, examples = self.task.kind, self.model.config, self.data.devs[0].examples
         pad_id, rows = self.tokenizer.special.pad, self.dev.features
@@ -184,7 +142,7 @@ class FinetunedTask(CompressionTask):
         return score_rows, len(examples)
 
     def timing_inputs(self, size: int) -> NetworkInputs:
-        """Rows spread over the dev examples; a single one is of the middle length."""
+        """So many of the rows that a network is scored on, spread over all; a single one is of the middle length."""
         rows = self.dev.features
         if size == 1:
             chosen = [sorted(rows, key=lambda feature: len(feature.ids))[len(rows) // 2]]
@@ -194,16 +152,18 @@ class FinetunedTask(CompressionTask):
         return batch.input_ids, batch.segment_ids, batch.attention_pad
 
     def list_samples(self, count: int) -> list[Sample]:
+        """At most so many rows to learn from."""
         chosen = [self.train.features[index] for index in evenly_spaced(len(self.train.features), count)]
         return [Sample(feature.ids, feature.segment_ids) for feature in chosen]
 
     def save(self, folder: Path, network: Network, storage: Storage) -> None:
+        """Into a folder that the caller owns, all that makes it a model."""
         assert isinstance(network, TaskModel)
         write_model(folder, replace(self.model, network=network), storage)
 
 
 @dataclass(frozen=True)
-class RtdTask(CompressionTask):
+class RtdTask(_TaskRows):
     generator: TokenModel
     objective: str
     train: HeldoutRows
@@ -219,37 +179,24 @@ class RtdTask(CompressionTask):
 
     @torch.no_grad()
     def _corrupt(self, masked: MaskedBatch) -> CorruptedBatch:
-        device, vocab_size = torch.device(self.context.device), self.generator.config.vocab_size
-        bias, sampling = special_token_bias(self.tokenizer, device, vocab_size), self.config.temperature
-        sampled = sample_ids(
+        generator_logits, sampling = (
             generator_forward(self.generator, masked),
-            masked.sampling_uniforms,
-            bias,
-            SamplingConfig(temperature=sampling),
+            SamplingConfig(temperature=self.config.temperature),
         )
-        return corrupt(masked, sampled)
+        bias = special_token_bias(self.tokenizer, generator_logits.device, self.generator.config.vocab_size)
+        return corrupt(masked, sample_ids(generator_logits, masked.sampling_uniforms, bias, sampling))
 
-    def forward(self, network: Network, inputs: CorruptedBatch) -> Tensor:
+    def forward(self, network: Network, inputs: Any) -> Tensor:
         batch = inputs.masked.batch
         logits: Tensor = network(inputs.input_ids, batch.segment_ids, batch.attention_pad)  # (B, T)
         return logits
 
-    def count_targets(self, inputs: CorruptedBatch) -> int:
-        return inputs.masked.batch.token_count
-
-    def loss(
-        self,
-        logits: Logits,
-        inputs: CorruptedBatch,
-        teacher_logits: Logits | None = None,
-        temperature: float = 1.0,
-    ) -> Tensor:
-        assert isinstance(logits, Tensor)
-        if teacher_logits is None:
-            return rtd_loss(logits, inputs)
-        assert isinstance(teacher_logits, Tensor)
-        is_token = ~inputs.masked.batch.is_pad
-        return features.soft_binary_cross_entropy(logits[is_token], teacher_logits[is_token], temperature)
+    def loss(self, logits: Any, inputs: Any, teacher: Any = None, temperature: float = 1.0) -> tuple[Tensor, int]:
+        batch = inputs.masked.batch
+        if teacher is None:
+            return rtd_loss(logits, inputs), batch.token_count
+        given, wanted = logits[~batch.is_pad], teacher[~batch.is_pad]
+        return features.soft_binary_cross_entropy(given, wanted, temperature), batch.token_count
 
     @cached_property
     def _heldout_inputs(self) -> list[CorruptedBatch]:
@@ -295,6 +242,17 @@ class RtdTask(CompressionTask):
             storage=storage,
         )
         self.tokenizer.save(folder, max_length=config.sequence_length, has_segments=config.backbone == "electra")
+
+
+CompressionTask = FinetunedTask | RtdTask
+
+
+def score_network(task: CompressionTask, network: Network, draws: int) -> VariantScore:
+    """With its deviation, if the examples are to be drawn again."""
+    score_rows, count = task.make_scorer(network)
+    resampled = [score_rows(rows) for rows in bootstrap_indices(count, draws, task.seed)]
+    deviation = float(np.std(resampled)) if resampled else None
+    return VariantScore(value=score_rows(np.arange(count)), deviation=deviation, count=count, draws=draws)
 
 
 def load_compression_task(request: CompressRequest, device: torch.device, stop: StopSignal) -> CompressionTask:

@@ -2,23 +2,26 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from little_compression import ask_for, follow, make_config, make_pair_run, make_run, open_task, run
+from little_compression import ask_for, follow, make_config, make_pair_run, make_run, open_pair, open_task, run
 from little_models import TOKENIZER, build_pair, save_pair
 from little_models import run as evaluate
 from little_tasks import QUICK, make_request, save_origin, tune, write_animals, write_rows
+from torch import Tensor
 from watching_events import notes
 
 import electralab
 from electralab.compression import stage
 from electralab.compression import task as task_module
-from electralab.compression.settings import CompressRequest, list_variants
-from electralab.compression.stage import check_plan, plan_compress
+from electralab.compression.settings import CompressRequest, Graph, list_variants
+from electralab.compression.stage import VariantWriter, check_plan, plan_compress
+from electralab.compression.task import score_network
 from electralab.errors import (
     AnswersDiffer,
     DamagedArtifact,
@@ -28,13 +31,17 @@ from electralab.errors import (
     UsageError,
 )
 from electralab.exporting.export import find_license
+from electralab.exporting.fidelity import Exportable
+from electralab.exporting.onnx_graphs import write_graph
 from electralab.finetuning.task_model import load_model
 from electralab.model.electra import Discriminator
 from electralab.model.folders.folder import load_any, load_network, save_network
+from electralab.model.weight_transfer import PrunedLayer, prune
 from electralab.records.compression import KeptParts, NoiseFloor, Tradeoff, TradeoffPoint
 from electralab.reporting.study_page import explain_tradeoff
 from electralab.serving.model import Model
 from electralab.statistics import bootstrap_indices
+from electralab.tokens.tokenizer import Tokenizer
 
 ANIMALS = (("cat", "yes"), ("dog", "no"))
 
@@ -357,3 +364,72 @@ def test_weights_too_large_for_16_bits_are_refused(tmp_path: Path) -> None:
 def test_shares_that_leave_nothing_or_everything_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"prune"):
         make_config(**settings)
+
+
+def test_a_pruned_network_is_a_graph_that_answers_alike(tmp_path: Path) -> None:
+    task = open_pair(tmp_path)
+    pruned = prune(task.network, [PrunedLayer(0, (1,), (0, 3, 5)), PrunedLayer(1, (0, 1), tuple(range(20)))])
+    writer = VariantWriter(task, "mit", tmp_path, lambda: None)
+    writer.write_weights(tmp_path / "pruned", pruned, "fp32")
+    samples = task.list_samples(8)
+    # The backbone has segments, and graphs are calibrated with both.
+    assert [bool(sample.segment_ids.any()) for sample in samples[:3]] == [True, False, True]
+    ids = torch.from_numpy(samples[0].ids)[None]
+    with torch.inference_mode():
+        segments = torch.from_numpy(samples[0].segment_ids)[None]
+        wanted = pruned(ids, segments, None)
+        tolerances: dict[Graph, float] = {"onnx": 1e-4, "onnx-static-int8": 1.0}
+        for graph, tolerance in tolerances.items():
+            writer.write_graph(tmp_path / "pruned", tmp_path / graph, graph, samples)
+            network = load_network(tmp_path / graph)
+            assert isinstance(network, Discriminator)
+            said = network(ids, segments, None)
+            torch.testing.assert_close(said, wanted, atol=tolerance, rtol=0.0)
+            assert network.config == pruned.config
+            assert Tokenizer.load(tmp_path / graph).to_json() == Tokenizer.load(tmp_path / "pruned").to_json()
+            said_of_it = json.loads((tmp_path / graph / "export.json").read_text())
+            assert said_of_it["of"] == "the variant pruned"
+            assert (said_of_it["largest_difference"] <= 1e-4) is (graph == "onnx")
+            assert "license: mit" in (tmp_path / graph / "README.md").read_text()
+            assert "tokens with the same verdict, replaced or not" in said_of_it["words"]
+    assert sorted(path.name for path in (tmp_path / "onnx").iterdir() if "model" in path.name) == ["model.onnx"]
+
+
+def test_a_missing_library_is_named_with_the_flag_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(InputError, match=r"^--graphs: needs onnxscript, which is not installed"):
+        open_pair(tmp_path, graphs=["onnx"])
+
+
+def test_a_graph_that_answers_otherwise_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the tracer had lost a thousandth on the way."""
+
+    def write_wrongly(network: Exportable, path: Path) -> None:
+        assert isinstance(network, Discriminator)
+        with torch.no_grad():
+            network.head.verdict.bias.add_(1e-3)
+            write_graph(network, path)
+            network.head.verdict.bias.sub_(1e-3)
+
+    task = open_pair(tmp_path)
+    writer = VariantWriter(task, "", tmp_path, lambda: None)
+    writer.write_weights(tmp_path / "whole", task.network, "fp32")
+    monkeypatch.setattr(stage, "write_graph", write_wrongly)
+    with pytest.raises(AnswersDiffer, match=r"answers differ by 0\.001 from those of the model, more than 0\.0001"):
+        writer.write_graph(tmp_path / "whole", tmp_path / "onnx", "onnx", [])
+    assert not (tmp_path / "onnx").exists()
+
+
+class KnowsSpecials(Discriminator):
+    """Sure of the five special tokens, and of nothing else."""
+
+    def forward(self, input_ids: Tensor, *_: object) -> Tensor:
+        return torch.where(input_ids >= 5, 0.0, -20.0)
+
+
+def test_knowing_only_special_tokens_scores_as_guessing(tmp_path: Path) -> None:
+    task = open_pair(tmp_path)
+    assert isinstance(task.network, Discriminator)
+    assert score_network(task, KnowsSpecials(task.network.config), 0).value == 0.5

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import torch
 from little_models import TEXT, build_pair, save_pair
@@ -43,35 +44,23 @@ def make_pair_run(folder: Path) -> tuple[Path, Path]:
     return save_pair(folder / "pair", build_pair()), write_text(folder / "text.txt")
 
 
-def open_pair(folder: Path, **settings: object) -> CompressionTask:
-    model, data = make_pair_run(folder)
-    return open_task(model, data, **settings)
+def open_pair(folder: Path, **settings: Any) -> CompressionTask:
+    return open_task(*make_pair_run(folder), **settings)
 
 
-def open_task(model: Path, data: Path, **settings: object) -> CompressionTask:
-    config = make_config(**settings)
-    request = CompressRequest(model, data, Path("nowhere"), config, None, None, None, None, threads=1)
-    return load_compression_task(request, CPU, StopSignal())
+def open_task(model: Path, data: Path, **settings: Any) -> CompressionTask:
+    return load_compression_task(ask_for(model, data, Path("nowhere"), **settings), CPU, StopSignal())
 
 
 def make_config(**settings: object) -> CompressConfig:
     return CompressConfig.model_validate(BRIEF | settings)
 
 
-def ask_for(
-    model: Path,
-    data: Path,
-    out: Path,
-    *,
-    target_speedup: float | None = None,
-    max_loss: float | None = None,
-    generator: Path | None = None,
-    task: str | None = None,
-    **settings: object,
-) -> CompressRequest:
-    return CompressRequest(
-        model, data, out, make_config(**settings), generator, task, target_speedup, max_loss, threads=1
-    )
+def ask_for(model: Path, data: Path, out: Path, **asked: Any) -> CompressRequest:
+    """What is no field of a request is a setting."""
+    names = ("generator", "task", "target_speedup", "max_loss")
+    given = {name: asked.pop(name, None) for name in names}
+    return CompressRequest(model, data, out, make_config(**asked), **given, threads=1)
 
 
 def follow(request: CompressRequest) -> list[Event[Tradeoff]]:
