@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -47,12 +47,25 @@ class Doubler:
         return [2 * one for one in parsed]
 
 
+OPENED: list[Batcher] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_at_the_end() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close(0)
+
+
 def make_batcher(**config: Any) -> Batcher:
-    return Batcher(BatchingConfig.model_validate({"window_ms": 0, **config}), ServerMetrics())
+    OPENED.append(Batcher(BatchingConfig.model_validate({"window_ms": 0, **config}), ServerMetrics()))
+    return OPENED[-1]
 
 
 def ask(batcher: Batcher, handler: Doubler, *asked: int, cost: int = 1, seconds: float = 10) -> QueuedRequest:
-    return batcher.submit("detect", handler, asked, {}, cost=cost, seconds=seconds)
+    request = QueuedRequest("detect", handler, asked, {}, cost, seconds)
+    batcher.submit(request)
+    return request
 
 
 def hold(batcher: Batcher, handler: Doubler, *asked: int, **more: Any) -> QueuedRequest:
@@ -97,7 +110,6 @@ def test_what_waits_for_one_station_goes_together_as_far_as_it_fits() -> None:
         ticket.answers.result(10)
     assert one.batches == [[0], [1, 3], [4]]
     assert other.batches == [[2, 5]]
-    batcher.close(1)
 
 
 def test_a_bad_text_is_told_by_its_place_and_spoils_nobody_elses_answer() -> None:
@@ -110,7 +122,6 @@ def test_a_bad_text_is_told_by_its_place_and_spoils_nobody_elses_answer() -> Non
         bad.answers.result(10)
     assert caught.value.args[0] == 1
     assert handler.batches == [[0], [1, 4]]
-    batcher.close(1)
 
 
 def test_where_a_batch_fails_each_request_is_tried_alone_and_the_worker_goes_on() -> None:
@@ -122,7 +133,6 @@ def test_where_a_batch_fails_each_request_is_tried_alone_and_the_worker_goes_on(
     with pytest.raises(ZeroDivisionError):
         bad.answers.result(10)
     assert ask(batcher, handler, 5).answers.result(10) == [10]
-    batcher.close(1)
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
@@ -143,7 +153,6 @@ def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
 def test_a_request_larger_than_the_queue_is_taken_when_nothing_else_waits() -> None:
     batcher, handler = make_batcher(queue_texts=1, queue_characters=1, batch_characters=1), Doubler()
     assert ask(batcher, handler, 1, 2, 3, cost=500).answers.result(10) == [2, 4, 6]
-    batcher.close(1)
 
 
 def test_what_is_late_or_given_up_is_not_worked_for() -> None:
@@ -160,7 +169,6 @@ def test_what_is_late_or_given_up_is_not_worked_for() -> None:
         given_up.answers.result(10)
     assert handler.batches == [[0], [3]]
     assert batcher.waiting_texts == 0
-    batcher.close(1)
 
 
 def test_who_gives_up_leaves_the_queue_at_once() -> None:
@@ -176,7 +184,6 @@ def test_who_gives_up_leaves_the_queue_at_once() -> None:
     batcher.give_up(next_one)
     assert next_one.answers.result(10) == [4]
     assert handler.batches == [[0], [2]]
-    batcher.close(1)
 
 
 @pytest.mark.parametrize("reason", ["given up", "late"])
@@ -193,7 +200,6 @@ def test_work_that_nobody_waits_for_any_more_ends_before_the_next_run_of_the_net
     with pytest.raises(ApiError, match="not done in time; try again in 1 s"):
         left.answers.result(10)
     assert (handler.batches, handler.runs) == ([[4]], 2)
-    batcher.close(1)
 
 
 def test_a_batch_goes_on_while_one_of_its_askers_waits() -> None:
@@ -205,7 +211,6 @@ def test_a_batch_goes_on_while_one_of_its_askers_waits() -> None:
     handler.may_go.set()
     assert kept.answers.result(10) == [4]
     assert handler.batches == [[1, 2]]
-    batcher.close(1)
 
 
 def test_whoever_asks_little_goes_between_the_runs_of_a_request_that_is_more_than_a_batch() -> None:
@@ -220,7 +225,6 @@ def test_whoever_asks_little_goes_between_the_runs_of_a_request_that_is_more_tha
     assert other.answers.result(10) == [8]
     assert (same.answers.result(10), large.answers.result(10), also_large.answers.result(10)) == ([12], [2, 4, 6], [10])
     assert handler.batches == [[6], [1, 2, 3], [5]]
-    batcher.close(1)
 
 
 def test_the_time_to_come_back_counts_what_is_being_worked_on() -> None:
@@ -242,7 +246,6 @@ def test_the_first_of_a_batch_waits_for_others_as_long_as_the_window() -> None:
     second = ask(batcher, handler, 2)
     assert (first.answers.result(10), second.answers.result(10)) == ([2], [4])
     assert handler.batches == [[1, 2]]
-    batcher.close(1)
 
 
 def test_at_the_end_what_cannot_be_done_in_time_is_refused_and_nothing_new_is_taken() -> None:

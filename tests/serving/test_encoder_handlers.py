@@ -22,14 +22,16 @@ from electralab.model.settings import EncoderConfig
 from electralab.model.task_model import Pooling, pool_states
 from electralab.model.weights import init_weights
 from electralab.records.answers import Detection, HeldoutScores, TokenScore
-from electralab.serving.encoder_handlers import Detector, Embedder, Vector
-from electralab.serving.inputs import TextInput, Window, WindowConfig, cut_windows
+from electralab.serving.encoder_handlers import Detector, Embedder, Vector, Window, cut_windows
+from electralab.serving.inputs import TextInput, WindowConfig
 from electralab.serving.model import Model
 from electralab.stopping import NO_STOP
 from electralab.tokens.tokenizer import TokenizerConfig
 from electralab.tokens.tokenizer_training import train_symbol_vocab, train_tokenizer
 
 TEXT = "the cat sat on the mat and the dog sat on the log. Ünïcode \U0001f600 too!"
+TOKENIZER = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
+SYMBOLS = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
 
 
 @given(st.integers(0, 300), st.integers(1, 64), st.floats(0, 0.99))
@@ -72,25 +74,14 @@ class Suspicious(Discriminator):
 
 
 def make_config(vocab_size: int, sequence_length: int) -> EncoderConfig:
-    return EncoderConfig(
-        backbone="electra",
-        vocab_size=vocab_size,
-        sequence_length=sequence_length,
-        embedding_size=4,
-        hidden_size=4,
-        num_layers=1,
-        num_heads=1,
-        feedforward_size=4,
-        norm_eps=1e-12,
-        dropout=0.0,
-        attention_dropout=0.0,
-    )
+    sizes = dict.fromkeys(("embedding_size", "hidden_size", "feedforward_size"), 4) | {"num_heads": 1}
+    changes = {"vocab_size": vocab_size, "sequence_length": sequence_length, "init_std": 0.02, **sizes}
+    return build_pair(TOKENIZER).discriminator.config.model_copy(update=changes)
 
 
 def make_detector(sequence_length: int = 16, **settings: float) -> Detector:
-    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-    model = Suspicious(make_config(tokenizer.vocab_size, sequence_length))
-    return Detector(model, tokenizer, WindowConfig.model_validate(settings))
+    model = Suspicious(make_config(TOKENIZER.vocab_size, sequence_length))
+    return Detector(model, TOKENIZER, WindowConfig.model_validate(settings))
 
 
 def detect(detector: Detector, given: TextInput) -> Detection:
@@ -118,11 +109,10 @@ def test_windows_of_a_long_text_agree_with_one_window(batch_tokens: int) -> None
 
 def test_a_real_network_gives_the_same_verdicts_in_any_batch_of_windows() -> None:
     """Windows of different lengths are padded; the padding must not be seen."""
-    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-    model = Discriminator(make_config(tokenizer.vocab_size, 16))
+    model = Discriminator(make_config(TOKENIZER.vocab_size, 16))
     init_weights(model, seed=0)
-    detector = Detector(model, tokenizer, WindowConfig())
-    ids = tokenizer.encode(TEXT).ids
+    detector = Detector(model, TOKENIZER, WindowConfig())
+    ids = TOKENIZER.encode(TEXT).ids
     parts = [ids[:14], ids[3:8], ids[5:6]]
     together = {output.text: output for output in detector.run(parts, NO_STOP)}
     for index, part in enumerate(parts):
@@ -152,11 +142,10 @@ class Remembering(Suspicious):
 
 
 def test_a_typed_pad_is_not_padding() -> None:
-    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-    model = Remembering(make_config(tokenizer.vocab_size, 16))
-    detector = Detector(model, tokenizer, WindowConfig())
+    model = Remembering(make_config(TOKENIZER.vocab_size, 16))
+    detector = Detector(model, TOKENIZER, WindowConfig())
     detect(detector, "the [PAD] [PAD] mat")
-    pad = tokenizer.special.pad
+    pad = TOKENIZER.special.pad
     list(detector.run([np.array([9, pad, 8]), np.array([7])], NO_STOP))
     (_, alone), (rows, together) = model.seen
     assert alone is None
@@ -166,12 +155,11 @@ def test_a_typed_pad_is_not_padding() -> None:
 
 
 def test_energies_are_no_chances(tmp_path: Path) -> None:
-    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-    network = Discriminator(make_config(tokenizer.vocab_size, 16))
-    tokenizer.save(tmp_path)
-    save_network(tmp_path, network, pad_id=tokenizer.special.pad, objective="electra")
+    network = Discriminator(make_config(TOKENIZER.vocab_size, 16))
+    TOKENIZER.save(tmp_path)
+    save_network(tmp_path, network, pad_id=TOKENIZER.special.pad, objective="electra")
     assert Model(tmp_path).detector
-    save_network(tmp_path, network, pad_id=tokenizer.special.pad, objective="electric")
+    save_network(tmp_path, network, pad_id=TOKENIZER.special.pad, objective="electric")
     with pytest.raises(
         InputError,
         match=r"says energies, which cannot detect; it can embed; compare .*blimp",
@@ -185,8 +173,7 @@ def test_an_empty_text_has_no_tokens() -> None:
 
 
 def test_symbols_are_judged_one_by_one() -> None:
-    tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
-    detector = Detector(Suspicious(make_config(tokenizer.vocab_size, 16)), tokenizer, WindowConfig())
+    detector = Detector(Suspicious(make_config(SYMBOLS.vocab_size, 16)), SYMBOLS, WindowConfig())
     found = detect(detector, ["open", 7, "never seen", "read"])
     assert found.text == "open 7 never seen read"
     assert [token.text for token in found.tokens] == ["open", "7", "never seen", "read"]
@@ -209,8 +196,7 @@ class Calm(Discriminator):
 
 
 def calm_detector(heldout: HeldoutScores | None = None) -> Detector:
-    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-    return Detector(Calm(make_config(tokenizer.vocab_size, 64)), tokenizer, WindowConfig(), heldout)
+    return Detector(Calm(make_config(TOKENIZER.vocab_size, 64)), TOKENIZER, WindowConfig(), heldout)
 
 
 def test_where_no_token_passes_the_most_suspicious_words_of_the_text_are_named() -> None:
@@ -247,9 +233,8 @@ def test_where_some_pass_exactly_these_are_named() -> None:
 
 
 def test_an_unknown_symbol_is_suspicious_before_all_others_whatever_the_network_thinks() -> None:
-    tokenizer = train_symbol_vocab(Counter({"open": 3, "read": 2, "7": 1}), TokenizerConfig())
     for network in (Suspicious, Calm):
-        detector = Detector(network(make_config(tokenizer.vocab_size, 16)), tokenizer, WindowConfig())
+        detector = Detector(network(make_config(SYMBOLS.vocab_size, 16)), SYMBOLS, WindowConfig())
         found = detect(detector, ["open", "never seen", "read", "nor this"])
         assert [token.unknown for token in found.tokens] == [False, True, False, True]
         assert set(found.suspicious[:2]) == {1, 3}
@@ -312,10 +297,9 @@ def test_a_model_of_text_takes_no_list() -> None:
 
 
 def make_network(sequence_length: int) -> Detector:
-    tokenizer = train_tokenizer([TEXT], TokenizerConfig(vocab_size=80))
-    model = Discriminator(make_config(tokenizer.vocab_size, sequence_length))
+    model = Discriminator(make_config(TOKENIZER.vocab_size, sequence_length))
     init_weights(model, seed=0)
-    return Detector(model, tokenizer, WindowConfig(batch_tokens=64))
+    return Detector(model, TOKENIZER, WindowConfig(batch_tokens=64))
 
 
 @given(st.lists(st.sampled_from(["", "the cat", TEXT, TEXT * 3, "[PAD] sat [MASK]", "log " * 40]), max_size=6))
@@ -344,12 +328,12 @@ def test_a_notebook_shows_the_text_itself_shaded_and_escaped() -> None:
 
 # A text's vector
 
-TOKENIZER = little_tokenizer()
+LITTLE = little_tokenizer()
 LONG = " ".join([WORDS] * 5)
 
 
 def make_embedder() -> Embedder:
-    return Embedder(build_pair(TOKENIZER).discriminator.encoder, TOKENIZER, WindowConfig())
+    return Embedder(build_pair(LITTLE).discriminator.encoder, LITTLE, WindowConfig())
 
 
 def embed(embedder: Embedder, text: str, pooling: Pooling = "mean") -> Vector:
@@ -357,7 +341,7 @@ def embed(embedder: Embedder, text: str, pooling: Pooling = "mean") -> Vector:
 
 
 def states_of(embedder: Embedder, ids: list[int]) -> torch.Tensor:
-    row = torch.tensor([[TOKENIZER.special.cls, *ids, TOKENIZER.special.sep]])
+    row = torch.tensor([[LITTLE.special.cls, *ids, LITTLE.special.sep]])
     with torch.no_grad():
         states: torch.Tensor = embedder.network(row, torch.zeros_like(row), None)
     return states
@@ -366,14 +350,14 @@ def states_of(embedder: Embedder, ids: list[int]) -> torch.Tensor:
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])
 def test_a_text_that_fits_is_pooled_as_anywhere_else(pooling: Pooling) -> None:
     embedder = make_embedder()
-    states = states_of(embedder, TOKENIZER.encode("the cat sat").ids.tolist())
+    states = states_of(embedder, LITTLE.encode("the cat sat").ids.tolist())
     expected = pool_states(states, torch.zeros(states.shape[:2], dtype=torch.bool), pooling)[0].numpy()
     assert np.allclose(embed(embedder, "the cat sat", pooling), expected, atol=1e-6)
 
 
 def test_every_token_of_a_long_text_counts_once_where_it_has_context() -> None:
     embedder = make_embedder()
-    ids = TOKENIZER.encode(LONG).ids
+    ids = LITTLE.encode(LONG).ids
     size = embedder.network.config.sequence_length - 2
     assert len(ids) > 3 * size
     kept = []
@@ -385,7 +369,7 @@ def test_every_token_of_a_long_text_counts_once_where_it_has_context() -> None:
 
 def test_the_ends_of_a_long_text_are_its_first_and_last_window() -> None:
     embedder = make_embedder()
-    ids, size = TOKENIZER.encode(LONG).ids, embedder.network.config.sequence_length - 2
+    ids, size = LITTLE.encode(LONG).ids, embedder.network.config.sequence_length - 2
     first, last = states_of(embedder, ids[:size].tolist())[0, 0], states_of(embedder, ids[-size:].tolist())[0, -1]
     assert np.allclose(embed(embedder, LONG, "first"), first.numpy(), atol=1e-6)
     assert np.allclose(embed(embedder, LONG, "last"), last.numpy(), atol=1e-6)

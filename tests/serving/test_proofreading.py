@@ -31,6 +31,9 @@ from electralab.serving.proofreader import (
     score_proofreading,
 )
 
+TOKENIZER = little_tokenizer()
+LEXICON = Lexicon(TOKENIZER)
+
 
 @cache
 def slow_distance(one: str, other: str) -> int:
@@ -58,49 +61,41 @@ def test_distances_are_those_of_the_definition(word: str, others: list[str]) -> 
 
 
 def proofreader_of(**settings: float) -> Proofreader:
-    tokenizer, config = little_tokenizer(), ProofreadConfig.model_validate(settings)
-    pair = build_pair(tokenizer)
-    detector = Detector(pair.discriminator, tokenizer, WindowConfig())
-    generator = pair.generator
-    return Proofreader(detector, MaskFiller(generator, tokenizer, WindowConfig()), config)  # type: ignore[arg-type]
+    config, pair = ProofreadConfig.model_validate(settings), build_pair(TOKENIZER)
+    detector = Detector(pair.discriminator, TOKENIZER, WindowConfig())
+    return Proofreader(detector, MaskFiller(pair.generator, TOKENIZER, WindowConfig()), config)  # type: ignore[arg-type]
 
 
-def chances_of(lexicon: Lexicon, size: int, **words: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    chances = np.full(size, 1e-9)
+def chances_of(**words: float) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    chances = np.full(TOKENIZER.vocab_size, 1e-9)
     for word, chance in words.items():
-        chances[next(index for index, known in lexicon.words.items() if known == word)] = chance
+        chances[next(index for index, known in LEXICON.words.items() if known == word)] = chance
     return chances
 
 
 def test_suggestion_weighs_the_context_against_the_spelling() -> None:
-    tokenizer = little_tokenizer()
-    lexicon = Lexicon(tokenizer)
-    size = tokenizer.vocab_size
     # Three letters away, "the" would have to be expected e^6 times as much as "cat", which is one letter away.
-    near = lexicon.suggest("caat", chances_of(lexicon, size, cat=0.01, the=0.5), 1)
-    far = lexicon.suggest("caat", chances_of(lexicon, size, cat=1e-6, the=0.5), 1)
+    near = LEXICON.suggest("caat", chances_of(cat=0.01, the=0.5), 1)
+    far = LEXICON.suggest("caat", chances_of(cat=1e-6, the=0.5), 1)
     assert [one.text for one in (*near, *far)] == ["cat", "the"]
     assert near[0].p == pytest.approx(0.01)
 
 
 def test_suggestion_is_never_what_was_written_and_keeps_its_case() -> None:
-    tokenizer = little_tokenizer()
-    lexicon = Lexicon(tokenizer)
-    chances = chances_of(lexicon, tokenizer.vocab_size, cat=0.9, sat=0.05, mat=0.01)
-    assert [one.text for one in lexicon.suggest("Cat", chances, 2)] == ["Sat", "Mat"]
-    assert [one.text for one in lexicon.suggest("CAT", chances, 1)] == ["SAT"]
+    chances = chances_of(cat=0.9, sat=0.05, mat=0.01)
+    assert [one.text for one in LEXICON.suggest("Cat", chances, 2)] == ["Sat", "Mat"]
+    assert [one.text for one in LEXICON.suggest("CAT", chances, 1)] == ["SAT"]
 
 
 def test_pieces_of_a_word_are_one_word_as_suspicious_as_the_worst() -> None:
-    tokenizer = little_tokenizer()
     text = "the oldog, sat"
-    offsets = tokenizer.encode(text).offsets
+    offsets = TOKENIZER.encode(text).offsets
     chances = np.linspace(0.1, 0.9, len(offsets))
     tokens = tuple(
         TokenScore(text=text[a:b], start=a, end=b, p_replaced=float(p), p_original=1 - float(p))
         for (a, b), p in zip(offsets, chances, strict=True)
     )
-    words = group_words(Detection(text=text, tokens=tokens), tokenizer)
+    words = group_words(Detection(text=text, tokens=tokens), TOKENIZER)
     assert [word.text for word in words] == ["the", "oldog", ",", "sat"]
     of_word = [token.p_replaced for token in tokens if 4 <= token.start < 9]
     assert len(of_word) > 1
@@ -232,7 +227,7 @@ def test_python_and_the_page_agree(tmp_path: Path) -> None:
 
 
 def detect_evenly(text: str) -> Detection:
-    offsets = little_tokenizer().encode(text).offsets
+    offsets = TOKENIZER.encode(text).offsets
     return Detection(
         text=text,
         tokens=tuple(TokenScore(text=text[a:b], start=a, end=b, p_replaced=0.5, p_original=0.5) for a, b in offsets),
@@ -249,7 +244,7 @@ def detect_evenly(text: str) -> Detection:
     ],
 )
 def test_words_keep_the_marks_that_belong_to_them(text: str, words: list[str]) -> None:
-    found = group_words(detect_evenly(text), little_tokenizer())
+    found = group_words(detect_evenly(text), TOKENIZER)
     assert [word.text for word in found] == words
     assert all(before.end <= after.start for before, after in itertools.pairwise(found))
 
@@ -266,7 +261,5 @@ def test_context_gives_no_orders_to_a_terminal() -> None:
 
 
 def test_blob_longer_than_any_word_is_another_word_altogether() -> None:
-    tokenizer = little_tokenizer()
-    lexicon = Lexicon(tokenizer)
-    chances = chances_of(lexicon, tokenizer.vocab_size, cat=0.5)
-    assert [one.text for one in lexicon.suggest("x" * 100_000, chances, 1)] == ["cat"]
+    chances = chances_of(cat=0.5)
+    assert [one.text for one in LEXICON.suggest("x" * 100_000, chances, 1)] == ["cat"]

@@ -29,7 +29,7 @@ from electralab.config import ConfigLayer, to_toml
 from electralab.errors import AnswersDiffer, IdentityMismatch, InputError, TrainingDiverged, UsageError
 from electralab.events import Event, Note, Progress, Result, Update, warn
 from electralab.exporting.export import LICENSE, find_license, read_license, write_license
-from electralab.exporting.fidelity import TOLERANCE, Sample, compare_folder, require_equal, sample_rows
+from electralab.exporting.fidelity import TOLERANCE, Sample, compare_networks, require_equal, sample_rows
 from electralab.exporting.onnx_graphs import Activations, quantize_folder, write_graph
 from electralab.finetuning.settings import find_run, read_identity
 from electralab.finetuning.task_model import identify_model
@@ -156,7 +156,7 @@ class VariantWriter:
             write_json(temporary / CONFIG, export_own_config(network, read_config(source)))
             write_graph(network, temporary / GRAPH)
             # Before it is quantized: a graph in 32 bits answers like its network, or the exporter is wrong.
-            compared = compare_folder(network, temporary, self.samples, special, check=self.check)
+            compared = compare_networks(network, temporary, self.samples, special, check=self.check)
             require_equal(compared, TOLERANCE, str(target))
             facts = {"format": "onnx", "of": f"the variant {source.name}"}
             if graph != "onnx":
@@ -166,7 +166,7 @@ class VariantWriter:
 
     def _write_metadata(self, folder: Path, origin: Network, **facts: Any) -> None:
         kind, special = "tuned" if isinstance(origin, TaskModel) else "discriminator", self.task.tokenizer.special
-        fidelity = compare_folder(origin, folder, self.samples, special, check=self.check)
+        fidelity = compare_networks(origin, folder, self.samples, special, check=self.check)
         ExportRecord.compared(fidelity, network=self.task.role, kind=kind, **facts).write(folder)
         write_license(folder, self.license)
 

@@ -325,7 +325,7 @@ def _export(
     source.tokenizer.save(folder, max_length=encoder.sequence_length, has_segments=encoder.backbone == "electra")
     if (source.folder / TASK_FILE).is_file():
         write_json(folder / TASK_FILE, read_json(source.folder / TASK_FILE))
-    compare = partial(comparing.compare_folder, network, folder, samples, special, check=stop.check)
+    compare = partial(comparing.compare_networks, network, folder, samples, special, check=stop.check)
     compared = compare(outputs_energies=has_energies)
     # Weights in 16 bits are meant to differ; how far is written into export.json.
     if config.storage == "fp32":

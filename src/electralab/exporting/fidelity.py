@@ -111,38 +111,26 @@ def pair_some(
     return paired
 
 
-def compare_folder(
-    ours: Exportable,
-    folder: Path,
-    samples: Sequence[Sample],
-    special: SpecialIds,
-    *,
-    outputs_energies: bool = False,
-    check: Callable[[], None] = lambda: None,
-) -> Fidelity:
-    """The network of a folder beside the one that it was made from."""
-    theirs = load_any(folder)
-    assert isinstance(theirs, Exportable)
-    return compare_networks(ours, theirs, samples, special, outputs_energies=outputs_energies, check=check)
-
-
 def compare_networks(
     ours: Exportable,
-    theirs: Exportable,
+    theirs: Exportable | Path,
     samples: Sequence[Sample],
     special: SpecialIds,
     *,
     outputs_energies: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> Fidelity:
-    """`outputs_energies`: a discriminator of Electric; `check` may end the work between two batches."""
+    """A network beside that of a folder. `outputs_energies`: a discriminator of Electric; `check` may end the work
+    between two batches."""
+    other = load_any(theirs) if isinstance(theirs, Path) else theirs
+    assert isinstance(other, Exportable)
     subject = output_kind(ours, outputs_energies=outputs_energies)
     differences, shifts, agreements = [], [], []
     values: list[Tensor] = []
     for start in range(0, len(samples), _BATCH):
         check()
         batch = _make_batch(samples[start : start + _BATCH], special, is_masking=subject == "guesses")
-        first, second = _run(ours, batch, subject), _run(theirs, batch, subject)
+        first, second = _run(ours, batch, subject), _run(other, batch, subject)
         differences.append((first.logits - second.logits).abs().max())
         if subject in NUMBERS:
             values.append(torch.stack([first.logits, second.logits]))  # (2, L)
@@ -162,7 +150,7 @@ def compare_networks(
             agreement=float(is_same.double().mean()),
         )
     pair = torch.cat(values, dim=1)  # (2, L)
-    mean, (spread, other) = float((pair[0] - pair[1]).abs().mean()), pair.std(dim=1, correction=0).tolist()
+    mean, (spread, other_spread) = float((pair[0] - pair[1]).abs().mean()), pair.std(dim=1, correction=0).tolist()
     return ValueFidelity(
         subject=subject,
         rows=len(samples),
@@ -171,7 +159,7 @@ def compare_networks(
         mean_difference=mean,
         spread=spread,
         share_of_spread=mean / spread if spread > 0 else None,
-        correlation=float(torch.corrcoef(pair)[0, 1]) if spread > 0 and other > 0 else None,
+        correlation=float(torch.corrcoef(pair)[0, 1]) if spread > 0 and other_spread > 0 else None,
     )
 
 

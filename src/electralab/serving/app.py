@@ -65,8 +65,8 @@ def build_app(service: InferenceService, keys: Sequence[str], hosts: Sequence[st
     refusals: _Responses = {
         status: {"model": answers.ErrorAnswer, "description": reason} for status, reason in REASONS.items()
     }
-    for capability, (kind, about) in _CAPABILITIES.items():
-        _add_capability(app, service, capability, kind, about, refusals)
+    for capability in _CAPABILITIES:
+        _add_capability(app, service, capability, refusals)
     model_list, example_list = (encode_json(record.to_json()) for record in (service.model_list, service.example_list))
 
     # The docstrings are the descriptions in /docs and /openapi.json.
@@ -132,28 +132,23 @@ def build_app(service: InferenceService, keys: Sequence[str], hosts: Sequence[st
     return RequestGuard(app, service, keys, paths, hosts)
 
 
-def _add_capability(
-    app: FastAPI,
-    service: InferenceService,
-    capability: answers.Capability,
-    body_type: type[bodies.Body],
-    about: str,
-    refusals: _Responses,
-) -> None:
+def _add_capability(app: FastAPI, service: InferenceService, name: answers.Capability, refusals: _Responses) -> None:
+    body_type, about = _CAPABILITIES[name]
+
     async def answer(body: bodies.Body) -> Response:
-        return _json_response(await service.answer(capability, body))
+        return _json_response(await service.answer(name, body))
 
     # FastAPI reads a body by the type that stands here.
     answer.__annotations__["body"] = body_type
-    kind = type(answers.EXAMPLE_ANSWERS[capability])
+    kind = type(answers.EXAMPLE_ANSWERS[name])
     # An answer with the name of the model that gave it, or the answers to several texts.
     single: Any = create_model(f"{kind.__name__}One", __base__=kind, model=(str, ...))
     several: Any = create_model(f"{kind.__name__}Many", model=(str, ...), results=(list[kind], ...))  # type: ignore[valid-type]
     answered: _Responses = {200: {"model": single | several, "description": "The answer, or one for each text."}}
     app.post(
-        f"/v1/{capability}",
-        name=capability,
-        summary=capability.capitalize(),
+        f"/v1/{name}",
+        name=name,
+        summary=name.capitalize(),
         description=about,
         responses=answered | {status: refusal for status, refusal in refusals.items() if status != 405},
         response_class=Response,

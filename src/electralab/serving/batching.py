@@ -62,11 +62,16 @@ class QueuedRequest:
     """What the handler is told with every input."""
     cost: int
     """In characters."""
-    deadline: float
+    seconds: float
+    """Until nobody waits for the answers any more."""
     arrived: float = field(default_factory=time.monotonic)
     is_given_up: bool = False
-    """Whether nobody waits for the answers any more."""
+    """Whether whoever asked has left already."""
     answers: "Future[Sequence[Any]]" = field(default_factory=Future)
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() >= self.arrived + self.seconds
 
 
 class BadText(Exception):
@@ -92,22 +97,12 @@ class Batcher:
     def is_full(self) -> bool:
         return self.waiting_texts >= self.config.queue_texts or self._characters >= self.config.queue_characters
 
-    def submit(
-        self,
-        capability: str,
-        handler: BatchHandler,
-        inputs: Sequence[Any],
-        options: Mapping[str, Any],
-        *,
-        cost: int,
-        seconds: float,
-    ) -> QueuedRequest:
+    def submit(self, request: QueuedRequest) -> None:
         """Answers come in the request's future, or an ApiError."""
-        request = QueuedRequest(capability, handler, inputs, options, cost, time.monotonic() + seconds)
         with self._changed:
             if self._is_closed:
                 raise ApiError(*STOPPING)
-            texts, characters = self.waiting_texts + len(inputs), self._characters + cost
+            texts, characters = self.waiting_texts + len(request.inputs), self._characters + request.cost
             is_over = texts > self.config.queue_texts or characters > self.config.queue_characters
             # Into an empty queue even a request that is too large for it is taken, or it could never be answered.
             if self._waiting and is_over:
@@ -115,7 +110,6 @@ class Batcher:
             self._waiting.append(request)
             self.waiting_texts, self._characters = texts, characters
             self._changed.notify()
-        return request
 
     def give_up(self, request: QueuedRequest) -> None:
         """Nobody waits for its answers: it leaves the queue, or the worker at the next chance."""
@@ -178,9 +172,8 @@ class Batcher:
 
     def _drop_late(self) -> None:
         """Whoever has given up, or must by now, is not worked for."""
-        now = time.monotonic()
         for request in list(self._waiting):
-            if request.answers.cancelled() or request.deadline <= now:
+            if request.answers.cancelled() or request.is_late:
                 self._remove(request)
                 if request.answers.set_running_or_notify_cancel():
                     request.answers.set_exception(self.retry_later("too_slow", "not begun in time"))
@@ -241,10 +234,10 @@ class _BatchStop(StopSignal):
         self.batcher, self.requests, self.cost = batcher, requests, cost
 
     def check(self, *_: object) -> None:
-        batcher, now = self.batcher, time.monotonic()
+        batcher = self.batcher
         if batcher._is_over:
             raise ApiError(*STOPPING)
-        if all(request.is_given_up or request.deadline <= now for request in self.requests):
+        if all(request.is_given_up or request.is_late for request in self.requests):
             raise batcher.retry_later("too_slow", "not done in time")
         most = batcher.config.batch_characters
         if self.cost <= most:

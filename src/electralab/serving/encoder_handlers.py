@@ -7,6 +7,7 @@ A text longer than a row is read in windows. Each token counts once, in the wind
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -18,16 +19,7 @@ from electralab.model.encoder import Encoder, HiddenStates
 from electralab.model.folders.native_format import OnnxDiscriminator
 from electralab.model.task_model import Pooling, pool_states
 from electralab.records.answers import Detection, HeldoutScores, TokenScore
-from electralab.serving.inputs import (
-    Ids,
-    TextInput,
-    TokenizedText,
-    Window,
-    WindowConfig,
-    add_special_ids,
-    cut_windows,
-    tokenize,
-)
+from electralab.serving.inputs import Ids, TextInput, TokenizedText, WindowConfig, add_special_ids, tokenize
 from electralab.stopping import NO_STOP, StopSignal
 from electralab.tokens.batches import batch_by_length
 from electralab.tokens.tokenizer import Tokenizer
@@ -45,6 +37,39 @@ _ALL_UNKNOWN = "the text holds nothing that the model's vocabulary knows; give t
 def count_named(words: int) -> int:
     """How many of so many words are named where none passes the threshold."""
     return min(_MOST_NAMED, max(_FEWEST_NAMED, words // _ONE_IN))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of tokens that fits the model. Only what the network says of [keep_from, keep_to) is used."""
+
+    start: int
+    end: int
+    keep_from: int
+    keep_to: int
+
+    @property
+    def columns(self) -> slice:
+        """Where the kept tokens stand in the window's row, after its [CLS]."""
+        return slice(self.keep_from - self.start + 1, self.keep_to - self.start + 1)
+
+
+def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
+    """Cover `count` tokens so that each is kept once, where it has the most context on both sides.
+
+    >>> [(window.keep_from, window.keep_to) for window in cut_windows(10, size=4, overlap=0.5)]
+    [(0, 3), (3, 5), (5, 7), (7, 10)]
+    """
+    if count <= size:
+        # An empty text too is a window: [CLS] [SEP] has a vector.
+        return [Window(0, count, 0, count)]
+    stride = max(1, round(size * (1 - overlap)))
+    starts = [*range(0, count - size, stride), count - size]
+    borders = [0, *((start + before + size) // 2 for before, start in pairwise(starts)), count]
+    return [
+        Window(start, start + size, keep_from, keep_to)
+        for start, keep_from, keep_to in zip(starts, borders[:-1], borders[1:], strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

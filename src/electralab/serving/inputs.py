@@ -1,12 +1,12 @@
-"""What a model is given: a text or a list of symbols, as tokens with their places, in windows that fit the model.
+"""What a model is given: a text or a list of symbols, as tokens with their places, ready for the model.
 
-TextInput -> TokenizedText -> Window...
+TextInput -> TokenizedText
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,36 +75,3 @@ class WindowConfig(Settings):
     """How much of a window of a long text is seen again by the next one."""
     batch_tokens: int = Field(1024, ge=1)
     """Tokens that go through the network at once, padding included."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A stretch of tokens that fits the model. Only what the network says of [keep_from, keep_to) is used."""
-
-    start: int
-    end: int
-    keep_from: int
-    keep_to: int
-
-    @property
-    def columns(self) -> slice:
-        """Where the kept tokens stand in the window's row, after its [CLS]."""
-        return slice(self.keep_from - self.start + 1, self.keep_to - self.start + 1)
-
-
-def cut_windows(count: int, size: int, overlap: float) -> list[Window]:
-    """Cover `count` tokens so that each is kept once, where it has the most context on both sides.
-
-    >>> [(window.keep_from, window.keep_to) for window in cut_windows(10, size=4, overlap=0.5)]
-    [(0, 3), (3, 5), (5, 7), (7, 10)]
-    """
-    if count <= size:
-        # An empty text too is a window: [CLS] [SEP] has a vector.
-        return [Window(0, count, 0, count)]
-    stride = max(1, round(size * (1 - overlap)))
-    starts = [*range(0, count - size, stride), count - size]
-    borders = [0, *((start + before + size) // 2 for before, start in pairwise(starts)), count]
-    return [
-        Window(start, start + size, keep_from, keep_to)
-        for start, keep_from, keep_to in zip(starts, borders[:-1], borders[1:], strict=True)
-    ]

@@ -64,26 +64,47 @@ def serve(models: Sequence[str], config: ServeConfig, on_ready: Callable[[str], 
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise InputError(f"serve: needs {error.name}; install it with pip install 'electralab[serve]'") from None
+    from electralab.serving.app import build_app
+
     loaded = load_models(models, config)
     with listen(config) as listener:
         service = InferenceService(loaded, config.limits, config.batching, needs_key=bool(keys))
         listener.on_accept_error = service.metrics.accept_errors.inc
-        address = describe_address(listener)
-        started = time.monotonic()
+        address, started = describe_address(listener), time.monotonic()
+        guard = build_app(service, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
+
+        async def run() -> None:
+            server = build_server(guard, service)
+            # A server in a thread that is not the main one never hears a signal, and runs until its thread is gone.
+            with handle_signals() as stop:
+                serving = asyncio.ensure_future(server.serve([listener]))
+                while not server.started and not serving.done():
+                    await asyncio.sleep(0.005)
+                if server.started:
+                    on_ready(address)
+                while not stop.number and not serving.done():
+                    await asyncio.sleep(0.05)
+                # First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the
+                # door.
+                service.is_stopping = True
+                end = time.monotonic() + config.drain_seconds
+                while guard.open_requests and time.monotonic() < end and not serving.done():
+                    await asyncio.sleep(0.02)
+                guard.stop()
+                server.should_exit = True
+                await serving
+
         try:
-            asyncio.run(_run(service, keys, listener, config, lambda: on_ready(address)))
+            asyncio.run(run())
         finally:
             has_ended = service.batcher.close(0.0)
     statuses: Counter[str] = Counter()
     for family in service.metrics.requests.collect():
         for sample in family.samples:
             statuses[sample.labels["status"]] += int(sample.value)
+    seconds = time.monotonic() - started
     return ServeResult(
-        address=address,
-        models=tuple(loaded),
-        seconds=time.monotonic() - started,
-        answers=dict(statuses),
-        has_ended=has_ended,
+        address=address, models=tuple(loaded), seconds=seconds, answers=dict(statuses), has_ended=has_ended
     )
 
 
@@ -171,36 +192,6 @@ def listen(config: ServeConfig) -> Iterator["Listener"]:
 def describe_address(listener: socket.socket) -> str:
     host, port, *_ = listener.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-async def _run(
-    service: InferenceService,
-    keys: Sequence[str],
-    listener: socket.socket,
-    config: ServeConfig,
-    on_ready: Callable[[], None],
-) -> None:
-    from electralab.serving.app import build_app
-
-    guard = build_app(service, keys, ["127.0.0.1", "localhost", "::1", config.host, *config.allow_hosts])
-    server = build_server(guard, service)
-    # A server in a thread that is not the main one never hears a signal, and runs until its thread is gone.
-    with handle_signals() as stop:
-        serving = asyncio.ensure_future(server.serve([listener]))
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.005)
-        if server.started:
-            on_ready()
-        while not stop.number and not serving.done():
-            await asyncio.sleep(0.05)
-        # First the word that nothing more is taken, then what was begun, then a refusal of the rest, then the door.
-        service.is_stopping = True
-        end = time.monotonic() + config.drain_seconds
-        while guard.open_requests and time.monotonic() < end and not serving.done():
-            await asyncio.sleep(0.02)
-        guard.stop()
-        server.should_exit = True
-        await serving
 
 
 def build_server(guard: "RequestGuard", service: InferenceService) -> "uvicorn.Server":

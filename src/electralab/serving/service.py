@@ -17,7 +17,7 @@ from electralab.model.task_model import Pooling
 from electralab.records.answers import Capability, Embedding, ExampleList, ModelExamples, ModelList, ServerLimits
 from electralab.records.record import Record
 from electralab.records.tuned import PredictionRow
-from electralab.serving.batching import BadText, Batcher, BatchHandler, BatchingConfig
+from electralab.serving.batching import BadText, Batcher, BatchHandler, BatchingConfig, QueuedRequest
 from electralab.serving.model import Model
 from electralab.serving.outcomes import STOPPING, ApiError, ServerMetrics
 from electralab.tasks.table import is_damaged
@@ -229,7 +229,8 @@ class InferenceService:
             )
         handler, seconds = self._handlers[name, capability], self.limits.seconds
         options = {field: value for field, value in body if field not in Body.model_fields}
-        request = self.batcher.submit(capability, handler, inputs, options, cost=cost, seconds=seconds)
+        request = QueuedRequest(capability, handler, inputs, options, cost, seconds)
+        self.batcher.submit(request)
         try:
             answers = await asyncio.wait_for(asyncio.wrap_future(request.answers), seconds)
         except asyncio.CancelledError:  # the client left, or the server stops
