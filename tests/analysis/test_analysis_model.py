@@ -1,4 +1,4 @@
-"""A model is opened as far as its folder goes, and its twin is the same network before training."""
+"""A model is opened as far as its folder goes, its twin is the same network before training; what both are called."""
 
 from pathlib import Path
 
@@ -51,7 +51,8 @@ def test_a_body_without_a_head_has_an_encoder_all_the_same(tmp_path: Path) -> No
 
 
 def test_a_twin_has_the_same_shape_other_weights_and_follows_the_seed(tmp_path: Path) -> None:
-    specimen = load_analysis_model(save_two(tmp_path / "pair"))
+    folder = save_two(tmp_path / "pair")
+    specimen = load_analysis_model(folder)
     twin, again, other = (reinitialise(specimen, seed) for seed in (5, 5, 6))
     assert (twin.name, twin.control_of) == ("pair, untrained", "pair")
     assert twin.discriminator is not None
@@ -62,15 +63,10 @@ def test_a_twin_has_the_same_shape_other_weights_and_follows_the_seed(tmp_path: 
     assert not torch.equal(table, specimen.encoder.embeddings.tokens.weight)
     assert torch.equal(table, again.encoder.embeddings.tokens.weight)
     assert not torch.equal(table, other.encoder.embeddings.tokens.weight)
-
-
-def test_opening_a_twin_leaves_the_model_as_it_was(tmp_path: Path) -> None:
-    folder = save_two(tmp_path / "pair")
-    specimen = load_analysis_model(folder)
-    reinitialise(specimen, 0)
+    # The model itself stays as it was.
     stored = load_any(folder / "export" / "discriminator").state_dict()
     assert specimen.discriminator is not None
-    assert all(torch.equal(stored[name], one) for name, one in specimen.discriminator.state_dict().items())
+    assert all(torch.equal(stored[name], tensor) for name, tensor in specimen.discriminator.state_dict().items())
 
 
 def test_networks_with_different_tokenizers_are_refused(tmp_path: Path) -> None:
@@ -92,27 +88,22 @@ def test_a_network_smaller_than_its_tokenizer_is_refused(tmp_path: Path) -> None
         load_analysis_model(tmp_path)
 
 
-def test_names_are_what_differs() -> None:
-    assert name_models([Path("/runs/a"), Path("/other/b")]) == ["a", "b"]
-    assert name_models([Path("/s/electra/seed-0/run"), Path("/s/mlm/seed-0/run"), Path("/x/ko")]) == [
-        "electra",
-        "mlm",
-        "ko",
-    ]
-    seeds = [Path(f"/s/{arm}/run") for arm in ("electra/seed-0", "electra/seed-1", "mlm/seed-0")]
-    assert name_models(seeds) == ["electra/seed-0", "electra/seed-1", "mlm/seed-0"]
-    assert name_models([Path("/a/mlm/run"), Path("/b/mlm/run"), Path("/c/a")]) == ["a/mlm/run", "b/mlm/run", "c/a"]
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        ("/runs/a /other/b", "a b"),
+        ("/s/electra/seed-0/run /s/mlm/seed-0/run /x/ko", "electra mlm ko"),
+        ("/s/e/seed-0/run /s/e/seed-1/run /s/mlm/seed-0/run", "e/seed-0 e/seed-1 mlm/seed-0"),
+        ("/a/mlm/run /b/mlm/run /c/a", "a/mlm/run b/mlm/run c/a"),
+    ],
+)
+def test_names_are_what_differs(paths: str, names: str) -> None:
+    assert name_models(list(map(Path, paths.split()))) == names.split()
 
 
-def test_a_model_is_given_once() -> None:
-    with pytest.raises(UsageError, match="/a/b is given twice; give it once"):
-        name_models([Path("/a/b"), Path("/a/c/../b")][:1] * 2)
-
-
-def test_files_have_harmless_names() -> None:
+def test_files_have_harmless_names_that_differ() -> None:
     assert slug("electra/seed-0, untrained") == "electra-seed-0.untrained"
     assert slug("a, untrained") != slug("a-untrained")
-
-
-def test_models_whose_files_would_have_one_name_are_numbered() -> None:
     assert name_models([Path("/a/run 1"), Path("/a/run-1")]) == ["run 1", "run-1 (2)"]
+    with pytest.raises(UsageError, match="/a/b is given twice; give it once"):
+        name_models([Path("/a/b"), Path("/a/b")])

@@ -1,5 +1,7 @@
 """Windows by eye, a network that hears its neighbours alone, and curves whose reach is planted."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -47,16 +49,11 @@ def test_a_causal_window_ends_at_the_token_asked_for() -> None:
 @pytest.mark.parametrize("backbone", ["modern", "electra"])
 def test_the_widest_window_says_what_the_whole_row_does(backbone: str) -> None:
     pair, masked = build_networks(backbone=backbone), mask_some(lengths=(9,))
-    corrupted, places = replace_all(masked), masked.positions
-    judge, guesser = judge_of(pair), guesser_of(pair)
-    args = (corrupted, masked.positions)
-    assert rtd_logits_in_context(judge, *args, LENGTH) == pytest.approx(
-        rtd_logits_in_context(judge, *args, None), abs=1e-4
-    )
-    assert lm_losses_in_context(guesser, masked, places, LENGTH) == pytest.approx(
-        lm_losses_in_context(guesser, masked, places, None), abs=1e-4
-    )
-    assert rtd_logits_in_context(judge, *args, 1) != pytest.approx(rtd_logits_in_context(judge, *args, None), abs=1e-2)
+    judged = partial(rtd_logits_in_context, judge_of(pair), replace_all(masked), masked.positions)
+    guessed = partial(lm_losses_in_context, guesser_of(pair), masked, masked.positions)
+    for ask in (judged, guessed):
+        assert ask(LENGTH) == pytest.approx(ask(None), abs=1e-4)
+    assert judged(1) != pytest.approx(judged(None), abs=1e-2)
 
 
 def test_a_network_that_hears_its_neighbours_has_a_reach_of_one() -> None:
@@ -130,27 +127,15 @@ def test_a_planted_loss_has_its_gain_and_reach() -> None:
     assert found.scores[3].low < 1 < found.scores[3].high
 
 
-def test_far_tokens_of_another_row_are_not_heard_by_one_that_hears_its_neighbours() -> None:
+def test_far_tokens_of_another_row_are_not_heard_where_only_neighbours_are_heard() -> None:
     pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
-    judge, corrupted = judge_of(pair), replace_all(masked)
-    args = (judge, corrupted, masked.positions)
-    assert rtd_logits_in_context(*args, 1, is_foreign=True) != pytest.approx(
-        rtd_logits_in_context(*args, None), abs=1e-3
-    )
-    deafen(judge.encoder, 0)  # the only global layer
-    assert rtd_logits_in_context(*args, 1, is_foreign=True) == pytest.approx(
-        rtd_logits_in_context(*args, None), abs=1e-5
-    )
-
-
-def test_guesses_hear_no_far_tokens_of_another_row_where_only_neighbours_are_heard() -> None:
-    pair, masked = build_networks(backbone="modern", local_attention=2, global_every=2), mask_some(12)
-    guesser, places = guesser_of(pair), masked.positions
-    whole = lm_losses_in_context(guesser, masked, places, None)
-    assert lm_losses_in_context(guesser, masked, places, 1, is_foreign=True) != pytest.approx(whole, abs=1e-3)
-    deafen(guesser.encoder, 0)  # the only global layer
-    whole = lm_losses_in_context(guesser, masked, places, None)
-    assert lm_losses_in_context(guesser, masked, places, 1, is_foreign=True) == pytest.approx(whole, abs=1e-5)
+    judge, guesser = judge_of(pair), guesser_of(pair)
+    judged = partial(rtd_logits_in_context, judge, replace_all(masked), masked.positions)
+    guessed = partial(lm_losses_in_context, guesser, masked, masked.positions)
+    for network, ask in ((judge, judged), (guesser, guessed)):
+        assert ask(1, is_foreign=True) != pytest.approx(ask(None), abs=1e-3)
+        deafen(network.encoder, 0)  # the only global layer
+        assert ask(1, is_foreign=True) == pytest.approx(ask(None), abs=1e-5)
 
 
 def test_far_context_that_is_all_there_is_to_know_has_the_whole_gain() -> None:

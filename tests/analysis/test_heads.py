@@ -8,14 +8,7 @@ from little_models import TOKENIZER
 from planted_networks import LENGTH, build_networks, judge_of, mask_some
 from torch import nn
 
-from electralab.analysis.measures.heads import (
-    PATTERNS,
-    HeadPatterns,
-    attention_patterns,
-    attention_weights,
-    max_over_heads,
-    mean_over_heads,
-)
+from electralab.analysis.measures import heads
 from electralab.model.attention import build_attention_mask
 from electralab.model.encoder import Encoder
 from electralab.model.weights import init_weights
@@ -42,9 +35,17 @@ def build_encoder(**changes: object) -> Encoder:
     return encoder.eval()
 
 
-def look(encoder: Encoder, rows: int = 4, lengths: tuple[int, ...] = ()) -> HeadPatterns:
+def build_even(**changes: object) -> Encoder:
+    """Heads that ask nothing."""
+    encoder = build_encoder(**changes)
+    for layer in encoder.layers:
+        nn.init.zeros_(layer.attention.qkv.weight)  # type: ignore[union-attr, arg-type]
+    return encoder
+
+
+def look(encoder: Encoder, rows: int = 4, lengths: tuple[int, ...] = ()) -> heads.HeadPatterns:
     batch = mask_some(rows, lengths=lengths).batch
-    return attention_patterns(encoder, batch.original_ids, batch.segment_ids, batch.is_pad, SEP)
+    return heads.attention_patterns(encoder, batch.original_ids, batch.segment_ids, batch.is_pad, SEP)
 
 
 @pytest.mark.parametrize("is_padded", [False, True])
@@ -55,7 +56,7 @@ def test_the_weights_give_the_output_of_every_layer(shape: dict[str, object], is
     batch = mask_some(3, lengths=(20, 9) if is_padded else ()).batch
     is_pad = batch.attention_pad
     config = encoder.config
-    for layer, read, weights in attention_weights(encoder, batch.original_ids, batch.segment_ids, is_pad):
+    for layer, read, weights in heads.attention_weights(encoder, batch.original_ids, batch.segment_ids, is_pad):
         rotary = encoder.local_rotary if layer.is_local else encoder.global_rotary
         rotation = None if rotary is None else rotary(LENGTH)
         window = config.local_attention if layer.is_local else 0
@@ -70,10 +71,8 @@ def test_the_weights_give_the_output_of_every_layer(shape: dict[str, object], is
 
 @pytest.mark.parametrize("backbone", ["modern", "electra"])
 def test_heads_that_ask_nothing_look_everywhere_alike(backbone: str) -> None:
-    encoder = build_encoder(backbone=backbone)
-    for layer in encoder.layers:
-        nn.init.zeros_(layer.attention.qkv.weight)  # type: ignore[union-attr, arg-type]
-    found = dict(zip(PATTERNS, look(encoder).values.mean(axis=0).T, strict=True))
+    encoder = build_even(backbone=backbone)
+    found = dict(zip(heads.PATTERNS, look(encoder).values.mean(axis=0).T, strict=True))
     assert found["entropy"] == pytest.approx(np.full(4, np.log(LENGTH)))
     for name in ("self", "first", "separator"):
         assert found[name] == pytest.approx(np.full(4, 1 / LENGTH))
@@ -85,16 +84,16 @@ def test_heads_that_ask_nothing_look_everywhere_alike(backbone: str) -> None:
 
 
 def test_padding_neither_looks_nor_is_looked_at() -> None:
-    encoder = build_encoder()
-    for layer in encoder.layers:
-        nn.init.zeros_(layer.attention.qkv.weight)  # type: ignore[union-attr, arg-type]
+    encoder = build_even()
     found = look(encoder, lengths=(9, 5))
-    assert np.exp(found.values[:, 0, PATTERNS.index("entropy")]) == pytest.approx([9, 5, LENGTH, LENGTH], rel=1e-5)
+    assert np.exp(found.values[:, 0, heads.PATTERNS.index("entropy")]) == pytest.approx(
+        [9, 5, LENGTH, LENGTH], rel=1e-5
+    )
 
 
 def test_a_window_of_one_neighbour_keeps_heads_near() -> None:
     found = look(build_encoder(backbone="modern", local_attention=2, global_every=2))
-    by_name = dict(zip(PATTERNS, found.values.mean(axis=0).T, strict=True))
+    by_name = dict(zip(heads.PATTERNS, found.values.mean(axis=0).T, strict=True))
     local = np.array(found.layers) == 1
     near = by_name["self"] + by_name["previous"] + by_name["next"]
     assert near[local] == pytest.approx([1, 1])
@@ -103,18 +102,16 @@ def test_a_window_of_one_neighbour_keeps_heads_near() -> None:
 
 
 def test_the_same_token_elsewhere_is_seen() -> None:
-    encoder = build_encoder()
-    for layer in encoder.layers:
-        nn.init.zeros_(layer.attention.qkv.weight)  # type: ignore[union-attr, arg-type]
+    encoder = build_even()
     ids = torch.tensor([[2, 7, 8, 7, 9, 7, 3, 11]])
-    found = attention_patterns(encoder, ids, ids * 0, torch.zeros_like(ids, dtype=torch.bool), SEP)
+    found = heads.attention_patterns(encoder, ids, ids * 0, torch.zeros_like(ids, dtype=torch.bool), SEP)
     # Each of the three has two others, of eight that are looked at alike.
-    assert found.values[0, :, PATTERNS.index("same")] == pytest.approx(np.full(4, 3 * 2 / 8 / 8))
+    assert found.values[0, :, heads.PATTERNS.index("same")] == pytest.approx(np.full(4, 3 * 2 / 8 / 8))
 
 
 def test_the_keenest_head_is_the_highest_and_the_mean_is_of_all() -> None:
-    values = np.zeros((10, 3, len(PATTERNS)))
-    values[:, 1, PATTERNS.index("previous")] = 0.9
-    looks = HeadPatterns(values, (0, 0, 1), ("0.0", "0.1", "1.0"))
-    assert max_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.9)
-    assert mean_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.3)
+    values = np.zeros((10, 3, len(heads.PATTERNS)))
+    values[:, 1, heads.PATTERNS.index("previous")] = 0.9
+    looks = heads.HeadPatterns(values, (0, 0, 1), ("0.0", "0.1", "1.0"))
+    assert heads.max_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.9)
+    assert heads.mean_over_heads(looks, "previous", draws(0)).value == pytest.approx(0.3)

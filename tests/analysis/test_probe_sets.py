@@ -8,32 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from electralab.analysis.probe_sets import (
-    SETS,
-    Analogy,
-    SenseSentence,
-    SentencePair,
-    TaggedSentence,
-    place_word,
-    read_analogies,
-    read_pairs,
-    read_senses,
-    read_tagged,
-)
+from electralab.analysis import probe_sets
 from electralab.errors import InputError
 
 PAGE = (Path(__file__).parents[2] / "docs" / "analysis-sets.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
-SLEEP = SentencePair("He sleeps, and dreams.", "He slept, and dreamt.")
+SLEEP = probe_sets.SentencePair("He sleeps, and dreams.", "He slept, and dreamt.")
 
 
 @pytest.mark.parametrize(
     ("items", "digest"),
     [
-        (read_pairs(), "bf424e0a24eee098"),
-        (read_analogies(), "c2282a58867507a2"),
-        (read_tagged(), "a4320a29cef0744d"),
-        (read_senses(), "341a34b920170530"),
+        (probe_sets.read_pairs(), "bf424e0a24eee098"),
+        (probe_sets.read_analogies(), "c2282a58867507a2"),
+        (probe_sets.read_tagged(), "a4320a29cef0744d"),
+        (probe_sets.read_senses(), "341a34b920170530"),
     ],
     ids=["pairs", "analogies", "tagged", "senses"],
 )
@@ -44,13 +33,13 @@ def test_every_sentence_that_comes_along_is_as_it_was(items: object, digest: str
 
 
 def test_no_sentence_stands_in_two_pairs_so_that_halves_share_none() -> None:
-    for kind, pairs in read_pairs().items():
+    for kind, pairs in probe_sets.read_pairs().items():
         assert len({sentence for pair in pairs for sentence in (pair.source, pair.target)}) == 600, kind
 
 
 def test_within_a_family_a_word_has_one_partner_so_that_one_answer_is_right() -> None:
     partners: dict[tuple[str, str], set[str]] = {}
-    for analogy in read_analogies():
+    for analogy in probe_sets.read_analogies():
         assert len(set(analogy.words)) == 4
         partners.setdefault((analogy.family, analogy.a), set()).add(analogy.b)
         partners.setdefault((analogy.family, analogy.c), set()).add(analogy.d)
@@ -59,7 +48,7 @@ def test_within_a_family_a_word_has_one_partner_so_that_one_answer_is_right() ->
 
 def test_some_tagged_words_have_two_parts_of_speech_so_that_a_probe_has_to_look_at_more_than_the_word() -> None:
     words: dict[str, set[str]] = {}
-    for sentence in read_tagged():
+    for sentence in probe_sets.read_tagged():
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
             words.setdefault(tag, set()).add(word.lower())
     assert words["NOUN"] & words["VERB"] >= {"walk", "talk", "dance"}
@@ -68,15 +57,15 @@ def test_some_tagged_words_have_two_parts_of_speech_so_that_a_probe_has_to_look_
 
 
 def test_every_word_has_several_senses_and_every_sense_several_sentences() -> None:
-    senses = Counter((sentence.word, sentence.sense) for sentence in read_senses())
+    senses = Counter((sentence.word, sentence.sense) for sentence in probe_sets.read_senses())
     assert min(senses.values()) >= 2
     assert min(Counter(word for word, _ in senses).values()) >= 2
 
 
 def test_a_sentence_is_split_around_its_word() -> None:
-    sentence = place_word("bank", "river", "The bank's mud, wet.")
+    sentence = probe_sets.place_word("bank", "river", "The bank's mud, wet.")
     assert sentence.split() == (("The", "bank", "'", "s", "mud", ",", "wet", "."), 1)
-    assert all(words[index] == item.word for item in read_senses() for words, index in [item.split()])
+    assert all(words[index] == item.word for item in probe_sets.read_senses() for words, index in [item.split()])
 
 
 @pytest.mark.parametrize(
@@ -86,13 +75,13 @@ def test_a_sentence_is_split_around_its_word() -> None:
 def test_a_word_is_found_where_it_stands_alone_or_words_are_written_together(
     word: str, sentence: str, position: int
 ) -> None:
-    assert place_word(word, "a", sentence).position == position
+    assert probe_sets.place_word(word, "a", sentence).position == position
 
 
 @pytest.mark.parametrize("sentence", ["The bank by the bank.", "The shore."])
 def test_a_word_stands_in_one_place(sentence: str) -> None:
     with pytest.raises(ValueError, match=r"'bank' stands \d times"):
-        place_word("bank", "a", sentence)
+        probe_sets.place_word("bank", "a", sentence)
 
 
 def test_pairs_of_a_csv_go_by_their_kind(tmp_path: Path) -> None:
@@ -101,9 +90,9 @@ def test_pairs_of_a_csv_go_by_their_kind(tmp_path: Path) -> None:
         'kind,source,target\npast,"He sleeps, and dreams.","He slept, and dreamt."\nplural,A cat.,Cats.\n'
         "past,I go.,I went.\n"
     )
-    assert read_pairs(path) == {
-        "past": (SLEEP, SentencePair("I go.", "I went.")),
-        "plural": (SentencePair("A cat.", "Cats."),),
+    assert probe_sets.read_pairs(path) == {
+        "past": (SLEEP, probe_sets.SentencePair("I go.", "I went.")),
+        "plural": (probe_sets.SentencePair("A cat.", "Cats."),),
     }
 
 
@@ -117,19 +106,19 @@ def test_pairs_of_a_csv_go_by_their_kind(tmp_path: Path) -> None:
 )
 def test_without_a_kind_the_name_of_the_file_is_it(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
-    assert read_pairs(tmp_path / name) == {"polite": (SentencePair("Go!", "Please go!"),)}
+    assert probe_sets.read_pairs(tmp_path / name) == {"polite": (probe_sets.SentencePair("Go!", "Please go!"),)}
 
 
 def test_analogies_of_a_tsv(tmp_path: Path) -> None:
     path = tmp_path / "capitals.tsv"
     path.write_text("a\tb\tc\td\nparis\tfrance\trome\titaly\n")
-    assert read_analogies(path) == (Analogy("capitals", "paris", "france", "rome", "italy"),)
+    assert probe_sets.read_analogies(path) == (probe_sets.Analogy("capitals", "paris", "france", "rome", "italy"),)
 
 
 def test_senses_of_a_csv(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text('word,sense,sentence\nbanco,asiento,"El banco, verde."\n')
-    assert read_senses(path) == (SenseSentence("banco", 3, "asiento", "El banco, verde."),)
+    assert probe_sets.read_senses(path) == (probe_sets.SenseSentence("banco", 3, "asiento", "El banco, verde."),)
 
 
 @pytest.mark.parametrize(
@@ -144,34 +133,36 @@ def test_tagged_columns_of_other_widths(
     columns: str, tags: tuple[str, ...], entities: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "mine.txt").write_text(columns)
-    assert read_tagged(tmp_path / "mine.txt") == (TaggedSentence(("Anna", "left"), tags, entities),)
+    assert probe_sets.read_tagged(tmp_path / "mine.txt") == (
+        probe_sets.TaggedSentence(("Anna", "left"), tags, entities),
+    )
 
 
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
         (
-            *(read_senses, "word,sense,sentence\nbanco,asiento,La silla.\n"),
+            *(probe_sets.read_senses, "word,sense,sentence\nbanco,asiento,La silla.\n"),
             "'banco' stands 0 times in 'La silla.'; give sentences in which it stands once, spelt alike",
         ),
         (
-            *(read_pairs, "source,targets\nI go.,I went.\n"),
+            *(probe_sets.read_pairs, "source,targets\nI go.,I went.\n"),
             "no column named 'target' among 'source', 'targets'; did you mean 'targets'?",
         ),
         (
-            *(read_pairs, "source,target\nI go.,I went.\nI see.,\n"),
+            *(probe_sets.read_pairs, "source,target\nI go.,I went.\nI see.,\n"),
             "line 3: has no text in 'target'; fill it in, or leave the line out",
         ),
-        (read_pairs, "source,target\nI go.\n", "line 2: has 1 field for 2 columns; mend it"),
-        (read_pairs, "source,target\n", "holds nothing to read; give at least one row"),
+        (probe_sets.read_pairs, "source,target\nI go.\n", "line 2: has 1 field for 2 columns; mend it"),
+        (probe_sets.read_pairs, "source,target\n", "holds nothing to read; give at least one row"),
         (
-            *(read_analogies, "a,b,c,e\nx,y,z,w\n"),
+            *(probe_sets.read_analogies, "a,b,c,e\nx,y,z,w\n"),
             "no column named 'd' among 'a', 'b', 'c', 'e'; name the columns a, b, c, d",
         ),
-        (read_tagged, "Anna\nleft\n", "holds words without tags; give a word and its tag on each line"),
-        (read_tagged, "Anna PROPN\nleft\n", "line 2: holds the word 'left' without a tag; mend it"),
+        (probe_sets.read_tagged, "Anna\nleft\n", "holds words without tags; give a word and its tag on each line"),
+        (probe_sets.read_tagged, "Anna PROPN\nleft\n", "line 2: holds the word 'left' without a tag; mend it"),
         (
-            *(read_tagged, "1 Anna _ PROPN\n2 left _ VERB\n"),
+            *(probe_sets.read_tagged, "1 Anna _ PROPN\n2 left _ VERB\n"),
             "numbers stand where words should (CoNLL-U?); give the word first and its tag last",
         ),
     ],
@@ -186,16 +177,16 @@ def test_what_cannot_be_read_is_refused(
     assert str(refusal.value) == f"{path}: {message}"
 
 
-@pytest.mark.parametrize("read", [read_pairs, read_analogies, read_tagged])
+@pytest.mark.parametrize("read", [probe_sets.read_pairs, probe_sets.read_analogies, probe_sets.read_tagged])
 def test_a_missing_file_is_named(read: Callable[[Path], object], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.csv"):
         read(tmp_path / "nowhere.csv")
 
 
 def test_numbers_of_the_page_are_those_of_the_sets() -> None:
-    senses, analogies, tagged = read_senses(), read_analogies(), read_tagged()
+    senses, analogies, tagged = probe_sets.read_senses(), probe_sets.read_analogies(), probe_sets.read_tagged()
     for sentence in (
-        f"| {len(read_pairs()['past'])} pairs of each |",
+        f"| {len(probe_sets.read_pairs()['past'])} pairs of each |",
         f"in {len({analogy.family for analogy in analogies})} families | {len(analogies)} |",
         f"| {len(tagged)} sentences, {sum(len(sentence.words) for sentence in tagged):,} words |",
         f"| {len({sense.word for sense in senses})} words, 8 sentences each |",
@@ -205,16 +196,16 @@ def test_numbers_of_the_page_are_those_of_the_sets() -> None:
 
 
 def test_examples_of_the_page_are_in_the_sets() -> None:
-    for kind, pairs in read_pairs().items():
+    for kind, pairs in probe_sets.read_pairs().items():
         [[_, source, target]] = [row for row in ROWS if row[0] == kind]
-        assert SentencePair(source, target) in pairs
-    senses = {(sense.word, sense.sense, sense.sentence) for sense in read_senses()}
+        assert probe_sets.SentencePair(source, target) in pairs
+    senses = {(sense.word, sense.sense, sense.sentence) for sense in probe_sets.read_senses()}
     assert {tuple(row) for row in ROWS if row[0] in ("bank", "saw")} <= senses
-    assert (SETS / "tagged.conll").read_text().partition("\n\n")[0] in PAGE
+    assert (probe_sets.SETS / "tagged.conll").read_text().partition("\n\n")[0] in PAGE
 
 
 def test_every_tag_is_explained() -> None:
-    tags = {tag for sentence in read_tagged() for tag in sentence.tags}
+    tags = {tag for sentence in probe_sets.read_tagged() for tag in sentence.tags}
     assert {cell for row in ROWS if len(row) == 4 for cell in row} >= tags
 
 

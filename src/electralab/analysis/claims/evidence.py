@@ -7,8 +7,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
-from typing import Any, Literal
+from typing import Literal
 
+from pydantic import JsonValue
+
+from electralab.config import SettingsTree
 from electralab.records import findings as records
 from electralab.records.findings import EvidenceFigure, EvidenceRecord, StudyEvidence
 from electralab.statistics import Interval
@@ -18,6 +21,8 @@ MLM, CAUSAL, XLNET, UNTRAINED = "mlm", "causal", "xlnet", "untrained"
 PAPER, ONE_ENCODER = "electra (paper)", "electra (one encoder)"
 # What studies call the arm of an arrangement, the likeliest first; its settings decide.
 _ARM_NAMES = {PAPER: ("electra-paper", "electra", "electra-quarter"), ONE_ENCODER: ("electra", "electra-one-encoder")}
+# Of a file, as it is.
+Table = Mapping[str, JsonValue]
 # An arm, and the id of a finding.
 Key = tuple[str, str]
 
@@ -31,7 +36,7 @@ class MissingEvidence(Exception):
         """That an analysis has no figure of, where it is one."""
 
 
-def find_arrangements(arms: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def find_arrangements(arms: Mapping[str, SettingsTree]) -> dict[str, str]:
     """Column -> arm, by the settings of a study's arms: which of them share one encoder between both heads."""
     is_one_encoder = {arm: settings.get("model", {}).get("sharing") == "everything" for arm, settings in arms.items()}
     arrangements = {}
@@ -54,7 +59,7 @@ class Evidence:
     reasons: Sequence[records.MissingReason] = ()
     """Why there is no figure, where the analysis says so."""
     study: StudyEvidence = field(default_factory=StudyEvidence)
-    tradeoff: Mapping[str, Any] = field(default_factory=dict)
+    tradeoff: Table = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     """The name of each id, for sentences."""
     looked_up: set[Key] = field(default_factory=set)
@@ -62,11 +67,7 @@ class Evidence:
 
     @classmethod
     def collect(
-        cls,
-        analyses: Sequence[records.Analysis],
-        named: Mapping[str, str],
-        study: StudyEvidence,
-        tradeoff: Mapping[str, Any],
+        cls, analyses: Sequence[records.Analysis], named: Mapping[str, str], study: StudyEvidence, tradeoff: Table
     ) -> "Evidence":
         """`named`: the name of a model in the analyses -> the arm that it is a run of, in the order of seeds."""
         controls = {name: model for analysis in analyses for name, model in analysis.controls.items()}

@@ -17,7 +17,7 @@ from electralab.analysis.measures import AnalysisData, AnalysisModel, Measure, O
 from electralab.corpus.damage import DamageKind, damage_text
 from electralab.errors import InputError
 from electralab.events import run_to_end
-from electralab.finetuning.task_model import LoadedTaskModel, load_model, predict_examples
+from electralab.finetuning.task_model import load_model, predict_examples
 from electralab.statistics import Interval, subsample
 from electralab.stopping import StopSignal
 from electralab.tasks.catalog import find_task
@@ -113,7 +113,18 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
         return
     for damage, words in _KINDS.items():
         with skip_on_error(f"retained.{damage}", f"robustness, {damage}") as skipped:
-            is_right = np.stack([answer_damaged(tuned, examples, damage, share, data) for share in SHARES])
+            is_right = np.empty((len(SHARES), len(examples)), dtype=np.bool_)
+            for row, share in zip(is_right, SHARES, strict=True):
+                data.conditions.check()
+                damaged = []
+                for example in examples:
+                    # By the example and not by the model, so that all models meet the same damage.
+                    rng = Random(f"{settings.seed} {damage} {example.id}")
+                    texts = tuple(damage_text(text, damage, share, rng).text for text in example.texts)
+                    damaged.append(replace(example, texts=texts))
+                events = predict_examples([tuned], damaged, batch_tokens=settings.batch_tokens, stop=StopSignal())
+                answers = [answer["prediction"] for answer in run_to_end(events)]
+                row[:] = [answer == example.label for answer, example in zip(answers, examples, strict=True)]
             most = Counter(example.label for example in examples).most_common(1)[0][1] / len(examples)
             draws = settings.resampler("robustness", damage)
             scores, retained = measure_robustness(is_right, SHARES, most, draws)
@@ -126,26 +137,6 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
                 id, name, even = f"accuracy.{damage}.{part}", f"{series} {part}", exact(most)
                 yield Finding(id, name, "accuracy", meaning, score, even, frequent, series=series, part=part)
         yield from skipped
-
-
-def answer_damaged(
-    tuned: LoadedTaskModel,
-    examples: Sequence[ClassificationExample],
-    kind: DamageKind,
-    share: float,
-    data: AnalysisData,
-) -> BoolArray:
-    """(N,) whether each is classified rightly; the same words are hit for every model."""
-    damaged = []
-    for example in examples:
-        # By the example and not by the model, so that all models meet the same damage.
-        rng = Random(f"{data.settings.seed} {kind} {example.id}")
-        texts = tuple(damage_text(text, kind, share, rng).text for text in example.texts)
-        damaged.append(replace(example, texts=texts))
-    data.conditions.check()
-    events = predict_examples([tuned], damaged, batch_tokens=data.conditions.batch_tokens, stop=StopSignal())
-    answers = [row["prediction"] for row in run_to_end(events)]
-    return np.array([answer == example.label for answer, example in zip(answers, examples, strict=True)])
 
 
 MEASURE = Measure("M47", "robustness", measure, reads=("examples",))

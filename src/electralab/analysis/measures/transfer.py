@@ -166,8 +166,11 @@ def measure_rise(home: TokenScores, away: TokenScores, draws: Resampler) -> Cont
     return Controlled(estimate, null_interval(falls))
 
 
-def _score_domain(model: AnalysisModel, data: AnalysisData) -> tuple[Matrix, TokenScores | None, TokenScores | None]:
-    """The model's states in a domain, and how its networks do there: losses of tokens, logits of the discriminator."""
+# States of a model in a domain, and how its networks do there: losses of tokens, logits of the discriminator.
+DomainScores = tuple[Matrix, TokenScores | None, TokenScores | None]
+
+
+def _score_domain(model: AnalysisModel, data: AnalysisData) -> DomainScores:
     cloud = embed_rows(model, data, data.settings.vectors, is_spread=True).layers[-1]
     lm = rtd = None
     if model.generator is not None:
@@ -222,12 +225,7 @@ def measure(model: AnalysisModel, data: AnalysisData) -> Outputs:
     yield from skipped
 
 
-def _domain_findings(
-    model: AnalysisModel,
-    home: tuple[Matrix, TokenScores | None, TokenScores | None],
-    data: AnalysisData,
-    name: str,
-) -> Iterator[Finding]:
+def _domain_findings(model: AnalysisModel, home: DomainScores, data: AnalysisData, name: str) -> Iterator[Finding]:
     settings, draws = data.settings, data.settings.resampler("transfer", name)
     (cloud, lm, rtd), (other, other_lm, other_rtd) = home, _score_domain(model, data)
     for distance, (id, series, how) in _DISTANCES.items():
