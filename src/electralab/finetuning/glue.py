@@ -88,7 +88,7 @@ def _tune_tasks(request: FinetuneRequest, tasks: Sequence[Task], stop: StopSigna
                 if (folder / TunedResults.FILE).is_file()
             }
             tabulate(results, write_submission_zips(request.run_dir)).write(request.run_dir)
-            yield Note(f"{task.display}: median {format_scores(results[task.name].scores['dev'])}", "good")
+            yield Note(f"{task.display}: median {format_scores(results[task.name].dev)}", "good")
         yield Result(GlueResults.read(request.run_dir))
 
 
@@ -96,9 +96,7 @@ def tabulate(results: dict[str, TunedResults], submissions: dict[str, Submission
     """Per task the spread of its first metric over the seeds; averaged over the tasks, of medians and seed by seed."""
     tasks = {name: _take_metric(result.metric, result.spread["dev"]) for name, result in results.items()}
     averaged = [name for name in results if name != _NOT_AVERAGED]
-    by_seed = [
-        {seed.seed: seed.scores["dev"][results[name].metric] for seed in results[name].seeds} for name in averaged
-    ]
+    by_seed = [{seed.seed: seed.dev[results[name].metric] for seed in results[name].seeds} for name in averaged]
     # Tasks may have been given different numbers of seeds: those that all have are averaged.
     shared = sorted(set.intersection(*map(set, by_seed))) if by_seed else []
     average = (

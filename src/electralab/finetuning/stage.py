@@ -205,12 +205,12 @@ class _Run:
         }
         self.submitted = [name for name in self.parts if name in self.task.submissions]
         # As many dev examples as are scored along the way, evenly apart.
-        dev, most = self.parts["dev"].split, config.evaluation.rows
-        self.sample = self.parts["dev"]
-        if len(dev.examples) > most:
-            examples = [dev.examples[index * len(dev.examples) // most] for index in range(most)]
+        self.sample = self.dev = self.parts["dev"]
+        all_examples, most = self.dev.split.examples, config.evaluation.rows
+        if len(all_examples) > most:
+            examples = [all_examples[index * len(all_examples) // most] for index in range(most)]
             encoded = self.kind.encode(encoder, examples, is_labelled=False)
-            self.sample = _Part(replace(dev, examples=examples), encoded)
+            self.sample = _Part(replace(self.dev.split, examples=examples), encoded)
         self.has_pairs = any(feature.segment_ids.any() for feature in self.rows)
         self.copies_segment = origin.has_untrained_segments and self.has_pairs and not config.from_scratch
 
@@ -234,7 +234,7 @@ class _Run:
             folder = self._seed_dir(seed)
             if not _is_finished(folder):
                 yield from self._tune(seed, folder)
-            yield Note(f"seed {seed}: dev {format_scores(SeedResults.read(folder).scores['dev'])}", "good")
+            yield Note(f"seed {seed}: dev {format_scores(SeedResults.read(folder).dev)}", "good")
         if not is_summarised:
             yield from self._summarise(seeds, baselines)
         elif len(seeds) > 1:
@@ -339,7 +339,7 @@ class _Run:
     def _finish(self, seed: int, folder: Path, network: TaskModel, progress: TrainingProgress) -> None:
         """The model, its predictions and scores; the results are written last and say that the seed is finished."""
         outputs = {name: self._predict(network, part) for name, part in self.parts.items()}
-        threshold = self._score(self.parts["dev"], outputs["dev"]).best_threshold or 0.0
+        threshold = self._score(self.dev, outputs["dev"]).best_threshold or 0.0
         # Dev is scored with a threshold that nothing chose, a test with the one that dev chose.
         scored = {
             name: self._score(part, outputs[name], threshold if name.startswith("test") else 0.0)
@@ -400,7 +400,7 @@ class _Run:
         """All seeds side by side, the best one as the run's model, and what they say together."""
         by_seed = [SeedResults.read(self._seed_dir(seed)) for seed in seeds]
         # Of equals the one that ran first.
-        best = max(by_seed, key=lambda result: result.scores["dev"][self.metric])
+        best = max(by_seed, key=lambda result: result.dev[self.metric])
         best_dir = self._seed_dir(best.seed)
         ensemble = self._predict_together(seeds) if len(seeds) > 1 else {}
         with new_folder(self.run_dir / "export" / "model", kind="model") as temporary:
@@ -463,7 +463,7 @@ class _Run:
             named = {baseline.name: baseline for baseline in baselines}
             summary = summary.model_copy(update={"baselines": named})
         if ensemble:
-            together = self._score(self.parts["dev"], ensemble["dev"]).scores
+            together = self._score(self.dev, ensemble["dev"]).scores
             summary = summary.model_copy(update={"ensemble": together})
         summary.write(self.run_dir)
 

@@ -102,6 +102,10 @@ class _WithScores(Record):
 
     scores: dict[str, Scores] = Field({})
 
+    @property
+    def dev(self) -> Scores:
+        return self.scores["dev"]
+
     @model_validator(mode="before")
     @classmethod
     def _collect(cls, value: Any) -> Any:
