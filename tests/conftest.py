@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -25,3 +26,11 @@ def _torch_as_it_was() -> Iterator[None]:
     yield
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(mode)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine sentences, prepared: what little runs of pre-training learn from."""
+    from little_pretraining import prepare_sentences
+
+    return prepare_sentences(tmp_path_factory.mktemp("sentences"))

@@ -1,14 +1,21 @@
-"""The stage as a generator: what it yields, and a stop inside an evaluation, which loses nothing."""
+"""The stage as a generator: what it yields, and a stop inside an evaluation, which loses nothing.
+
+A warning is told once, outlives a stop, and stands in the results, in the printed table and on the page.
+A dry run refuses what the run would refuse, in the same words, and says what it would say.
+"""
 
 import json
 import math
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from little_pretraining import make_request, prepare_sentences
+import transformers
+from little_pretraining import SMALL, make_request, prepare_sentences, read_log
+from rich.console import Console
 from torch import Tensor
 from watching_events import result_of, step_records, warnings
 
@@ -16,7 +23,7 @@ import electralab
 from electralab import runtime
 from electralab.config import parse_overrides
 from electralab.display import Display
-from electralab.errors import InputError, Stopped
+from electralab.errors import ElectraError, InputError, Stopped
 from electralab.events import Progress, run_to_end
 from electralab.pretraining import task
 from electralab.pretraining.settings import resolve_pretrain
@@ -32,22 +39,16 @@ from electralab.records.run import (
     Snapshot,
     read_metrics,
 )
+from electralab.reporting.terminal import print_blocks
+from electralab.shell.commands.pretrain import result_blocks
 from electralab.stopping import StopSignal
+from electralab.tokens.shards import open_data
 
-SMALL = (
-    *("--model.num-layers", "1", "--model.hidden-size", "16", "--model.embedding-size", "16"),
-    *("--model.num-heads", "2", "--model.feedforward-size", "16", "--batch.size", "4"),
-    *("--evaluation.rows", "4", "--evaluation.times", "2"),
-)
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare_sentences(tmp_path_factory.mktemp("stage"))
+TWICE = (*SMALL, "--evaluation.times", "2")
 
 
 def request(data: Path, run: Path, *, steps: int = 4, **changes: Any) -> PretrainRequest:
-    return make_request(data, run, SMALL, steps=steps, **({"save_every": 2, "keep": 2} | changes))
+    return make_request(data, run, TWICE, steps=steps, **({"save_every": 2, "keep": 2} | changes))
 
 
 def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
@@ -57,15 +58,8 @@ def test_a_run_tells_its_story_in_order(data: Path, tmp_path: Path) -> None:
     assert [record["step"] for record in logged] == [1, 2, 3, 4]
     assert ["heldout_auc" in record for record in logged] == [False, True, False, True]
     beginnings = [
-        *(
-            "starting at step 1 of 4, ",
-            "",
-            "step      1/4  G ",
-            "G ",
-            "step      2/4  G ",
-            "       held out  G ",
-            "saved ",
-        ),
+        *("starting at step 1 of 4, ", "", "step      1/4  G "),
+        *("G ", "step      2/4  G ", "       held out  G ", "saved "),
         *("step      3/4  G ", "G ", "step      4/4  G ", "       held out  G ", "saved "),
         *("exporting the networks and scoring them on held-out rows", "page  ", ""),
     ]
@@ -130,19 +124,14 @@ def test_a_stop_inside_an_evaluation_loses_neither_step_nor_record(
     monkeypatch.undo()
     stored = json.loads((tmp_path / "stopped/checkpoints/step-2/state.json").read_text())
     assert stored["pending"]["step"] == 2
-    assert [line["step"] for line in read_lines(tmp_path / "stopped")] == [1]
+    assert [line["step"] for line in read_log(tmp_path / "stopped")] == [1]
 
     events = list(pretrain(request(data, tmp_path / "stopped"), StopSignal()))
     assert [record["step"] for record in step_records(events)] == [2, 3, 4]
     whole, stopped = (tmp_path / name / "checkpoints/step-4" for name in ("whole", "stopped"))
     for name in ("model.safetensors", "optimizer.safetensors"):
         assert (whole / name).read_bytes() == (stopped / name).read_bytes()
-    timing = {"seconds", "tokens_per_second"}
-    first, second = (
-        [{key: value for key, value in line.items() if key not in timing} for line in read_lines(tmp_path / run)]
-        for run in ("whole", "stopped")
-    )
-    assert first == second
+    assert read_log(tmp_path / "whole") == read_log(tmp_path / "stopped")
     examples = [(tmp_path / run / "examples.json").read_text() for run in ("whole", "stopped")]
     assert examples[0] == examples[1]
 
@@ -173,10 +162,6 @@ def test_a_run_leaves_a_few_rows_at_work(data: Path, tmp_path: Path, words: tupl
 def test_a_causal_run_has_nothing_hidden_to_show(data: Path, tmp_path: Path) -> None:
     list(pretrain(make_request(data, tmp_path / "run", (*SMALL, "--objective", "causal"), steps=1), StopSignal()))
     assert not (tmp_path / "run/examples.json").exists()
-
-
-def read_lines(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def test_a_probe_can_be_stopped_and_leaves_no_run(data: Path, tmp_path: Path) -> None:
@@ -226,3 +211,123 @@ def test_a_precision_that_was_chosen_once_is_kept(data: Path, tmp_path: Path, mo
     assert weights[0] == weights[1]
     run_to_end(pretrain(make_request(data, tmp_path / "single", SMALL, steps=4), StopSignal()))
     assert (tmp_path / "single/checkpoints/step-4/model.safetensors").read_bytes() != weights[0]
+
+
+# A discriminator that hardly learns: it calls every token original to the end.
+WORDS = (*SMALL, "--evaluation.times", "8", "--optimizer.learning-rate", "1e-9")
+SIGN = "the discriminator is surer than it may be"
+
+
+def request_poor(data: Path, run: Path, **changes: Any) -> PretrainRequest:
+    return make_request(data, run, WORDS, steps=8, **({"save_every": 2} | changes))
+
+
+def told(run: Path) -> list[tuple[int, str]]:
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [(record["step"], text) for record in records for text in record.get("warnings", [])]
+
+
+def test_a_warning_is_told_once_however_often_it_holds(data: Path, tmp_path: Path) -> None:
+    events = list(pretrain(request_poor(data, tmp_path / "run"), StopSignal()))
+    said = warnings(events)
+    assert sum(SIGN in text for text in said) == 1
+    assert len(said) == len(told(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("last_step", [3, 5])
+def test_a_run_that_was_stopped_tells_no_warning_again_and_forgets_none(
+    data: Path, tmp_path: Path, last_step: int
+) -> None:
+    list(pretrain(request_poor(data, tmp_path / "whole"), StopSignal()))
+    stop = StopSignal()
+
+    def stop_early() -> None:
+        for event in pretrain(request_poor(data, tmp_path / "parts"), stop):
+            if isinstance(event, Progress) and event.values and event.done == last_step:
+                stop.number = signal.SIGTERM
+
+    with pytest.raises(Stopped):
+        stop_early()
+    list(pretrain(request_poor(data, tmp_path / "parts"), StopSignal()))
+    assert told(tmp_path / "parts") == told(tmp_path / "whole") != []
+    whole, parts = (json.loads((tmp_path / name / "results.json").read_text()) for name in ("whole", "parts"))
+    assert parts["warnings"] == whole["warnings"]
+    assert parts["verdict"] == whole["verdict"]
+
+
+def test_the_end_of_a_run_carries_its_warnings_and_a_verdict(data: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = parse_overrides(list(WORDS)).values
+    results = electralab.pretrain(data, run, settings=settings, steps=8, threads=1, display=Display(quiet=True))
+    (warning,) = [each for each in results["warnings"] if SIGN in each["text"]]
+    assert warning["step"] == told(run)[0][0]
+    assert results["verdict"]["is_useful"] is False
+    assert results["verdict"]["text"].startswith("too short to be useful: ")
+    printed = StringIO()
+    assert isinstance(results, PretrainResults)
+    print_blocks(Console(file=printed, width=400), result_blocks(results))
+    words = " ".join(printed.getvalue().split())
+    assert f"verdict: {results['verdict']['text']}" in words
+    assert f"warned at step {warning['step']}: {warning['text']}" in words
+    page = (run / "report.html").read_text()
+    summary, warnings = page.index("Verdict: too short to be useful"), page.index(SIGN)
+    assert summary < warnings < page.index('id="scores"')
+    assert page.count(SIGN) == 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With `data`, a finished `run` of six steps and `bare`, an encoder without a head."""
+    folder = tmp_path_factory.mktemp("plan")
+    data = prepare_sentences(folder)
+    list(pretrain(make_request(data, folder / "run", (*SMALL, "--model.backbone", "electra")), StopSignal()))
+    sizes = {"hidden_size": 16, "embedding_size": 16, "intermediate_size": 16}
+    config = transformers.ElectraConfig(
+        vocab_size=open_data(data).tokenizer.vocab_size, num_hidden_layers=1, num_attention_heads=2, **sizes
+    )
+    transformers.ElectraModel(config).save_pretrained(folder / "bare")
+    return folder
+
+
+def ask(folder: Path, run: str, *words: str, **changes: Any) -> PretrainRequest:
+    return make_request(folder / "data", folder / run, (*SMALL, "--model.backbone", "electra", *words), **changes)
+
+
+REFUSED: dict[str, Callable[[Path], PretrainRequest]] = {
+    "fewer tokens": lambda f: ask(f, "run", extend=True, budget=Budget("tokens", 64.0)),
+    "fewer steps": lambda f: ask(f, "run", extend=True, steps=5),
+    "another budget": lambda f: ask(f, "run", steps=9),
+    "other settings": lambda f: ask(f, "run", "--masking.mask-share", "0.3"),
+    "other threads": lambda f: ask(f, "run", threads=2),
+    "another origin": lambda f: ask(f, "run", init_from=f / "run"),
+    "no head": lambda f: ask(f, "new", init_from=f / "bare"),
+    "no model": lambda f: ask(f, "new", init_from=f / "nowhere"),
+    "other sizes": lambda f: ask(f, "new", "--model.num-layers", "2", init_from=f / "run"),
+    "generator alone": lambda f: ask(f, "new", init_generator=f / "run"),
+    "tokens alone": lambda f: ask(f, "new", match_tokens=True),
+    "not a run": lambda f: ask(f, "data"),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_what_the_run_refuses_the_dry_run_refuses(folder: Path, name: str) -> None:
+    request = REFUSED[name](folder)
+    with pytest.raises(ElectraError) as of_plan:
+        plan_pretrain(request)
+    with pytest.raises(ElectraError) as of_run:
+        list(pretrain(request, StopSignal()))
+    assert str(of_plan.value) == str(of_run.value)
+    assert type(of_plan.value) is type(of_run.value)
+
+
+def test_what_the_run_accepts_the_dry_run_accepts(folder: Path) -> None:
+    assert plan_pretrain(ask(folder, "run")).steps == 6
+    assert plan_pretrain(ask(folder, "run", extend=True, steps=9)).steps == 9
+    # How many steps minutes are is only estimated here: the run's own probe decides.
+    assert plan_pretrain(ask(folder, "run", extend=True, budget=Budget("minutes", 1e-6))).steps == 6
+    plan = plan_pretrain(ask(folder, "untouched", init_from=folder / "run/export/discriminator"))
+    (note,) = plan.notes
+    assert note.endswith(
+        "holds no generator to start from: what it does not share begins anew; give one with --init-generator"
+    )
+    assert not (folder / "untouched").exists()
