@@ -70,9 +70,10 @@ class Score:
         return not self.config.suite
 
     def is_of(self, arm: Arm) -> bool:
-        """A suite asks a network, which a linear model and a blend have not."""
+        """A suite asks a network, which a linear model and a blend have not; nor do these tag words or find spans."""
         is_wanted = not self.config.arms or arm.name in self.config.arms
-        return is_wanted and (self.is_tuned or arm.is_tuned)
+        has_answers = self.is_tuned and self.task is not None and self.task.kind.is_pooled
+        return is_wanted and (arm.is_tuned or has_answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,12 @@ def find_scores(
 
 
 def _find_score(config: ScoreConfig, place: Path, source: str, encoder: EncoderConfig, *, are_counted: bool) -> Score:
-    where = f"{source}: scores.{config.label}"
+    where, suite = f"{source}: scores.{config.label}", config.suite
     settings = ConfigLayer(where, config.settings)
     task = find_task(config.task) if config.task else None
-    known = list_metrics(config, task)
+    # All that may count, of a suite or a task.
+    of_task = task.metrics if task is not None and (not suite or task.kind is classification.KIND) else ()
+    known = dict.fromkeys((*of_task, *_KNOWN.get(suite, ())))
     if config.metric and config.metric not in known:
         raise UsageError(
             f"{where}: metric: no score named {config.metric!r} comes out of it; known are {', '.join(known)}"
@@ -130,11 +133,22 @@ def _find_score(config: ScoreConfig, place: Path, source: str, encoder: EncoderC
         # An archive stands for the folder that holds nothing else: that is how suites are handed out.
         archives = sorted(path for pattern in _ARCHIVES for path in place.glob(pattern))
         place = archives[0] if len(archives) == 1 and not any(place.rglob("*.jsonl")) else place
-    if config.suite:
-        _check_suite(config, task, place, where, resolve(EvaluateConfig, [settings]))
+    evaluation = resolve(EvaluateConfig, [settings]) if suite else EvaluateConfig()
+    if suite == "blimp":
+        ours, theirs = evaluation.blimp.limit, evaluation.blimp.generator_limit
+        if ours != theirs:
+            limit = ours or theirs
+            raise UsageError(
+                f"{where}: blimp.limit {ours} and blimp.generator_limit {theirs} differ, so that arms of different "
+                "kinds would be scored on different pairs; give the score "
+                f"settings = {{ blimp = {{ limit = {limit}, generator_limit = {limit} }} }}"
+            )
+        read_pairs(place, evaluation.data.max_bad_share)
+    if suite == "probe" and task is not None and not task.kind.has_classes:
+        raise UsageError(f"{where}: task {task.name!r} has no classes to tell apart; give one with classes or tags")
     files = _list_files(config, task, place)
     train_file, train_examples = None, 0
-    if task is not None and not config.suite:
+    if task is not None and not suite:
         tuned = resolve_finetune(task, encoder, [settings])
         train_file = files["train"]
         # Without a dev file beside it, some of its rows are held out.
@@ -142,27 +156,6 @@ def _find_score(config: ScoreConfig, place: Path, source: str, encoder: EncoderC
         train_examples = len(parts.train.examples) + len(parts.devs[0].examples) if parts else 0
     hashes = {name: sha256_file(path) for name, path in files.items()}
     return Score(config, place, task, hashes, train_file, train_examples)
-
-
-def list_metrics(score: ScoreConfig, task: Task | None) -> Sequence[str]:
-    """All that may count, of a suite or a task."""
-    of_task = task.metrics if task is not None and (not score.suite or task.kind is classification.KIND) else ()
-    return tuple(dict.fromkeys((*of_task, *_KNOWN.get(score.suite, ()))))
-
-
-def _check_suite(score: ScoreConfig, task: Task | None, place: Path, where: str, config: EvaluateConfig) -> None:
-    if score.suite == "blimp":
-        blimp = config.blimp
-        if blimp.limit != blimp.generator_limit:
-            limit = blimp.limit or blimp.generator_limit
-            raise UsageError(
-                f"{where}: blimp.limit {blimp.limit} and blimp.generator_limit {blimp.generator_limit} differ, so that "
-                "arms of different kinds would be scored on different pairs; give the score "
-                f"settings = {{ blimp = {{ limit = {limit}, generator_limit = {limit} }} }}"
-            )
-        read_pairs(place, config.data.max_bad_share)
-    if score.suite == "probe" and task is not None and not task.kind.has_classes:
-        raise UsageError(f"{where}: task {task.name!r} has no classes to tell apart; give one with classes or tags")
 
 
 def _list_files(score: ScoreConfig, task: Task | None, place: Path) -> dict[str, Path]:
