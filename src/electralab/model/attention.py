@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from electralab.model.settings import EncoderConfig
-from electralab.model.weights import InitModule, linear
+from electralab.model.weights import linear
 
 # Of the norms of queries and keys.
 _NORM_EPS = 1e-6
@@ -68,24 +68,20 @@ def build_attention_mask(
     return may_attend if is_pad is None else may_attend & ~is_pad[:, None, None, :]  # (B, 1, T, T)
 
 
-class Attention(InitModule):
+class Attention(nn.Module):
     def __init__(self, config: EncoderConfig, num_heads: int) -> None:
         super().__init__()
         # H heads of K make up D, unless heads were taken away.
         self.num_heads, self.head_size = num_heads, config.head_size
         self.is_causal, self.dropout = config.is_causal, config.attention_dropout
-        self.std, self.output_std = config.matrix_std(config.hidden_size), config.output_std
         width, has_bias = num_heads * self.head_size, not config.is_modern
-        self.qkv = linear(config.hidden_size, 3 * width, bias=has_bias)
-        self.output = linear(width, config.hidden_size, bias=has_bias)
+        self.qkv = linear(config.hidden_size, 3 * width, bias=has_bias, std=config.matrix_std(config.hidden_size))
+        self.output = linear(width, config.hidden_size, bias=has_bias, std=config.output_std)
         # One gain for each coordinate of a head, the same for all heads, so that heads can be taken away.
         self.query_norm = nn.RMSNorm(self.head_size, eps=_NORM_EPS) if config.qk_norm else None
         self.key_norm = nn.RMSNorm(self.head_size, eps=_NORM_EPS) if config.qk_norm else None
         # From 0, so that the network starts as one without.
         self.discrepancy_weights = nn.Parameter(torch.zeros(num_heads)) if config.discrepancy_attention else None
-
-    def init_stds(self) -> dict[str, float]:
-        return {"qkv.weight": self.std, "output.weight": self.output_std}
 
     def forward(
         self,

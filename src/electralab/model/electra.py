@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from electralab.model.attention import Rotation, build_attention_mask
 from electralab.model.encoder import DisentangledTable, Encoder, EncoderLayer, HiddenStates, MLMHead, RTDHead
 from electralab.model.settings import EncoderConfig, GeneratorConfig, ModelConfig, RTDHeadKind, Sharing, derive_encoders
-from electralab.model.weights import InitModule, embedding, init_weights, linear
+from electralab.model.weights import embedding, init_weights, linear
 
 
 class Generator(nn.Module):
@@ -105,7 +105,7 @@ class FixedGenerator(nn.Module):
         return self.log_shares.expand(len(positions), -1)  # (M, V)
 
 
-class TwoStream(InitModule):
+class TwoStream(nn.Module):
     """One encoder read in two streams, so that tokens can be predicted in any order.
 
         content   reads the row; a token sees itself and those before it in the order
@@ -126,11 +126,8 @@ class TwoStream(InitModule):
         self.config = config
         self.encoder = Encoder(config)
         # What the query stream starts from in place of a token.
-        self.blank = embedding(1, config.embedding_size)
+        self.blank = embedding(1, config.embedding_size, std=config.init_std)
         self.head = MLMHead(config)
-
-    def init_stds(self) -> dict[str, float]:
-        return {"blank.weight": self.config.init_std}
 
     def forward(
         self,
@@ -216,7 +213,7 @@ def build_query_slots(is_target: Tensor) -> tuple[Tensor, Tensor]:
     return columns, torch.zeros_like(is_target).scatter(1, columns, places)
 
 
-class TwoTower(InitModule):
+class TwoTower(nn.Module):
     """Two causal encoders that meet in every gap, so that all but the token itself is seen.
 
         left to right   sees ..., p-1 \\
@@ -237,11 +234,9 @@ class TwoTower(InitModule):
         self.right.embeddings.tokens = self.left.embeddings.tokens
         if config.is_modern:  # where table and projection are one table in two factors
             self.right.embeddings.projection = self.left.embeddings.projection
-        self.join = linear(2 * config.hidden_size, config.hidden_size, bias=not config.is_modern)
+        size, std = config.hidden_size, config.init_std
+        self.join = linear(2 * size, size, bias=not config.is_modern, std=std)
         self.head = MLMHead(self.config)
-
-    def init_stds(self) -> dict[str, float]:
-        return {"join.weight": self.config.init_std}
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor, is_pad: Tensor | None, positions: Tensor) -> Tensor:
         return self.logits(self.hidden_states_at(input_ids, segment_ids, is_pad, positions))
@@ -282,7 +277,7 @@ def shift_right(states: Tensor, positions: Tensor) -> Tensor:
 _CHUNK = 1024
 
 
-class CopyMLM(InitModule):
+class CopyMLM(nn.Module):
     """Every token may be left as it stands, the copy mechanism of ELECTRA's "All-Tokens MLM" (Clark et al., 2020).
 
         p(original) = c [original = seen] + (1 - c) softmax(original), c = sigmoid(w state + b)
@@ -298,10 +293,7 @@ class CopyMLM(InitModule):
         self.config = config
         self.encoder = Encoder(config)
         self.head = MLMHead(config)
-        self.gate = linear(config.hidden_size, 1, bias=True)
-
-    def init_stds(self) -> dict[str, float]:
-        return {"gate.weight": self.config.init_std}
+        self.gate = linear(config.hidden_size, 1, bias=True, std=config.init_std)
 
     def forward(
         self,

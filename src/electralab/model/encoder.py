@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from electralab.model.attention import Attention, RotaryTable, Rotation, build_attention_mask
 from electralab.model.settings import EncoderConfig, RTDHeadKind
-from electralab.model.weights import InitModule, embedding, linear
+from electralab.model.weights import embedding, linear
 
 HiddenStates = dict[str, Tensor]
 
@@ -49,31 +49,22 @@ def merge_tables(network: nn.Module, weights: dict[str, Tensor]) -> dict[str, Te
     return merged
 
 
-class Embeddings(InitModule):
+class Embeddings(nn.Module):
     """Tokens, positions and segments on `electra`; tokens alone on `modern`, where the norm follows the projection."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        size, is_modern = config.embedding_size, config.is_modern
-        self.norm_after_projection = is_modern
-        self.dropout, self.std = config.dropout, config.init_std
-        self.tokens: nn.Embedding | DisentangledTable = embedding(config.vocab_size, size)
-        self.positions = None if is_modern else embedding(config.sequence_length, size)
-        self.segments = None if is_modern else embedding(config.num_segments, size)
+        size, is_modern, std = config.embedding_size, config.is_modern, config.init_std
+        self.norm_after_projection, self.dropout = is_modern, config.dropout
+        self.tokens: nn.Embedding | DisentangledTable = embedding(config.vocab_size, size, std=std)
+        self.positions = None if is_modern else embedding(config.sequence_length, size, std=std)
+        self.segments = None if is_modern else embedding(config.num_segments, size, std=std)
+        # A projection before the norm must keep the table's scale, or the norm's epsilon is no longer small.
+        std = size**-0.5 if is_modern else std
         is_projected = size != config.hidden_size
-        self.projection = linear(size, config.hidden_size, bias=not is_modern) if is_projected else None
+        self.projection = linear(size, config.hidden_size, bias=not is_modern, std=std) if is_projected else None
         norm_size = config.hidden_size if is_modern else size
         self.norm = nn.LayerNorm(norm_size, eps=config.norm_eps, bias=not is_modern)
-
-    def init_stds(self) -> dict[str, float]:
-        stds = {"tokens.delta": 0.0} if isinstance(self.tokens, DisentangledTable) else {"tokens.weight": self.std}
-        if self.positions is not None and self.segments is not None:
-            stds |= {"positions.weight": self.std, "segments.weight": self.std}
-        if self.projection is not None:
-            # A projection before the norm must keep the table's scale, or the norm's epsilon is no longer small.
-            narrow = self.projection.in_features**-0.5
-            stds["projection.weight"] = narrow if self.norm_after_projection else self.std
-        return stds
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor) -> Tensor:
         return self.compose(self.tokens(input_ids), slice(input_ids.shape[1]), segment_ids)
@@ -125,19 +116,16 @@ def make_norm(config: EncoderConfig, size: int | None = None, *, is_inner: bool 
     return kind(size or config.hidden_size, eps=config.norm_eps, bias=not config.is_modern)
 
 
-class FeedForward(InitModule):
+class FeedForward(nn.Module):
     """up -> gelu -> down; gated, half of up multiplies the activated other half."""
 
     def __init__(self, config: EncoderConfig, width: int) -> None:
         super().__init__()
         self.is_gated = config.is_gated
         self.dropout = config.dropout if config.is_modern else 0.0
-        self.std, self.output_std = config.matrix_std(config.hidden_size), config.output_std
-        self.up = linear(config.hidden_size, 2 * width if self.is_gated else width, bias=not config.is_modern)
-        self.down = linear(width, config.hidden_size, bias=not config.is_modern)
-
-    def init_stds(self) -> dict[str, float]:
-        return {"up.weight": self.std, "down.weight": self.output_std}
+        size, has_bias, std = config.hidden_size, not config.is_modern, config.matrix_std(config.hidden_size)
+        self.up = linear(size, 2 * width if self.is_gated else width, bias=has_bias, std=std)
+        self.down = linear(width, size, bias=has_bias, std=config.output_std)
 
     def forward(self, hidden: Tensor) -> Tensor:
         expanded = self.up(hidden)  # (B, T, F) or, gated, (B, T, 2F)
@@ -257,7 +245,7 @@ def dense_std(config: EncoderConfig) -> float:
     return config.init_std / (2 * config.num_layers) ** 0.5 if config.is_modern else config.init_std
 
 
-class MLMHead(InitModule):
+class MLMHead(nn.Module):
     """dense -> gelu -> norm -> the token table, plus a bias for each token: (M, D) -> (M, V).
 
     The table is an argument, not a part: a head without a table of its own cannot be left with an orphaned one.
@@ -268,12 +256,9 @@ class MLMHead(InitModule):
         self.config = config
         # On `modern` the way back to the embedding size is the embeddings' projection, as long as the head has none.
         size = config.head_width
-        self.dense = linear(config.hidden_size, size, bias=not config.is_modern)
+        self.dense = linear(config.hidden_size, size, bias=not config.is_modern, std=dense_std(config))
         self.norm = make_norm(config, size)
         self.bias = nn.Parameter(self.dense.weight.new_zeros(config.vocab_size))
-
-    def init_stds(self) -> dict[str, float]:
-        return {"dense.weight": dense_std(self.config)}
 
     def forward(self, states: Tensor, embeddings: Embeddings) -> Tensor:
         states = self.norm(F.gelu(self.dense(states)))
@@ -282,21 +267,17 @@ class MLMHead(InitModule):
         return F.linear(states, embeddings.tokens.weight, self.bias)  # (M, V)
 
 
-class RTDHead(InitModule):
+class RTDHead(nn.Module):
     """dense -> gelu (-> norm on `modern`) -> one number a token; or, linear, that number straight from the state."""
 
     def __init__(self, config: EncoderConfig, kind: RTDHeadKind, *, adds_cls: bool = False) -> None:
         super().__init__()
-        self.config, self.kind, self.adds_cls = config, kind, adds_cls
+        self.kind, self.adds_cls = kind, adds_cls
         size, is_linear = config.hidden_size, kind == "linear"
-        self.dense = None if is_linear else linear(size, size, bias=not config.is_modern)
+        self.dense = None if is_linear else linear(size, size, bias=not config.is_modern, std=dense_std(config))
         self.norm = None if is_linear or not config.is_modern else make_norm(config)
-        self.verdict = linear(size, 1, bias=True)
-
-    def init_stds(self) -> dict[str, float]:
         # From 0 where matrices are drawn by their inputs: the head has no opinion before it has seen anything.
-        stds = {"verdict.weight": 0.0 if self.config.init_rule == "fan-in" else self.config.init_std}
-        return stds if self.dense is None else stds | {"dense.weight": dense_std(self.config)}
+        self.verdict = linear(size, 1, bias=True, std=0.0 if config.init_rule == "fan-in" else config.init_std)
 
     def forward(self, states: Tensor) -> Tensor:
         if self.adds_cls:
@@ -309,16 +290,12 @@ class RTDHead(InitModule):
         return logits
 
 
-class SentencePairHead(InitModule):
+class SentencePairHead(nn.Module):
     """One number a row, straight from the state of its first token."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.std = config.init_std
-        self.verdict = linear(config.hidden_size, 1, bias=True)
-
-    def init_stds(self) -> dict[str, float]:
-        return {"verdict.weight": self.std}
+        self.verdict = linear(config.hidden_size, 1, bias=True, std=config.init_std)
 
     def forward(self, states: Tensor) -> Tensor:
         logits: Tensor = self.verdict(states[:, 0]).squeeze(-1)  # (B,)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from electralab.config import Settings
 from electralab.model.encoder import Encoder, dense_std, make_norm
 from electralab.model.settings import EncoderConfig, Positive, Probability
-from electralab.model.weights import InitModule, init_weights, linear
+from electralab.model.weights import init_weights, linear
 
 HeadShape = Literal["row", "token", "span"]
 KIND_OF_SHAPE: dict[HeadShape, str] = {"row": "classify", "token": "label", "span": "qa"}
@@ -87,27 +87,19 @@ class SpanLogits(NamedTuple):
     answerable: Tensor | None  # (B,), above 0 means that there is an answer; None without such a head
 
 
-class TaskHead(InitModule):
+class TaskHead(nn.Module):
     """(..., D) states -> (..., L): dropout -> linear, behind a dense layer where `transformers` has one."""
 
     def __init__(self, config: EncoderConfig, head: HeadConfig) -> None:
         super().__init__()
-        self.config, self.dropout = config, head.dropout
+        self.dropout = head.dropout
         self.origin, self.unit = head.origin, head.unit
-        size = config.hidden_size
+        size, std = config.hidden_size, config.init_std
         is_deep = head.style == "huggingface" and (config.is_modern or head.is_pooled)
-        self.dense = linear(size, size, bias=not config.is_modern) if is_deep else None
+        self.dense = linear(size, size, bias=not config.is_modern, std=dense_std(config)) if is_deep else None
         self.norm = make_norm(config) if is_deep and config.is_modern else None
-        self.output = linear(size, head.num_outputs, bias=True)
-        self.answerable = linear(size, 1, bias=True) if head.has_answerability else None
-
-    def init_stds(self) -> dict[str, float]:
-        stds = {"output.weight": self.config.init_std}
-        if self.dense is not None:
-            stds["dense.weight"] = dense_std(self.config)
-        if self.answerable is not None:
-            stds["answerable.weight"] = self.config.init_std
-        return stds
+        self.output = linear(size, head.num_outputs, bias=True, std=std)
+        self.answerable = linear(size, 1, bias=True, std=std) if head.has_answerability else None
 
     def forward(self, states: Tensor) -> Tensor:
         if self.dense is not None:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from electralab.errors import UsageError
 from electralab.model.electra import Discriminator, copy_log_probs
 from electralab.model.encoder import MLMHead
 from electralab.model.flops import encoder_flops, first_state_flops, mlm_head_flops
 from electralab.model.settings import EncoderConfig
-from electralab.model.weights import InitModule, linear
+from electralab.model.weights import linear
 from electralab.objective.corruption import CorruptedBatch, invert_cumulative
 from electralab.objective.losses import LossConfig, lm_loss
 from electralab.objective.masking import MaskedBatch
@@ -44,11 +44,8 @@ class AuxiliaryInputs:
         return values.flatten(0, 1).index_select(0, self.corrupted.masked.positions)
 
 
-class AuxiliaryTask(InitModule):
+class AuxiliaryTask(nn.Module):
     """One more task for the discriminator, with the weights that only this task needs."""
-
-    def init_stds(self) -> dict[str, float]:
-        return {}
 
     def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor | None:
         """The uniforms it needs, a pure function of (seed, step, row, position)."""
@@ -81,12 +78,8 @@ class CorrectiveLM(AuxiliaryTask):
 
     def __init__(self, config: EncoderConfig, *, has_gate: bool = True) -> None:
         super().__init__()
-        self.std = config.init_std
         self.guess = MLMHead(config)
-        self.gate = linear(config.hidden_size, 1, bias=True) if has_gate else None
-
-    def init_stds(self) -> dict[str, float]:
-        return {} if self.gate is None else {"gate.weight": self.std}
+        self.gate = linear(config.hidden_size, 1, bias=True, std=config.init_std) if has_gate else None
 
     def forward(self, inputs: AuxiliaryInputs) -> Tensor:
         states, target_ids = inputs.at_masked(inputs.states), inputs.corrupted.masked.target_ids
@@ -108,11 +101,8 @@ class MultiChoiceCloze(AuxiliaryTask):
     def __init__(self, config: EncoderConfig, negatives: int) -> None:
         super().__init__()
         self.negatives = negatives
-        self.std = config.init_std
-        self.projection = linear(config.hidden_size, config.embedding_size, bias=not config.is_modern)
-
-    def init_stds(self) -> dict[str, float]:
-        return {"projection.weight": self.std}
+        size, has_bias, std = config.hidden_size, not config.is_modern, config.init_std
+        self.projection = linear(size, config.embedding_size, bias=has_bias, std=std)
 
     def sample_uniforms(self, batch: Batch, positions: Tensor, rng: Rng) -> Tensor:
         rows, length = batch.row_numbers, batch.original_ids.shape[1]

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from electralab.model.electra import Electra, Generator, TwoTower
 from electralab.model.flops import count_masked
-from electralab.model.weights import InitModule, linear
+from electralab.model.weights import linear
 from electralab.objective.corruption import sampled_log_probs
 from electralab.objective.electra import ElectraObjective, ElectraOutput, generator_forward, generator_forward_flops
 from electralab.objective.losses import Counts, Losses, lm_loss
@@ -171,16 +171,13 @@ class ReinforceObjective(ElectraObjective):
         return passes[0] * generator + passes[1] * discriminator + baseline
 
 
-class RewardBaseline(InitModule):
+class RewardBaseline(nn.Module):
     """What reward to expect of a sample, from the generator's state: (M, D) -> (M,)."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
-        self.expected = linear(size, 1, bias=True)
-
-    def init_stds(self) -> dict[str, float]:
-        return {"expected.weight": 0.0}
+        self.expected = linear(size, 1, bias=True, std=0.0)
 
     def forward(self, states: Tensor) -> Tensor:
         expected: Tensor = self.expected(states).squeeze(-1)
