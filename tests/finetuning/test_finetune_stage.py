@@ -67,6 +67,9 @@ def two_seeds(origin: Path, data: Path, run: Path, **changes: Any) -> FinetuneRe
     return make_request(origin, "classify", data, run, SHORT, **({"seeds": 2, "save_every": 3} | changes))
 
 
+FEW: SettingsTree = {"steps": 2, "evaluation": {"times": 0}}
+
+
 # What is learned
 
 
@@ -135,6 +138,8 @@ def test_answers_are_learned(origin: Path, tmp_path: Path) -> None:
     results = tune(make_request(origin, "qa", tmp_path / "data", tmp_path / "run"))
     assert results["dev"] == {"exact_match": 1.0, "f1": 1.0}
     assert not load_model(tmp_path / "run").network.head_config.has_answerability
+    assert results["baselines"] == {}
+    assert "no baseline: nothing simple does question answering" in results["notes"]
 
 
 def test_a_question_without_an_answer_is_doubted_by_a_head_with_a_threshold(origin: Path, tmp_path: Path) -> None:
@@ -217,13 +222,6 @@ def test_simple_methods_are_scored_once_on_the_same_examples(
     assert results["notes"] == []
 
 
-def test_questions_are_said_to_have_no_baseline(origin: Path, tmp_path: Path) -> None:
-    write_questions(tmp_path / "data", can_be_impossible=False)
-    results = tune(make_request(origin, "qa", tmp_path / "data", tmp_path / "run", FEW))
-    assert results["baselines"] == {}
-    assert results["notes"] == ["no baseline: nothing simple does question answering"]
-
-
 def test_few_rows_are_learned_from_for_longer_and_a_note_says_so(origin: Path, animals: Path, tmp_path: Path) -> None:
     layers = (ConfigLayer("command line", {"batch": {"size": 8}, "min_steps": 30, "evaluation": {"times": 0}}),)
     events = follow(make_request(origin, "classify", animals, tmp_path / "run", layers=layers))
@@ -233,6 +231,8 @@ def test_few_rows_are_learned_from_for_longer_and_a_note_says_so(origin: Path, a
     assert json.loads((tmp_path / "run/results.json").read_text())["steps"] == 30
     obeyed = tune(make_request(origin, "classify", animals, tmp_path / "obeyed", {"epochs": 1}))
     assert obeyed["steps"] == 8
+    few: SettingsTree = {**SHORT, "train_rows": 16, "batch": {"size": 8}}
+    assert tune(make_request(origin, "classify", animals, tmp_path / "few", few))["steps"] == 2 * 16 // 8
 
 
 def test_a_run_that_still_improves_says_how_to_go_on(origin: Path, animals: Path, tmp_path: Path) -> None:
@@ -283,9 +283,6 @@ def test_checkpoints_can_be_let_go_at_the_end(origin: Path, animals: Path, whole
 def write_tsv(path: Path, *rows: Sequence[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join("\t".join(row) + "\n" for row in rows))
-
-
-FEW: SettingsTree = {"steps": 2, "evaluation": {"times": 0}}
 
 
 def test_a_test_split_of_glue_becomes_a_submission(origin: Path, tmp_path: Path) -> None:
@@ -394,11 +391,6 @@ def test_a_run_from_before_rows_could_be_limited_goes_on(origin: Path, animals: 
     assert not has_trained(events), "nothing is left to do"
     with pytest.raises(IdentityMismatch, match="train_rows was 0, now 16"):
         follow(make_request(origin, "classify", animals, run, {**SHORT, "train_rows": 16}, save_every=3))
-
-
-def test_few_rows_make_few_steps(origin: Path, animals: Path, tmp_path: Path) -> None:
-    settings: SettingsTree = {**SHORT, "train_rows": 16, "batch": {"size": 8}}
-    assert tune(make_request(origin, "classify", animals, tmp_path / "run", settings))["steps"] == 2 * 16 // 8
 
 
 def test_seeds_can_be_added(origin: Path, animals: Path, whole: Path, tmp_path: Path) -> None:
@@ -510,14 +502,8 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(origin: Path, 
     assert isinstance(foreign, UsageError)
     assert "holds a model, not a fine-tuning run" in str(foreign)
     assert not (tmp_path / "run").exists()
-
-
-def test_what_has_no_pairs_cannot_be_doubled(origin: Path, animals: Path, tmp_path: Path) -> None:
-    request = make_request(origin, "classify", animals, tmp_path / "run", {"double_pairs": True})
-    assert "has no pairs of texts" in str(refusal(request))
-
-
-def test_seeds_without_an_identity_are_not_gone_on_with(origin: Path, animals: Path, tmp_path: Path) -> None:
+    doubled = make_request(origin, "classify", animals, tmp_path / "run", {"double_pairs": True})
+    assert "has no pairs of texts" in str(refusal(doubled))
     (tmp_path / "seed-0").mkdir()
     assert "has seeds but no run.json" in str(refusal(make_request(origin, "classify", animals, tmp_path)))
 
@@ -602,9 +588,6 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, KIND.name, KIND)
     for task in KIND.own_tasks():
         monkeypatch.setitem(TASKS, task.name, task)
-    monkeypatch.setattr(
-        stage, "plot_learning_curve", lambda out, *_: (out / "learning-curve.png").write_bytes(b"drawn")
-    )
 
 
 def test_every_file_of_the_folder_is_a_kind() -> None:

@@ -43,26 +43,28 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_origin(tmp_path_factory.mktemp("origin") / "model")
 
 
-def write_cola(glue: Path, rows: int = 16) -> None:
+def write_cola(glue: Path) -> None:
     rng = random.Random(1)
     for split in ("train", "dev"):
-        lines = [f"src\t{row % 2}\t\t{fill(rng, ('cat', 'dog')[row % 2])}" for row in range(rows)]
+        lines = [f"src\t{row % 2}\t\t{fill(rng, ('cat', 'dog')[row % 2])}" for row in range(16)]
         write(glue / "CoLA" / f"{split}.tsv", lines)
 
 
-def write_rte(glue: Path, rows: int = 16) -> None:
-    labels = ("entailment", "not_entailment")
-    for split in ("train", "dev"):
-        lines = [f"{row}\tthe cat\tthe {('cat', 'dog')[row % 2]}\t{labels[row % 2]}" for row in range(rows)]
-        write(glue / "RTE" / f"{split}.tsv", ["index\tsentence1\tsentence2\tlabel", *lines])
+def write_pairs(folder: Path, splits: Sequence[str], column: str, labels: Sequence[str], rows: int) -> None:
+    words = ("cat", "dog", "mat")[: len(labels)]
+    pairs = zip(words * rows, list(labels) * rows, range(rows), strict=False)
+    lines = [f"{row}\tthe cat\tthe {word}\t{label}" for word, label, row in pairs]
+    for split in splits:
+        write(folder / f"{split}.tsv", [f"index\tsentence1\tsentence2\t{column}", *lines])
 
 
-def write_mnli(glue: Path, rows: int = 12) -> None:
+def write_rte(glue: Path) -> None:
+    write_pairs(glue / "RTE", ("train", "dev"), "label", ("entailment", "not_entailment"), 16)
+
+
+def write_mnli(glue: Path) -> None:
     labels = ("contradiction", "entailment", "neutral")
-    header = "index\tsentence1\tsentence2\tgold_label"
-    for split in ("train", "dev_matched", "dev_mismatched"):
-        lines = [f"{row}\tthe cat\tthe {('cat', 'dog', 'mat')[row % 3]}\t{labels[row % 3]}" for row in range(rows)]
-        write(glue / "MNLI" / f"{split}.tsv", [header, *lines])
+    write_pairs(glue / "MNLI", ("train", "dev_matched", "dev_mismatched"), "gold_label", labels, 12)
 
 
 def write_diagnostic(glue: Path, ids: tuple[int, ...] = (0, 1, 2)) -> None:
@@ -195,6 +197,8 @@ def test_tasks_run_one_after_the_other_and_again_train_nothing(origin: Path, tmp
     assert results == json.loads((tmp_path / "run" / "results.json").read_text())
     assert view(tmp_path / "run")["results"].to_json() == results
     assert not list((tmp_path / "run").rglob("checkpoints/*"))
+    assert "submissions" not in results, "without test files there is nothing to pack"
+    assert not list((tmp_path / "run").glob("*.zip"))
     again = play(origin, tmp_path / "glue", tmp_path / "run", seeds=2)
     assert not step_records(again)
     assert len([text for text in notes(again, "good") if text.startswith("seed ")]) == 4
@@ -230,6 +234,9 @@ def test_a_model_of_mnli_answers_the_diagnostic_rows(origin: Path, tmp_path: Pat
     assert [row["texts"] for row in rows] == [["the cat", "the dog sat"]] * 3
     lines = (tmp_path / "run/mnli/submission/AX.tsv").read_text().splitlines()
     assert lines == ["index\tprediction", *(f"{place}\t{row['prediction']}" for place, row in enumerate(rows))]
+    # Without labels they have no scores.
+    assert "diagnostics" not in result_of(events)
+    assert "ax" not in json.loads((tmp_path / "run/mnli/results.json").read_text())["spread"]
     # A gap cannot be submitted, and must not cost the table.
     write_diagnostic(tmp_path / "glue", ids=(0, 1, 3))
     again = play(origin, tmp_path / "glue", tmp_path / "other")
@@ -259,13 +266,6 @@ def test_submissions_are_packed_as_the_server_takes_them(origin: Path, tmp_path:
                 assert archive.read(file) == (tmp_path / "run" / task / folder / file).read_bytes()
         written = [(tmp_path / run / packed["file"]).read_bytes() for run in ("run", "again")]
         assert written[0] == written[1], "the time of writing must not show"
-
-
-def test_without_test_files_there_is_nothing_to_pack(origin: Path, tmp_path: Path) -> None:
-    write_rte(tmp_path / "glue")
-    table = result_of(play(origin, tmp_path / "glue", tmp_path / "run", seeds=2))
-    assert "submissions" not in table
-    assert not list((tmp_path / "run").glob("*.zip"))
 
 
 DIAGNOSED = ("entailment", "entailment", "neutral", "contradiction", "neutral")
@@ -307,14 +307,6 @@ def test_labelled_diagnostic_rows_are_scored_with_the_model_of_mnli(
     table = result_of(events).to_json()
     assert table["diagnostics"] == {"ax": {"metric": "mcc", **results["spread"]["ax"]["mcc"]}}
     assert list(table["tasks"]) == ["mnli"], "it is trained on nothing and averaged nowhere"
-
-
-def test_diagnostic_rows_without_labels_have_no_scores(origin: Path, tmp_path: Path) -> None:
-    write_mnli(tmp_path / "glue")
-    write_diagnostic(tmp_path / "glue")
-    table = result_of(play(origin, tmp_path / "glue", tmp_path / "run"))
-    assert "diagnostics" not in table
-    assert "ax" not in json.loads((tmp_path / "run/mnli/results.json").read_text())["spread"]
 
 
 @pytest.mark.parametrize("name", ["config.json", "run.json", "study.toml"])
