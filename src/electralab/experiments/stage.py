@@ -7,7 +7,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import tomli_w
 
@@ -74,7 +73,14 @@ def _run_cells(request: StudyRequest, stop: StopSignal, program: Sequence[str]) 
     with lock_folder(request.out):
         rest = estimate_rest(plan)  # reads what there is, and refuses what is another study's
         total = rest.steps
-        _write_settings(request.out, plan)
+        # What the children read, and what they are run with.
+        plan.environment.write(request.out)
+        write_file(request.out / "study.toml", to_toml(plan.study))
+        for arm in plan.arms:
+            if arm.is_tuned:
+                write_file(request.out / "arms" / f"{arm.name}.toml", to_toml(arm.config))
+        for score in plan.scores:
+            write_file(request.out / "scores" / f"{score.name}.toml", tomli_w.dumps(score.config.settings))
         yield Note(
             f"{plan.study.name}: {len(plan.arms)} arms x {len(plan.study.seeds)} seeds, {total} commands in "
             f"{rest.cells} cells left, {plan.jobs} at a time, about {format_minutes(rest.minutes)}",
@@ -160,14 +166,3 @@ def _make_plan(request: StudyRequest) -> Plan:
     if not plan.study.scores:
         raise UsageError(f"study {plan.study.name}: has no scores; add at least one [[scores]]")
     return plan
-
-
-def _write_settings(out: Path, plan: Plan) -> None:
-    """What the children read, and what they are run with."""
-    plan.environment.write(out)
-    write_file(out / "study.toml", to_toml(plan.study))
-    for arm in plan.arms:
-        if arm.is_tuned:
-            write_file(out / "arms" / f"{arm.name}.toml", to_toml(arm.config))
-    for score in plan.scores:
-        write_file(out / "scores" / f"{score.name}.toml", tomli_w.dumps(score.config.settings))
