@@ -171,7 +171,7 @@ def test_wnli_is_shown_and_not_averaged() -> None:
     assert table.tasks["wnli"].median == 0.1
     assert table.average.to_json() == {"median": 0.6, "mean": 0.6, "sd": 0.0, "n": 1, "paper": 0.685}
     assert table.paper["wnli"] is None
-    alone = tabulate({"wnli": of_task("accuracy", 0.1)}, {}).to_json()
+    alone: dict[str, Any] = tabulate({"wnli": of_task("accuracy", 0.1)}, {}).to_json()
     assert set(alone["average"].values()) == {None}
     json.dumps(alone, allow_nan=False)
 

@@ -102,7 +102,7 @@ def test_the_surest_mistakes_come_first_with_text_gold_and_probability(runs: Pat
     found = read_mistakes(runs / f"classify/seed-{results['best_seed']}/predictions/test.jsonl", "test")
     assert found is not None
     assert (found.split, found.count, found.wrong) == ("test", len(rows), len(wrong))
-    surest = [max(row.to_json()["probabilities"].values()) for row in found.worst]
+    surest = [max(prob or 0.0 for prob in row["probabilities"].values()) for row in found.worst]
     assert surest == sorted(surest, reverse=True)
     shown = section_of(page_of(runs / "classify"), "mistakes")
     if wrong:

@@ -330,7 +330,7 @@ def test_the_docs_show_an_answer_to_every_question(gate: RequestGuard) -> None:
     docs = unescape(get(gate, "/docs").text)
     for ability, (kind, body) in kinds.items():
         assert isinstance(EXAMPLE_ANSWERS[ability], kind)
-        example = {"model": "mine", **EXAMPLE_ANSWERS[ability].to_json()}
+        example: dict[str, Any] = {"model": "mine", **EXAMPLE_ANSWERS[ability].to_json()}
         real = post(gate, f"/v1/{ability}", body).json()
         assert example.keys() == real.keys()
         for name in ("tokens", "blanks"):

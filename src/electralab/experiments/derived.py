@@ -20,7 +20,7 @@ from electralab.artifacts import write_file
 from electralab.config import SettingsTree, read_toml
 from electralab.errors import ElectraError, InputError
 from electralab.finetuning.task_model import list_seeds
-from electralab.records.study import StepResult, TuningChoice, TuningTrial
+from electralab.records.study import ScoreAnswer, StepResult, TuningChoice, TuningTrial
 from electralab.records.tuned import PredictionRow, read_rows, to_json_lines
 from electralab.runtime import use_threads
 from electralab.tasks.baselines import LinearClassifier, LinearRegressor
@@ -204,7 +204,10 @@ def choose_tuning(steps: Sequence[Path], out: Path) -> SettingsTree:
         if step is None:
             raise InputError(f"{path}: is not there; delete tuning.json beside it to choose again")
         scores = by_settings.setdefault(json.dumps(step.identity["tuning"]), {})
-        scores[path.name.removeprefix("tune-").partition("@")[0]] = step.result["dev"][step.result["metric"]]
+        answer = ScoreAnswer.model_validate(step.result)
+        score = (answer.dev or {})[answer.metric]
+        assert isinstance(score, int | float)
+        scores[path.name.removeprefix("tune-").partition("@")[0]] = score
     trials = [
         TuningTrial(settings=json.loads(settings), scores=scores, mean=float(np.mean(list(scores.values()))))
         for settings, scores in by_settings.items()

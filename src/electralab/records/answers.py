@@ -6,11 +6,11 @@ The docstrings of the fields are the descriptions in /openapi.json.
 """
 
 from html import escape
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from electralab.records.record import Record
+from electralab.records.record import JsonTree, Record
 from electralab.records.run import GuessedToken
 from electralab.records.tuned import PredictionRow
 
@@ -283,7 +283,7 @@ class ServerState(AnswerRecord):
 class ServePlan(AnswerRecord):
     models: tuple[ModelInfo, ...]
     keys: int
-    settings: dict[str, Any]
+    settings: JsonTree
 
 
 class ServeResult(AnswerRecord):

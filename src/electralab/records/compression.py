@@ -3,9 +3,9 @@
 compress.json, importance.json, scores/VARIANT.json, tradeoff.json <-> records
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord, JsonTree, Record
 
 
 class CompressionFingerprint(FileRecord):
@@ -17,7 +17,7 @@ class CompressionFingerprint(FileRecord):
     """Hash of the networks."""
     data: str
     """Hash of the rows."""
-    settings: dict[str, Any]
+    settings: JsonTree
     threads: int
 
 
@@ -124,4 +124,4 @@ class CompressPlan(Record):
     training_rows: int
     variants: tuple[str, ...]
     recovery_steps: int
-    settings: dict[str, Any]
+    settings: JsonTree

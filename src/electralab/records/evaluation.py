@@ -7,8 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from electralab.config import SettingsTree
-from electralab.records.record import Record
+from electralab.records.record import JsonTree, Record
 
 Suite = Literal["blimp", "rtd", "mlm", "sts", "probe"]
 
@@ -38,7 +37,7 @@ class EvaluationResult(Record):
     """What a reader must know to take the scores for what they are."""
     bad_rows: tuple[str, ...] = ()
     """The first of those left out, with place and reason; `counts` has their number."""
-    settings: SettingsTree = Field(default_factory=dict)
+    settings: JsonTree = Field(default_factory=dict)
 
     def score(self, metric: str) -> float | None:
         """None where the suite has no such number, or it is not finite."""
@@ -61,4 +60,4 @@ class EvaluationPlan(Record):
     data: str
     generator: str | None
     task: str | None
-    settings: SettingsTree
+    settings: JsonTree

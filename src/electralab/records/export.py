@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord, JsonTree, Record
 
 OutputKind = Literal["verdicts", "guesses", "classes", "tags", "spans", "numbers", "energies"]
 """What a network is asked for."""
@@ -157,4 +157,4 @@ class ExportPlan(Record):
     data: str
     left_out: str = ""
     networks: dict[str, ExportSource]
-    settings: dict[str, Any]
+    settings: JsonTree

@@ -6,9 +6,9 @@ out folder <-> Analysis (analysis.json), PointClouds (points.json), MeasureResul
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field
 
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord, JsonTree, Record
 
 _IDS = {
     "verdict bits": "information.rtd_bits",
@@ -208,7 +208,7 @@ class AnalysisPlan(Record):
     data: str
     out: str
     measures: dict[str, str]
-    settings: dict[str, JsonValue]
+    settings: JsonTree
 
 
 Verdict = Literal["holds", "does not hold", "undecided"]
@@ -269,7 +269,7 @@ class StudyEvidence(_Open):
     name: str = ""
     scores: dict[str, str] = Field(default_factory=dict)
     averaged: tuple[str, ...] | None = None
-    arms: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    arms: dict[str, JsonTree] = Field(default_factory=dict)
     """The settings of pre-training, resolved."""
     cells: tuple[CellScores, ...] = ()
     table: tuple[ArmCounts, ...] = ()
@@ -308,7 +308,7 @@ class EvidenceRecord(Record):
     figures: tuple[Annotated[ArmFigures, BeforeValidator(_add_id)], ...]
     reasons: tuple[MissingReason, ...]
     study: StudyEvidence
-    tradeoff: dict[str, JsonValue]
+    tradeoff: JsonTree
 
 
 class DomainFile(Record):
@@ -323,7 +323,7 @@ class ClaimsResult(FileRecord):
     version: int = 2
     runs: str = ""
     study: str = ""
-    budget: dict[str, JsonValue] = Field(default_factory=dict)
+    budget: JsonTree = Field(default_factory=dict)
     command: str = ""
     study_command: str = ""
     domains: tuple[DomainFile, ...] = ()

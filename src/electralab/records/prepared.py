@@ -3,12 +3,11 @@
 report.json, the facts of manifest.json, `prepare --dry-run`
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
-from electralab.config import SettingsTree
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord, JsonTree, Record
 
 
 class PreparedCounts(Record):
@@ -69,9 +68,9 @@ class PreparedManifest(Record):
     packing: str
     vocab_size: int
     counts: PreparedCounts
-    settings: SettingsTree
+    settings: JsonTree
     sources: list[PreparedSource]
-    made_from: dict[str, Any]
+    made_from: JsonTree
     """What the data was made from, by content: another content is other data."""
 
 

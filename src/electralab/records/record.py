@@ -10,10 +10,13 @@ import math
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from electralab.artifacts import read_json, write_json
 from electralab.errors import DamagedArtifact, quote
+
+JsonTree = dict[str, JsonValue]
+"""Settings and other values that are kept as JSON has them."""
 
 
 class Record(BaseModel):
@@ -35,10 +38,10 @@ class Record(BaseModel):
         """As of a dictionary: the default also where the field was not given."""
         return getattr(self, name) if name in self.model_fields_set else default
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonTree:
         """The value as JSON has it: only what was given."""
         # Not by way of pydantic's JSON text, which takes no file name that is not UTF-8.
-        value: dict[str, Any] = _without_nan(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
+        value: JsonTree = _without_nan(self.model_dump(mode="json", exclude_unset=True, by_alias=True))
         return value
 
 
@@ -75,7 +78,7 @@ class FileRecord(Record):
     def write(self, folder: Path) -> None:
         write_json(folder / self.FILE, self.to_json())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonTree:
         return super().to_json() | {"version": self.version}
 
 

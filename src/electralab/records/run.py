@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord, JsonTree, Record
 
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
@@ -42,7 +41,7 @@ class RunFingerprint(FileRecord):
     data: str
     """Hash of the tokenizer and every shard."""
     init_from: str
-    settings: SettingsTree
+    settings: JsonTree
     budget: Budget
     total_steps: int
     threads: int
@@ -265,7 +264,7 @@ class QuickstartPlan(Record):
 class PretrainPlan(Record):
     """`pretrain --dry-run`: what the run would be, take and need."""
 
-    settings: SettingsTree
+    settings: JsonTree
     steps: int
     resumes_at: int
     rows: int
@@ -277,6 +276,13 @@ class PretrainPlan(Record):
     estimated_memory_mb: int
     notes: list[str] = Field(default_factory=list)
     """What the run would say before its first step."""
+
+    @property
+    def batch_size(self) -> int:
+        match self.settings["batch"]:
+            case {"size": int(size)}:
+                return size
+        return 0
 
 
 class CostEstimate(Record):
@@ -322,7 +328,7 @@ class PaperTable(Record):
 
     runs: dict[str, PaperRun]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonTree:
         return {model: run.to_json() for model, run in self.runs.items()}
 
     def __getitem__(self, name: str) -> Any:
@@ -332,5 +338,5 @@ class PaperTable(Record):
 class FlopsPlan(Record):
     """`flops --dry-run`."""
 
-    settings: SettingsTree
+    settings: JsonTree
     budget: str

@@ -9,10 +9,9 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from electralab.artifacts import read_json, write_json
-from electralab.config import SettingsTree
 from electralab.errors import DamagedArtifact
 from electralab.records.evaluation import GroupScores, Scores
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord, JsonTree, Record
 from electralab.records.run import RunProgress
 
 AVERAGE = "average"
@@ -26,9 +25,9 @@ Amount = Literal["flops", "tokens"]
 class StepResult(Record):
     """What one command of a cell answered, and what it was the answer to; NAME.json in the folder of the cell."""
 
-    identity: SettingsTree
+    identity: JsonTree
     seconds: float
-    result: SettingsTree
+    result: JsonTree
     """As the command's `--json` printed it."""
 
     @classmethod
@@ -261,7 +260,7 @@ class StudyResults(FileRecord):
     """The scores that the headline is the mean of; empty where the study names none."""
     tuning: dict[str, TuningChoice] = Field(default_factory=dict)
     """Arm -> the settings of fine-tuning that were chosen for it."""
-    arms: dict[str, SettingsTree]
+    arms: dict[str, JsonTree]
     """The settings of pre-training, resolved."""
     cells: tuple[CellSummary, ...]
     table: tuple[ArmRow, ...]

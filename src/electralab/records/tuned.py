@@ -15,14 +15,13 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import (
     BeforeValidator,
     Field,
-    JsonValue,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
     model_validator,
 )
 
-from electralab.records.record import FileRecord, Record
+from electralab.records.record import FileRecord, JsonTree, Record
 
 # JSON has no NaN: a score that is not finite is null on disk.
 Score = Annotated[float, BeforeValidator(lambda value: math.nan if value is None else value)]
@@ -198,7 +197,7 @@ class TunedRun(FileRecord):
     """The hash of the rows and how they are read."""
     model: str
     """The hash of weights and tokenizer."""
-    settings: dict[str, JsonValue]
+    settings: JsonTree
     threads: int
 
 
@@ -230,7 +229,7 @@ class FinetunePlan(Record):
     flops: int
     estimated_minutes: float
     estimated_memory_mb: int
-    settings: dict[str, JsonValue]
+    settings: JsonTree
 
 
 # JSON lets these stand in a string, but str.splitlines() would cut the row there.
@@ -276,7 +275,7 @@ class PredictionRow(Record):
     def with_truth(self, truth: Value) -> Self:
         return self.model_copy(update={"truth": truth})
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonTree:
         # Without the way through JSON text, in which there is no half of a surrogate pair.
         return self.model_dump(mode="json", exclude_unset=True)
 
@@ -298,7 +297,7 @@ class PredictPlan(Record):
     rows: int
     bad_rows: int
     columns: dict[str, str]
-    settings: dict[str, Any]
+    settings: JsonTree
 
 
 def read_rows(path: Path) -> Iterator[PredictionRow]:

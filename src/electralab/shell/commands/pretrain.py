@@ -149,14 +149,13 @@ def run(call: Call) -> None:
         **call.common,
     )
     if isinstance(result, PretrainPlan):
-        chosen = (result.settings[name] for name in ("objective", "procedure", "size", "batch"))
-        objective, procedure, size, batch = chosen
+        objective, procedure, size = (result.settings[name] for name in ("objective", "procedure", "size"))
         begins = f"would go on at step {result.resumes_at:,}" if result.resumes_at > 1 else "would begin at step 1"
         call.print_plan(
             f"would pre-train {flags.out} on {flags.data}: {objective}"
             f"{'' if procedure == 'joint' else f', {procedure}'}, size {size}, "
             f"{f.format_count(result.parameters)} parameters",
-            f"{f.format_number_of(result.steps, 'step')} of {f.format_number_of(batch['size'], 'row')}: "
+            f"{f.format_number_of(result.steps, 'step')} of {f.format_number_of(result.batch_size, 'row')}: "
             f"{f.format_count(result.tokens)} tokens, {result.epochs:g} times through "
             f"{f.format_number_of(result.rows, 'row')}, {f.format_flops(result.flops)} FLOPs; "
             f"{f.format_effort(result.estimated_minutes, result.estimated_memory_mb)}",
