@@ -205,7 +205,7 @@ def test_a_precision_that_was_chosen_once_is_kept(data: Path, tmp_path: Path, mo
         list(events)
     monkeypatch.setattr(runtime, "probe_precision", lambda *_: "fp32")
     request = make_request(data, tmp_path / "cut", auto, steps=4, save_every=2)
-    assert plan_pretrain(request).settings["runtime"]["precision"] == "bf16"
+    assert plan_pretrain(request)["settings"]["runtime"]["precision"] == "bf16"
     run_to_end(pretrain(request, StopSignal()))
     weights = [(tmp_path / name / "checkpoints/step-4/model.safetensors").read_bytes() for name in ("whole", "cut")]
     assert weights[0] == weights[1]

@@ -83,8 +83,8 @@ class Cell:
         try:
             # With what has come since: files that were not hashed are taken for those of now, settings have defaults.
             known = {key: identity[key] for key in ("files", "generator") if key in identity} | stored.identity
-            if "budget" in known:
-                settings = complete_settings(known["settings"])
+            if "budget" in known and isinstance(before := known["settings"], dict):
+                settings = complete_settings(before)
                 known |= {"settings": {name: settings[name] for name in settings if name in identity["settings"]}}
             difference = next(differences(known, identity), None)
         except (KeyError, TypeError, AttributeError, ValueError):
