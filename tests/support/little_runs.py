@@ -129,8 +129,17 @@ def metrics_of(run: Path) -> list[dict[str, Any]]:
 
 
 def exports_of(run: Path) -> dict[str, str]:
-    files = sorted(path for path in (run / "export").rglob("*") if path.is_file())
-    return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    """Each file as a hash; JSON by its values, in whatever order its keys are written."""
+    hashes = {}
+    for path in sorted(path for path in (run / "export").rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        if path.suffix == ".json":
+            values = json.loads(content)
+            # A manifest has the hashes of the files beside it, which are compared themselves.
+            values = sorted(values["files"]) if path.name == "manifest.json" else values
+            content = json.dumps(values, sort_keys=True).encode()
+        hashes[str(path.relative_to(run))] = hashlib.sha256(content).hexdigest()
+    return hashes
 
 
 def damage(path: Path, *, is_truncated: bool = False) -> None:
