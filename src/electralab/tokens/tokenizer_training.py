@@ -38,11 +38,20 @@ def train_tokenizer(samples: Iterable[str], config: TokenizerConfig) -> Tokenize
     ]
     if not any(text.strip() for text in texts):
         raise InputError("no text to learn a vocabulary from; give text, or a tokenizer with --tokenizer")
-    # Byte-level pieces spell any character.
+    # Byte-level pieces spell any character, so that none is too rare for them.
     if config.kind != "bpe":
         rare = _rare_characters(texts, config)
         texts = [text.translate(rare) for text in texts]
-    texts = _within_budget(texts, _WORD_CHARS[config.kind])
+    # Time and memory of a trainer go with the different words, and in text without spaces every word is new.
+    words: set[str] = set()
+    size = 0
+    for place, text in enumerate(texts):
+        fresh = set(text.split()) - words
+        words |= fresh
+        size += sum(map(len, fresh))
+        if size > _WORD_CHARS[config.kind]:
+            texts = texts[: place + 1]
+            break
     learn = {"wordpiece": _learn_wordpiece, "bpe": _learn_bpe, "unigram": _learn_unigram}[config.kind]
     backend = learn(texts, config.vocab_size)
     backend.normalizer = normalizer
@@ -82,35 +91,20 @@ def _rare_characters(texts: Sequence[str], config: TokenizerConfig) -> dict[int,
     return {int(code): " " for code in order[min(needed, affordable) :]}
 
 
-def _within_budget(texts: Sequence[str], budget: int) -> Sequence[str]:
-    """Time and memory of a trainer go with the different words, and in text without spaces every word is new."""
-    words: set[str] = set()
-    size = 0
-    for place, text in enumerate(texts):
-        fresh = set(text.split()) - words
-        words |= fresh
-        size += sum(map(len, fresh))
-        if size > budget:
-            return texts[: place + 1]
-    return texts
-
-
 def _learn_wordpiece(texts: Sequence[str], vocab_size: int) -> tokenizers.Tokenizer:
     """Twice: the first run only finds the single characters, whose order of ids, left to chance, decides ties.
 
     Given as special tokens they get fixed ids in the second run; the result is rebuilt without that role.
     """
-    letters = _train_wordpiece(texts, 0, _SPECIAL)
-    alphabet = sorted(set(letters) - set(_SPECIAL))
-    vocab = _train_wordpiece(texts, vocab_size, [*_SPECIAL, *alphabet])
+    vocab: dict[str, int] = {}
+    for size in (0, vocab_size):
+        alphabet = sorted(set(vocab) - set(_SPECIAL))
+        backend = make_wordpiece({_NAMES.unk: 0}, _NAMES)
+        first = [*_SPECIAL, *alphabet]
+        trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=first, show_progress=False)
+        backend.train_from_iterator(texts, trainer)
+        vocab = backend.get_vocab()
     return make_wordpiece(vocab, _NAMES)
-
-
-def _train_wordpiece(texts: Sequence[str], vocab_size: int, first: list[str]) -> dict[str, int]:
-    backend = make_wordpiece({_NAMES.unk: 0}, _NAMES)
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=first, show_progress=False)
-    backend.train_from_iterator(texts, trainer)
-    return backend.get_vocab()
 
 
 def _learn_bpe(texts: Sequence[str], vocab_size: int) -> tokenizers.Tokenizer:
@@ -144,28 +138,23 @@ def _learn_unigram(texts: Sequence[str], vocab_size: int) -> tokenizers.Tokenize
     )
     backend.train_from_iterator(texts, trainer)
     pieces = sorted(set(backend.get_vocab()) - set(_SPECIAL))
-    words = Counter(word for text in texts for word, _ in backend.pre_tokenizer.pre_tokenize_str(text))
-    scores = _score_pieces(pieces, sorted(words.items()))
-    ranked = sorted(zip(pieces, scores, strict=True), key=lambda item: (-item[1], item[0]))
-    backend.model = _unigram(ranked)
-    return backend
-
-
-def _unigram(pieces: Iterable[tuple[str, float]]) -> models.Unigram:
-    vocab = [*((name, 0.0) for name in _SPECIAL), *pieces]
-    return models.Unigram(vocab, unk_id=_SPECIAL.index(_NAMES.unk), byte_fallback=False)
-
-
-def _score_pieces(pieces: Sequence[str], words: Sequence[tuple[str, int]]) -> list[float]:
-    """Log frequencies from the best segmentation of every word, found anew a few times, first as if all were equal."""
-    scores = np.full(len(pieces), -1.0)
+    counted = Counter(word for text in texts for word, _ in backend.pre_tokenizer.pre_tokenize_str(text))
+    words = sorted(counted.items())
     times = np.array([count for _, count in words])
+    # Log frequencies from the best segmentation of every word, found anew a few times, first as if all were equal.
+    scores = np.full(len(pieces), -1.0)
     for _ in range(_ROUNDS):
         model = tokenizers.Tokenizer(_unigram(zip(pieces, scores.tolist(), strict=True)))
         encodings = model.encode_batch_fast([word for word, _ in words], add_special_tokens=False)
         ids = [np.array(encoding.ids, dtype=np.int64) for encoding in encodings]
         weights = np.repeat(times, [len(own) for own in ids])
         counts = np.bincount(np.concatenate(ids), weights, minlength=len(pieces) + len(_SPECIAL))[len(_SPECIAL) :]
-        # A piece that no word needs any more stays possible.
+        # A piece that no word needs any more stays possible. Rounded, so that a last bit cannot decide a tie.
         scores = np.round(np.log(np.maximum(counts, 0.5) / counts.sum()), 6)
-    return [float(score) for score in scores]
+    backend.model = _unigram(sorted(zip(pieces, scores.tolist(), strict=True), key=lambda item: (-item[1], item[0])))
+    return backend
+
+
+def _unigram(pieces: Iterable[tuple[str, float]]) -> models.Unigram:
+    vocab = [*((name, 0.0) for name in _SPECIAL), *pieces]
+    return models.Unigram(vocab, unk_id=_SPECIAL.index(_NAMES.unk), byte_fallback=False)
