@@ -6,7 +6,18 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from little_objectives import NOW, SHARE, TOKENIZER, configure, count_by_torch, learn, make_replacing, weigh
+from little_objectives import (
+    NOW,
+    SHARE,
+    TOKENIZER,
+    configure,
+    count_by_torch,
+    learn,
+    make_replacing,
+    weigh,
+    whole_inputs,
+    widen,
+)
 from little_pairs import CPU, FIRST, VOCAB, WORDS, batch_of, count_row, counting_rows
 from torch import Tensor, nn
 from toy import CLS, PAD, SEP
@@ -116,19 +127,6 @@ def padded_rows() -> Batch:
     return batch_of([count_row(3, 16), [*count_row(8, 9), *[PAD] * 7], [*count_row(1, 4), *[PAD] * 12]])
 
 
-def ask(objective: Replacing, batch: Batch) -> MaskedBatch:
-    (question,) = objective.make_inputs(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
-    return question
-
-
-def widen(objective: Replacing) -> None:
-    """Weights so large that a wrong formula shows."""
-    with torch.no_grad():
-        for parameter in objective.networks.parameters():
-            if parameter.dim() == 2:
-                parameter.mul_(8)
-
-
 def corrupt_slowly(objective: Replacing, question: MaskedBatch) -> list[list[int]]:
     """Row by row without its padding, position by position."""
     rows = [[token for token in row if token != PAD] for row in question.batch.original_ids.tolist()]
@@ -148,7 +146,7 @@ def test_the_loss_is_that_of_a_slow_twin(name: str) -> None:
     objective = make_replacing(name)
     widen(objective)
     batch = padded_rows()
-    question = ask(objective, batch)
+    question = whole_inputs(objective, batch)
     rows = corrupt_slowly(objective, question)
     masked = {divmod(position, 16) for position in question.positions.tolist()}
     total, count, changed = 0.0, 0, 0
@@ -179,7 +177,7 @@ def test_micro_batches_of_reconstruction_add_up(name: str) -> None:
 @both
 def test_the_generator_learns_nothing_from_the_models_loss(name: str) -> None:
     objective = make_replacing(name, model={"sharing": "none"})
-    answer = objective.training_step(ask(objective, counting_rows(4)), NOW)
+    answer = objective.training_step(whole_inputs(objective, counting_rows(4)), NOW)
     answer.losses.sums[objective.loss_name].backward()  # type: ignore[no-untyped-call]
     assert all(parameter.grad is None for parameter in objective.generator.parameters())
     assert all(parameter.grad is not None for parameter in objective.model.parameters())
@@ -214,7 +212,7 @@ def test_the_generator_uses_what_is_the_models(name: str, sharing: str) -> None:
         assert tables == ["model.encoder.embeddings.tokens.delta", "generator.encoder.embeddings.tokens.weight"]
     else:
         assert tables == ["model.encoder.embeddings.tokens.weight"]
-    question = ask(made, counting_rows(3))
+    question = whole_inputs(made, counting_rows(3))
     made.training_step(question, NOW).losses.weigh(made.count_targets(question), made.weights).backward()
     assert all(parameter.grad is not None for parameter in made.networks.parameters())
 
@@ -224,7 +222,7 @@ def test_a_generator_that_only_draws_has_no_loss_to_learn_from_and_no_folder(nam
     objective = make_replacing(name, model={"sharing": "none"})
     shares = torch.full((VOCAB,), -math.log(WORDS)).masked_fill(torch.arange(VOCAB) < FIRST, -torch.inf)
     objective.generator = FixedGenerator(shares)
-    question = ask(objective, counting_rows(3))
+    question = whole_inputs(objective, counting_rows(3))
     assert objective.training_step(question, NOW).losses.sums.keys() == {objective.loss_name}
     assert float(objective.evaluation_step(question).losses.sums["generator"]) == pytest.approx(
         len(question.positions) * math.log(WORDS)
@@ -243,7 +241,7 @@ def test_torch_counts_the_same_operations(name: str, backbone: str) -> None:
 def test_all_tokens_are_asked_about_special_ones_too_and_padding_is_not() -> None:
     objective = make_replacing("all-tokens-mlm")
     batch = batch_of([[CLS, 7, 8, SEP], [CLS, 9, SEP, PAD]])
-    question = ask(objective, batch)
+    question = whole_inputs(objective, batch)
     assert objective.count_targets(question)["tokens"] == 7
     with torch.no_grad():
         before = float(objective.evaluation_step(question).losses.sums["tokens"])
@@ -257,7 +255,7 @@ def test_it_learns_to_mend_rows_that_count(name: str) -> None:
     objective = make_replacing(name, model={"num_layers": 1, "init_std": 0.1, "sharing": "none"})
     batch = counting_rows(WORDS)
     learn(objective, batch, 120, rate=1e-2)
-    question = ask(objective, batch)
+    question = whole_inputs(objective, batch)
     with torch.no_grad():
         seen = torch.tensor(corrupt_slowly(objective, question))
         replaced = (seen != batch.original_ids).flatten().nonzero().squeeze(1)

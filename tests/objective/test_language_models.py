@@ -1,4 +1,4 @@
-"""Guessing the next token: against a loop over rows cut short, and on rows where it follows from the one before."""
+"""Language models: the next token against rows cut short, tokens in any order, hidden ones with a task about pairs."""
 
 import math
 from collections import Counter, defaultdict
@@ -10,7 +10,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from little_objectives import NOW, SHARE, SIZES, TOKENIZER, configure, count_by_torch, learn, make_masked, weigh
+from little_objectives import (
+    NOW,
+    SHARE,
+    SIZES,
+    TOKENIZER,
+    configure,
+    count_by_torch,
+    learn,
+    make_masked,
+    weigh,
+    whole_inputs,
+    widen,
+)
 from little_pairs import FIRST, VOCAB, WORDS, batch_of, count_row, counting_rows
 from pydantic import ValidationError
 from toy import CLS, MASK, PAD, SEP, UNK, VOCABULARY, ToyTokenizer, toy_batch
@@ -23,7 +35,6 @@ from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encod
 from electralab.model.weights import init_weights
 from electralab.objective.language_models import (
     CausalObjective,
-    MaskedPairBatch,
     MLMObjective,
     PairTask,
     PermutationObjective,
@@ -118,14 +129,6 @@ def test_it_learns_what_follows_and_that_a_first_token_can_be_any(backbone: str)
     assert seen["next_accuracy"] > 0.9
 
 
-def test_names() -> None:
-    objective = make()
-    assert objective.lm_loss_name == "next"
-    assert objective.weights == {"next": 1.0}
-    assert objective.exports() == {"model": objective.model}
-    assert {name.split(".")[0] for name, _ in objective.networks.named_parameters()} == {"model"}
-
-
 # -------------------- Some tokens of a row are asked for in an order of its own: drawn, weighed, counted and lea
 
 WORDS_VOCABULARY = mask_vocabulary(TOKENIZER)
@@ -137,14 +140,6 @@ def make_permutation(*, length: int = 16, **model: Any) -> PermutationObjective:
     objective = PermutationObjective(TwoStream(judging), config, TOKENIZER)
     init_weights(objective.networks, 1)
     return objective
-
-
-def widen(objective: PermutationObjective) -> None:
-    """Weights so large that what is seen matters."""
-    with torch.no_grad():
-        for parameter in objective.networks.parameters():
-            if parameter.dim() == 2:
-                parameter.mul_(8)
 
 
 def padded_rows() -> Batch:
@@ -282,10 +277,11 @@ def test_it_learns_what_follows_what(backbone: str) -> None:
     assert seen["permuted_accuracy"] > 0.8
 
 
-def test_names_of_a_permutation_objective() -> None:
-    objective = make_permutation()
-    assert objective.lm_loss_name == "permuted"
-    assert objective.weights == {"permuted": 1.0}
+@pytest.mark.parametrize("name", ["next", "permuted"])
+def test_names(name: str) -> None:
+    objective: CausalObjective | PermutationObjective = make() if name == "next" else make_permutation()
+    assert objective.lm_loss_name == name
+    assert objective.weights == {name: 1.0}
     assert objective.exports() == {"model": objective.model}
     assert {name.split(".")[0] for name, _ in objective.networks.named_parameters()} == {"model"}
 
@@ -315,24 +311,13 @@ def padded_pairs() -> Batch:
     )
 
 
-def ask_pairs(objective: SentencePairObjective, batch: Batch) -> MaskedPairBatch:
-    (question,) = objective.make_inputs(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
-    return question
-
-
-def widen_pairs(objective: SentencePairObjective) -> None:
-    with torch.no_grad():
-        for parameter in objective.networks.parameters():
-            if parameter.dim() == 2:
-                parameter.mul_(8)
-
-
 @tasks
 @torch.no_grad()
 def test_both_losses_are_those_of_a_slow_twin(task: str) -> None:
     objective = make_paired(task)
-    widen_pairs(objective)
-    question = ask_pairs(objective, padded_pairs())
+    widen(objective)
+    question = whole_inputs(objective, padded_pairs())
+    assert isinstance(question, MaskedPairBatch)
     masked, batch = question, question.batch
     hidden = dict(zip(masked.positions.tolist(), masked.target_ids.tolist(), strict=True))
     guessing = judging = 0.0
@@ -372,14 +357,14 @@ def test_pairs_are_arranged_over_the_whole_step_before_anything_is_hidden(task: 
 @tasks
 def test_micro_batches_of_pairs_add_up(task: str) -> None:
     objective = make_paired(task)
-    widen_pairs(objective)
+    widen(objective)
     whole, parts = weigh(objective, padded_pairs(), 4), weigh(objective, padded_pairs(), 1)
     assert float(parts.detach()) == pytest.approx(float(whole.detach()), rel=1e-4)
 
 
 def test_rows_without_any_pair_ask_nothing_and_teach_nothing_of_pairs() -> None:
     objective = make_paired("next-sentence")
-    question = ask_pairs(objective, batch_of([[CLS, FIRST, SEP, PAD], [CLS, FIRST + 1, SEP, PAD]]))
+    question = whole_inputs(objective, batch_of([[CLS, FIRST, SEP, PAD], [CLS, FIRST + 1, SEP, PAD]]))
     answer = objective.training_step(question, NOW)
     assert float(answer.losses.sums["sentence"].detach()) == 0.0
     answer.losses.weigh(objective.count_targets(question), objective.weights).backward()  # type: ignore[no-untyped-call]
@@ -427,7 +412,7 @@ def topic_rows(task: str, seed: int) -> Batch:
 def test_it_learns_which_segments_belong_together(task: str) -> None:
     objective = make_paired(task, model={"num_layers": 1, "init_std": 0.1})
     learn(objective, topic_rows(task, 0), 80, rate=1e-2)
-    question = ask_pairs(objective, topic_rows(task, 1))
+    question = whole_inputs(objective, topic_rows(task, 1))
     with torch.no_grad():
         answer = objective.evaluation_step(question)
     ratios = (answer.metrics + loss_metrics(answer.losses, objective.count_targets(question))).ratios

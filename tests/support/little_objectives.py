@@ -15,7 +15,7 @@ from electralab.model.weights import init_weights
 from electralab.objective.electra import AllTokensObjective, ReplaceObjective
 from electralab.objective.language_models import MLMObjective, SentencePairObjective
 from electralab.objective.losses import add_counts
-from electralab.objective.objective import Objective, StepInfo
+from electralab.objective.objective import Inputs, Objective, StepInfo
 from electralab.objective.settings import ObjectiveConfig
 from electralab.randomness import Rng
 from electralab.tokens.batches import Batch
@@ -91,3 +91,17 @@ def count_by_torch(objective: Objective[Any], rows: int, length: int) -> int:
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         objective.training_step(question, NOW).losses.weigh(counts, objective.weights).backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
+
+
+def whole_inputs(objective: Objective[Inputs], batch: Batch) -> Inputs:
+    """The batch in one piece."""
+    (inputs,) = objective.make_inputs(batch, len(batch.row_numbers), SHARE, Rng(3, 1))
+    return inputs
+
+
+def widen(objective: Objective[Any]) -> None:
+    """Weights so large that a wrong formula shows."""
+    with torch.no_grad():
+        for parameter in objective.networks.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(8)
