@@ -35,6 +35,7 @@ from electralab.model.settings import GeneratorConfig, ModelConfig, derive_encod
 from electralab.model.weights import init_weights
 from electralab.objective.language_models import (
     CausalObjective,
+    MaskedPairBatch,
     MLMObjective,
     PairTask,
     PermutationObjective,

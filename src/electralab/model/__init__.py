@@ -1,1 +1,1 @@
-"""Numbers only: ids -> guesses and verdicts. Knows nothing of vocabularies, text or training."""
+"""Numbers only: ids -> logits. Knows nothing of vocabularies, text or training."""

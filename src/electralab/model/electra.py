@@ -209,8 +209,8 @@ def build_query_slots(is_target: Tensor) -> tuple[Tensor, Tensor]:
     """
     count = max(1, int(is_target.sum(dim=1).max()))
     columns = is_target.argsort(dim=1, descending=True, stable=True)[:, :count]
-    places = torch.arange(columns.numel(), device=columns.device).view_as(columns)
-    return columns, torch.zeros_like(is_target).scatter(1, columns, places)
+    slots = torch.arange(columns.numel(), device=columns.device).view_as(columns)
+    return columns, torch.zeros_like(is_target).scatter(1, columns, slots)
 
 
 class TwoTower(nn.Module):
@@ -391,10 +391,12 @@ def share_weights(generator: AnyGenerator, encoder: Encoder, sharing: Sharing) -
 def build_electra(
     model: ModelConfig, generator: GeneratorConfig, *, vocab_size: int, sequence_length: int, seed: int
 ) -> Electra:
-    guessing, judging = derive_encoders(model, generator, vocab_size=vocab_size, sequence_length=sequence_length)
-    guesser = TwoTower(guessing) if generator.kind == "two-tower" else Generator(guessing)
-    discriminator = Discriminator(judging, model.verdict_head, adds_cls=model.verdict_adds_cls)
-    pair = Electra(guesser, discriminator, model.sharing)
+    generator_config, discriminator_config = derive_encoders(
+        model, generator, vocab_size=vocab_size, sequence_length=sequence_length
+    )
+    kind = TwoTower if generator.kind == "two-tower" else Generator
+    discriminator = Discriminator(discriminator_config, model.verdict_head, adds_cls=model.verdict_adds_cls)
+    pair = Electra(kind(generator_config), discriminator, model.sharing)
     init_weights(pair, seed)
     return pair
 

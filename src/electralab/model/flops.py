@@ -72,20 +72,20 @@ def first_state_flops(config: EncoderConfig, rows: int, length: int) -> int:
     return encoder_flops(config, rows, length) - rows * (length - 1) * spared
 
 
-def mlm_head_flops(config: EncoderConfig, guesses: int) -> int:
+def mlm_head_flops(config: EncoderConfig, num_predicted: int) -> int:
     """Forward, of the head alone."""
-    guess = _product(config.hidden_size, config.head_width) + _product(config.embedding_size, config.vocab_size)
+    head = _product(config.hidden_size, config.head_width) + _product(config.embedding_size, config.vocab_size)
     back = _projection_products(config) if config.head_width != config.embedding_size else 0
-    return guesses * (guess + back)
+    return num_predicted * (head + back)
 
 
-def generator_flops(config: EncoderConfig, rows: int, length: int, masked_count: int) -> int:
-    """Forward, with guesses at the masked positions only."""
-    return encoder_flops(config, rows, length) + mlm_head_flops(config, masked_count)
+def generator_flops(config: EncoderConfig, rows: int, length: int, num_masked: int) -> int:
+    """Forward, with predictions at the masked positions only."""
+    return encoder_flops(config, rows, length) + mlm_head_flops(config, num_masked)
 
 
 def copy_mlm_flops(config: EncoderConfig, rows: int, length: int) -> int:
-    """Forward, with a guess and the choice to copy for every token."""
+    """Forward, with a prediction and the choice to copy for every token."""
     tokens = rows * length
     return generator_flops(config, rows, length, tokens) + tokens * _product(config.hidden_size, 1)
 
@@ -95,10 +95,14 @@ def pair_head_flops(config: EncoderConfig, rows: int) -> int:
     return rows * _product(config.hidden_size, 1)
 
 
-def two_tower_flops(config: EncoderConfig, rows: int, length: int, guess_count: int) -> int:
-    """Forward: both towers read the row, their states are joined where a guess is asked for."""
+def two_tower_flops(config: EncoderConfig, rows: int, length: int, num_predicted: int) -> int:
+    """Forward: both towers read the row, their states are joined where a token is predicted."""
     join = _product(2 * config.hidden_size, config.hidden_size)
-    return encoder_flops(config, rows, length) + generator_flops(config, rows, length, guess_count) + guess_count * join
+    return (
+        encoder_flops(config, rows, length)
+        + generator_flops(config, rows, length, num_predicted)
+        + num_predicted * join
+    )
 
 
 def content_stream_flops(config: EncoderConfig, rows: int, length: int) -> int:
@@ -109,23 +113,23 @@ def content_stream_flops(config: EncoderConfig, rows: int, length: int) -> int:
     return encoder_flops(config, rows, length) - rows * length * spared
 
 
-def query_stream_flops(config: EncoderConfig, length: int, guess_count: int) -> int:
+def query_stream_flops(config: EncoderConfig, length: int, num_predicted: int) -> int:
     """Forward, of positions that ask every layer and offer nothing to it."""
     keys_and_values = 2 * _product(config.hidden_size, config.hidden_size)
-    return guess_count * (sum(encoder_parts(config, length).values()) - config.num_layers * keys_and_values)
+    return num_predicted * (sum(encoder_parts(config, length).values()) - config.num_layers * keys_and_values)
 
 
-def two_stream_flops(config: EncoderConfig, rows: int, length: int, guess_count: int) -> int:
-    """Forward: the row is read, and asked at the positions of the guesses only."""
-    asked = query_stream_flops(config, length, guess_count) + mlm_head_flops(config, guess_count)
+def two_stream_flops(config: EncoderConfig, rows: int, length: int, num_predicted: int) -> int:
+    """Forward: the row is read, and asked at the positions of the predictions only."""
+    asked = query_stream_flops(config, length, num_predicted) + mlm_head_flops(config, num_predicted)
     return content_stream_flops(config, rows, length) + asked
 
 
 def discriminator_flops(config: EncoderConfig, rows: int, length: int, verdict_head: RTDHeadKind = "dense") -> int:
-    """Forward, with a verdict for every token."""
+    """Forward, with a logit for every token."""
     hidden = config.hidden_size
-    verdict = _product(hidden, 1) + (_product(hidden, hidden) if verdict_head == "dense" else 0)
-    return encoder_flops(config, rows, length) + rows * length * verdict
+    head = _product(hidden, 1) + (_product(hidden, hidden) if verdict_head == "dense" else 0)
+    return encoder_flops(config, rows, length) + rows * length * head
 
 
 def step_flops(
@@ -133,11 +137,11 @@ def step_flops(
     discriminator: EncoderConfig,
     rows: int,
     sequence_length: int,
-    masked_count: int,
+    num_masked: int,
     verdict_head: RTDHeadKind = "dense",
 ) -> int:
     """Forward and backward of both networks on one batch, in our convention."""
-    forward = generator_flops(generator, rows, sequence_length, masked_count)
+    forward = generator_flops(generator, rows, sequence_length, num_masked)
     return 3 * (forward + discriminator_flops(discriminator, rows, sequence_length, verdict_head))
 
 
@@ -167,13 +171,13 @@ def paper_generator_flops(
 ) -> float:
     """Training a masked language model on so many rows, in the paper's convention: BERT, or ELECTRA's generator."""
     size, vocab = config.embedding_size, config.vocab_size
-    guess = _product(size, vocab) + _product(config.hidden_size, size) + size * (1 + _ACTIVATION + _NORM)
-    guess += vocab * (_SOFTMAX + 2)
-    return 2.0 * rows * length * (_paper_encoder(config, length) + output_share * guess)
+    head = _product(size, vocab) + _product(config.hidden_size, size) + size * (1 + _ACTIVATION + _NORM)
+    head += vocab * (_SOFTMAX + 2)
+    return 2.0 * rows * length * (_paper_encoder(config, length) + output_share * head)
 
 
 def paper_discriminator_flops(config: EncoderConfig, rows: int, length: int) -> float:
     """Training a discriminator on so many rows, in the paper's convention."""
     hidden = config.hidden_size
-    verdict = _product(hidden, hidden) + hidden * (1 + _ACTIVATION) + _product(hidden, 1)
-    return 2.0 * rows * length * (_paper_encoder(config, length) + verdict)
+    head = _product(hidden, hidden) + hidden * (1 + _ACTIVATION) + _product(hidden, 1)
+    return 2.0 * rows * length * (_paper_encoder(config, length) + head)

@@ -256,16 +256,16 @@ def derive_encoders(
     model: ModelConfig, generator: GeneratorConfig, *, vocab_size: int, sequence_length: int
 ) -> tuple[EncoderConfig, EncoderConfig]:
     """The generator's config and the discriminator's."""
-    judging: SettingsTree = {name: value for name, value in model if name in EncoderConfig.model_fields}
-    judging["vocab_size"] = vocab_size
-    judging["sequence_length"] = max(sequence_length, model.max_positions)
-    judging["norm_eps"] = 1e-5 if model.backbone == "modern" else 1e-12
+    settings: SettingsTree = {name: value for name, value in model if name in EncoderConfig.model_fields}
+    settings["vocab_size"] = vocab_size
+    settings["sequence_length"] = max(sequence_length, model.max_positions)
+    settings["norm_eps"] = 1e-5 if model.backbone == "modern" else 1e-12
     width = _scale(model.hidden_size, generator.width_share, multiple=2)
     # One head for every 64 coordinates, or the next smaller number that leaves each head an even, whole share.
     wanted = max(1, width // 64)
     num_heads = next(heads for heads in range(wanted, 0, -1) if width % (2 * heads) == 0 or heads == 1)
     dropout, attention_dropout = generator.dropout, generator.attention_dropout
-    guessing = judging | {
+    generator_settings = settings | {
         "hidden_size": width,
         "num_layers": _scale(model.num_layers, generator.depth_share),
         "num_heads": generator.num_heads or (model.num_heads if width == model.hidden_size else num_heads),
@@ -274,21 +274,21 @@ def derive_encoders(
         "attention_dropout": model.attention_dropout if attention_dropout is None else attention_dropout,
     }
     if model.sharing not in ONE_NETWORK:  # what is an option of the discriminator alone
-        guessing |= {"discrepancy_attention": False, "adaptive_norm": False}
-    if model.sharing == "lower-layers" and guessing | {"num_layers": model.num_layers} != judging:
+        generator_settings |= {"discrepancy_attention": False, "adaptive_norm": False}
+    if model.sharing == "lower-layers" and generator_settings | {"num_layers": model.num_layers} != settings:
         raise UsageError(
             "model.sharing: 'lower-layers' makes the generator of the discriminator's own first layers; set "
             f"generator.width_share to 1 and generator.num_heads to {model.num_heads}, leave its dropout as the "
             "discriminator's, and choose how many layers by generator.depth_share"
         )
-    if model.sharing == "everything" and guessing != judging:
+    if model.sharing == "everything" and generator_settings != settings:
         raise UsageError(
             "model.sharing: 'everything' needs a generator of the discriminator's size; set generator.width_share and "
             f"generator.depth_share to 1 and generator.num_heads to {model.num_heads}, or share 'embeddings'"
         )
     try:
         is_causal = generator.kind in ("causal", "two-tower")
-        return EncoderConfig(**guessing, is_causal=is_causal), EncoderConfig(**judging)
+        return EncoderConfig(**generator_settings, is_causal=is_causal), EncoderConfig(**settings)
     except ValidationError as error:
         first = error.errors()[0]
         where = ": ".join(["model, generator", *(str(name) for name in first["loc"])])

@@ -127,7 +127,7 @@ class MultiChoiceCloze(AuxiliaryTask):
 
 @torch.no_grad()
 def sample_negatives(generator_logits: Tensor, uniforms: Tensor, logit_bias: Tensor, target_ids: Tensor) -> Tensor:
-    """(M, N) ids, distinct and none the target, one after the other by softmax(guesses) over those that are left."""
+    """(M, N) ids, distinct and none the target, one after the other by softmax(logits) over those that are left."""
     drawn = torch.zeros(uniforms.shape, dtype=torch.int64, device=generator_logits.device)
     for start in range(0, len(generator_logits), _CHUNK):
         rows = slice(start, start + _CHUNK)
@@ -205,10 +205,10 @@ def sequence_loss(corrupted: Tensor, cropped: Tensor, temperature: float) -> Ten
     """InfoNCE with cosines: each corrupted row against its crop, with both views of all other rows, summed."""
     anchors = F.normalize(corrupted.float(), dim=-1)  # (B, D)
     views = torch.cat([F.normalize(cropped.float(), dim=-1), anchors])  # (2B, D)
-    places = torch.arange(len(anchors), device=anchors.device)
-    is_self = places[:, None] + len(anchors) == torch.arange(len(views), device=anchors.device)  # (B, 2B)
+    rows = torch.arange(len(anchors), device=anchors.device)
+    is_self = rows[:, None] + len(anchors) == torch.arange(len(views), device=anchors.device)  # (B, 2B)
     logits = (anchors @ views.T).float().masked_fill(is_self, -torch.inf) / temperature
-    return F.cross_entropy(logits, places, reduction="sum")
+    return F.cross_entropy(logits, rows, reduction="sum")
 
 
 def crop_rows(batch: Batch, uniforms: Tensor, pad_id: int) -> tuple[Tensor, Tensor, Tensor]:

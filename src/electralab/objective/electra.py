@@ -130,9 +130,9 @@ class ElectraObjective(Objective[MaskedBatch]):
 
     def count_targets(self, inputs: MaskedBatch) -> Counts:
         num_masked = len(inputs.positions)
-        num_judged = num_masked if self.only_masked else self.count_tokens(inputs)
+        num_classified = num_masked if self.only_masked else self.count_tokens(inputs)
         more = {name: task.count_targets(inputs) for name, task in self.auxiliaries.items()}
-        return {"generator": num_masked, "discriminator": num_judged, **more}
+        return {"generator": num_masked, "discriminator": num_classified, **more}
 
     def forward(
         self, inputs: MaskedBatch, progress: float = 0.0, generator_logits: Tensor | None = None

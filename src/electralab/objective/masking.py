@@ -1,4 +1,4 @@
-"""Which tokens the generator must guess, and what it sees in their place.
+"""Which tokens the generator must predict, and what it sees in their place.
 
 Batch -> MaskedBatch
 """

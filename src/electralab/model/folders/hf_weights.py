@@ -77,7 +77,7 @@ _HEADS: dict[tuple[str, HeadKind], dict[str, str]] = {
         "verdict.bias": "classifier.bias",
     },
 }
-# By these tensors a file is known as one of a network that predicts or judges tokens.
+# By these tensors a file is known as one of a network that predicts or classifies tokens.
 _PRETRAINING_OUTPUTS = frozenset(
     {"generator_predictions.dense.weight", "decoder.bias", "discriminator_predictions.dense.weight"}
 )
