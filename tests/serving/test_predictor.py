@@ -76,9 +76,6 @@ def test_probabilities_have_the_names_of_the_labels_and_sum_to_one() -> None:
         assert row["probabilities"].keys() == {"no", "yes", "maybe"}
         assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
         assert row["prediction"] == max(row["probabilities"], key=row["probabilities"].get)
-
-
-def test_no_texts_have_no_answers() -> None:
     assert make_predictor().predict([]) == []
 
 
@@ -313,39 +310,26 @@ def test_lines_of_json_hold_a_row_each() -> None:
     assert [json.loads(line) for line in lines] == [row.to_json() for row in rows]
 
 
-def test_a_csv_quotes_what_it_must() -> None:
+def test_a_csv_quotes_what_it_must_and_no_tab_or_line_break_gets_into_a_tsv() -> None:
     table = list(csv.reader(io.StringIO(format_rows(ROWS, ".csv").decode(), newline="")))
     assert table[0] == ["row", "id", "prediction", "p_x\ny", 'p_a\t"z"', "error"]
     assert table[1:] == [["2", "a\tb", "x\ny", "0.75", "0.25", ""], ["3", "", "", "", "", 'broken\r\n"quote"']]
-
-
-def test_no_tab_or_line_break_gets_into_a_tsv() -> None:
     lines = format_rows(ROWS, ".TSV").decode().split("\n")
-    assert [line.split("\t") for line in lines[:-1]] == [
-        ["row", "id", "prediction", "p_x y", 'p_a "z"', "error"],
-        ["2", "a b", "x y", "0.75", "0.25", ""],
-        ["3", "", "", "", "", 'broken "quote"'],
-    ]
-    assert lines[-1] == ""
-
-
-def test_tags_and_numbers_are_cells_too() -> None:
+    flat = [[" ".join(cell.split()) for cell in cells] for cells in table]
+    assert [line.split("\t") for line in lines] == [*flat, [""]]
     tags = [PredictionRow(row=1, id="1", prediction=("O", "B-X"), probabilities=(0.5, 0.9))]
     assert format_rows(tags, ".tsv") == b"row\tid\tprediction\terror\n1\t1\tO B-X\t\n"
     assert format_rows([PredictionRow(row=1, prediction=0.5)], ".csv") == b"row,id,prediction,error\n1,,0.5,\n"
 
 
 @pytest.mark.parametrize("name", ["out.xlsx", "out.json", "out.csv.gz", "out.txt"])
-def test_another_suffix_is_refused_before_anything_is_read(name: str, tmp_path: Path) -> None:
+def test_another_suffix_or_a_folder_is_refused_before_anything_is_read(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"written as \.jsonl, \.csv or \.tsv, not as \."):
         predict(tmp_path / "no model", tmp_path / "no input", tmp_path / name)
-
-
-def test_a_folder_is_no_place_to_write_to(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; give a file"):
         check_output_path(tmp_path)
-    check_output_path(tmp_path / "without suffix")
-    check_output_path(tmp_path / "OUT.CSV")
+    for right in ("without suffix", "OUT.CSV"):
+        check_output_path(tmp_path / right)
 
 
 def test_the_file_says_what_the_result_says(folder: Path, tmp_path: Path) -> None:
@@ -380,15 +364,9 @@ def test_standard_input_is_texts_or_rows(folder: Path, monkeypatch: pytest.Monke
     assert [row["texts"] for row in rows] == [("the cat",), ("a dog",)]
 
 
-@pytest.mark.parametrize("data", [b"", b" \n\n"])
-def test_an_empty_standard_input_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
-    give(monkeypatch, data)
-    with pytest.raises(InputError, match="standard input: is empty"):
-        predict(folder, "-")
-
-
-def test_a_closed_standard_input_is_empty(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", None)
+@pytest.mark.parametrize("data", [b"", b" \n\n", None], ids=["empty", "blank", "closed"])
+def test_an_empty_standard_input_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, data: bytes | None) -> None:
+    monkeypatch.setattr(sys, "stdin", None) if data is None else give(monkeypatch, data)
     with pytest.raises(InputError, match="standard input: is empty"):
         predict(folder, "-")
 
@@ -476,20 +454,16 @@ def test_a_pre_trained_model_is_sent_to_be_tuned_first(tmp_path: Path) -> None:
         assert str(path) in str(caught.value)
 
 
-def test_a_folder_that_mixes_two_models_is_refused(tmp_path: Path) -> None:
-    model = save_tuned_folder(tmp_path / "model", make_tuned())
-    (model / "manifest.json").unlink()
-    train_tokenizer([f"{TEXT} βγδεζηθικλμν"], TokenizerConfig(vocab_size=99)).save(model)
+def test_a_folder_that_mixes_two_models_or_has_a_damaged_card_is_refused(tmp_path: Path) -> None:
+    mixed, damaged = (save_tuned_folder(tmp_path / name, make_tuned()) for name in ("mixed", "damaged"))
+    for model in (mixed, damaged):
+        (model / "manifest.json").unlink()
+    train_tokenizer([f"{TEXT} βγδεζηθικλμν"], TokenizerConfig(vocab_size=99)).save(mixed)
     with pytest.raises(InputError, match="the folder mixes files of two models"):
-        load_model(model)
-
-
-def test_a_damaged_card_is_named(tmp_path: Path) -> None:
-    model = save_tuned_folder(tmp_path / "model", make_tuned())
-    (model / "manifest.json").unlink()
-    (model / "task.json").write_text('{"task": "classify"}')
+        load_model(mixed)
+    (damaged / "task.json").write_text('{"task": "classify"}')
     with pytest.raises(ElectraError, match=r"task\.json: not what a task is"):
-        load_model(model)
+        load_model(damaged)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])

@@ -67,8 +67,7 @@ def compress(request: CompressRequest, stop: StopSignal) -> Iterator[Event[Trade
     task = load_compression_task(request, device, stop)
     check_plan(task.network.config, config)
     with lock_folder(out):
-        is_begun = (out / records.CompressionFingerprint.FILE).is_file()
-        stored = records.CompressionFingerprint.read(out) if is_begun else None
+        stored = records.CompressionFingerprint.find(out)
         threads = request.threads or (stored.threads if stored else default_threads())
         use_exact_arithmetic(threads, device)
         # A discriminator's score depends on the generator that it is scored against.
@@ -321,8 +320,8 @@ class _CompressionRun:
             picked = point.name if point else None
         else:
             # Nothing is asked for: what was picked before stays, if it is still there.
-            picked = Tradeoff.read(self.out).picked if (self.out / Tradeoff.FILE).is_file() else None
-            picked = picked if picked in scores else None
+            before = Tradeoff.find(self.out)
+            picked = before.picked if before and before.picked in scores else None
         return Tradeoff(
             model=str(request.model),
             data=str(request.data),

@@ -300,8 +300,8 @@ def _load_finetuned_task(request: CompressRequest, device: torch.device, stop: S
     run = read_identity(run_dir) if run_dir else None
     is_same = run is not None and run.data == data.identity
     deviation = None
-    if run_dir and is_same and (run_dir / TunedResults.FILE).is_file():
-        dev_scores = [seed.scores.get("dev", {}) for seed in TunedResults.read(run_dir).seeds]
+    if run_dir and is_same and (results := TunedResults.find(run_dir)):
+        dev_scores = [seed.scores.get("dev", {}) for seed in results.seeds]
         scores = [float(by_metric[metric]) for by_metric in dev_scores if metric in by_metric]
         deviation = summarise_seeds(scores).sd if len(scores) > 1 else None
     remarks = () if run is None or is_same else (_OTHER_DATA.format(data=request.data, run=run_dir),)

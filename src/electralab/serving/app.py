@@ -161,7 +161,7 @@ def _add_pages(app: FastAPI, service: InferenceService) -> None:
     docs_page = load_template("docs.html")
     file = resources.files("electralab") / "serving" / "page" / "index.html"
     page = file.read_text(encoding="utf-8") if file.is_file() else ""
-    schema = describe_api(app, needs_key=service.needs_key)
+    schema = _describe_api(app, needs_key=service.needs_key)
     # Answers that the server gives now, by their paths.
     current = {"/v1/models": service.model_list.to_json()}
     current |= {"/health": {"status": "up"}, "/ready": {"status": "ready"}}
@@ -234,7 +234,7 @@ def explain_invalid(errors: Sequence[Any]) -> ApiError:
     return ApiError("bad_value", f"{where[:80]}: {message} (got {got}); mend it")
 
 
-def describe_api(app: FastAPI, *, needs_key: bool) -> dict[str, Any]:
+def _describe_api(app: FastAPI, *, needs_key: bool) -> dict[str, Any]:
     """FastAPI's description, without the status that we never answer with, and with the key where one is needed."""
     schema = app.openapi()
     # FastAPI's own shape of an error, which ours replaces.

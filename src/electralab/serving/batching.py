@@ -58,7 +58,7 @@ class QueuedRequest:
     capability: str
     handler: BatchHandler
     inputs: Sequence[Any]
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     """What the handler is told with every input."""
     cost: int
     """In characters."""

@@ -14,23 +14,18 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from electralab.serving.outcomes import INTERNAL, STOPPING, ApiError
 from electralab.serving.service import InferenceService
-
-Message = MutableMapping[str, Any]
-"""A scope or a message of ASGI."""
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 OPEN_PATHS = ("/", "/health", "/ready", "/v1/models", "/docs", "/openapi.json")
 
@@ -72,7 +67,12 @@ class ResponseWriter:
 
 class RequestGuard:
     def __init__(
-        self, app: App, service: InferenceService, keys: Iterable[str], paths: Iterable[str], hosts: Iterable[str] = ()
+        self,
+        app: ASGIApp,
+        service: InferenceService,
+        keys: Iterable[str],
+        paths: Iterable[str],
+        hosts: Iterable[str] = (),
     ) -> None:
         """`hosts` are the names by which it may be asked where no key is needed; none means any."""
         self._app = app
@@ -92,12 +92,13 @@ class RequestGuard:
             if not writer.status:
                 task.cancel()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started, metrics = time.monotonic(), self.service.metrics
-        writer = ResponseWriter(send, has_body=scope["method"] != "HEAD")
+        method, path = scope["method"], scope["path"]
+        writer = ResponseWriter(send, has_body=method != "HEAD")
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = writer
@@ -117,7 +118,7 @@ class RequestGuard:
             elif not writer.status:
                 refusal, headers = ApiError(*STOPPING), {"connection": "close"}
         except Exception:  # noqa: BLE001  whatever it was, the process goes on
-            _log.exception("%s %s failed", scope["method"], scope["path"])
+            _log.exception("%s %s failed", method, path)
             refusal = None if writer.status else ApiError(*INTERNAL)
         try:
             if refusal:
@@ -127,25 +128,24 @@ class RequestGuard:
         finally:
             del self._open[task]
             # A path that we do not know must not become a name that Prometheus keeps for ever.
-            path = scope["path"] if scope["path"] in self._paths else "other"
+            path = path if path in self._paths else "other"
             metrics.requests.labels(path, str(writer.status)).inc()
             metrics.seconds.labels(path).observe(time.monotonic() - started)
 
-    async def _pass(self, scope: Message, receive: Receive, writer: ResponseWriter, task: asyncio.Task[Any]) -> None:
-        headers = dict(scope["headers"])
+    async def _pass(self, scope: Scope, receive: Receive, writer: ResponseWriter, task: asyncio.Task[Any]) -> None:
+        headers, method, path = dict(scope["headers"]), scope["method"], scope["path"]
         # A page of elsewhere has no key to send, so that with keys it may come by any name.
         if self._hosts and not self._keys:
             self._check_origin(headers)
-        if self._keys and scope["path"] not in OPEN_PATHS:
+        if self._keys and path not in OPEN_PATHS:
             scheme, _, key = headers.get(b"authorization", b"").partition(b" ")
             # Every key is compared, and in constant time: how long it takes must tell nothing.
             matches = [hmac.compare_digest(key.strip(), known) for known in self._keys]
             if scheme.lower() != b"bearer" or not any(matches):
                 raise ApiError("wrong_key", "the key is missing or wrong; send 'Authorization: Bearer KEY'")
-        if scope["method"] != "POST":
+        if method != "POST":
             # HEAD is GET whose body nobody wants.
-            method = "GET" if scope["method"] == "HEAD" else scope["method"]
-            await self._app({**scope, "method": method}, receive, writer)
+            await self._app({**scope, "method": "GET" if method == "HEAD" else method}, receive, writer)
             return
         if self.service.is_stopping:
             raise ApiError(*STOPPING)

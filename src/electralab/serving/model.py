@@ -266,9 +266,9 @@ def read_examples(folder: Path, *, is_symbols: bool = False) -> tuple[ExampleTex
         return ()
     examples: list[ExampleText] = []
     try:
-        for pretrained in RunExamples.read(run).rows if (run / RunExamples.FILE).is_file() else ():
-            corrupted = pretrained.corrupted
-            text = join_pieces(pretrained.pieces, is_symbols=is_symbols)
+        stored = RunExamples.find(run)
+        for pretrained in stored.rows if stored else ():
+            corrupted, text = pretrained.corrupted, join_pieces(pretrained.pieces, is_symbols=is_symbols)
             replaced = None if corrupted is None else join_pieces(corrupted, is_symbols=is_symbols)
             examples.append(ExampleText(texts=(text,), truth=None, corrupted=replaced))
         paths = sorted(run.glob("seed-*/predictions/dev.jsonl"))
